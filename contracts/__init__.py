@@ -1,0 +1,1 @@
+"""What the wire promises: vocabulary, limits, models, rules. Imports nothing of ours."""

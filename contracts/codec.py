@@ -1,0 +1,118 @@
+"""JSON in and out, with its edges: the only module that calls orjson (CONTRACT D31).
+
+orjson is strict and fast; what it refuses is read once more by the standard library, which takes lone surrogates, NaN
+and integers of any size. Nothing here names a payload value in an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+import orjson
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_INT64: Final = range(-(2**63), 2**64)  # what orjson writes: signed or unsigned 64 bits
+
+
+class CodecError(ValueError):
+    """The text is not JSON, or is nested deeper than any parser reads; the message holds no payload."""
+
+
+def loads(data: bytes | str) -> Any:
+    """Read one JSON text of a provider.
+
+    NaN and infinities become None, lone surrogates stay (see `scrub`), malformed UTF-8 becomes U+FFFD.
+
+    Raises:
+        CodecError: the text is not JSON, or too deep.
+    """
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return _loads_slow(data)
+
+
+def loads_exact(text: str) -> Any:
+    """Read one JSON text of a tool strictly, with integers of any size kept exact.
+
+    orjson turns integers over 64 bits into floats without a word; only text with a run of 19 digits can hold one.
+
+    Raises:
+        CodecError: the text is not JSON (NaN and infinities are not), or too deep.
+    """
+    try:
+        if _LONG_DIGITS.search(text) is None:
+            return orjson.loads(text)
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise CodecError("expected JSON of a depth that can be read") from None
+    except ValueError:
+        if _SURROGATE.search(text) is None and "\\u" not in text:
+            raise CodecError("expected JSON text") from None
+    try:  # lone surrogates, as characters or as escapes, are what orjson refuses and the contract allows
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        raise CodecError("expected JSON text") from None
+
+
+_LONG_DIGITS: Final = re.compile(r"\d{19}")
+
+
+def dumps(value: object) -> bytes:
+    """Write one JSON text in UTF-8.
+
+    Lone surrogates become U+FFFD, integers over 64 bits strings, NaN and infinities null.
+
+    Raises:
+        CodecError: a type that is not JSON, or nested deeper than 254 levels.
+    """
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        pass
+    try:
+        return orjson.dumps(_writable(value))
+    except (TypeError, RecursionError):
+        raise CodecError("expected a value of JSON types, of at most 254 levels") from None
+
+
+def scrub(text: str) -> str:
+    """Give the text with each lone surrogate as U+FFFD; a pair in two halves becomes its character."""
+    if text.isascii() or _SURROGATE.search(text) is None:
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _loads_slow(data: bytes | str) -> Any:
+    text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+    try:
+        return json.loads(text, parse_constant=_null_constant)
+    except RecursionError:
+        raise CodecError("expected JSON of a depth that can be read") from None
+    except ValueError:
+        raise CodecError("expected JSON text") from None
+
+
+def _null_constant(_name: str) -> None:
+    return None
+
+
+def _refuse_constant(_name: str) -> None:
+    raise ValueError
+
+
+def _writable(value: object) -> object:
+    """Give a copy that orjson can write."""
+    if isinstance(value, str):
+        return scrub(value)
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return value if value in _INT64 else str(value)
+    if isinstance(value, dict):
+        return {scrub(str(key)): _writable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_writable(item) for item in value]
+    return value

@@ -1,0 +1,34 @@
+"""Every number of the contract, with its unit in the name. Characters are Unicode code points.
+
+The first group is the seed contract's section 8.1; the second is CONTRACT D14, D26, D27; the third is the house's own.
+A policy may change what a host needs changed; these are the defaults.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# section 8.1
+ARGUMENTS_JSON_STRING_MAX_CHARS: Final = 4_000
+ARGUMENTS_TEXT_MAX_CHARS: Final = 8_000
+OUTPUT_STRING_MAX_CHARS: Final = 8_000
+FILE_SEARCH_RESULTS_MAX_ITEMS: Final = 10
+FILE_SEARCH_TEXT_MAX_CHARS: Final = 2_000
+IMAGE_CHUNK_MAX_CHARS: Final = 131_072
+
+# D14, D26, D27
+ERROR_MESSAGE_MAX_CHARS: Final = 500
+NOTICES_MAX_ITEMS: Final = 32
+FRAME_MAX_BYTES: Final = 262_144
+CONTAINER_MAX_ENTRIES: Final = 1_000
+CONTAINER_MAX_DEPTH: Final = 64
+ID_MAX_CHARS: Final = 256
+NAME_MAX_CHARS: Final = 256
+KEY_MAX_CHARS: Final = 256
+TITLE_MAX_CHARS: Final = 500
+URL_MAX_CHARS: Final = 4_096
+
+# of the house
+EVENT_MAX_BYTES: Final = 32 * 1024 * 1024  # one SSE event of the provider: a 20 MB image in base64 fits
+DELTA_MAX_CHARS: Final = 32_768  # six bytes a character when all are escaped: 196,608, under FRAME_MAX_BYTES
+QUERY_MAX_CHARS: Final = 2_000  # a search query or a revised prompt
