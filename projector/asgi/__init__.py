@@ -1,0 +1,1 @@
+"""The shell: the only place that waits, reads a clock or opens a socket."""

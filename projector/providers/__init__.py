@@ -1,0 +1,1 @@
+"""One stage per provider: its messages become canonical events."""
