@@ -1,0 +1,1 @@
+"""Untrusted values in, Clean values out: the only place that may make them."""
