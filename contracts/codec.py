@@ -17,7 +17,11 @@ _INT64: Final = range(-(2**63), 2**64)  # what orjson writes: signed or unsigned
 
 
 class CodecError(ValueError):
-    """The text is not JSON, or is nested deeper than any parser reads; the message holds no payload."""
+    """The text is not JSON; the message holds no payload."""
+
+
+class TooDeepError(CodecError):
+    """The text is nested deeper than any parser reads."""
 
 
 def loads(data: bytes | str) -> Any:
@@ -47,7 +51,7 @@ def loads_exact(text: str) -> Any:
             return orjson.loads(text)
         return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
-        raise CodecError("expected JSON of a depth that can be read") from None
+        raise TooDeepError("expected JSON of a depth that can be read") from None
     except ValueError:
         if _SURROGATE.search(text) is None and "\\u" not in text:
             raise CodecError("expected JSON text") from None
@@ -90,7 +94,7 @@ def _loads_slow(data: bytes | str) -> Any:
     try:
         return json.loads(text, parse_constant=_null_constant)
     except RecursionError:
-        raise CodecError("expected JSON of a depth that can be read") from None
+        raise TooDeepError("expected JSON of a depth that can be read") from None
     except ValueError:
         raise CodecError("expected JSON text") from None
 

@@ -6,6 +6,7 @@ pipeline only, for dialects that may say more; `public_sse_v1` lists each of the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
@@ -54,6 +55,26 @@ CallType: TypeAlias = Literal["function", "mcp"]
 ToolType: TypeAlias = Literal["web_search", "file_search", "code_interpreter", "image_generation", "function", "mcp"]
 EntityKind: TypeAlias = Literal["tool_call", "message"]
 ChunkField: TypeAlias = Literal["partial_image_b64", "image_b64"]
+
+SearchStatus: TypeAlias = Literal["in_progress", "searching", "completed"]
+InterpreterStatus: TypeAlias = Literal["in_progress", "interpreting", "completed"]
+ImageStatus: TypeAlias = Literal["in_progress", "generating", "partial_image", "completed"]
+FunctionStatus: TypeAlias = Literal["in_progress", "completed", "failed"]
+McpStatus: TypeAlias = Literal["awaiting_approval", "in_progress", "completed", "failed"]
+ContainerMode: TypeAlias = Literal["auto", "explicit"]
+
+STATUS_RANKS: Final[Mapping[ToolType, Mapping[str, int]]] = {
+    "web_search": {"in_progress": 0, "searching": 1, "completed": 2},
+    "file_search": {"in_progress": 0, "searching": 1, "completed": 2},
+    "code_interpreter": {"in_progress": 0, "interpreting": 1, "completed": 2},
+    "image_generation": {"in_progress": 0, "generating": 1, "partial_image": 2, "completed": 3},
+    "function": {"in_progress": 0, "completed": 1, "failed": 1},
+    "mcp": {"awaiting_approval": 0, "in_progress": 1, "completed": 2, "failed": 2},
+}
+"""The order of section 9.7's statuses: none goes back, and of two of one rank the first stays (CONTRACT D15)."""
+
+ENDED_STATUSES: Final = frozenset({"completed", "failed"})
+"""What a tool call ends with."""
 
 REDACTED: Final = "<redacted>"
 """What stands in place of a withheld value (section 8.1)."""

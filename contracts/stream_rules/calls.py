@@ -1,0 +1,141 @@
+"""Rules of tool calls: identity, status, and the order and sums of what they say (seed sections 9.7 to 9.10)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from contracts import codec
+from contracts.kinds import ENDED_STATUSES, STATUS_RANKS
+from contracts.limits import ARGUMENTS_TEXT_MAX_CHARS
+from contracts.parts import AnyTool
+from contracts.paths import ABSENT
+from contracts.public_sse_v1 import (
+    CallEvent,
+    PublicEvent,
+    ToolArgumentsDelta,
+    ToolArgumentsDone,
+    ToolCodeDelta,
+    ToolCodeDone,
+    ToolOutput,
+    ToolStatus,
+)
+from contracts.stream_rules.notices import is_cut
+from contracts.stream_rules.table import Breach
+from contracts.stream_rules.texts import StreamedText
+
+
+class _Stage(IntEnum):
+    """How far a call has come (D15)."""
+
+    SILENT = 0
+    STATUS = 1
+    INPUT = 2
+    OUTPUT = 3
+    ENDED = 4
+
+
+_INPUT: Final = (ToolArgumentsDelta, ToolArgumentsDone, ToolCodeDelta, ToolCodeDone)
+
+
+class _Call:
+    """What a call has said."""
+
+    def __init__(self, call_id: str, tool_type: str) -> None:
+        self.call_id = call_id
+        self.tool_type = tool_type
+        self.stage = _Stage.SILENT
+        self.last: AnyTool | None = None
+        self.has_output = False
+        self.arguments = StreamedText("arguments")
+        self.code = StreamedText("code")
+
+
+class CallWatch:
+    """Follows each tool call by the slot of its item."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, _Call] = {}
+        self._slots: dict[str, int] = {}
+
+    def see(self, event: PublicEvent, /) -> list[Breach]:
+        """Take the next event; return what it breaks."""
+        match event:
+            case ToolStatus():
+                call_id, tool_type = event.tool.tool_call_id, event.tool.tool_type
+            case ToolArgumentsDelta() | ToolArgumentsDone() | ToolOutput():
+                call_id, tool_type = event.tool_call_id, event.tool_type
+            case ToolCodeDelta() | ToolCodeDone():
+                call_id, tool_type = event.tool_call_id, "code_interpreter"
+            case _:
+                return []
+        call = self._calls.setdefault(event.output_index, _Call(call_id, tool_type))
+        found = self._identity(call, call_id, tool_type, event.output_index)
+        if not found:
+            found += _status(call, event.tool) if isinstance(event, ToolStatus) else _speech(call, event)
+        return found
+
+    def _identity(self, call: _Call, call_id: str, tool_type: str, slot: int) -> list[Breach]:
+        if call.call_id != call_id:
+            return [Breach("call_id", f"expected the `tool_call_id` that item {slot} was said with")]
+        if self._slots.setdefault(call_id, slot) != slot:
+            return [Breach("call_id_unique", f"expected no `tool_call_id` of item {self._slots[call_id]}")]
+        if call.tool_type != tool_type:
+            return [Breach("tool_type", f"expected `{call.tool_type}`, found `{tool_type}`")]
+        return []
+
+
+def _status(call: _Call, tool: AnyTool) -> list[Breach]:
+    last, ranks = call.last, STATUS_RANKS[tool.tool_type]
+    if last == tool:
+        return [Breach("status_repeats", f"expected something new beside `{tool.status}`")]
+    if last is not None and last.status != tool.status and ranks[tool.status] <= ranks[last.status]:
+        return [Breach("status_order", f"expected no `{tool.status}` after `{last.status}`")]
+    call.last = tool
+    is_ended = tool.status in ENDED_STATUSES
+    call.stage = max(call.stage, _Stage.ENDED if is_ended else _Stage.STATUS)
+    if tool.tool_type == "function" and is_ended and not call.has_output:
+        return [Breach("function_end", f"expected `tool.output` before `{tool.status}`")]
+    return []
+
+
+def _speech(call: _Call, event: CallEvent) -> list[Breach]:
+    """Take arguments, code or output."""
+    found = []
+    stage = _Stage.INPUT if isinstance(event, _INPUT) else _Stage.OUTPUT
+    if call.stage is _Stage.SILENT:
+        found.append(Breach("call_order", "expected `tool.status` of the call first"))
+    elif call.stage > stage:
+        found.append(Breach("call_order", f"expected no {stage.name.lower()} after {call.stage.name.lower()}"))
+    call.stage = max(call.stage, stage)
+    match event:
+        case ToolArgumentsDelta():
+            found += call.arguments.delta(event.delta, max_chars=ARGUMENTS_TEXT_MAX_CHARS)
+        case ToolArgumentsDone():
+            found += call.arguments.done(event.arguments_text)
+            found += _parsed(event)
+        case ToolCodeDelta():
+            found += call.code.delta(event.delta)
+        case ToolCodeDone():
+            found += call.code.done(event.code, is_cut=is_cut(event, "code"))
+        case _:
+            call.has_output = True
+    return found
+
+
+def _parsed(event: ToolArgumentsDone) -> list[Breach]:
+    """Compare the object with the text, where neither was cut; empty text is no arguments (D24)."""
+    if event.arguments_json is None or not event.arguments_text.strip() or is_cut(event):
+        return []
+    if _parse(event.arguments_text) != event.arguments_json:
+        return [Breach("arguments_parsed", "expected `arguments_json` to be the parse of `arguments_text`")]
+    return []
+
+
+def _parse(text: str) -> object:
+    """Give the tree as our codec writes it: long integers as strings, U+FFFD for lone surrogates."""
+    try:
+        tree: object = codec.loads(codec.dumps(codec.loads_exact(text)))
+    except codec.CodecError:
+        return ABSENT
+    return tree
