@@ -1,1 +1,27 @@
-"""Provider bytes in, browser-safe bytes out. See `projector.pipeline` for the whole, `docs/architecture.md` for the map."""
+"""Provider bytes in, browser-safe bytes out.
+
+pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1")
+for data in upstream:
+    send(pipeline.feed(data))
+send(pipeline.close())
+"""
+
+from __future__ import annotations
+
+from projector._errors import UsageError
+from projector.context import StreamContext
+from projector.faults import FAULTS, Fault
+from projector.pipeline import Pipeline, build_pipeline
+from projector.projector import PublicStreamProjector
+from redaction.policy import Policy
+
+__all__ = [
+    "FAULTS",
+    "Fault",
+    "Pipeline",
+    "Policy",
+    "PublicStreamProjector",
+    "StreamContext",
+    "UsageError",
+    "build_pipeline",
+]

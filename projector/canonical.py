@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from projector.faults import Fault
 
@@ -12,6 +12,14 @@ CanonicalEvent: TypeAlias = Mapping[str, object]
 
 Frame: TypeAlias = dict[str, Any]
 """Clean and ours; its shape is written in `projector.frames` only."""
+
+
+class WireEvent(NamedTuple):
+    """One event of a dialect: its data, and its SSE event name where the dialect has one."""
+
+    data: bytes
+    event: str | None = None
+
 
 In_contra = TypeVar("In_contra", contravariant=True)
 Out = TypeVar("Out")

@@ -44,11 +44,16 @@ _RETRYABLE_HTTP: Final = frozenset({408, 409, 425, 429})
 _SERVER_ERRORS: Final = range(500, 600)
 
 
+def is_retryable_status(status: int) -> bool:
+    """Say whether a request that got this HTTP status may succeed later (D14)."""
+    return status in _RETRYABLE_HTTP or status in _SERVER_ERRORS
+
+
 def http_status_fault(status: int) -> Fault:
     """Give the fault for an upstream that answered with an HTTP status other than 200 (D12, D14)."""
     return Fault(
         f"upstream_http_{status}",
         "provider",
         f"The provider answered with HTTP status {status}.",
-        status in _RETRYABLE_HTTP or status in _SERVER_ERRORS,
+        is_retryable_status(status),
     )

@@ -1,0 +1,94 @@
+"""The input of one call as it grows: JSON arguments, or the one plain text of a custom tool (CONTRACT D22 to D24)."""
+
+from __future__ import annotations
+
+import io
+from typing import Protocol
+
+from redaction import compose
+from redaction.clean import CleanArguments, Cleaned, CleanText, Notice, bounded
+from redaction.mint import Redactor
+from redaction.stream import ArgumentsEnd
+
+
+class _Stream(Protocol):
+    def feed(self, fragment: str, /) -> Cleaned[CleanText]: ...
+    def finish(self) -> ArgumentsEnd: ...
+
+
+class PlainInput:
+    """The input of a custom tool: searched like tool code, cut where arguments are cut, never parsed (D22)."""
+
+    __slots__ = ("_max_chars", "_notices", "_said", "_stream")
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._stream = redactor.code_stream()
+        self._said = io.StringIO()
+        self._notices: tuple[Notice, ...] = ()
+        self._max_chars = redactor.policy.limits.arguments_text_max_chars
+
+    def feed(self, fragment: str) -> Cleaned[CleanText]:
+        """Take a delta; give what may be said of it now."""
+        return self._limit(self._stream.feed(fragment))
+
+    def finish(self) -> ArgumentsEnd:
+        """Take the end; give what is still to say, and the whole."""
+        rest = self._limit(self._stream.close())
+        whole = Cleaned(compose.collected(self._said), self._notices)
+        return ArgumentsEnd(rest, CleanArguments(whole, None))
+
+    def _limit(self, cleaned: Cleaned[CleanText]) -> Cleaned[CleanText]:
+        room = self._max_chars - self._said.tell()
+        said = compose.cut(cleaned, room)
+        self._said.write(said.value)
+        self._notices = bounded(self._notices + said.notices)
+        return said
+
+
+class CallArguments:
+    """Arguments of one call: deltas as they come, the whole at the end, never one against the other.
+
+    What has been said after n characters depends on those n characters alone. So a `done` text agrees with the deltas
+    exactly if its first n characters, cleaned again, give what was said.
+    """
+
+    __slots__ = ("_fed", "_is_plain", "_redactor", "_said", "_stream", "agrees", "done")
+
+    def __init__(self, redactor: Redactor, *, is_plain: bool) -> None:
+        self._redactor = redactor
+        self._is_plain = is_plain
+        self._stream = self._new_stream()
+        self._said = io.StringIO()
+        self._fed = 0
+        self.done = False
+        """Whether `tool.arguments.done` has been said."""
+        self.agrees = True
+        """Whether the provider's `done` said the same as its deltas."""
+
+    @property
+    def began(self) -> bool:
+        """Whether a delta has come."""
+        return self._fed > 0
+
+    def feed(self, fragment: str) -> Cleaned[CleanText]:
+        """Take a delta; give what may be said of it now."""
+        self._fed += len(fragment)
+        said = self._stream.feed(fragment)
+        self._said.write(said.value)
+        return said
+
+    def complete(self, text: str | None) -> tuple[Cleaned[CleanText], CleanArguments]:
+        """Take the provider's whole text, if it gave one; give the last delta and the whole."""
+        began = self._said.tell() > 0
+        more = compose.NOTHING
+        if text is not None:
+            whole = self._new_stream()
+            self.agrees = whole.feed(text[: self._fed]).value == self._said.getvalue()
+            if self.agrees:
+                self._stream = whole
+                more = self.feed(text[self._fed :])
+        end = self._stream.finish()
+        return compose.joined(more, end.rest) if began else compose.NOTHING, end.arguments
+
+    def _new_stream(self) -> _Stream:
+        return PlainInput(self._redactor) if self._is_plain else self._redactor.argument_stream()

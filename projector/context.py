@@ -1,0 +1,28 @@
+"""What the host says about a stream: its id, conversation, agent and workflow step (seed section 6.2, CONTRACT D9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+WORKFLOW_TEXTS: Final = ("workflow_key", "workflow_run_id", "stage_name", "step_name", "step_agent", "parallel_group")
+WORKFLOW_NUMBERS: Final = ("branch_index",)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamContext:
+    """Context of one stream; whatever is not given is absent from its events.
+
+    Args:
+        stream_id: `stream_` and 32 hexadecimal digits are made where it is None (D2).
+        conversation_id: the host's own id of the conversation.
+        agent: name of the agent that speaks.
+        workflow: the members of section 6.2's `workflow`; unknown ones and wrong types are left out.
+    """
+
+    stream_id: str | None = None
+    conversation_id: str | None = None
+    agent: str | None = None
+    workflow: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))

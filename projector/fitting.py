@@ -1,0 +1,53 @@
+"""Fits a frame into a budget of bytes: its longest fields are cut, each with a notice (CONTRACT D27, D37)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from contracts import codec
+from projector.canonical import Frame
+from redaction import bounds
+from redaction.clean import Cleaned, CleanJson, Notice, bounded
+
+HOLDERS: Final[Mapping[str, str]] = {
+    "tool.status": "tool",
+    "message.citation": "citation",
+    "error": "error",
+    "final": "final",
+}
+"""Kinds whose fields stand in a member of their own; those of every other kind stand at the top."""
+
+NOTICES: Final = "notices"
+SMALL_BYTES: Final = 1_024
+"""Fields below this are never cut: ids, names and context together stay far below any budget."""
+NOTICE_BYTES: Final = 1_024
+"""Room for one more notice; a path has at most 256 characters."""
+
+
+def fit(frame: Frame, max_bytes: int) -> Frame:
+    """Give a copy of the frame whose JSON is at most `max_bytes`; the longest field is cut first."""
+    holder = HOLDERS.get(frame["kind"])
+    prefix = f"{holder}." if holder else ""
+    fields: dict[str, Any] = dict(frame[holder]) if holder else dict(frame)
+    sizes = {name: len(codec.dumps(value)) for name, value in fields.items() if name != NOTICES}
+    large = sorted((name for name, size in sizes.items() if size > SMALL_BYTES), key=sizes.__getitem__, reverse=True)
+    notices = [Notice(**notice) for notice in frame.get(NOTICES, ())]
+    excess = len(codec.dumps(frame)) - max_bytes
+    share = max_bytes // (2 * len(large) or 1)  # all of them together leave half of the budget for the rest
+    for name in large:
+        if excess <= 0:
+            break
+        room = max(sizes[name] - excess - NOTICE_BYTES, min(share, sizes[name] - 1))
+        cut = _cut(fields[name], room)
+        fields[name] = cut.value
+        notices += [notice._replace(path=f"{prefix}{name}{notice.path}") for notice in cut.notices]
+        excess -= sizes[name] - len(codec.dumps(cut.value)) - NOTICE_BYTES
+    fitted: Frame = {**frame, holder: fields} if holder else fields
+    if notices:
+        fitted[NOTICES] = [notice._asdict() for notice in bounded(notices)]
+    return fitted
+
+
+def _cut(value: object, max_bytes: int) -> Cleaned[CleanJson]:
+    return bounds.shrink(CleanJson(value), max_bytes)

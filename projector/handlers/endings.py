@@ -1,0 +1,118 @@
+"""How a stream ends: closers, then exactly one terminal (seed sections 9.12 and 9.13, CONTRACT D11 to D14)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from contracts.kinds import Kind
+from projector import frames
+from projector.canonical import Frame
+from projector.faults import FAULTS, Fault
+from projector.handlers import items
+from projector.lifecycle import RUN_STATUS_ORDER
+from projector.parts import TextPart
+from projector.state import StreamState
+from redaction import compose
+from redaction.clean import Cleaned, CleanText, bounded
+
+PARAGRAPH: Final = "\n\n"
+
+
+def close_items(state: StreamState) -> list[Frame]:
+    """Close every item that is still open; they were cut off (D7)."""
+    said: list[Frame] = []
+    for item in state.response.items:
+        if item.open:
+            said += items.close(state, item, {}, None)
+    return said
+
+
+def settle(state: StreamState, status: str) -> None:
+    """Remember what the ended response leaves for the terminal."""
+    run, response = state.run, state.response
+    texts = [_joined(list(item.texts.values()), "") for item in response.items if item.texts]
+    summaries = [part for item in response.items for part in item.summaries.values()]
+    refusals = [part for item in response.items for part in item.refusals.values()]
+    said = {
+        "response_text": _paragraphs([text for text in texts if text.value]),
+        "refusal_text": _joined([part for part in refusals if part.text], PARAGRAPH),
+        "reasoning_summary_text": _joined([part for part in summaries if part.text], PARAGRAPH),
+    }
+    run.texts.update({name: text for name, text in said.items() if text.value})
+    if said["response_text"].value:
+        run.wants_structure = response.wants_structure
+    run.refused_last = bool(said["refusal_text"].value and not said["response_text"].value)
+    run.statuses.append(status)
+
+
+def final(state: StreamState) -> list[Frame]:
+    """Say the terminal of a stream whose responses have ended."""
+    return _final(state, _run_status(state))
+
+
+def cancelled(state: StreamState) -> list[Frame]:
+    """Say the terminal of a stream that the host ended, with the text so far."""
+    settle(state, "cancelled")
+    return _final(state, "cancelled")
+
+
+def error(state: StreamState) -> list[Frame]:
+    """Say the terminal of a failed stream; a provider's words pass redaction, an exception's never leave (D14)."""
+    fault = state.fault or FAULTS["internal_error"]
+    code = state.redactor.identifier(fault.code)
+    message = state.redactor.label(state.fault_message or fault.message, state.policy.limits.error_message_max_chars)
+    return [frames.error(code, message, fault.source, is_retryable=fault.is_retryable)]
+
+
+def truncated(state: StreamState) -> list[Frame]:
+    """Say the terminal of a stream that ended before its response."""
+    state.fault = FAULTS["upstream_truncated"]
+    return error(state)
+
+
+def empty(state: StreamState) -> list[Frame]:
+    """Say the terminal of a stream that ended before it began."""
+    state.fault = FAULTS["upstream_empty"]
+    return error(state)
+
+
+def abandoned(added: Frame) -> Frame:
+    """Close an item as it was announced, without asking redaction again."""
+    return {**added, "kind": Kind.OUTPUT_ITEM_DONE.value, "status": "incomplete"}
+
+
+def plain_error(fault: Fault) -> Frame:
+    """Say a fault of ours in our own words, without asking redaction again."""
+    code, message = compose.own_words(fault.code), Cleaned(compose.own_words(fault.message))
+    return frames.error(code, message, fault.source, is_retryable=fault.is_retryable)
+
+
+def _final(state: StreamState, status: str) -> list[Frame]:
+    run = state.run
+    fields: dict[str, frames.Lossy] = dict(run.texts)
+    text = run.texts.get("response_text")
+    if text is not None and run.wants_structure:
+        fields["structured_output"] = compose.parsed(text.value)
+    if run.attachments:
+        fields["attachments"] = compose.listed(run.attachments, state.policy.limits.container_max_entries)
+    return [frames.final(status, fields, run.usage)]
+
+
+def _run_status(state: StreamState) -> str:
+    """Give the status of the run: the gravest of its responses, refused by the last only (D12)."""
+    statuses = set(state.run.statuses)
+    if state.run.refused_last and state.run.statuses[-1] == "completed":
+        statuses.add("refused")
+    return next((status for status in RUN_STATUS_ORDER if status in statuses), "completed")
+
+
+def _joined(parts: list[TextPart], between: str) -> Cleaned[CleanText]:
+    return Cleaned(
+        compose.join((part.text for part in parts), between), bounded(n for part in parts for n in part.notices)
+    )
+
+
+def _paragraphs(texts: list[Cleaned[CleanText]]) -> Cleaned[CleanText]:
+    return Cleaned(
+        compose.join((text.value for text in texts), PARAGRAPH), bounded(n for t in texts for n in t.notices)
+    )

@@ -1,0 +1,135 @@
+"""Items appear and close (seed contract, section 9.2): what each type opens with, and what its finished form adds.
+
+An item closes once: by its own `done`, by the end of its response, or by the end of the stream (CONTRACT D7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from contracts.kinds import Kind
+from projector import frames
+from projector import readers as read
+from projector.canonical import CanonicalEvent, Frame
+from projector.handlers import messages, outputs, reasoning, tools
+from projector.handlers import status as status_of
+from projector.state import StreamState
+from projector.transcript import Item
+
+Finisher: TypeAlias = Callable[[StreamState, Item, Mapping[str, object]], list[Frame]]
+
+FINISHERS: Final[Mapping[str, Finisher]] = {
+    "message": messages.finish,
+    "reasoning": reasoning.finish,
+    "web_search_call": tools.finish,
+    "file_search_call": tools.finish,
+    "code_interpreter_call": tools.finish,
+    "image_generation_call": tools.finish,
+    "function_call": tools.finish,
+    "custom_tool_call": tools.finish,
+    "mcp_call": tools.finish,
+    "mcp_approval_request": tools.finish,
+    "function_call_output": outputs.finish,
+    "custom_tool_call_output": outputs.finish,
+}
+"""What a finished item says that its deltas did not."""
+
+ITEMS_ONLY: Final[Mapping[str, str]] = {
+    "mcp_list_tools": "the tool list of a server is configuration",
+    "mcp_approval_response": "the page itself gave the answer",
+    "computer_call": "no public tool type",
+    "computer_call_output": "no public tool type; screenshots may show anything",
+    "local_shell_call": "no public tool type",
+    "local_shell_call_output": "no public tool type",
+    "shell_call": "no public tool type",
+    "shell_call_output": "no public tool type",
+    "apply_patch_call": "no public tool type",
+    "apply_patch_call_output": "no public tool type",
+    "tool_search_call": "no public tool type",
+    "tool_search_output": "found tools are configuration",
+    "additional_tools": "tools are configuration",
+    "program": "no public tool type",
+    "program_output": "no public tool type",
+    "compaction": "an encrypted digest of the conversation, for the provider alone",
+}
+"""Item types of which only `output_item.*` is said, and why (D22)."""
+
+STATUSES: Final = frozenset({"in_progress", "completed", "incomplete", "failed"})
+"""What an item may be said to be; hosted tools report their progress in `tool.status` instead."""
+
+
+def on_added(state: StreamState, event: CanonicalEvent) -> list[Frame]:
+    """Open an item at its slot; a repeated announcement of an open one changes nothing."""
+    raw = read.mapping(event, "item")
+    item_type = read.text(raw, "type")
+    index = read.index_or_none(event, "output_index")
+    provider_id = read.text_or_none(raw, "id")
+    known = state.find(index, provider_id)
+    said: list[Frame] = []
+    if known is not None and known.open:
+        if known.type == item_type:
+            return []
+        said += close(state, known, {}, None)
+    return said + _open(state, raw, item_type, index, provider_id)[1]
+
+
+def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
+    """Say what only the finished item holds, then close it."""
+    raw = read.mapping(event, "item")
+    item_type = read.text(raw, "type")
+    index = read.index_or_none(event, "output_index")
+    provider_id = read.text_or_none(raw, "id")
+    item = state.find(index, provider_id)
+    said: list[Frame] = []
+    if item is None:
+        item, said = _open(state, raw, item_type, index, provider_id)
+    if not item.open:
+        raise read.Unreadable("`response.output_item.done`: its item is closed")
+    return said + finish(state, item, raw)
+
+
+def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
+    """Say what the finished item adds, and close it with its status."""
+    finisher = FINISHERS.get(item.type)
+    said = finisher(state, item, raw) if finisher is not None else []
+    return said + close(state, item, raw, "completed")
+
+
+def finish_whole(state: StreamState, raw: Mapping[str, object]) -> list[Frame]:
+    """Say an item of which only the end of its response tells."""
+    item_type = read.text_or_none(raw, "type") or "unknown"
+    item, said = _open(state, raw, item_type, None, read.text_or_none(raw, "id"))
+    return said + finish(state, item, raw)
+
+
+def close(state: StreamState, item: Item, raw: Mapping[str, object], default: str | None) -> list[Frame]:
+    """Say what was held back and `output_item.done`.
+
+    The status is the provider's, else `default`; without one the item was cut off: `incomplete` (D7).
+    """
+    said = messages.flush(item) + reasoning.flush(item) + tools.conclude(item)
+    item.open = False
+    status = read.text_or_none(raw, "status")
+    if status not in STATUSES or status == "in_progress":
+        status = default or "incomplete"
+    said.append(
+        frames.output_item(
+            Kind.OUTPUT_ITEM_DONE, item.slot, item.item_id, item.type, item.role, state.redactor.identifier(status)
+        )
+    )
+    return said
+
+
+def _open(
+    state: StreamState, raw: Mapping[str, object], item_type: str, index: int | None, provider_id: str | None
+) -> tuple[Item, list[Frame]]:
+    status = read.text_or_none(raw, "status")
+    item, said = state.announce(
+        item_type,
+        index=index,
+        provider_id=provider_id,
+        role=read.text_or_none(raw, "role"),
+        status=status if status in STATUSES else None,
+    )
+    return item, said + status_of.begin(state, item, raw)

@@ -1,0 +1,146 @@
+"""A response begins, changes status and ends (seed contract, section 9.1; CONTRACT D4, D7, D10, D13)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, get_args
+
+from contracts.kinds import LifecycleStatus
+from projector import frames
+from projector import readers as read
+from projector.canonical import CanonicalEvent, Frame
+from projector.handlers import endings, items, status
+from projector.handlers.fields import add_cited
+from projector.state import StreamState
+from projector.transcript import Item
+
+LIFECYCLE: Final = frozenset(get_args(LifecycleStatus))
+
+END_STATUS: Final[Mapping[str, str]] = {
+    "response.completed": "completed",
+    "response.incomplete": "incomplete",
+    "response.failed": "failed",
+}
+"""What an ended response is where it does not say so itself; `cancelled` has a status but no event."""
+
+STRUCTURED: Final = frozenset({"json_schema", "json_object"})
+
+USAGE: Final[Mapping[str, tuple[str, ...]]] = {
+    "input_tokens": ("input_tokens",),
+    "output_tokens": ("output_tokens",),
+    "total_tokens": ("total_tokens",),
+    "cached_input_tokens": ("input_tokens_details", "cached_tokens"),
+    "reasoning_output_tokens": ("output_tokens_details", "reasoning_tokens"),
+}
+"""What `final.usage` says -> where the provider's usage holds it (D13)."""
+
+
+def on_status(state: StreamState, event: CanonicalEvent) -> list[Frame]:
+    """Say the status of a response when it changes."""
+    response = read.mapping(event, "response")
+    return _identify(state, response) + _lifecycle(state, response, None)
+
+
+def on_end(state: StreamState, event: CanonicalEvent) -> list[Frame]:
+    """Say what only the snapshot holds, close every item, say the last status; never refuse to end."""
+    response = read.mapping_or_empty(event, "response")
+    said = _identify(state, response)
+    said += _settle_items(state, read.mappings(response, "output"))
+    ended = END_STATUS[read.text(event, "type")]
+    said += _lifecycle(state, response, ended)
+    _add_usage(state, read.mapping_or_empty(response, "usage"))
+    endings.settle(state, state.response.status or ended)
+    return said
+
+
+def cite_sources(state: StreamState) -> list[Frame]:
+    """Add what messages cited to the only search of the response, once, at the end of the citing message (D19)."""
+    searches = [item for item in state.response.items if item.type == "web_search_call"]
+    if len(searches) != 1 or not state.response.cited_urls:
+        return []
+    item = searches[0]
+    if item.call is None or item.open or item.call.cites_said:
+        return []
+    item.call.cites_said = True
+    add_cited(state, item.call, state.response.cited_urls)
+    return status.say_status(item, item.call, None)
+
+
+def _identify(state: StreamState, response: Mapping[str, object]) -> list[Frame]:
+    """Learn id, model and output format; give them to dialects that say them, once."""
+    state.set_response_id(read.text_or_none(response, "id"))
+    text_format = read.mapping_or_empty(read.mapping_or_empty(response, "text"), "format")
+    if text_format.get("type") in STRUCTURED:
+        state.response.wants_structure = True
+    for tool in read.mappings(response, "tools"):
+        if tool.get("type") == "code_interpreter":
+            state.response.container_mode = "explicit" if isinstance(tool.get("container"), str) else "auto"
+    model = read.text_or_none(response, "model")
+    if state.response.meta_said or (model is None and state.response.id is None):
+        return []
+    state.response.meta_said = True
+    model_said = state.redactor.identifier(model) if model else None
+    return [frames.response_meta(state.response.id, model_said, read.count_or_none(response, "created_at"))]
+
+
+def _lifecycle(state: StreamState, response: Mapping[str, object], default: str | None) -> list[Frame]:
+    """Say `lifecycle` when the status is another than the one said last (D10)."""
+    now = response.get("status")
+    if default is not None and now in {None, "queued", "in_progress"}:
+        now = default
+    if type(now) is not str or now not in LIFECYCLE:
+        now = default
+    if now is None or now == state.response.status:
+        return []
+    state.response.status = now
+    reason = read.text_or_none(read.mapping_or_empty(response, "incomplete_details"), "reason")
+    reason = reason or read.text_or_none(read.mapping_or_empty(response, "error"), "code")
+    return [frames.lifecycle(now, state.redactor.identifier(reason) if reason else None)]
+
+
+def _add_usage(state: StreamState, usage: Mapping[str, object]) -> None:
+    for name, (*outer, member) in USAGE.items():
+        source = read.mapping_or_empty(usage, outer[0]) if outer else usage
+        if (count := read.count_or_none(source, member)) is not None:
+            state.run.usage[name] += count
+
+
+def _settle_items(state: StreamState, snapshot: list[Mapping[str, object]]) -> list[Frame]:
+    """Close what is still open with the snapshot's word on it, and say items that only the snapshot knows (D7, D30)."""
+    said: list[Frame] = []
+    named = _match(state, snapshot)
+    for item in state.response.items.copy():
+        raw = named.get(item)
+        if item.open and raw is not None:
+            said += items.finish(state, item, raw)
+        elif item.open:
+            said += items.close(state, item, {}, None)
+    known = {id(raw) for raw in named.values()}
+    for raw in snapshot:
+        if id(raw) not in known:
+            said += items.finish_whole(state, raw)
+    return said
+
+
+def _match(state: StreamState, snapshot: list[Mapping[str, object]]) -> dict[Item, Mapping[str, object]]:
+    """Find each streamed item in the snapshot: by id, by its place and type, else as the next of its type.
+
+    Ids may have rotated or been replaced, and places shift where the snapshot leaves items out.
+    """
+    by_id = {raw.get("id"): raw for raw in snapshot if type(raw.get("id")) is str}
+    named: dict[Item, Mapping[str, object]] = {}
+    taken: set[int] = set()
+
+    def take(item: Item, raw: Mapping[str, object] | None) -> None:
+        if raw is not None and raw.get("type") == item.type and id(raw) not in taken and item not in named:
+            named[item] = raw
+            taken.add(id(raw))
+
+    for item in state.response.items:
+        take(item, by_id.get(item.item_id))
+    for index, item in state.response.by_index.items():
+        take(item, snapshot[index] if index < len(snapshot) else None)
+    for item in state.response.items:
+        if item not in named:
+            take(item, next((raw for raw in snapshot if raw.get("type") == item.type and id(raw) not in taken), None))
+    return named

@@ -1,0 +1,90 @@
+"""When a stream may speak, and how it ends: one total table.
+
+A stream is IDLE until its provider says something, OPEN while a response streams, SETTLED when a response has ended and
+the host's run may go on, ENDED after its terminal. Whatever happens next is one of eight signals; the row for
+(phase, signal) gives the next phase and a verdict, and nothing else decides. In ENDED everything is ignored, which is
+why no stream can have two terminals (seed section 7.1, CONTRACT D11 and D12).
+
+A stream that is not a run closes itself: its RESPONSE_END is followed at once by RUN_CLOSE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final
+
+
+class Phase(IntEnum):
+    """Where the stream stands."""
+
+    IDLE = 0
+    OPEN = 1
+    SETTLED = 2
+    ENDED = 3
+
+
+class Signal(IntEnum):
+    """What happens to the stream."""
+
+    PROGRESS = 0  # the provider says something within a response
+    RESPONSE_END = 1  # the provider says that the response is over
+    HOST = 2  # the host says something through its own door
+    NEXT = 3  # the host begins another response of the run
+    RUN_CLOSE = 4  # the host closes the run
+    EOF = 5  # the provider's bytes end
+    FAULT = 6  # anything fails, or the server drains
+    CANCEL = 7  # the host cancels
+
+
+class Verdict(IntEnum):
+    """What the projector does about it."""
+
+    IGNORE = 0
+    SPEAK = 1  # say what the handler gives
+    BEGIN = 2  # begin a response, then speak
+    SETTLE = 3  # close the response and say its end
+    BEGIN_AND_SETTLE = 4  # the end is the first that is heard of the response
+    FINISH = 5  # terminal `final` with the status of the run
+    CANCELLED = 6  # close what is open, terminal `final` cancelled
+    FAIL = 7  # close what is open, terminal `error` with the fault
+    TRUNCATED = 8  # the same with `upstream_truncated`
+    EMPTY = 9  # the same with `upstream_empty`
+
+
+TRANSITIONS: Final[Mapping[Phase, Mapping[Signal, tuple[Phase, Verdict]]]] = {
+    Phase.IDLE: {
+        Signal.PROGRESS: (Phase.OPEN, Verdict.BEGIN),
+        Signal.RESPONSE_END: (Phase.SETTLED, Verdict.BEGIN_AND_SETTLE),
+        Signal.HOST: (Phase.IDLE, Verdict.SPEAK),
+        Signal.NEXT: (Phase.IDLE, Verdict.IGNORE),
+        Signal.RUN_CLOSE: (Phase.ENDED, Verdict.EMPTY),
+        Signal.EOF: (Phase.ENDED, Verdict.EMPTY),
+        Signal.FAULT: (Phase.ENDED, Verdict.FAIL),
+        Signal.CANCEL: (Phase.ENDED, Verdict.CANCELLED),
+    },
+    Phase.OPEN: {
+        Signal.PROGRESS: (Phase.OPEN, Verdict.SPEAK),
+        Signal.RESPONSE_END: (Phase.SETTLED, Verdict.SETTLE),
+        Signal.HOST: (Phase.OPEN, Verdict.SPEAK),
+        Signal.NEXT: (Phase.ENDED, Verdict.TRUNCATED),
+        Signal.RUN_CLOSE: (Phase.ENDED, Verdict.TRUNCATED),
+        Signal.EOF: (Phase.ENDED, Verdict.TRUNCATED),
+        Signal.FAULT: (Phase.ENDED, Verdict.FAIL),
+        Signal.CANCEL: (Phase.ENDED, Verdict.CANCELLED),
+    },
+    Phase.SETTLED: {
+        Signal.PROGRESS: (Phase.OPEN, Verdict.BEGIN),
+        Signal.RESPONSE_END: (Phase.SETTLED, Verdict.IGNORE),
+        Signal.HOST: (Phase.SETTLED, Verdict.SPEAK),
+        Signal.NEXT: (Phase.IDLE, Verdict.IGNORE),
+        Signal.RUN_CLOSE: (Phase.ENDED, Verdict.FINISH),
+        Signal.EOF: (Phase.ENDED, Verdict.FINISH),
+        Signal.FAULT: (Phase.ENDED, Verdict.FAIL),
+        Signal.CANCEL: (Phase.ENDED, Verdict.CANCELLED),
+    },
+    Phase.ENDED: dict.fromkeys(Signal, (Phase.ENDED, Verdict.IGNORE)),
+}
+
+RUN_STATUS_ORDER: Final = ("cancelled", "failed", "refused", "incomplete", "completed")
+"""The first of these that a response of the run has is the status of the run (D12)."""

@@ -1,0 +1,69 @@
+"""What has been said of one growing text: message text, refusal, summary, reasoning, code.
+
+The deltas and the whole are cleaned by the same stream, so what a `done` adds to the deltas is found by comparing clean
+text with clean text; the raw text is never kept.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+from redaction import compose
+from redaction.clean import Cleaned, CleanText, Notice
+from redaction.stream import TextStream
+
+
+class TextPart:
+    """One text that grows by deltas and may be completed by a `done`."""
+
+    __slots__ = ("_buffer", "_fed", "_make_stream", "_settled", "_stream", "done", "notices")
+
+    def __init__(self, make_stream: Callable[[], TextStream]) -> None:
+        self._make_stream = make_stream
+        self._stream = make_stream()
+        self._buffer = io.StringIO()
+        self._fed = 0
+        self.notices: tuple[Notice, ...] = ()
+        self._settled = False
+        self.done = False
+        """Whether we have said a `done` for it."""
+
+    @property
+    def text(self) -> CleanText:
+        """All that has been said so far."""
+        return compose.collected(self._buffer)
+
+    def feed(self, fragment: str) -> Cleaned[CleanText]:
+        """Take a delta; give what may be said of it now."""
+        self._fed += len(fragment)
+        said = self._stream.feed(fragment)
+        self._buffer.write(said.value)
+        if said.notices:
+            self.notices = said.notices
+        return said
+
+    def complete(self, text: str) -> Cleaned[CleanText] | None:
+        """Take the provider's whole text; give what the deltas did not say of it, None where it contradicts them.
+
+        Then the deltas win, because they have been shown (CONTRACT D23, D30).
+        """
+        if self._settled:
+            return compose.NOTHING if len(text) == self._fed else None
+        whole = self._make_stream()
+        if whole.feed(text[: self._fed]).value != self._buffer.getvalue():
+            return None
+        self._stream = whole
+        more = self.feed(text[self._fed :])
+        rest = self.close()
+        self._settled = True
+        return compose.joined(more, rest)
+
+    def close(self) -> Cleaned[CleanText]:
+        """Give what was still held back, now that nothing more comes."""
+        said = self._stream.close()
+        self._stream = self._make_stream()  # nothing is given twice
+        self._buffer.write(said.value)
+        if said.notices:
+            self.notices = said.notices
+        return said

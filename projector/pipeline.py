@@ -1,0 +1,222 @@
+"""The whole middleware without I/O: provider bytes in, dialect bytes out, and the host's own door.
+
+This is the composition root: the only place below the shell that knows a clock and makes ids, both by default only.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final, Literal, TypeAlias
+
+from projector._errors import UsageError, known_name
+from projector.canonical import CanonicalEvent, Frame
+from projector.context import StreamContext
+from projector.dialects import DIALECTS
+from projector.faults import Fault
+from projector.projector import PublicStreamProjector
+from projector.providers import PROVIDERS, Provider
+from projector.sse import AutoDecoder, NdjsonDecoder, SseDecoder, SseMessage, encode_sse
+from redaction.mint import Redactor
+from redaction.policy import Policy
+
+InputFormat: TypeAlias = Literal["auto", "sse", "ndjson"]
+OutputFormat: TypeAlias = Literal["ndjson", "sse"]
+Decoder: TypeAlias = SseDecoder | NdjsonDecoder | AutoDecoder
+
+HOST_PREFIX: Final = "projector."
+
+
+class Pipeline:
+    """One stream from provider bytes to dialect bytes. Made by `build_pipeline`.
+
+    Every method returns bytes to send, perhaps none. However the bytes are cut the output is the same, and however the
+    stream ends its last event is exactly one terminal. After that every method returns nothing.
+    """
+
+    def __init__(
+        self,
+        *,
+        provider: Provider,
+        dialect: str,
+        redactor: Redactor,
+        context: StreamContext,
+        run: bool,
+        input_format: InputFormat,
+        output_format: OutputFormat,
+        takes_host_events: bool,
+        clock: Callable[[], float],
+    ) -> None:
+        self._provider = provider
+        self._max_event_bytes = redactor.policy.limits.event_max_bytes
+        self._input_format = input_format
+        self._output_format = output_format
+        self._takes_host_events = takes_host_events
+        self._clock = clock
+        self._second = ""
+        self._second_at = -1
+        self._projector = PublicStreamProjector(redactor, context, is_run=run)
+        self._dialect = DIALECTS[dialect](redactor.policy)
+        self._begin_upstream()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the terminal has been said."""
+        return self._projector.ended
+
+    @property
+    def dropped(self) -> Counter[str]:
+        """How often what was not said, by event type or reason (CONTRACT D30)."""
+        return self._projector.dropped + self._stage.dropped
+
+    def feed(self, data: bytes) -> bytes:
+        """Take bytes of the provider, cut anywhere."""
+        if self._projector.ended:
+            return b""
+        self._tick()
+        return self._write(self._read(self._decoder.feed(data)))
+
+    def close(self, fault: Fault | None = None) -> bytes:
+        """Take the end: of the provider's bytes, of the host's run, or a fault of the transport.
+
+        A fault loses nothing that came before it. After a response has ended, a stream that is no run has its terminal
+        already, and a late fault says nothing.
+        """
+        if self._projector.ended:
+            return b""
+        self._tick()
+        said = self._end_upstream()
+        said += self._projector.fail(fault) if fault is not None else self._projector.close()
+        return self._write(said)
+
+    def host(self, event: CanonicalEvent) -> bytes:
+        """Take an event of the host: `projector.tool_output`, `projector.attachment`, `projector.context` (D35)."""
+        self._tick()
+        return self._write(self._projector.host(event))
+
+    def next_response(self) -> bytes:
+        """Begin a new upstream of the same run: its bytes are read from the start."""
+        if self._projector.ended:
+            return b""
+        self._tick()
+        said = self._end_upstream()
+        said += self._projector.next_response()
+        self._begin_upstream()
+        return self._write(said)
+
+    def cancel(self) -> bytes:
+        """End the stream with `final` cancelled and the text so far."""
+        self._tick()
+        return self._write(self._projector.cancel())
+
+    def _begin_upstream(self) -> None:
+        fields = self._provider.message_fields
+        self._decoder = _decoder(self._input_format, self._max_event_bytes, fields)
+        self._stage = self._provider.stage()
+
+    def _end_upstream(self) -> list[Frame]:
+        """Read what decoder and stage still held."""
+        said = self._read(self._decoder.close())
+        for event in self._stage.close():
+            said += self._project(event)
+        for name, count in self._stage.dropped.items():
+            self._projector.count(name, count)
+        self._stage.dropped.clear()
+        return said
+
+    def _read(self, messages: Iterable[SseMessage | Fault]) -> list[Frame]:
+        said: list[Frame] = []
+        for message in messages:
+            if isinstance(message, Fault):
+                said += self._projector.fail(message)
+                break
+            for event in self._stage.feed(message):
+                said += self._project(event)
+        return said
+
+    def _project(self, event: CanonicalEvent | Fault) -> list[Frame]:
+        if isinstance(event, Fault):
+            return self._projector.fail(event)
+        if self._takes_host_events and str(event.get("type")).startswith(HOST_PREFIX):
+            return self._projector.host(event)
+        return self._projector.feed(event)
+
+    def _write(self, said: list[Frame]) -> bytes:
+        wire = []
+        for frame in said:
+            wire += self._dialect.feed(frame)
+        if said and self._projector.ended:
+            wire += self._dialect.close()
+        if self._output_format == "ndjson":
+            return b"".join([event.data + b"\n" for event in wire])
+        return b"".join([encode_sse(event.data, event.event) for event in wire])
+
+    def _tick(self) -> None:
+        """Read the clock once for all that is said next (D2); a second is written out once."""
+        now = self._clock()
+        second = int(now)
+        if second != self._second_at:
+            self._second_at = second
+            self._second = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        self._projector.timestamp = f"{self._second}.{int(now * 1000) % 1000:03d}Z"
+
+
+def build_pipeline(
+    *,
+    provider: str,
+    dialect: str,
+    policy: Policy | None = None,
+    context: StreamContext | None = None,
+    run: bool = False,
+    input_format: InputFormat = "sse",
+    output_format: OutputFormat = "sse",
+    takes_host_events: bool = False,
+    clock: Callable[[], float] = time.time,
+    redactor: Redactor | None = None,
+) -> Pipeline:
+    """Give a pipeline for one stream, without I/O.
+
+    Args:
+        provider: a name of `PROVIDERS`.
+        dialect: a name of `DIALECTS`.
+        policy: limits, redaction, images, reasoning; the contract's defaults where it is None.
+        context: stream id, conversation, agent, workflow; an id is made where it has none (D2).
+        run: whether responses follow each other until `close` (D12).
+        input_format: what the bytes are; `auto` decides by the first character.
+        output_format: what is written.
+        takes_host_events: whether events of the host's door are taken from the bytes: for recordings only (D35).
+        clock: gives seconds since 1970-01-01 UTC.
+        redactor: a compiled policy, for hosts that open many streams with one policy; instead of `policy`.
+
+    Raises:
+        UsageError: a name that is not known, or both policy and redactor.
+    """
+    known_name("provider", provider, PROVIDERS)
+    known_name("dialect", dialect, DIALECTS)
+    if redactor is not None and policy is not None:
+        raise UsageError("expected a policy or a redactor, not both")
+    context = context or StreamContext()
+    if context.stream_id is None:
+        context = replace(context, stream_id=f"stream_{uuid.uuid4().hex}")
+    return Pipeline(
+        provider=PROVIDERS[provider],
+        dialect=dialect,
+        redactor=redactor or Redactor(policy or Policy()),
+        context=context,
+        run=run,
+        input_format=input_format,
+        output_format=output_format,
+        takes_host_events=takes_host_events,
+        clock=clock,
+    )
+
+
+def _decoder(input_format: InputFormat, max_event_bytes: int, message_fields: tuple[str, ...]) -> Decoder:
+    if input_format == "ndjson":
+        return NdjsonDecoder(max_event_bytes)
+    decoder = AutoDecoder if input_format == "auto" else SseDecoder
+    return decoder(max_event_bytes, message_fields=message_fields)

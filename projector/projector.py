@@ -1,0 +1,185 @@
+"""`PublicStreamProjector`: canonical events in, sealed frames out. Dispatch, lifecycle and envelope; nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Final
+
+from contracts.kinds import SCHEMA, Kind
+from projector import frames
+from projector.canonical import CanonicalEvent, Frame
+from projector.context import StreamContext
+from projector.faults import FAULTS, Fault
+from projector.handlers import DROPPED, HANDLERS, HOST_HANDLERS, SIGNALS, Handler, endings
+from projector.lifecycle import TRANSITIONS, Phase, Signal, Verdict
+from projector.readers import Unreadable
+from projector.state import StreamState
+from redaction.mint import Redactor
+
+NAME_MAX_CHARS: Final = 80
+"""How much of an unknown event type is kept as its name in the counts."""
+
+SEALING: Final = frames.PRIVATE | {Kind.OUTPUT_ITEM_ADDED, Kind.OUTPUT_ITEM_DONE}
+"""Kinds that need more than an envelope."""
+
+BEGINNINGS: Final = frozenset({Verdict.BEGIN, Verdict.BEGIN_AND_SETTLE})
+
+TERMINALS: Final[Mapping[Verdict, Callable[[StreamState], list[Frame]]]] = {
+    Verdict.FINISH: endings.final,
+    Verdict.CANCELLED: endings.cancelled,
+    Verdict.FAIL: endings.error,
+    Verdict.TRUNCATED: endings.truncated,
+    Verdict.EMPTY: endings.empty,
+}
+"""Verdicts that end the stream -> what is said last."""
+
+
+class PublicStreamProjector:
+    """Project one public stream.
+
+    Args:
+        redactor: what the policy withholds; the only source of clean values.
+        context: what the host says about the stream; `stream_id` must be given.
+        is_run: whether responses may follow each other until the host closes the run (CONTRACT D12).
+    """
+
+    def __init__(self, redactor: Redactor, context: StreamContext, *, is_run: bool = False) -> None:
+        self._state = StreamState(redactor, context)
+        self._stream_id = redactor.identifier(context.stream_id or "")
+        self._is_run = is_run
+        self._phase = Phase.IDLE
+        self._event_id = 0
+        self._open_items: dict[object, Frame] = {}
+        """Announced items as they were said: what must be closed even if nothing else can be trusted."""
+        self.timestamp = ""
+        """The time of what is said next; the owner sets it before each call (D2)."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the terminal has been said."""
+        return self._phase is Phase.ENDED
+
+    @property
+    def dropped(self) -> Counter[str]:
+        """How often what was not said, by event type or reason (D30)."""
+        return self._state.dropped
+
+    def feed(self, event: CanonicalEvent) -> list[Frame]:
+        """Take a provider's event; give what it says."""
+        name = event.get("type")
+        if type(name) is not str or (handler := HANDLERS.get(name)) is None:
+            return self._drop(name)
+        sequence = event.get("sequence_number")
+        said = self._signal(SIGNALS.get(name, Signal.PROGRESS), handler, event)
+        return self._seal(said, sequence if type(sequence) is int else None)
+
+    def host(self, event: CanonicalEvent) -> list[Frame]:
+        """Take an event of the host's own door (D35)."""
+        name = event.get("type")
+        if type(name) is not str or (handler := HOST_HANDLERS.get(name)) is None:
+            return self._drop(name)
+        return self._seal(self._signal(Signal.HOST, handler, event))
+
+    def next_response(self) -> list[Frame]:
+        """Take the beginning of another response of the run."""
+        return self._seal(self._signal(Signal.NEXT))
+
+    def cancel(self) -> list[Frame]:
+        """Take the host's cancellation; give the closers and `final` cancelled."""
+        return self._seal(self._signal(Signal.CANCEL))
+
+    def fail(self, fault: Fault) -> list[Frame]:
+        """Take a fault; give the closers and `error`."""
+        self._state.fault = fault
+        self._state.fault_message = None
+        return self._seal(self._signal(Signal.FAULT))
+
+    def close(self) -> list[Frame]:
+        """Take the end of the provider's bytes, or of the run; give the closers and the terminal."""
+        return self._seal(self._signal(Signal.RUN_CLOSE if self._is_run else Signal.EOF))
+
+    def count(self, name: str, times: int) -> None:
+        """Count something that a stage before this one did not pass on."""
+        self._state.count(name, times)
+
+    def _signal(
+        self, signal: Signal, handler: Handler | None = None, event: CanonicalEvent | None = None
+    ) -> list[Frame]:
+        """Follow the row of the table. Whatever fails in it ends the stream closed, never open (D12)."""
+        phase, verdict = TRANSITIONS[self._phase][signal]
+        try:
+            said = self._act(verdict, handler, event)
+        except Unreadable:
+            return self._drop((event or {}).get("type"))
+        except Exception as error:  # noqa: BLE001 - a stream never dies of data (D31); what failed decides the code
+            return self._collapse(_fault_of(error.__traceback__))
+        self._phase = phase
+        if phase is Phase.SETTLED and not self._is_run:
+            return said + self._signal(Signal.RUN_CLOSE)
+        return said
+
+    def _act(self, verdict: Verdict, handler: Handler | None, event: CanonicalEvent | None) -> list[Frame]:
+        state = self._state
+        if verdict is Verdict.IGNORE:
+            return []
+        if verdict in BEGINNINGS:
+            state.begin_response()
+        said = handler(state, event) if handler is not None and event is not None else []
+        if verdict in TERMINALS:
+            said += endings.close_items(state)
+            said += TERMINALS[verdict](state)
+        return said
+
+    def _collapse(self, fault: Fault) -> list[Frame]:
+        """End at once, with nothing but our own words: what failed must not be asked again."""
+        self._phase = Phase.ENDED
+        return [*map(endings.abandoned, self._open_items.values()), endings.plain_error(fault)]
+
+    def _drop(self, name: object) -> list[Frame]:
+        if self._phase is not Phase.ENDED:
+            known = name if type(name) is str else "(no type)"
+            self._state.count(known[:NAME_MAX_CHARS] if known not in DROPPED else known)
+        return []
+
+    def _seal(self, said: list[Frame], sequence: int | None = None) -> list[Frame]:
+        """Put the envelope around frames; only public ones take an event id (section 6, D1)."""
+        sealed = []
+        for frame in said:
+            kind = frame["kind"]
+            if kind in SEALING:
+                self._keep_books(kind, frame)
+            else:
+                self._event_id += 1
+            whole: Frame = {
+                "schema": SCHEMA,
+                "event_id": self._event_id,
+                "stream_id": self._stream_id,
+                "server_timestamp": self.timestamp,
+                **self._state.envelope,
+                **frame,
+            }
+            if sequence is not None:
+                whole["provider_sequence_number"] = sequence
+            sealed.append(whole)
+        return sealed
+
+    def _keep_books(self, kind: str, frame: Frame) -> None:
+        """Count the frame if it is public, and remember which items are open."""
+        if kind in frames.PRIVATE:
+            return
+        self._event_id += 1
+        if kind == Kind.OUTPUT_ITEM_ADDED:
+            self._open_items[frame["item_id"]] = frame
+        else:
+            self._open_items.pop(frame["item_id"], None)
+
+
+def _fault_of(traceback: TracebackType | None) -> Fault:
+    """Say which part of ours failed: the redactor, or anything else."""
+    while traceback is not None:
+        if traceback.tb_frame.f_globals.get("__name__", "").startswith("redaction."):
+            return FAULTS["redaction_failed"]
+        traceback = traceback.tb_next
+    return FAULTS["internal_error"]

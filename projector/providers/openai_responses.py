@@ -1,0 +1,54 @@
+"""OpenAI Responses streams: their events are the canonical vocabulary already; here they are only read and checked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from contracts import codec
+from projector.canonical import CanonicalEvent
+from projector.faults import FAULTS, Fault
+from projector.sse import DONE, SseMessage
+
+ERROR: Final = "error"
+
+
+class OpenAIResponsesStage:
+    """Read each message as one event. The last item is a fault where a payload is not JSON (CONTRACT D12)."""
+
+    def __init__(self) -> None:
+        self.dropped: Counter[str] = Counter()
+        """Messages that are no events, by reason."""
+        self._is_over = False
+
+    def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
+        """Take a message; give its event."""
+        if self._is_over:
+            return []
+        data = message.data
+        try:
+            event = codec.loads(data)
+        except codec.TooDeepError:
+            return self._drop("(too deep)")
+        except codec.CodecError:
+            if data.strip() in {b"", DONE}:
+                return []
+            self._is_over = True
+            return [FAULTS["upstream_malformed"]]
+        if type(event) is not dict:
+            return self._drop("(no object)")
+        return [event] if "type" in event else self._untyped(event, message.event)
+
+    def close(self) -> list[CanonicalEvent | Fault]:
+        """Nothing is held."""
+        return []
+
+    def _untyped(self, event: dict[str, object], name: str) -> list[CanonicalEvent | Fault]:
+        """Take the type from the message's name; an error object says itself what it is."""
+        if event.get("error"):
+            name = ERROR
+        return [{**event, "type": name}] if name else self._drop("(no type)")
+
+    def _drop(self, reason: str) -> list[CanonicalEvent | Fault]:
+        self.dropped[reason] += 1
+        return []

@@ -1,0 +1,304 @@
+"""Server-sent events in both directions: bytes to messages, messages to bytes (WHATWG HTML, section 9.2).
+
+The only module that knows line ends, byte order marks and SSE fields. Bytes are cut into lines first and decoded
+later, so a read may end inside a line end, a mark or a character. Three decoders share one shape: `SseDecoder`,
+`NdjsonDecoder` for recorded streams, and `AutoDecoder`, which picks one of the two.
+
+Where they differ from the standard, because they read a provider's answer to one request:
+
+1. An unfinished last event is returned if its data is whole: JSON, or the end mark of Chat streams (CONTRACT D12).
+2. An event is bounded: the bytes of all its lines together, without line ends.
+3. Content without a single message is a fault at the end: an error page, a bare JSON body, events without data.
+   Comments and blanks are no content; a stream of them alone is empty. Empty data is no message in this sense.
+4. `id` and `retry` mean nothing: the stream is not reconnected to.
+5. `message_fields` names unknown fields of which each line is a message of its own, under the field's name: one
+   provider says `error: {...}` and hangs up. Such a line ends the event before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
+
+from contracts import codec, limits
+from projector.faults import FAULTS, Fault
+
+DONE: Final = b"[DONE]"
+"""The data of the message that ends a Chat Completions stream; the one payload that is not JSON."""
+
+_BOM: Final = b"\xef\xbb\xbf"
+_EVENT_NAMES_MAX: Final = 128  # twice the event types of the largest vocabulary
+
+
+class SseMessage(NamedTuple):
+    """One message: its data as sent, lines joined by LF, and its event name, empty where none was given."""
+
+    data: bytes
+    event: str = ""
+
+
+class SseDecoder:
+    """Turn the bytes of an event stream into messages, however they are cut."""
+
+    def __init__(self, max_event_bytes: int = limits.EVENT_MAX_BYTES, *, message_fields: Collection[str] = ()) -> None:
+        self._max_event_bytes = max_event_bytes
+        self._message_fields = {name.encode(): name for name in message_fields}
+        self._lines = _Lines()
+        self._event_names: dict[bytes, str] = {}  # by whole line: most streams repeat a few names
+        self._data: bytes | None = None
+        self._more: list[bytes] = []  # data lines after the first one
+        self._event = ""
+        self._event_bytes = 0  # of the complete lines since the last blank one
+        self._has_content = False
+        self._has_message = False
+        self._is_over = False
+
+    def feed(self, data: bytes, /) -> list[SseMessage | Fault]:
+        """Take some bytes; return the messages that they complete.
+
+        Returns:
+            Messages in order. The last item is the fault `upstream_event_too_large` when an event is larger than
+            `max_event_bytes`; the decoder then ignores everything that follows.
+        """
+        if self._is_over:
+            return []
+        most = self._event_bytes + len(self._lines.rest) + len(data)
+        lines = self._lines.feed(data)
+        if most > self._max_event_bytes:
+            return self._read_near_limit(lines)
+        return self._read(lines)
+
+    def close(self) -> list[SseMessage | Fault]:
+        """Take the end of input; return the unfinished last event if its data is whole (1).
+
+        Returns:
+            Messages, or the fault `upstream_malformed` alone where there was content but no message (3).
+        """
+        if self._is_over:
+            return []
+        self._is_over = True
+        last = self._lines.close()
+        messages = self._read([last]) if last else []
+        if self._data is not None and _is_whole(data := b"\n".join([self._data, *self._more])):
+            messages.append(SseMessage(data, self._event))
+            self._has_message = True
+        if self._has_content and not self._has_message:
+            return [FAULTS["upstream_malformed"]]
+        return messages
+
+    def _read(self, lines: Sequence[bytes]) -> list[SseMessage | Fault]:
+        """Read whole lines. Each byte of each stream passes here, so the loop makes no call that it can avoid."""
+        messages: list[SseMessage | Fault] = []
+        if not lines:
+            return messages
+        data, event = self._data, self._event
+        new, event_names, more = tuple.__new__, self._event_names, self._more
+        for line in lines:
+            if not line:
+                if data is not None:
+                    if more:
+                        data = b"\n".join([data, *more])
+                        more.clear()
+                    messages.append(new(SseMessage, (data, event)))
+                    data = None
+                event = ""
+            elif data is None and line[:6] == b"data: ":
+                data = line[6:]
+            elif line in event_names:
+                event = event_names[line]
+            else:
+                data, event = self._read_field(line, data, event, messages)
+        self._data, self._event = data, event
+        self._event_bytes = _bytes_after_blank(lines, self._event_bytes) if lines[-1] else 0
+        if not self._has_message:
+            self._has_message = any(message[0] for message in messages)
+            self._has_content = self._has_content or any(map(_is_content, lines))
+        return messages
+
+    def _read_field(
+        self, line: bytes, data: bytes | None, event: str, messages: list[SseMessage | Fault]
+    ) -> tuple[bytes | None, str]:
+        """Read any line but a blank one; return the data and the event name as they now stand."""
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")  # one optional blank
+        if field == b"data":
+            if data is None:
+                return value, event
+            self._more.append(value)
+        elif field == b"event":
+            event = value.decode("utf-8", "replace")
+            if len(self._event_names) < _EVENT_NAMES_MAX:
+                self._event_names[line] = event
+        elif field in self._message_fields:
+            if data is not None:
+                messages.append(SseMessage(b"\n".join([data, *self._more]), event))
+                self._more.clear()
+            messages.append(SseMessage(value, self._message_fields[field]))
+            return None, ""
+        return data, event
+
+    def _read_near_limit(self, lines: Sequence[bytes]) -> list[SseMessage | Fault]:
+        """Read as far as the limit allows (2): line by line here, so that a cut does not change where it ends."""
+        size = self._event_bytes
+        for number, line in enumerate(lines):
+            size = size + len(line) if line else 0
+            if size > self._max_event_bytes:
+                return self._overflow(self._read(lines[:number]))
+        messages = self._read(lines)
+        if size + len(self._lines.rest) > self._max_event_bytes:
+            return self._overflow(messages)
+        return messages
+
+    def _overflow(self, messages: list[SseMessage | Fault]) -> list[SseMessage | Fault]:
+        self._is_over = True
+        return [*messages, FAULTS["upstream_event_too_large"]]
+
+
+class NdjsonDecoder:
+    """Turn lines of JSON into messages: each line that is not blank is one."""
+
+    def __init__(self, max_event_bytes: int = limits.EVENT_MAX_BYTES) -> None:
+        self._max_event_bytes = max_event_bytes
+        self._lines = _Lines()
+        self._has_message = False
+        self._is_over = False
+
+    def feed(self, data: bytes, /) -> list[SseMessage | Fault]:
+        """Take some bytes; return the lines that they complete, as `SseDecoder.feed` does."""
+        if self._is_over:
+            return []
+        messages: list[SseMessage | Fault] = []
+        for line in self._lines.feed(data):
+            if len(line) > self._max_event_bytes:
+                return self._overflow(messages)
+            if line.strip():
+                messages.append(SseMessage(line))
+        if len(self._lines.rest) > self._max_event_bytes:
+            return self._overflow(messages)
+        self._has_message = self._has_message or bool(messages)
+        return messages
+
+    def close(self) -> list[SseMessage | Fault]:
+        """Take the end of input; return the last line if it is whole, as `SseDecoder.close` does."""
+        if self._is_over:
+            return []
+        self._is_over = True
+        last = self._lines.close()
+        if _is_whole(last):
+            return [SseMessage(last)]
+        return [FAULTS["upstream_malformed"]] if last.strip() and not self._has_message else []
+
+    def _overflow(self, messages: list[SseMessage | Fault]) -> list[SseMessage | Fault]:
+        self._is_over = True
+        return [*messages, FAULTS["upstream_event_too_large"]]
+
+
+class AutoDecoder:
+    """Read NDJSON where the first character is `{`, an event stream otherwise."""
+
+    def __init__(self, max_event_bytes: int = limits.EVENT_MAX_BYTES, *, message_fields: Collection[str] = ()) -> None:
+        self._max_event_bytes = max_event_bytes
+        self._message_fields = message_fields
+        self._undecided = bytearray()
+        self._decoder: SseDecoder | NdjsonDecoder | None = None
+
+    def feed(self, data: bytes, /) -> list[SseMessage | Fault]:
+        """Take some bytes; return what the decoder returns that the first character chose."""
+        if self._decoder is None:
+            self._undecided += data
+            rest = data.lstrip(_BOM + b" \t\r\n")
+            is_too_late = len(self._undecided) - len(rest) > self._max_event_bytes
+            if not rest and not is_too_late:
+                return []
+            if rest.startswith(b"{") and not is_too_late:
+                self._decoder = NdjsonDecoder(self._max_event_bytes)
+            else:
+                self._decoder = SseDecoder(self._max_event_bytes, message_fields=self._message_fields)
+            data = bytes(self._undecided)
+            self._undecided.clear()
+        return self._decoder.feed(data)
+
+    def close(self) -> list[SseMessage | Fault]:
+        """Take the end of input; return what was still held. Blanks alone are an empty stream."""
+        return self._decoder.close() if self._decoder is not None else []
+
+
+class _Lines:
+    """Cut bytes at LF, CRLF and CR, without the byte order mark, in linear time."""
+
+    def __init__(self) -> None:
+        self.rest = bytearray()  # of an unfinished line; grows in place, since a huge one may come byte by byte
+        self._is_after_cr = False
+        self._is_first = True
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Give the lines that are now whole, without their ends."""
+        if self._is_after_cr or b"\r" in data:
+            data = self._with_lf_only(data)
+        if b"\n" not in data:
+            self.rest += data
+            return []
+        lines = data.split(b"\n")
+        if self.rest:
+            lines[0] = bytes(self.rest) + lines[0]
+        self.rest = bytearray(lines.pop())
+        if self._is_first:
+            self._is_first = False
+            lines[0] = lines[0].removeprefix(_BOM)
+        return lines
+
+    def close(self) -> bytes:
+        """Give the line that has no end, empty where there is none."""
+        last = bytes(self.rest)
+        self.rest.clear()
+        return last.removeprefix(_BOM) if self._is_first else last
+
+    def _with_lf_only(self, data: bytes) -> bytes:
+        """Write each line end as LF. A CR ends its line at once; an LF that follows it says nothing more."""
+        if not data:
+            return data
+        is_second_half = self._is_after_cr and data.startswith(b"\n")
+        self._is_after_cr = data.endswith(b"\r")
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return data[1:] if is_second_half else data
+
+
+def _bytes_after_blank(lines: Sequence[bytes], carried: int) -> int:
+    """Give the size of the event that the lines leave open; `carried` is its size before them."""
+    size = 0
+    for line in reversed(lines):
+        if not line:
+            return size
+        size += len(line)
+    return carried + size
+
+
+def _is_content(line: bytes) -> bool:
+    return not line.startswith(b":") and bool(line.strip())
+
+
+def _is_whole(data: bytes) -> bool:
+    """Tell whether the end of input came after the end of the data."""
+    if data.strip() == DONE:
+        return True
+    try:
+        codec.loads(data)
+    except codec.CodecError:
+        return False
+    return True
+
+
+def encode_sse(data: bytes, event: str | None = None) -> bytes:
+    """Give one message as bytes, line ends LF only (some clients split at LF LF).
+
+    Data that holds line ends becomes one `data` line for each of its lines; a reader joins them with LF.
+    """
+    lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
+    if event is None:
+        return b"data: " + lines + b"\n\n"
+    return b"event: " + event.encode() + b"\ndata: " + lines + b"\n\n"
+
+
+def encode_comment(text: str) -> bytes:
+    """Give one comment as bytes. It stays one line: readers that split at lines must not meet a field in it."""
+    return b": " + " ".join(text.splitlines()).encode() + b"\n\n"

@@ -1,0 +1,181 @@
+"""What a stream remembers, and where its items stand.
+
+Places follow CONTRACT D6: `(output_index, item_id)` is one to one over the whole public stream, the provider's index
+correlates, and the id first said for a slot stays, because some gateways rotate every id from event to event.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from contracts.kinds import Kind
+from projector import frames
+from projector import readers as read
+from projector.canonical import CanonicalEvent, Frame
+from projector.context import WORKFLOW_NUMBERS, WORKFLOW_TEXTS, StreamContext
+from projector.faults import Fault
+from projector.parts import TextPart
+from projector.transcript import Item, Response, Run
+from redaction import compose
+from redaction.clean import Cleaned, CleanText
+from redaction.mint import Redactor
+
+DROP_NAMES_MAX: Final = 64
+"""How many names are counted one by one; a hostile provider could invent a new one with every event."""
+OTHER: Final = "other"
+
+CALL_ID_ROOM: Final = 200
+"""What is kept of a repeated call id, so that its suffix stays within the limit of ids."""
+
+ROLES: Final[Mapping[str, str]] = {"message": "assistant"}
+"""What an item's role is where the provider does not say it."""
+
+
+class StreamState:
+    """Everything that handlers read and write."""
+
+    def __init__(self, redactor: Redactor, context: StreamContext) -> None:
+        self.redactor = redactor
+        self.policy = redactor.policy
+        self.response = Response(0)
+        self.run = Run()
+        self.fault: Fault | None = None
+        """What the provider reported as its error."""
+        self.fault_message: str | None = None
+        """The provider's own words about it, untrusted."""
+        self.dropped: Counter[str] = Counter()
+        """What was not said, by event type or reason."""
+        self.calls: dict[str, Item] = {}
+        """Items of tool calls, by every id under which the host or an output item may name them."""
+        self.envelope: dict[str, object] = {}
+        """The context members of section 6.2 as they are said now."""
+        self._item_ids: set[str] = set()
+        self._call_ids: set[str] = set()
+        self._slots: set[int] = set()
+        self._next_slot = 0
+        self.set_context({"conversation_id": context.conversation_id, "agent": context.agent})
+        self.set_context({"workflow": context.workflow})
+
+    def count(self, name: str, times: int = 1) -> None:
+        """Count something that is not said."""
+        known = name in self.dropped or len(self.dropped) < DROP_NAMES_MAX
+        self.dropped[name if known else OTHER] += times
+
+    def set_context(self, members: Mapping[str, object]) -> None:
+        """Take context members from the host; None removes one, what is not named stays (D9)."""
+        for name, value in members.items():
+            said = self._workflow(value) if name == "workflow" else self._identifier(value)
+            if said:
+                self.envelope[name] = said
+            else:
+                self.envelope.pop(name, None)
+
+    def begin_response(self) -> None:
+        """Begin a response, behind the slots already used."""
+        self.response = Response(self._next_slot)
+        self.envelope.pop("response_id", None)
+
+    def set_response_id(self, provider_id: str | None) -> None:
+        """Take the id of the response; the first one said stays (D4)."""
+        if provider_id and self.response.id is None:
+            self.response.id = self.envelope["response_id"] = self.redactor.identifier(provider_id)
+
+    def find(self, index: int | None, provider_id: str | None) -> Item | None:
+        """Give the item at the provider's index; without one, the item with the provider's id."""
+        if index is not None:
+            return self.response.by_index.get(index)
+        return self.response.by_id.get(provider_id) if provider_id else None
+
+    def item_of(self, event: CanonicalEvent, item_type: str) -> tuple[Item, list[Frame]]:
+        """Give the open item that an event belongs to; one that the provider never announced is announced here (D7).
+
+        Raises:
+            Unreadable: the item is closed.
+        """
+        index = read.index_or_none(event, "output_index")
+        provider_id = read.text_or_none(event, "item_id")
+        item = self.find(index, provider_id)
+        if item is None and index is None and provider_id is None:
+            item = next((last for last in reversed(self.response.items) if last.open and last.type == item_type), None)
+        if item is None:
+            return self.announce(item_type, index=index, provider_id=provider_id)
+        if not item.open:
+            raise read.Unreadable(f"`{event.get('type')}`: its item is closed")
+        return item, []
+
+    def announce(
+        self,
+        item_type: str,
+        *,
+        index: int | None,
+        provider_id: str | None,
+        role: str | None = None,
+        status: str | None = None,
+    ) -> tuple[Item, list[Frame]]:
+        """Open a new slot for an item and say `output_item.added`."""
+        slot = self._next_slot if index is None else self.response.base_slot + index
+        if slot in self._slots:
+            slot = self._next_slot
+        self._slots.add(slot)
+        self._next_slot = max(self._next_slot, slot + 1)
+        item = Item(
+            slot, self._item_id(provider_id, slot), self.redactor.identifier(item_type), role or ROLES.get(item_type)
+        )
+        self.response.items.append(item)
+        if index is not None:
+            self.response.by_index[index] = item
+        if provider_id:
+            self.response.by_id[provider_id] = item
+        said_status = self.redactor.identifier(status or "in_progress")
+        return item, [
+            frames.output_item(Kind.OUTPUT_ITEM_ADDED, item.slot, item.item_id, item.type, item.role, said_status)
+        ]
+
+    def part(self, parts: dict[int, TextPart], position: int) -> TextPart:
+        """Give the text at a position of an item, begun where it is new."""
+        part = parts.get(position)
+        if part is None:
+            part = parts[position] = TextPart(self.redactor.message_stream)
+        return part
+
+    def complete(self, part: TextPart, text: str) -> Cleaned[CleanText]:
+        """Give the rest of a text that is now known as a whole; where it contradicts its deltas they win (D30)."""
+        rest = part.complete(text)
+        if rest is None:
+            self.count("done differs from its deltas")
+            return part.close()
+        return rest
+
+    def whole(self, text: str) -> Cleaned[CleanText]:
+        """Give a text of the model that is known as a whole and that grows nowhere."""
+        stream = self.redactor.message_stream()
+        return compose.joined(stream.feed(text), stream.close())
+
+    def call_id(self, provider_id: str | None, item: Item) -> CleanText:
+        """Give the id of a call: the provider's, else the item's, once per stream (D8)."""
+        call_id = self.redactor.identifier(provider_id or item.item_id)
+        while call_id in self._call_ids:
+            call_id = self.redactor.identifier(f"{call_id[-CALL_ID_ROOM:]}_{item.slot}")
+        self._call_ids.add(call_id)
+        return call_id
+
+    def _item_id(self, provider_id: str | None, slot: int) -> CleanText:
+        """Give the public id of a slot: the provider's unless another slot has it (D6)."""
+        item_id = self.redactor.identifier(provider_id or f"item_{slot}")
+        while item_id in self._item_ids:
+            item_id = self.redactor.identifier(f"item_{slot}")
+            slot += 1
+        self._item_ids.add(item_id)
+        return item_id
+
+    def _identifier(self, value: object) -> CleanText | None:
+        return self.redactor.identifier(value) if isinstance(value, str) and value else None
+
+    def _workflow(self, value: object) -> dict[str, object]:
+        if not isinstance(value, Mapping):
+            return {}
+        texts = {name: self._identifier(value.get(name)) for name in WORKFLOW_TEXTS}
+        numbers = {name: read.index_or_none(value, name) for name in WORKFLOW_NUMBERS}
+        return {name: said for name, said in (texts | numbers).items() if said is not None}

@@ -1,0 +1,77 @@
+"""Puts clean values together and takes them apart: what is made of clean values only is clean."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from contracts import codec
+from redaction.clean import TRUNCATED_HERE, Cleaned, CleanJson, CleanText, bounded, notice
+
+EMPTY: Final = CleanText("")
+NOTHING: Final[Cleaned[CleanText]] = Cleaned(EMPTY)
+
+Part: TypeAlias = Cleaned[CleanText] | Cleaned[CleanJson]
+
+
+def own_words(text: str) -> CleanText:
+    """Give a text that stands in our own source: codes and messages of `projector.faults`, nothing else."""
+    return CleanText(text)
+
+
+def join(parts: Iterable[CleanText], between: str = "") -> CleanText:
+    """Give the parts as one text; `between` is our own words."""
+    return CleanText(between.join(parts))
+
+
+def joined(first: Cleaned[CleanText], second: Cleaned[CleanText]) -> Cleaned[CleanText]:
+    """Give two neighbours as one value."""
+    return Cleaned(CleanText(first.value + second.value), bounded(first.notices + second.notices))
+
+
+def collected(buffer: io.StringIO) -> CleanText:
+    """Give what was written to a buffer; its owner has written clean text only."""
+    return CleanText(buffer.getvalue())
+
+
+def parsed(text: CleanText) -> Cleaned[CleanJson] | None:
+    """Give the value that a clean JSON text holds; None where it is no JSON, or too deep to be written again."""
+    try:
+        value = codec.loads_exact(text)
+        codec.dumps(value)
+    except codec.CodecError:
+        return None
+    return Cleaned(CleanJson(value))
+
+
+def split(text: CleanText, max_chars: int) -> list[CleanText]:
+    """Give the text in pieces of at most `max_chars` code points; they join to the text."""
+    return [CleanText(text[start : start + max_chars]) for start in range(0, len(text), max_chars)]
+
+
+def cut(text: Cleaned[CleanText], max_chars: int) -> Cleaned[CleanText]:
+    """Give at most `max_chars` code points, with a notice where something is missing."""
+    if len(text.value) <= max_chars:
+        return text
+    return Cleaned(CleanText(text.value[: max(max_chars, 0)]), bounded(text.notices + TRUNCATED_HERE))
+
+
+def listed(parts: Sequence[Part], max_entries: int) -> Cleaned[CleanJson]:
+    """Give a list of the values, cut with a notice where it is too long."""
+    notices = [n._replace(path=f"[{at}]{n.path}") for at, part in enumerate(parts[:max_entries]) for n in part.notices]
+    if len(parts) > max_entries:
+        notices.append(notice("truncated"))
+    return Cleaned(CleanJson([part.value for part in parts[:max_entries]]), bounded(notices))
+
+
+def record(parts: Mapping[str, Part | None]) -> Cleaned[CleanJson]:
+    """Give an object of the values that are there; the names are ours."""
+    there = {name: part for name, part in parts.items() if part is not None}
+    notices = (n._replace(path=f".{name}{n.path}") for name, part in there.items() for n in part.notices)
+    return Cleaned(CleanJson({name: part.value for name, part in there.items()}), bounded(notices))
+
+
+def plain(value: float | bool | None) -> Cleaned[CleanJson]:  # noqa: FBT001 - the value, not a switch
+    """Give a number, a truth value or null: none of these can hold a secret outside a sensitive key."""
+    return Cleaned(CleanJson(value))
