@@ -237,6 +237,9 @@ class _Lines:
             data = self._with_lf_only(data)
         if b"\n" not in data:
             self.rest += data
+            if self._is_first and len(self.rest) >= len(_BOM):
+                self._is_first = False
+                self.rest = self.rest.removeprefix(_BOM)
             return []
         lines = data.split(b"\n")
         if self.rest:
