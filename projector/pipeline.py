@@ -120,7 +120,10 @@ class Pipeline:
 
     def _end_upstream(self) -> list[Frame]:
         """Read what decoder and stage still held."""
-        said = self._read(self._decoder.close())
+        return self._read(self._decoder.close()) + self._end_stage()
+
+    def _end_stage(self) -> list[Frame]:
+        said: list[Frame] = []
         for event in self._stage.close():
             said += self._project(event)
         for name, count in self._stage.dropped.items():
@@ -142,8 +145,18 @@ class Pipeline:
         if isinstance(event, Fault):
             return self._projector.fail(event)
         if self._takes_host_events and str(event.get("type")).startswith(HOST_PREFIX):
-            return self._projector.host(event)
+            return self._recorded(event)
         return self._projector.feed(event)
+
+    def _recorded(self, event: CanonicalEvent) -> list[Frame]:
+        """Do what the host did when the stream was recorded (D35)."""
+        if event["type"] == "projector.cancel":
+            return self._projector.cancel()
+        if event["type"] != "projector.next_response":
+            return self._projector.host(event)
+        said = self._end_stage() + self._projector.next_response()
+        self._stage = self._provider.stage()
+        return said
 
     def _write(self, said: list[Frame]) -> bytes:
         wire = []

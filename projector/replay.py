@@ -1,0 +1,175 @@
+"""Golden replay: a folder of recorded inputs, and what each dialect makes of them, compared byte for byte.
+
+    DIR/cases.toml                    settings of the cases; defaults where there is none
+    DIR/<provider>/<case>.ndjson      input, one provider event a line; `projector.*` lines are the host's
+    DIR/<dialect>/<case>.ndjson       output, written by `projector replay --update`, never by hand
+
+Clock and ids are injected, so goldens need no scrubbing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from projector._errors import UsageError
+from projector.context import StreamContext
+from projector.dialects import DIALECTS
+from projector.faults import FAULTS, Fault
+from projector.pipeline import build_pipeline
+from projector.providers import PROVIDERS
+from redaction.policy import Policy
+
+CASES_FILE: Final = "cases.toml"
+CLOCK: Final = "2025-12-15T12:00:00.000Z"
+STREAM_ID: Final = "stream_" + "0" * 32
+LINE_SHOWN_CHARS: Final = 240
+"""How much of a differing line a diff shows."""
+
+FaultCode: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
+
+
+class CaseSettings(BaseModel):
+    """How one input is played; every member has a default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    about: str = ""
+    provider: str | None = None
+    clock: str = CLOCK
+    stream_id: str = STREAM_ID
+    run: bool = False
+    host_events: bool = False
+    close: FaultCode | None = None
+    context: Mapping[str, object] = {}
+    policy: Mapping[str, object] = {}
+
+
+class Case(NamedTuple):
+    """One input and its settings."""
+
+    name: str
+    provider: str
+    source: Path
+    settings: CaseSettings
+
+
+class Difference(NamedTuple):
+    """Why a case is not what its golden says."""
+
+    case: str
+    dialect: str
+    what: Literal["differs", "golden is missing", "input is missing"]
+    diff: str = ""
+
+
+def load_cases(folder: Path) -> list[Case]:
+    """Give the cases of a folder, by provider and name.
+
+    Raises:
+        UsageError: no folder, no input, a name twice, or settings that are not what `CaseSettings` expects.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"expected a folder of cases at `{folder}`")
+    settings = _load_settings(folder / CASES_FILE)
+    cases: dict[str, Case] = {}
+    for provider in PROVIDERS:
+        for source in sorted((folder / provider).glob("*.ndjson")):
+            name = source.stem
+            if name in cases:
+                raise UsageError(f"`{name}`: expected names that are unique over providers")
+            cases[name] = Case(name, provider, source, settings.pop(name, settings[""]))
+    unused = [name for name in settings if name]
+    if unused:
+        raise UsageError(f"{CASES_FILE}: no input for {', '.join(f'`{name}`' for name in unused)}")
+    if not cases:
+        raise UsageError(f"expected inputs at `{folder}/<provider>/<case>.ndjson`; providers: {', '.join(PROVIDERS)}")
+    return list(cases.values())
+
+
+def play(case: Case, dialect: str) -> bytes:
+    """Give what a dialect makes of a case, as NDJSON."""
+    settings = case.settings
+    now = datetime.fromisoformat(settings.clock).timestamp()
+    pipeline = build_pipeline(
+        provider=case.provider,
+        dialect=dialect,
+        policy=Policy.load(settings.policy),
+        context=StreamContext(stream_id=settings.stream_id, **settings.context),  # type: ignore[arg-type]  # the redactor checks each member
+        run=settings.run,
+        input_format="ndjson",
+        output_format="ndjson",
+        takes_host_events=settings.host_events,
+        clock=lambda: now,
+    )
+    said = pipeline.feed(case.source.read_bytes())
+    return said + pipeline.close(_fault(settings.close))
+
+
+def compare(folder: Path, case: Case, dialect: str, *, update: bool) -> Difference | None:
+    """Compare a case with its golden; with `update`, write the golden instead."""
+    golden = folder / dialect / f"{case.name}.ndjson"
+    now = play(case, dialect)
+    if update:
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_bytes(now)
+        return None
+    if not golden.is_file():
+        return Difference(case.name, dialect, "golden is missing")
+    before = golden.read_bytes()
+    if before == now:
+        return None
+    lines = difflib.unified_diff(_shown(before), _shown(now), "golden", "now", n=1, lineterm="")
+    return Difference(case.name, dialect, "differs", "\n".join(lines))
+
+
+def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference]:
+    """Give the goldens that have no input; with `update`, remove them instead."""
+    names = {case.name for case in cases}
+    found: list[Difference] = []
+    for dialect in DIALECTS:
+        for golden in sorted((folder / dialect).glob("*.ndjson")):
+            if golden.stem in names:
+                continue
+            if update:
+                golden.unlink()
+            else:
+                found.append(Difference(golden.stem, dialect, "input is missing"))
+    return found
+
+
+def _load_settings(path: Path) -> dict[str, CaseSettings]:
+    """Give the settings by case name; the defaults stand under the empty name."""
+    if not path.is_file():
+        return {"": CaseSettings()}
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path.name}: expected TOML: {error}") from None
+    defaults = table.get("defaults", {})
+    settings = {}
+    for name, own in {"": {}, **table.get("cases", {})}.items():
+        try:
+            settings[name] = CaseSettings.model_validate({**defaults, **own})
+        except ValidationError as error:
+            rows = (f"{'.'.join(map(str, row['loc']))}: {row['msg']}" for row in error.errors(include_input=False))
+            raise UsageError(f"{path.name}: `{name or 'defaults'}`: {'; '.join(rows)}") from None
+    return settings
+
+
+def _fault(code: str | None) -> Fault | None:
+    if code is None:
+        return None
+    if code not in FAULTS:
+        raise UsageError(f"{CASES_FILE}: unknown fault `{code}`; known: {', '.join(FAULTS)}")
+    return FAULTS[code]
+
+
+def _shown(data: bytes) -> list[str]:
+    return [line[:LINE_SHOWN_CHARS] for line in data.decode().splitlines()]
