@@ -1,0 +1,127 @@
+"""The server process: it listens, serves the application with uvicorn, and ends well."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import socket
+import sys
+from types import FrameType
+from typing import Final
+
+import uvicorn
+
+from projector.asgi.app import create_app
+from projector.asgi.demo import DemoUpstream
+from projector.asgi.settings import Settings, SettingsError
+from projector.asgi.streams import Streams
+
+logger = logging.getLogger(__name__)
+
+_BACKLOG: Final = 2048
+_CLOSE_S: Final = 2
+"""What connections get to close after the last stream ended."""
+
+
+def run(settings: Settings, *, demo: bool = False) -> None:
+    """Serve until SIGTERM or SIGINT, then drain and return; a second signal hurries.
+
+    Args:
+        settings: where to listen, which upstream.
+        demo: answer from recorded examples instead of an upstream; prints a line to try.
+
+    Raises:
+        SettingsError: the address cannot be listened on.
+    """
+    serving = server(settings, demo=demo)
+    listener = listen(settings)
+    url = _url(listener)
+    if demo:
+        _say(f"Demo provider on {url}\nTry:  {curl_line(url)}\n")
+    else:
+        _warn(settings)
+        _say(f"Serving on {url}\n")
+    serving.run(sockets=[listener])
+
+
+def server(settings: Settings, *, demo: bool = False) -> uvicorn.Server:
+    """Give the server, not yet running; it is given its listening socket on `run` or `serve`."""
+    app = create_app(settings, DemoUpstream() if demo else None)
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=_CLOSE_S,
+    )
+    return _DrainingServer(config, app.state.streams, settings.grace_s)
+
+
+def listen(settings: Settings) -> socket.socket:
+    """Give a listening socket.
+
+    Raises:
+        SettingsError: the address is taken, or not ours.
+    """
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        listener = socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise SettingsError(f"cannot listen on {settings.host}, port {settings.port}: {error.strerror}") from None
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; accepted sockets inherit it
+        # A peer that takes nothing and never closes would keep its socket for hours after we gave up on it.
+        timeout_ms = int(settings.timeouts.client_s * 1000)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
+    return listener
+
+
+def curl_line(url: str) -> str:
+    """Give a command that shows a stream."""
+    body = """{"message": "Search the news for me"}"""
+    return f"curl -N {url}/api/v1/chat/stream -H 'content-type: application/json' -d '{body}'"
+
+
+class _DrainingServer(uvicorn.Server):
+    """Drains between the signal and uvicorn's own shutdown, while it still listens; exits 0."""
+
+    def __init__(self, config: uvicorn.Config, streams: Streams, grace_s: float) -> None:
+        super().__init__(config)
+        self._streams = streams
+        self._grace_s = grace_s
+
+    def handle_exit(self, _sig: int, _frame: FrameType | None) -> None:
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+    async def main_loop(self) -> None:
+        await super().main_loop()
+        await self._streams.drain(self._grace_s, lambda: self.force_exit)
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _warn(settings: Settings) -> None:
+    """Say what is likely a mistake."""
+    if settings.api_key is None and "api.openai.com" in settings.base_url:
+        logger.warning("OPENAI_API_KEY is not set: the provider will refuse every request")
+    if not _is_loopback(settings.host):
+        logger.warning("listening on %s: whoever reaches it can use the provider's key", settings.host)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -1,0 +1,260 @@
+"""A real uvicorn in a thread, a scripted upstream on a real socket, and a client that reads raw bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from projector.asgi.server import listen, server
+from projector.asgi.settings import Settings
+from projector.asgi.streams import Streams
+from projector.sse import encode_sse
+
+EXAMPLES = Path(__file__).parents[2] / "examples_ndjson" / "openai_responses"
+SSE_HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+)
+
+
+class Peer:
+    """One request at the scripted upstream."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self.writer = writer
+        self.head = b""
+        self.body: dict[str, Any] = {}
+        self.gone = asyncio.Event()  # the other side closed
+
+    async def read_request(self) -> bool:
+        try:
+            self.head = await self._reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError:
+            return False
+        length = int(self.header(b"content-length") or 0)
+        self.body = json.loads(await self._reader.readexactly(length))
+        return True
+
+    def header(self, name: bytes) -> bytes | None:
+        for line in self.head.split(b"\r\n")[1:]:
+            key, _, value = line.partition(b":")
+            if key.lower() == name:
+                return value.strip()
+        return None
+
+    async def watch(self) -> None:
+        with contextlib.suppress(OSError):
+            await self._reader.read()
+        self.gone.set()
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def start(self) -> None:
+        await self.send(SSE_HEAD)
+
+    async def chunk(self, data: bytes) -> None:
+        await self.send(b"%x\r\n%b\r\n" % (len(data), data))
+
+    async def event(self, event: dict[str, Any]) -> None:
+        await self.chunk(encode_sse(json.dumps(event).encode()))
+
+    async def end(self) -> None:
+        await self.send(b"0\r\n\r\n")
+
+    def reset(self) -> None:
+        sock = self.writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        self.writer.transport.abort()
+
+
+Script = Callable[[Peer], Awaitable[None]]
+
+
+class ScriptedUpstream:
+    """Answers each request by a script; remembers the requests."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.peers: asyncio.Queue[Peer] = asyncio.Queue()
+
+    async def on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = Peer(reader, writer)
+        watching = None
+        try:
+            if await peer.read_request():
+                watching = asyncio.create_task(peer.watch())
+                self.peers.put_nowait(peer)
+                await self._script(peer)
+        except OSError:
+            pass
+        finally:
+            if watching is not None:
+                watching.cancel()
+            writer.close()
+
+
+class Answer:
+    """One response, read from the socket as it comes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self.status = 0
+        self.headers: dict[str, str] = {}
+
+    async def read_head(self) -> None:
+        head = (await self._reader.readuntil(b"\r\n\r\n")).decode()
+        first, *lines = head.strip().split("\r\n")
+        self.status = int(first.split()[1])
+        self.headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+    async def chunk(self) -> bytes:
+        """Give one HTTP chunk; empty at the end."""
+        length = int(await self._reader.readuntil(b"\r\n"), 16)
+        return (await self._reader.readexactly(length + 2))[:-2]
+
+    async def rest(self) -> bytes:
+        if "content-length" in self.headers:
+            return await self._reader.readexactly(int(self.headers["content-length"]))
+        parts = []
+        while part := await self.chunk():
+            parts.append(part)
+        return b"".join(parts)
+
+    async def problem(self) -> dict[str, Any]:
+        assert self.headers["content-type"] == "application/problem+json"
+        return json.loads(await self.rest())
+
+    async def frames(self) -> list[dict[str, Any]]:
+        return frames_of(await self.rest())
+
+    def leave(self) -> None:
+        self._writer.close()
+
+
+def frames_of(data: bytes) -> list[dict[str, Any]]:
+    messages = [message for message in data.split(b"\n\n") if message and not message.startswith(b":")]
+    return [json.loads(message.removeprefix(b"data: ")) for message in messages]
+
+
+def request_bytes(path: str, body: object, *, version: str = "1.1", **headers: str) -> bytes:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    fields = {"host": "test", "content-type": "application/json", "content-length": str(len(data))}
+    fields |= {name.replace("_", "-"): value for name, value in headers.items()}
+    lines = [f"POST {path} HTTP/{version}", *(f"{name}: {value}" for name, value in fields.items())]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + data
+
+
+class Site:
+    """A running server."""
+
+    def __init__(self, settings: Settings, *, demo: bool) -> None:
+        listener = listen(settings)
+        self.port: int = listener.getsockname()[1]
+        self._server: uvicorn.Server = server(settings, demo=demo)
+        self.streams: Streams = self._server.config.app.state.streams
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listener]}, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(timeout=10)
+        assert not self._thread.is_alive()
+
+    async def post(self, path: str = "/api/v1/chat/stream", body: object = None, **headers: str) -> Answer:
+        """Send a request; give its answer with the head not read yet."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**24)
+        writer.write(request_bytes(path, {"message": "hello"} if body is None else body, **headers))
+        return Answer(reader, writer)
+
+    async def ask(self, path: str = "/api/v1/chat/stream", body: object = None, **headers: str) -> Answer:
+        """Send a request; give its answer with the head read."""
+        answer = await self.post(path, body, **headers)
+        await answer.read_head()
+        return answer
+
+    async def get(self, path: str) -> Answer:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write(f"GET {path} HTTP/1.1\r\nhost: test\r\n\r\n".encode())
+        answer = Answer(reader, writer)
+        await answer.read_head()
+        return answer
+
+    async def is_quiet(self) -> bool:
+        """Wait up to a second for every stream and upstream connection to be over."""
+        deadline = time.monotonic() + 1
+        while self.streams.active or self.streams.upstream_open:
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(0.01)
+        return True
+
+
+@pytest.fixture(scope="session")
+def upstream_port() -> int:
+    """A free port: the servers are told of it once, each test's upstream listens there anew."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def _sites(upstream_port: int) -> Iterator[Callable[..., Site]]:
+    sites: dict[str, Site] = {}
+
+    def site(*, demo: bool = False, **settings: object) -> Site:
+        key = repr((demo, sorted(settings.items())))
+        if key not in sites:
+            base = {"port": 0, "api_key": "sk-test", "base_url": f"http://localhost:{upstream_port}/v1"}
+            sites[key] = Site(Settings.model_validate(base | settings), demo=demo)
+        return sites[key]
+
+    yield site
+    for running in sites.values():
+        running.stop()
+
+
+@pytest.fixture
+async def serve(_sites: Callable[..., Site]) -> AsyncIterator[Callable[..., Site]]:
+    """Give a server with these settings; afterwards nothing may be left open in it."""
+    used: list[Site] = []
+
+    def site(*, demo: bool = False, **settings: object) -> Site:
+        used.append(_sites(demo=demo, **settings))
+        return used[-1]
+
+    yield site
+    for one in used:
+        assert await one.is_quiet()
+
+
+@pytest.fixture
+async def upstream(upstream_port: int) -> AsyncIterator[Callable[[Script], Awaitable[ScriptedUpstream]]]:
+    """Start the upstream with a script."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start(script: Script) -> ScriptedUpstream:
+            scripted = ScriptedUpstream(script)
+            listening = await asyncio.start_server(scripted.on_connection, "127.0.0.1", upstream_port)
+            stack.callback(listening.close)
+            return scripted
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def text_events() -> list[dict[str, Any]]:
+    """The events of one text answer, as a provider sent them."""
+    lines = (EXAMPLES / "chat-text-citations.ndjson").read_bytes().splitlines()
+    return [json.loads(line) for line in lines]

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+
+from projector.asgi.deadlines import Deadlines
+from projector.asgi.settings import Timeouts
+
+TIMEOUTS = Timeouts(first_byte_s=10, idle_s=5, total_s=100)
+
+
+@pytest.mark.parametrize(
+    ("name", "waits", "expected"),
+    [
+        ("nothing came", [], (10, "upstream_timeout_first_byte")),
+        ("bytes came", [3], (8, "upstream_timeout_idle")),
+        ("each wait is a new one", [3, 7], (12, "upstream_timeout_idle")),
+        ("near the end", [97], (100, "upstream_timeout_total")),
+    ],
+)
+def test_the_first_limit_counts(name: str, waits: list[float], expected: tuple[float, str]) -> None:
+    deadlines = Deadlines(TIMEOUTS, 0)
+    for now in waits:
+        deadlines.on_bytes()
+        deadlines.on_wait(now)
+    assert deadlines.next() == expected, name
+
+
+def test_idle_stands_still_while_the_client_is_waited_for() -> None:
+    deadlines = Deadlines(TIMEOUTS, 0)
+    deadlines.on_bytes()
+    assert deadlines.next() == (100, "upstream_timeout_total")

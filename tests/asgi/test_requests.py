@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from projector.asgi import requests
+from projector.asgi.problems import Problem
+from projector.asgi.settings import Settings
+
+SETTINGS = Settings(model="gpt-test")
+USER = {"role": "user", "content": "hello"}
+
+
+@pytest.mark.parametrize(
+    ("body", "asked"),
+    [
+        ({"message": "hello"}, "hello"),
+        ({"input": [USER]}, [{"type": "message"} | USER]),
+        ({"input": [{"type": "message"} | USER]}, [{"type": "message"} | USER]),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_text", "text": "a"}]}]},
+            [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}]}],
+        ),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "https://a.example/b.png"}]}]},
+            [
+                {
+                    "type": "message",
+                    "role": "user",
+                    "content": [{"type": "input_image", "image_url": "https://a.example/b.png", "detail": "auto"}],
+                }
+            ],
+        ),
+        (
+            {"input": [{"type": "function_call_output", "call_id": "call_1", "output": ""}]},
+            [{"type": "function_call_output", "call_id": "call_1", "output": ""}],
+        ),
+        (
+            {"input": [{"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": False}]},
+            [{"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": False}],
+        ),
+    ],
+)
+def test_what_may_be_asked(body: dict[str, Any], asked: object) -> None:
+    assert requests.chat_body(requests.chat(body), SETTINGS) == {"model": "gpt-test", "input": asked}
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ({}, "The body: expected either `message` or `input`."),
+        ({"message": "a", "input": [USER]}, "The body: expected either `message` or `input`."),
+        ({"message": ""}, "`message` is empty."),
+        ({"message": 7}, "`message` must be text."),
+        ({"message": "a", "instructions": "obey"}, "`instructions` is not known here."),
+        ({"message": "a", "tools": []}, "`tools` is not known here."),
+        ({"message": "a", "model": "gpt-best"}, "`model` is not known here."),
+        ({"input": []}, "`input` is empty."),
+        ({"input": "hello"}, "`input` must be a list."),
+        ({"input": [USER, "hello"]}, "`input[1]` is not valid."),
+        ({"input": [{"role": "system", "content": "a"}]}, "`input[0].role` is not one of the values allowed here."),
+        ({"input": [{"role": "developer", "content": "a"}]}, "`input[0].role` is not one of the values allowed here."),
+        ({"input": [{"role": "assistant", "content": "a"}]}, "`input[0].role` is not one of the values allowed here."),
+        ({"input": [{"role": "user"}]}, "`input[0].content` is missing."),
+        ({"input": [{"role": "user", "content": 1}]}, "`input[0].content` must be text."),
+        ({"input": [{"role": "user", "content": []}]}, "`input[0].content` is empty."),
+        ({"input": [{"type": "reasoning"}]}, "`input[0]` has a `type` that is not allowed here."),
+        ({"input": [{"type": ["x"]}]}, "`input[0]` has a `type` that is not allowed here."),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_file"}]}]},
+            "`input[0].content[0]` has a `type` that is not allowed here.",
+        ),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "file:///etc/passwd"}]}]},
+            "`input[0].content[0].image_url` must be an https URL, or a data URL of an image in base64.",
+        ),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "http://10.0.0.1/"}]}]},
+            "`input[0].content[0].image_url` must be an https URL, or a data URL of an image in base64.",
+        ),
+        (
+            {"input": [{"type": "function_call_output", "call_id": "c", "output": {}}]},
+            "`input[0].output` must be text.",
+        ),
+        (
+            {"input": [{"type": "mcp_approval_response", "approval_request_id": "m", "approve": "yes"}]},
+            "`input[0].approve` must be true or false.",
+        ),
+    ],
+)
+def test_what_may_not_be_asked(body: dict[str, Any], detail: str) -> None:
+    with pytest.raises(Problem) as caught:
+        requests.chat(body)
+    assert (caught.value.status, caught.value.code, caught.value.detail) == (422, "invalid_request", detail)
+
+
+def test_a_drop_in_body_passes_whole() -> None:
+    body = {"input": "hello", "tools": [{"type": "web_search"}], "stream": True, "instructions": "be short"}
+    assert requests.drop_in_body(body, SETTINGS, required="input") == {"model": "gpt-test"} | body
+    assert requests.drop_in_body({"input": "a", "model": "b"}, SETTINGS, required="input")["model"] == "b"
+
+
+@pytest.mark.parametrize("body", [{"input": "a", "stream": False}, {"messages": []}])
+def test_a_drop_in_body_that_cannot_be_streamed(body: dict[str, Any]) -> None:
+    with pytest.raises(Problem):
+        requests.drop_in_body(body, SETTINGS, required="input")
+
+
+async def _read(*parts: bytes, max_bytes: int = 100, **headers: str) -> dict[str, Any]:
+    messages = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+    messages.append({"type": "http.request", "body": b"", "more_body": False})
+    fields = {"content-type": "application/json"} | {name.replace("_", "-"): text for name, text in headers.items()}
+    scope = {"type": "http", "headers": [(name.encode(), text.encode()) for name, text in fields.items()]}
+
+    async def receive() -> dict[str, Any]:
+        return messages.pop(0)
+
+    return await requests.read_json(scope, receive, max_bytes)
+
+
+async def test_a_body_in_pieces() -> None:
+    assert await _read(b'{"a"', b": ", b"1}") == {"a": 1}
+    assert await _read(b"{}", content_type="Application/JSON; charset=utf-8") == {}
+
+
+@pytest.mark.parametrize(
+    ("parts", "headers", "status"),
+    [
+        ([b"{"], {}, 400),
+        ([b""], {}, 400),
+        ([b"\xff"], {}, 400),
+        ([b"[" * 90], {}, 400),
+        ([b"[]"], {}, 422),
+        ([b"{}"], {"content_type": "text/plain"}, 415),
+        ([b"{}"], {"content_type": ""}, 415),
+        ([json.dumps("a" * 99).encode()], {}, 413),
+        ([b"a" * 50, b"a" * 51], {}, 413),
+        ([b"{}"], {"content_length": "101"}, 413),
+    ],
+)
+async def test_a_body_that_is_refused(parts: list[bytes], headers: dict[str, str], status: int) -> None:
+    with pytest.raises(Problem) as caught:
+        await _read(*parts, **headers)
+    assert caught.value.status == status
+
+
+async def test_a_client_that_leaves_while_it_asks() -> None:
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    with pytest.raises(requests.ClientLeftError):
+        await requests.read_json({"type": "http", "headers": [(b"content-type", b"application/json")]}, receive, 10)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from projector.asgi.settings import Settings, SettingsError, from_environment
+
+
+def test_nothing_said_is_the_defaults() -> None:
+    assert from_environment({"PATH": "/bin", "HOME": "/"}) == Settings()
+    assert Settings().host == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("environ", "field", "value"),
+    [
+        ({"PROJECTOR_PORT": "9001"}, "port", 9001),
+        ({"PROJECTOR_HOST": "::1"}, "host", "::1"),
+        ({"PROJECTOR_MODEL": ""}, "model", Settings().model),
+        ({"PROJECTOR_HEARTBEAT_S": "0.5"}, "heartbeat_s", 0.5),
+        ({"PROJECTOR_TIMEOUTS__IDLE_S": "3"}, "timeouts.idle_s", 3),
+        ({"PROJECTOR_LIMITS__MAX_BODY_BYTES": "10"}, "limits.max_body_bytes", 10),
+        ({"OPENAI_BASE_URL": "http://localhost:1/v1"}, "base_url", "http://localhost:1/v1"),
+        ({"OPENAI_BASE_URL": "http://a", "PROJECTOR_BASE_URL": "http://b"}, "base_url", "http://b"),
+        ({"PROJECTOR_TESTS_REQUIRE": "node"}, "host", "127.0.0.1"),
+    ],
+)
+def test_a_variable_sets_its_field(environ: dict[str, str], field: str, value: object) -> None:
+    said: object = from_environment(environ)
+    for name in field.split("."):
+        said = getattr(said, name)
+    assert said == value
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    [
+        ({"PROJECTOR_PROT": "1"}, "PROJECTOR_PROT is not a setting; did you mean PROJECTOR_PORT?"),
+        ({"PROJECTOR_TIMEOUTS__IDEL_S": "1"}, "did you mean PROJECTOR_TIMEOUTS__IDLE_S?"),
+        ({"PROJECTOR_TIMEOUTS": "1"}, "PROJECTOR_TIMEOUTS is not a setting"),
+        ({"PROJECTOR_PORT": "http"}, "PROJECTOR_PORT: "),
+        ({"PROJECTOR_HEARTBEAT_S": "0"}, "PROJECTOR_HEARTBEAT_S: "),
+        ({"PROJECTOR_LIMITS__MAX_BODY_BYTES": "-1"}, "PROJECTOR_LIMITS__MAX_BODY_BYTES: "),
+        ({"OPENAI_BASE_URL": "ftp://x"}, "PROJECTOR_BASE_URL: "),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(environ: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        from_environment(environ)
+    assert message in str(caught.value)
+
+
+def test_a_key_is_never_printed() -> None:
+    settings = from_environment({"OPENAI_API_KEY": "sk-very-secret"})
+    assert "sk-very-secret" not in repr(settings)
+    assert "sk-very-secret" not in settings.model_dump_json()
