@@ -1,37 +1,56 @@
 # One line each, the same in CI. `make demo` and `make test` set up what they need.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --generate-hashes
+WHEEL_ENV := .venv/wheel
 
-.PHONY: demo check test goldens schemas docs bench lock check-latest clean
+.PHONY: demo test check goldens schemas docs bench fuzz wheel lock check-latest clean
 
-demo: .venv/server
+demo: .venv/server          # serve with the built-in provider
 	$(BIN)/projector demo
 
-test: .venv/dev
+test: .venv/dev             # the proof
 	$(BIN)/python -m pytest
 
-check: .venv/dev
+check: .venv/dev            # style, types, layers, generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m projector.generate --check
+	$(BIN)/projector replay
 
-goldens: .venv/dev
+goldens: .venv/dev          # rewrite the outputs of examples_ndjson
 	$(BIN)/projector replay --update
 
-schemas docs: .venv/dev
+schemas docs: .venv/dev     # rewrite what is printed from models and tables
 	$(BIN)/python -m projector.generate
 
-lock:
+bench: .venv/dev            # ratios to a bare loop, in one run
+	$(BIN)/python bench/run.py
+
+fuzz: .venv/dev             # raw bytes until it is stopped
+	$(BIN)/python tests/fuzz/run.py
+
+check-latest: .venv/dev     # the tables against the newest SDK
+	$(BIN)/python tests/latest_sdk.py
+
+wheel: .venv/dev            # build it, install it without development packages, run it once
+	rm -rf dist $(WHEEL_ENV)
+	$(BIN)/python -m hatchling build -t wheel
+	$(PYTHON) -m venv $(WHEEL_ENV)
+	$(WHEEL_ENV)/bin/pip install --quiet --require-hashes -r requirements/server.txt
+	$(WHEEL_ENV)/bin/pip install --quiet --no-deps dist/*.whl
+	cd dist && ../$(WHEEL_ENV)/bin/projector replay ../examples_ndjson
+
+lock:                       # newest versions, pinned and hashed
 	$(PYTHON) -m venv .venv && $(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --no-emit-index-url --no-header \
-	    --generate-hashes --extra server --output-file requirements/server.txt
-	$(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --no-emit-index-url --no-header \
-	    --generate-hashes --all-extras --group dev --output-file requirements/dev.txt
+	$(LOCK) requirements/build.in -o requirements/build.txt
+	$(LOCK) pyproject.toml --extra server -o requirements/server.txt
+	$(LOCK) pyproject.toml --all-extras --group dev -o requirements/dev.txt
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 .venv/server: requirements/server.txt requirements/build.txt
 	$(PYTHON) -m venv .venv
@@ -43,4 +62,4 @@ clean:
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
-	touch $@ .venv/server
+	touch .venv/server $@

@@ -10,6 +10,7 @@ Clock and ids are injected, so goldens need no scrubbing.
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Mapping
 from datetime import datetime
@@ -29,7 +30,7 @@ from redaction.policy import Policy
 CASES_FILE: Final = "cases.toml"
 CLOCK: Final = "2025-12-15T12:00:00.000Z"
 STREAM_ID: Final = "stream_" + "0" * 32
-LINE_SHOWN_CHARS: Final = 240
+LINE_SHOWN_CHARS: Final = 500
 """How much of a differing line a diff shows."""
 
 FaultCode: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
@@ -125,8 +126,7 @@ def compare(folder: Path, case: Case, dialect: str, *, update: bool) -> Differen
     before = golden.read_bytes()
     if before == now:
         return None
-    lines = difflib.unified_diff(_shown(before), _shown(now), "golden", "now", n=1, lineterm="")
-    return Difference(case.name, dialect, "differs", "\n".join(lines))
+    return Difference(case.name, dialect, "differs", _diff(before, now))
 
 
 def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference]:
@@ -171,5 +171,21 @@ def _fault(code: str | None) -> Fault | None:
     return FAULTS[code]
 
 
-def _shown(data: bytes) -> list[str]:
-    return [line[:LINE_SHOWN_CHARS] for line in data.decode().splitlines()]
+def _diff(before: bytes, now: bytes) -> str:
+    """Show what differs, without the members that every line repeats unless one of them is it."""
+    for show in (_without_constants, _whole):
+        lines = list(difflib.unified_diff(show(before), show(now), "golden", "now", n=1, lineterm=""))
+        if lines:
+            return "\n".join(line[:LINE_SHOWN_CHARS] for line in lines)
+    return "only line ends differ"
+
+
+def _without_constants(data: bytes) -> list[str]:
+    return [_CONSTANTS.sub("", line) for line in _whole(data)]
+
+
+def _whole(data: bytes) -> list[str]:
+    return data.decode("utf-8", "replace").splitlines()
+
+
+_CONSTANTS: Final = re.compile(r'"(?:schema|stream_id|server_timestamp)":"[^"]*",')

@@ -26,6 +26,8 @@ DROP_NAMES_MAX: Final = 64
 """How many names are counted one by one; a hostile provider could invent a new one with every event."""
 OTHER: Final = "other"
 
+CONTEXT_ORDER: Final = ("conversation_id", "response_id", "agent", "workflow")
+
 CALL_ID_ROOM: Final = 200
 """What is kept of a repeated call id, so that its suffix stays within the limit of ids."""
 
@@ -66,21 +68,18 @@ class StreamState:
     def set_context(self, members: Mapping[str, object]) -> None:
         """Take context members from the host; None removes one, what is not named stays (D9)."""
         for name, value in members.items():
-            said = self._workflow(value) if name == "workflow" else self._identifier(value)
-            if said:
-                self.envelope[name] = said
-            else:
-                self.envelope.pop(name, None)
+            self._say_always(name, self._workflow(value) if name == "workflow" else self._identifier(value))
 
     def begin_response(self) -> None:
         """Begin a response, behind the slots already used."""
         self.response = Response(self._next_slot)
-        self.envelope.pop("response_id", None)
+        self._say_always("response_id", None)
 
     def set_response_id(self, provider_id: str | None) -> None:
         """Take the id of the response; the first one said stays (D4)."""
         if provider_id and self.response.id is None:
-            self.response.id = self.envelope["response_id"] = self.redactor.identifier(provider_id)
+            self.response.id = self.redactor.identifier(provider_id)
+            self._say_always("response_id", self.response.id)
 
     def find(self, index: int | None, provider_id: str | None) -> Item | None:
         """Give the item at the provider's index; without one, the item with the provider's id."""
@@ -160,6 +159,11 @@ class StreamState:
             call_id = self.redactor.identifier(f"{call_id[-CALL_ID_ROOM:]}_{item.slot}")
         self._call_ids.add(call_id)
         return call_id
+
+    def _say_always(self, name: str, value: object) -> None:
+        """Put a member into the envelope, in the order of section 6.2, or take an absent one out."""
+        members = {**self.envelope, name: value}
+        self.envelope = {known: said for known in CONTEXT_ORDER if (said := members.get(known))}
 
     def _item_id(self, provider_id: str | None, slot: int) -> CleanText:
         """Give the public id of a slot: the provider's unless another slot has it (D6)."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import logging
+import os
 import socket
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -13,7 +16,7 @@ import uvicorn
 
 from projector.asgi.app import create_app
 from projector.asgi.demo import DemoUpstream
-from projector.asgi.settings import Settings, SettingsError
+from projector.asgi.settings import Settings, SettingsError, load
 from projector.asgi.streams import Streams
 
 logger = logging.getLogger(__name__)
@@ -23,8 +26,24 @@ _CLOSE_S: Final = 2
 """What connections get to close after the last stream ended."""
 
 
-def run(settings: Settings, *, demo: bool = False) -> None:
-    """Serve until SIGTERM or SIGINT, then drain and return; a second signal hurries.
+def demo(*, port: int | None = None) -> int:
+    """Serve recorded examples, print a line to try; see `run`."""
+    return run(load(os.environ, {"port": port}), demo=True)
+
+
+def serve(*, config: Path | None = None, host: str | None = None, port: int | None = None) -> int:
+    """Serve the upstream that the environment names; see `run`.
+
+    Raises:
+        SettingsError: a setting that cannot be; any configuration file, which this version does not read.
+    """
+    if config is not None:
+        raise SettingsError("--config: expected none; settings are read from the environment")
+    return run(load(os.environ, {"host": host, "port": port}))
+
+
+def run(settings: Settings, *, demo: bool = False) -> int:
+    """Serve until SIGTERM or SIGINT, then drain and return 0; a second signal hurries.
 
     Args:
         settings: where to listen, which upstream.
@@ -33,15 +52,17 @@ def run(settings: Settings, *, demo: bool = False) -> None:
     Raises:
         SettingsError: the address cannot be listened on.
     """
-    serving = server(settings, demo=demo)
     listener = listen(settings)
     url = _url(listener)
-    if demo:
-        _say(f"Demo provider on {url}\nTry:  {curl_line(url)}\n")
-    else:
-        _warn(settings)
-        _say(f"Serving on {url}\n")
-    serving.run(sockets=[listener])
+    with contextlib.closing(listener):
+        serving = server(settings, demo=demo)
+        if demo:
+            _say(f"Demo provider on {url}\nTry:  {curl_line(url)}\n")
+        else:
+            _warn(settings)
+            _say(f"Serving on {url}\n")
+        serving.run(sockets=[listener])
+    return 0
 
 
 def server(settings: Settings, *, demo: bool = False) -> uvicorn.Server:

@@ -13,6 +13,8 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
+from projector._errors import UsageError
+
 PREFIX: Final = "PROJECTOR_"
 _NESTED: Final = "__"
 _OF_OUR_TESTS: Final = "PROJECTOR_TESTS_"
@@ -21,7 +23,7 @@ _OPENAI: Final[Mapping[str, str]] = {"OPENAI_API_KEY": "api_key", "OPENAI_BASE_U
 """The variables that every OpenAI client honours, and the settings that they set."""
 
 
-class SettingsError(ValueError):
+class SettingsError(UsageError):
     """A setting is unknown or has a value that cannot be; the message names it and never its value."""
 
 
@@ -72,10 +74,10 @@ class Settings(_Section):
     limits: Limits = Limits()
 
 
-def from_environment(environ: Mapping[str, str]) -> Settings:
-    """Give the settings that the variables say, defaults for the rest.
+def load(environ: Mapping[str, str], flags: Mapping[str, object] | None = None) -> Settings:
+    """Give the settings: what the flags say, else the variables, else the defaults.
 
-    An empty value is no value. `PROJECTOR_TESTS_...` belongs to this project's own tests and is passed over.
+    A flag that is None says nothing. An empty value is no value. `PROJECTOR_TESTS_...` belongs to this project's own tests and is passed over.
 
     Raises:
         SettingsError: a variable with our prefix that sets nothing (the nearest known name is in the message), or a
@@ -90,6 +92,7 @@ def from_environment(environ: Mapping[str, str]) -> Settings:
             raise SettingsError(f"{name} is not a setting{_nearest(name, known)}")
         if value:
             _put(values, name.removeprefix(PREFIX).lower().split(_NESTED), value)
+    values |= {name: value for name, value in (flags or {}).items() if value is not None}
     try:
         return Settings.model_validate(values)
     except ValidationError as error:

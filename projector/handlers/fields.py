@@ -89,7 +89,7 @@ def approval(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, 
 
 def add_cited(state: StreamState, call: ToolCall, urls: Iterable[CleanText]) -> None:
     """Add cited addresses to the sources of the only search (D19)."""
-    known = {source.value for source in call.sources}
+    known = {str(source.value) for source in call.sources}
     call.sources += [Cleaned(url) for url in urls if url not in known]
     if call.sources:
         call.lossy["sources"] = compose.listed(call.sources, state.policy.limits.container_max_entries)

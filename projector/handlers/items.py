@@ -109,6 +109,8 @@ def close(state: StreamState, item: Item, raw: Mapping[str, object], default: st
     The status is the provider's, else `default`; without one the item was cut off: `incomplete` (D7).
     """
     said = messages.flush(item) + reasoning.flush(item) + tools.conclude(item)
+    if item.cited:
+        said += tools.cite(state)
     item.open = False
     status = read.text_or_none(raw, "status")
     if status not in STATUSES or status == "in_progress":

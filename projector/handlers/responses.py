@@ -9,8 +9,7 @@ from contracts.kinds import LifecycleStatus
 from projector import frames
 from projector import readers as read
 from projector.canonical import CanonicalEvent, Frame
-from projector.handlers import endings, items, status
-from projector.handlers.fields import add_cited
+from projector.handlers import endings, items
 from projector.state import StreamState
 from projector.transcript import Item
 
@@ -51,19 +50,6 @@ def on_end(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     _add_usage(state, read.mapping_or_empty(response, "usage"))
     endings.settle(state, state.response.status or ended)
     return said
-
-
-def cite_sources(state: StreamState) -> list[Frame]:
-    """Add what messages cited to the only search of the response, once, at the end of the citing message (D19)."""
-    searches = [item for item in state.response.items if item.type == "web_search_call"]
-    if len(searches) != 1 or not state.response.cited_urls:
-        return []
-    item = searches[0]
-    if item.call is None or item.open or item.call.cites_said:
-        return []
-    item.call.cites_said = True
-    add_cited(state, item.call, state.response.cited_urls)
-    return status.say_status(item, item.call, None)
 
 
 def _identify(state: StreamState, response: Mapping[str, object]) -> list[Frame]:

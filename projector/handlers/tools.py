@@ -47,3 +47,16 @@ def conclude(item: Item) -> list[Frame]:
     if call is None:
         return []
     return code.flush(item, call) + (status.say_status(item, call, call.outcome) if call.outcome is not None else [])
+
+
+def cite(state: StreamState) -> list[Frame]:
+    """Add what a message cited to the only search of its response, at the end of the message, at most once (D19)."""
+    searches = [item for item in state.response.items if item.type == "web_search_call"]
+    if len(searches) != 1 or searches[0].open or not state.response.cited_urls:
+        return []
+    item, call = searches[0], searches[0].call
+    if call is None or call.cites_said:
+        return []
+    call.cites_said = True
+    fields.add_cited(state, call, state.response.cited_urls)
+    return status.say_status(item, call, None)

@@ -1,0 +1,22 @@
+# Two stages: the first builds the wheel and its environment, the second holds that environment and nothing else.
+FROM python:3.11-slim AS build
+WORKDIR /src
+COPY requirements/ requirements/
+RUN python -m venv /opt/projector \
+    && /opt/projector/bin/pip install --no-cache-dir --require-hashes -r requirements/server.txt \
+    && python -m venv /opt/build \
+    && /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements/build.txt
+COPY pyproject.toml README.md LICENSE CHANGELOG.md ./
+COPY contracts/ contracts/
+COPY redaction/ redaction/
+COPY projector/ projector/
+RUN /opt/build/bin/python -m hatchling build -t wheel \
+    && /opt/projector/bin/pip install --no-cache-dir --no-deps dist/*.whl
+
+FROM python:3.11-slim
+COPY --from=build /opt/projector /opt/projector
+ENV PATH=/opt/projector/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+USER 10001:10001
+EXPOSE 8787
+HEALTHCHECK --interval=10s --timeout=3s CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8787/livez', timeout=2)"]
+CMD ["projector", "serve", "--host", "0.0.0.0", "--port", "8787"]
