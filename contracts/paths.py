@@ -71,8 +71,9 @@ def resolve(event: object, path: str) -> object:
 
 def find(event: object, pattern: str) -> list[tuple[str, object]]:
     """Give each place that a pattern names, with its path, in order; the key `*` stands for every entry or member."""
-    places = [("", event)]
-    for step in steps(pattern) or ():
+    way = steps(pattern)
+    places = [] if way is None else [("", event)]
+    for step in way or ():
         places = [place for path, value in places for place in _follow(path, value, step)]
     return [(path.removeprefix("."), value) for path, value in places]
 

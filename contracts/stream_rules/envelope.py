@@ -38,7 +38,7 @@ class EnvelopeWatch:
 
     def skip(self, members: Mapping[str, object], /) -> None:
         """Take an event that breaks its model: its id still counts, so that one fault is not told twice."""
-        self._last_id = event_id_of(members) or self._last_id
+        self._last_id = event_id_of(members) or self._last_id + 1
 
     def _event_id(self, event_id: int) -> list[Breach]:
         last, self._last_id = self._last_id, event_id

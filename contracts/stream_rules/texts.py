@@ -38,9 +38,9 @@ class StreamedText:
         self._whole: str | None = None
 
     @property
-    def text(self) -> str:
-        """What was said."""
-        return "".join(self._deltas) or self._whole or ""
+    def is_silent(self) -> bool:
+        """Whether nothing was said yet."""
+        return not self._deltas and self._whole is None
 
     def delta(self, text: str, *, max_chars: int | None = None) -> list[Breach]:
         """Take a delta; the one that passes `max_chars` is told."""
@@ -102,8 +102,7 @@ class TextWatch:
             case ReasoningSummaryDelta():
                 self._said["reasoning_summary_text"].add(event.output_index, event.summary_index, event.delta)
             case RefusalDelta():
-                self._said["refusal_text"].add(event.output_index, event.content_index, event.delta)
-                return self._refusal(event).delta(event.delta)
+                return self._refusal_delta(event)
             case RefusalDone():
                 return self._refusal_done(event)
             case FinalEvent() if not self._is_run:
@@ -122,9 +121,15 @@ class TextWatch:
         place = (event.output_index, event.content_index)
         return self._refusals.setdefault(place, StreamedText("refusal"))
 
+    def _refusal_delta(self, event: RefusalDelta) -> list[Breach]:
+        found = self._refusal(event).delta(event.delta)
+        if not found:
+            self._said["refusal_text"].add(event.output_index, event.content_index, event.delta)
+        return found
+
     def _refusal_done(self, event: RefusalDone) -> list[Breach]:
         refusal = self._refusal(event)
-        if not refusal.text:
+        if refusal.is_silent:
             self._said["refusal_text"].add(event.output_index, event.content_index, event.refusal_text)
         return refusal.done(event.refusal_text, is_cut=is_cut(event, "refusal_text"))
 

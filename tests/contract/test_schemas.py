@@ -1,0 +1,100 @@
+"""The published schemas are fresh, and say what the models say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from contracts import kinds, schema_export
+
+SCHEMAS: Final = Path(schema_export.__file__).parent / "schemas"
+RENDERED: Final = schema_export.render()
+SCHEMA: Final = json.loads(RENDERED["public_sse_v1.schema.json"])
+TYPES: Final = RENDERED["public_sse_v1.ts"].decode()
+
+
+def test_the_files_are_those_of_the_models() -> None:
+    assert {path.name: path.read_bytes() for path in SCHEMAS.iterdir()} == RENDERED, "run `make schemas`"
+
+
+def test_the_same_models_give_the_same_bytes() -> None:
+    assert schema_export.render() == RENDERED
+
+
+def branches() -> dict[str, Any]:
+    """Give the schema of each branch by its kind."""
+    named = [SCHEMA["$defs"][branch["$ref"].rpartition("/")[2]] for branch in SCHEMA["oneOf"]]
+    return {branch["properties"]["kind"]["const"]: branch for branch in named}
+
+
+def test_the_schema_has_a_branch_for_each_kind() -> None:
+    assert list(branches()) == [kind.value for kind in kinds.Kind]
+
+
+@pytest.mark.parametrize("kind", kinds.Kind)
+def test_a_branch_is_closed_and_requires_the_envelope(kind: kinds.Kind) -> None:
+    branch = branches()[kind]
+    assert branch["additionalProperties"] is False
+    assert {"schema", "event_id", "stream_id", "server_timestamp", "kind"} <= set(branch["required"])
+    assert branch["properties"]["event_id"] == {
+        "description": "Rises by one with every event of the stream.",
+        "minimum": 1,
+        "type": "integer",
+    }
+
+
+def nodes(value: object) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+        for member in value.values():
+            yield from nodes(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from nodes(member)
+
+
+def test_the_schema_is_plain() -> None:
+    assert SCHEMA["$schema"].endswith("2020-12/schema")
+    words = {word for node in nodes(SCHEMA) for word in node}
+    assert not words & {"default", "discriminator", "nullable"}
+    assert {ref for node in nodes(SCHEMA) if isinstance(ref := node.get("$ref"), str)} == {
+        f"#/$defs/{name}" for name in SCHEMA["$defs"]
+    }
+
+
+def test_null_stands_where_the_seed_shows_it() -> None:
+    def nullable(schema: dict[str, Any]) -> set[str]:
+        return {name for name, row in schema["properties"].items() if {"type": "null"} in row.get("anyOf", [])}
+
+    found = {name: nullable(schema) for name, schema in SCHEMA["$defs"].items()}
+    context = {"conversation_id", "response_id", "agent", "workflow"}
+    assert {name: names for name, names in found.items() if names not in (set(), context)} == {
+        "WorkflowContext": set(SCHEMA["$defs"]["WorkflowContext"]["properties"]),
+        "FinalDetail": {"structured_output"},
+    }
+
+
+def test_the_types_have_an_interface_for_each_kind() -> None:
+    for kind in kinds.Kind:
+        assert TYPES.count(f'  kind: "{kind}";\n') == 1
+    assert "any" not in TYPES.replace("AnyTool", "").split()
+
+
+LINES: Final = [
+    'export interface ToolStatus extends ItemEvent {\n  kind: "tool.status";\n  tool: AnyTool;\n}\n',
+    "  response_id?: string | null;\n",
+    "  sources?: string[];\n",
+    "  structured_output?: unknown;\n",
+    "  arguments_json?: Record<string, unknown>;\n",
+    "export type Citation = UrlCitation | FileCitation | ContainerFileCitation;\n",
+    "  | ErrorEvent\n  | FinalEvent;\n",
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_types_read_well(line: str) -> None:
+    assert line in TYPES
