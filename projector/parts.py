@@ -7,11 +7,22 @@ text with clean text; the raw text is never kept.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 
 from redaction import compose
 from redaction.clean import Cleaned, CleanText, Notice
 from redaction.stream import TextStream
+
+
+def aligned(streamed: Collection[int], finished: Iterable[int]) -> dict[int, int]:
+    """Give, for each position in a finished item, the position under which its text was streamed.
+
+    They are the same, except that some gateways count reasoning parts and texts together while they stream, and only
+    the texts in the finished item: then the next streamed position that the finished item lacks is meant.
+    """
+    found = dict.fromkeys(finished)
+    strays = [position for position in sorted(streamed) if position not in found]
+    return {position: position if position in streamed or not strays else strays.pop(0) for position in found}
 
 
 class TextPart:

@@ -55,11 +55,11 @@ class Pipeline:
         self._max_event_bytes = redactor.policy.limits.event_max_bytes
         self._input_format = input_format
         self._output_format = output_format
-        self._takes_host_events = takes_host_events
         self._clock = clock
         self._second = ""
         self._second_at = -1
         self._projector = PublicStreamProjector(redactor, context, is_run=run)
+        self._take = self._recorded if takes_host_events else self._projector.feed
         self._dialect = DIALECTS[dialect](redactor.policy)
         self._begin_upstream()
 
@@ -123,9 +123,7 @@ class Pipeline:
         return self._read(self._decoder.close()) + self._end_stage()
 
     def _end_stage(self) -> list[Frame]:
-        said: list[Frame] = []
-        for event in self._stage.close():
-            said += self._project(event)
+        said = self._project(self._stage.close())
         for name, count in self._stage.dropped.items():
             self._projector.count(name, count)
         self._stage.dropped.clear()
@@ -135,21 +133,20 @@ class Pipeline:
         said: list[Frame] = []
         for message in messages:
             if isinstance(message, Fault):
-                said += self._projector.fail(message)
-                break
-            for event in self._stage.feed(message):
-                said += self._project(event)
+                return said + self._projector.fail(message)
+            said += self._project(self._stage.feed(message))
         return said
 
-    def _project(self, event: CanonicalEvent | Fault) -> list[Frame]:
-        if isinstance(event, Fault):
-            return self._projector.fail(event)
-        if self._takes_host_events and str(event.get("type")).startswith(HOST_PREFIX):
-            return self._recorded(event)
-        return self._projector.feed(event)
+    def _project(self, events: Iterable[CanonicalEvent | Fault]) -> list[Frame]:
+        said: list[Frame] = []
+        for event in events:
+            said += self._projector.fail(event) if isinstance(event, Fault) else self._take(event)
+        return said
 
     def _recorded(self, event: CanonicalEvent) -> list[Frame]:
-        """Do what the host did when the stream was recorded (D35)."""
+        """Do what host and provider did when the stream was recorded (D35)."""
+        if not str(event.get("type")).startswith(HOST_PREFIX):
+            return self._projector.feed(event)
         if event["type"] == "projector.cancel":
             return self._projector.cancel()
         if event["type"] != "projector.next_response":

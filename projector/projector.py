@@ -71,8 +71,10 @@ class PublicStreamProjector:
         name = event.get("type")
         if type(name) is not str or (handler := HANDLERS.get(name)) is None:
             return self._drop(name)
-        sequence = event.get("sequence_number")
         said = self._signal(SIGNALS.get(name, Signal.PROGRESS), handler, event)
+        if not said:
+            return said
+        sequence = event.get("sequence_number")
         return self._seal(said, sequence if type(sequence) is int else None)
 
     def host(self, event: CanonicalEvent) -> list[Frame]:
@@ -110,6 +112,8 @@ class PublicStreamProjector:
         """Follow the row of the table. Whatever fails in it ends the stream closed, never open (D12)."""
         phase, verdict = TRANSITIONS[self._phase][signal]
         try:
+            if verdict is Verdict.SPEAK and handler is not None and event is not None:
+                return handler(self._state, event)  # the way of nearly every event; such a row stays in its phase
             said = self._act(verdict, handler, event)
         except Unreadable:
             return self._drop((event or {}).get("type"))
@@ -146,6 +150,7 @@ class PublicStreamProjector:
     def _seal(self, said: list[Frame], sequence: int | None = None) -> list[Frame]:
         """Put the envelope around frames; only public ones take an event id (section 6, D1)."""
         sealed = []
+        envelope = self._state.envelope
         for frame in said:
             kind = frame["kind"]
             if kind in SEALING:
@@ -157,7 +162,7 @@ class PublicStreamProjector:
                 "event_id": self._event_id,
                 "stream_id": self._stream_id,
                 "server_timestamp": self.timestamp,
-                **self._state.envelope,
+                **envelope,
                 **frame,
             }
             if sequence is not None:

@@ -93,6 +93,9 @@ class StreamState:
         Raises:
             Unreadable: the item is closed.
         """
+        at = event.get("output_index")
+        if type(at) is int and (known := self.response.by_index.get(at)) is not None and known.open:
+            return known, []  # the way of nearly every event
         index = read.index_or_none(event, "output_index")
         provider_id = read.text_or_none(event, "item_id")
         item = self.find(index, provider_id)

@@ -77,12 +77,14 @@ class Relay:
         Raises:
             Problem: the stream failed before its status was committed; nothing was sent.
         """
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._watch, receive, tasks)
-            tasks.start_soon(self._keep_time, tasks)
-            tasks.start_soon(self._read)
-            await self._write(scope, send)
-            tasks.cancel_scope.cancel()
+        async with anyio.create_task_group() as stream:
+            stream.start_soon(self._read)
+            async with anyio.create_task_group() as client:
+                client.start_soon(self._watch, receive, stream)
+                client.start_soon(self._keep_time, stream)
+                await self._write(scope, send, stream)
+                client.cancel_scope.cancel()
+            # all was sent; the reader may still have its upstream to close
         if self._refusal is not None:
             raise self._refusal
 
@@ -143,7 +145,7 @@ class Relay:
         else:
             self._refusal = problem_of_fault(fault, retry_after_s)
 
-    async def _write(self, scope: Scope, send: Send) -> None:
+    async def _write(self, scope: Scope, send: Send, stream: TaskGroup) -> None:
         """Send the stream; return when all is sent or there is nothing to send."""
         await self._committed.wait()
         if self._refusal is not None:
@@ -154,8 +156,8 @@ class Relay:
                 for piece in _pieces(await self._outbox.take()):
                     await self._send(send, {"type": "http.response.body", "body": piece, "more_body": True})
             await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
-        except OSError:
-            return  # what ASGI servers raise when the client is gone
+        except OSError:  # what ASGI servers raise when the client is gone
+            stream.cancel_scope.cancel()
 
     async def _send(self, send: Send, message: Message) -> None:
         self._sending_since = time.monotonic()
@@ -173,20 +175,20 @@ class Relay:
             headers.append((b"connection", b"keep-alive"))
         return headers
 
-    async def _watch(self, receive: Receive, tasks: TaskGroup) -> None:
+    async def _watch(self, receive: Receive, stream: TaskGroup) -> None:
         """End everything when the client leaves."""
         while (await receive())["type"] != "http.disconnect":
             pass
-        tasks.cancel_scope.cancel()
+        stream.cancel_scope.cancel()
 
-    async def _keep_time(self, tasks: TaskGroup) -> None:
+    async def _keep_time(self, stream: TaskGroup) -> None:
         """End what takes too long; say a heartbeat into silence."""
         client_s = self._settings.timeouts.client_s
         while True:
             now = time.monotonic()
             stalls_at = now + client_s if self._sending_since is None else self._sending_since + client_s
             if now >= stalls_at:
-                tasks.cancel_scope.cancel()
+                stream.cancel_scope.cancel()
             deadline, code = self._deadlines.next()
             if now >= deadline:
                 self.fail(FAULTS[code])

@@ -9,6 +9,7 @@ from projector import frames
 from projector import readers as read
 from projector.canonical import CanonicalEvent, Frame
 from projector.chunking import split_delta
+from projector.parts import aligned
 from projector.state import StreamState
 from projector.transcript import Item
 from redaction.clean import Cleaned, CleanText
@@ -36,8 +37,8 @@ def on_text_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     content_index = read.index(event, "content_index")
     delta = read.text(event, "delta")
     item, said = state.item_of(event, "message")
-    part = state.part(item.texts, content_index)
-    for piece in split_delta(part.feed(delta)):
+    clean = state.part(item.texts, content_index).feed(delta)
+    for piece in split_delta(clean):
         said.append(frames.message_delta(item.slot, item.item_id, content_index, piece))
     return said
 
@@ -98,15 +99,21 @@ def complete_refusal(state: StreamState, item: Item, content_index: int, text: s
 
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
     """Say what arrives only in the finished message, once (D30)."""
+    parts = dict(enumerate(read.mappings(raw, "content")))
+    texts = {
+        at: text for at, part in parts.items() if type(text := part.get("text")) is str and _is(part, "output_text")
+    }
+    refusals = {
+        at: text for at, part in parts.items() if type(text := part.get("refusal")) is str and _is(part, "refusal")
+    }
     said: list[Frame] = []
-    for content_index, part in enumerate(read.mappings(raw, "content")):
-        text, refusal = part.get("text"), part.get("refusal")
-        if type(text) is str and part.get("type") == "output_text":
-            said += complete_text(state, item, content_index, text)
-        if type(refusal) is str and part.get("type") == "refusal":
-            said += complete_refusal(state, item, content_index, refusal)
-        for annotation in read.mappings(part, "annotations"):
-            said += cite(state, item, content_index, annotation)
+    places = aligned(item.texts, texts)
+    for position, text in texts.items():
+        said += complete_text(state, item, places[position], text)
+        for annotation in read.mappings(parts[position], "annotations"):
+            said += cite(state, item, places[position], annotation)
+    for position, content_index in aligned(item.refusals, refusals).items():
+        said += complete_refusal(state, item, content_index, refusals[position])
     return said
 
 
@@ -142,6 +149,10 @@ def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping
     if (url := lossy.get("url")) is not None and not url.notices:
         state.response.cited_urls[url.value] = None
     return [frames.message_citation(item.slot, item.item_id, content_index, plain, lossy)]
+
+
+def _is(part: Mapping[str, object], kind: str) -> bool:
+    return part.get("type") == kind
 
 
 def _citation_texts(state: StreamState, kind: str, annotation: Mapping[str, object]) -> dict[str, Cleaned[CleanText]]:

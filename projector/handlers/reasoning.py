@@ -8,7 +8,7 @@ from projector import frames
 from projector import readers as read
 from projector.canonical import CanonicalEvent, Frame
 from projector.chunking import split_delta
-from projector.parts import TextPart
+from projector.parts import TextPart, aligned
 from projector.state import StreamState
 from projector.transcript import Item
 from redaction.clean import Cleaned, CleanText
@@ -52,13 +52,12 @@ def on_text_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
     """Say what arrives only in the finished item, once (D30)."""
+    summaries, texts = _texts(raw, "summary"), _texts(raw, "content")
     said: list[Frame] = []
-    for position, part in enumerate(read.mappings(raw, "summary")):
-        if type(text := part.get("text")) is str:
-            said += _complete_summary(state, item, position, text)
-    for position, part in enumerate(read.mappings(raw, "content")):
-        if type(text := part.get("text")) is str:
-            said += _complete_text(state, item, position, text)
+    for position, place in aligned(item.summaries, summaries).items():
+        said += _complete_summary(state, item, place, summaries[position])
+    for position, place in aligned(item.reasoning, texts).items():
+        said += _complete_text(state, item, place, texts[position])
     encrypted = read.text_or_none(raw, "encrypted_content")
     if encrypted is not None and state.policy.encrypted_reasoning:
         said.append(frames.reasoning_encrypted(item.slot, item.item_id, state.whole(encrypted).value))
@@ -74,6 +73,11 @@ def flush(item: Item) -> list[Frame]:
         said += _text_deltas(item, position, part.close())
         said += _text_done(item, position, part)
     return said
+
+
+def _texts(raw: Mapping[str, object], key: str) -> dict[int, str]:
+    parts = enumerate(read.mappings(raw, key))
+    return {position: text for position, part in parts if type(text := part.get("text")) is str}
 
 
 def _complete_summary(state: StreamState, item: Item, position: int, text: str) -> list[Frame]:
