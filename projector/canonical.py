@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from projector.faults import Fault
 
@@ -14,12 +14,9 @@ Frame: TypeAlias = dict[str, Any]
 """Clean and ours; its shape is written in `projector.frames` only."""
 
 
-class WireEvent(NamedTuple):
-    """One event of a dialect: its data, and its SSE event name where the dialect has one."""
-
-    data: bytes
-    event: str | None = None
-
+WireEvent: TypeAlias = tuple[str | None, bytes]
+"""One event of a dialect: its SSE event name where the dialect has one, and its data. A plain tuple: one is made for
+every token."""
 
 In_contra = TypeVar("In_contra", contravariant=True)
 Out = TypeVar("Out")

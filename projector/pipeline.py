@@ -162,8 +162,8 @@ class Pipeline:
         if said and self._projector.ended:
             wire += self._dialect.close()
         if self._output_format == "ndjson":
-            return b"".join([event.data + b"\n" for event in wire])
-        return b"".join([encode_sse(event.data, event.event) for event in wire])
+            return b"".join([data + b"\n" for _, data in wire])
+        return b"".join([encode_sse(data, event) for event, data in wire])
 
     def _tick(self) -> None:
         """Read the clock once for all that is said next (D2); a second is written out once."""

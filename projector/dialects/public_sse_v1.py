@@ -38,7 +38,7 @@ class PublicSseV1:
     def feed(self, frame: Frame, /) -> list[WireEvent]:
         """Give the wire event of a public frame, nothing for a private one."""
         writer = SPOKEN.get(frame["kind"])
-        return [WireEvent(writer(frame, self._max_bytes))] if writer is not None else []
+        return [(None, writer(frame, self._max_bytes))] if writer is not None else []
 
     def close(self) -> list[WireEvent]:
         """Nothing follows the terminal."""
