@@ -10,6 +10,7 @@ COPY pyproject.toml README.md LICENSE CHANGELOG.md ./
 COPY contracts/ contracts/
 COPY redaction/ redaction/
 COPY projector/ projector/
+COPY examples_ndjson/ examples_ndjson/
 RUN /opt/build/bin/python -m hatchling build -t wheel \
     && /opt/projector/bin/pip install --no-cache-dir --no-deps dist/*.whl
 
@@ -17,6 +18,6 @@ FROM python:3.11-slim
 COPY --from=build /opt/projector /opt/projector
 ENV PATH=/opt/projector/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 10001:10001
-EXPOSE 8787
-HEALTHCHECK --interval=10s --timeout=3s CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8787/livez', timeout=2)"]
-CMD ["projector", "serve", "--host", "0.0.0.0", "--port", "8787"]
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=3s CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/livez', timeout=2)"]
+CMD ["projector", "serve", "--host", "0.0.0.0", "--port", "8000"]

@@ -8,11 +8,10 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import ModuleType
 from typing import BinaryIO, Final
 
 from contracts import stream_rules
@@ -27,7 +26,6 @@ from projector.providers import PROVIDERS
 READ_BYTES: Final = 65_536
 EXAMPLES: Final = "examples_ndjson"
 STDIN: Final = "-"
-DEFAULT_PORT: Final = 8787
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130  # 128 + SIGINT, as shells say it
 
@@ -117,13 +115,24 @@ def explain_event(arguments: argparse.Namespace) -> int:
 
 
 def demo(arguments: argparse.Namespace) -> int:
-    """Serve with the built-in provider."""
-    return int(_server().demo(port=arguments.port))
+    """Serve with the built-in provider; print a line to try."""
+    return _serve({"port": arguments.port}, is_demo=True)
 
 
 def serve(arguments: argparse.Namespace) -> int:
     """Serve with the configured provider."""
-    return int(_server().serve(config=arguments.config, host=arguments.host, port=arguments.port))
+    return _serve({"host": arguments.host, "port": arguments.port}, is_demo=False)
+
+
+def _serve(flags: Mapping[str, object], *, is_demo: bool) -> int:
+    """Run the shell, which needs the packages of the `server` extra."""
+    try:
+        server = importlib.import_module("projector.asgi.server")
+        settings = importlib.import_module("projector.asgi.settings")
+    except ModuleNotFoundError as error:
+        raise UsageError(f"`{error.name}` is missing; install `public-stream-projector[server]`") from None
+    server.run(settings.load(os.environ, flags), demo=is_demo)
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -131,7 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     command = _command(commands, "demo", demo)
-    command.add_argument("--port", type=int, default=DEFAULT_PORT)
+    command.add_argument("--port", type=int)
 
     command = _command(commands, "serve", serve)
     command.add_argument("--config", type=Path)
@@ -212,11 +221,3 @@ def _clock(text: str | None) -> Callable[[], float]:
         raise UsageError("--clock: expected a time of ISO 8601, such as 2025-12-15T12:00:00.000Z") from None
     seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
     return lambda: seconds
-
-
-def _server() -> ModuleType:
-    """Import the shell, which needs the packages of the `server` extra."""
-    try:
-        return importlib.import_module("projector.asgi.server")
-    except ModuleNotFoundError as error:
-        raise UsageError(f"`{error.name}` is missing; install `public-stream-projector[server]`") from None
