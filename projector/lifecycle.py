@@ -1,7 +1,7 @@
 """When a stream may speak, and how it ends: one total table.
 
 A stream is IDLE until its provider says something, OPEN while a response streams, SETTLED when a response has ended and
-the host's run may go on, ENDED after its terminal. Whatever happens next is one of eight signals; the row for
+the host's run may go on, ENDED after its terminal. Whatever happens next is one of nine signals; the row for
 (phase, signal) gives the next phase and a verdict, and nothing else decides. In ENDED everything is ignored, which is
 why no stream can have two terminals (seed section 7.1, CONTRACT D11 and D12).
 
@@ -35,6 +35,7 @@ class Signal(IntEnum):
     EOF = 5  # the provider's bytes end
     FAULT = 6  # anything fails, or the server drains
     CANCEL = 7  # the host cancels
+    UNSAID = 8  # the provider says something of which nothing is said
 
 
 class Verdict(IntEnum):
@@ -62,6 +63,7 @@ TRANSITIONS: Final[Mapping[Phase, Mapping[Signal, tuple[Phase, Verdict]]]] = {
         Signal.EOF: (Phase.ENDED, Verdict.EMPTY),
         Signal.FAULT: (Phase.ENDED, Verdict.FAIL),
         Signal.CANCEL: (Phase.ENDED, Verdict.CANCELLED),
+        Signal.UNSAID: (Phase.OPEN, Verdict.BEGIN),  # what ends now is no empty stream
     },
     Phase.OPEN: {
         Signal.PROGRESS: (Phase.OPEN, Verdict.SPEAK),
@@ -72,6 +74,7 @@ TRANSITIONS: Final[Mapping[Phase, Mapping[Signal, tuple[Phase, Verdict]]]] = {
         Signal.EOF: (Phase.ENDED, Verdict.TRUNCATED),
         Signal.FAULT: (Phase.ENDED, Verdict.FAIL),
         Signal.CANCEL: (Phase.ENDED, Verdict.CANCELLED),
+        Signal.UNSAID: (Phase.OPEN, Verdict.IGNORE),
     },
     Phase.SETTLED: {
         Signal.PROGRESS: (Phase.OPEN, Verdict.BEGIN),
@@ -82,6 +85,7 @@ TRANSITIONS: Final[Mapping[Phase, Mapping[Signal, tuple[Phase, Verdict]]]] = {
         Signal.EOF: (Phase.ENDED, Verdict.FINISH),
         Signal.FAULT: (Phase.ENDED, Verdict.FAIL),
         Signal.CANCEL: (Phase.ENDED, Verdict.CANCELLED),
+        Signal.UNSAID: (Phase.SETTLED, Verdict.IGNORE),  # a late keepalive begins no response
     },
     Phase.ENDED: dict.fromkeys(Signal, (Phase.ENDED, Verdict.IGNORE)),
 }

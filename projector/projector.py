@@ -12,7 +12,7 @@ from projector import frames
 from projector.canonical import CanonicalEvent, Frame
 from projector.context import StreamContext
 from projector.faults import FAULTS, Fault
-from projector.handlers import DROPPED, HANDLERS, HOST_HANDLERS, SIGNALS, Handler, endings
+from projector.handlers import HANDLERS, HOST_HANDLERS, SIGNALS, Handler, endings
 from projector.lifecycle import TRANSITIONS, Phase, Signal, Verdict
 from projector.readers import Unreadable
 from projector.state import StreamState
@@ -70,7 +70,7 @@ class PublicStreamProjector:
         """Take a provider's event; give what it says."""
         name = event.get("type")
         if type(name) is not str or (handler := HANDLERS.get(name)) is None:
-            return self._drop(name)
+            return self._unsaid(name)
         said = self._signal(SIGNALS.get(name, Signal.PROGRESS), handler, event)
         if not said:
             return said
@@ -81,7 +81,7 @@ class PublicStreamProjector:
         """Take an event of the host's own door (D35)."""
         name = event.get("type")
         if type(name) is not str or (handler := HOST_HANDLERS.get(name)) is None:
-            return self._drop(name)
+            return self._unsaid(name, is_host=True)
         return self._seal(self._signal(Signal.HOST, handler, event))
 
     def next_response(self) -> list[Frame]:
@@ -116,7 +116,7 @@ class PublicStreamProjector:
                 return handler(self._state, event)  # the way of nearly every event; such a row stays in its phase
             said = self._act(verdict, handler, event)
         except Unreadable:
-            return self._drop((event or {}).get("type"))
+            return self._unsaid((event or {}).get("type"), is_host=signal is Signal.HOST)
         except Exception as error:  # noqa: BLE001 - a stream never dies of data (D31); what failed decides the code
             return self._collapse(_fault_of(error.__traceback__))
         self._phase = phase
@@ -141,11 +141,12 @@ class PublicStreamProjector:
         self._phase = Phase.ENDED
         return [*map(endings.abandoned, self._open_items.values()), endings.plain_error(fault)]
 
-    def _drop(self, name: object) -> list[Frame]:
-        if self._phase is not Phase.ENDED:
-            known = name if type(name) is str else "(no type)"
-            self._state.count(known[:NAME_MAX_CHARS] if known not in DROPPED else known)
-        return []
+    def _unsaid(self, name: object, *, is_host: bool = False) -> list[Frame]:
+        """Count an event of which nothing is said."""
+        if self._phase is Phase.ENDED:
+            return []
+        self._state.count(name[:NAME_MAX_CHARS] if type(name) is str else "(no type)")
+        return [] if is_host else self._signal(Signal.UNSAID)
 
     def _seal(self, said: list[Frame], sequence: int | None = None) -> list[Frame]:
         """Put the envelope around frames; only public ones take an event id (section 6, D1)."""

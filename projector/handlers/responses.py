@@ -9,7 +9,7 @@ from contracts.kinds import LifecycleStatus
 from projector import frames
 from projector import readers as read
 from projector.canonical import CanonicalEvent, Frame
-from projector.handlers import endings, items
+from projector.handlers import endings, items, messages
 from projector.state import StreamState
 from projector.transcript import Item
 
@@ -101,6 +101,8 @@ def _settle_items(state: StreamState, snapshot: list[Mapping[str, object]]) -> l
             said += items.finish(state, item, raw)
         elif item.open:
             said += items.close(state, item, {}, None)
+        elif raw is not None and item.type == "message" and not item.texts and not item.refusals:
+            messages.finish(state, item, raw)  # too late to be said; `final` takes the text (D13)
     known = {id(raw) for raw in named.values()}
     for raw in snapshot:
         if id(raw) not in known:
@@ -113,6 +115,7 @@ def _match(state: StreamState, snapshot: list[Mapping[str, object]]) -> dict[Ite
 
     Ids may have rotated or been replaced, and places shift where the snapshot leaves items out.
     """
+    types = {item.type for item in state.response.items}
     by_id = {raw.get("id"): raw for raw in snapshot if type(raw.get("id")) is str}
     named: dict[Item, Mapping[str, object]] = {}
     taken: set[int] = set()
@@ -126,7 +129,8 @@ def _match(state: StreamState, snapshot: list[Mapping[str, object]]) -> dict[Ite
         take(item, by_id.get(item.item_id))
     for index, item in state.response.by_index.items():
         take(item, snapshot[index] if index < len(snapshot) else None)
+    left = {kind: iter([raw for raw in snapshot if raw.get("type") == kind and id(raw) not in taken]) for kind in types}
     for item in state.response.items:
         if item not in named:
-            take(item, next((raw for raw in snapshot if raw.get("type") == item.type and id(raw) not in taken), None))
+            take(item, next(left[item.type], None))
     return named
