@@ -26,7 +26,7 @@ STRAY: Final = frozenset({"slot", "item_added_once", "item_done_once", "item_aft
 @dataclass(slots=True)
 class _Item:
     item_id: str
-    is_open: bool = True
+    is_open: bool
     late_statuses: int = 0
 
 

@@ -192,6 +192,7 @@ ROWS: Final = [
     Row("lifecycle_order", "text", again("lifecycle", 2, status="in_progress")),
     Row("lifecycle_last", "text", move("lifecycle", 2, "output_item.done", 1)),
     Row("final_status", "mcp", edit("final", 0, final={"status": "completed"})),
+    Row("final_status", "refusal", edit("lifecycle", 1, status="failed")),
     Row("final_status", "run", edit("final", 0, final={"status": "completed"})),
     # items
     Row("slot", "text", edit("message.citation", 0, output_index=7)),
@@ -244,12 +245,15 @@ ROWS: Final = [
     Row("refusal_joined", "refusal", edit("refusal.done", 0, refusal_text="I can.")),
     Row("final_text", "text", edit("final", 0, final={"response_text": "Hallo"})),
     Row("final_text", "text", edit("final", 0, final={"reasoning_summary_text": "First.Second."})),
+    Row("final_text", "messages", edit("final", 0, final={"response_text": "First.Second."})),
+    Row("final_text", "messages", edit("final", 0, final={"response_text": "Second.\n\nst.Fir"})),
     Row("final_text", "refusal", edit("final", 0, final={"refusal_text": "Sorry."})),
     Row("final_text", "text", lambda events: events[-1]["final"].pop("response_text")),
     # bounds
     Row("arguments_text_chars", "mcp", edit("tool.arguments.done", 0, arguments_text="x" * 8_001)),
     Row("arguments_text_chars", "mcp", edit("tool.status", 0, tool={"arguments_text": "x" * 8_001})),
     Row("arguments_text_chars", "cut", many_arguments(8_001)),
+    Row("arguments_text_chars", "cut", chain(many_arguments(8_000), again("tool.arguments.delta", 0, delta="x"))),
     Row("arguments_json_chars", "mcp", edit("tool.status", 0, tool={"arguments_json": {"a": ["x" * 4_001] * 2}})),
     Row("output_chars", "mcp", edit("tool.output", 0, output="x" * 8_001)),
     Row("results_items", "files", edit("tool.status", 1, tool={"results": [{"attributes": {"x.y": 1}}] * 11})),
@@ -264,6 +268,7 @@ ROWS: Final = [
     Row("container_levels", "mcp", edit("tool.output", 0, output=deep(65))),
     Row("container_levels", "mcp", edit("tool.output", 0, output=deep(900))),
     Row("key_chars", "text", edit("final", 0, final={"structured_output": {"x" * 257: 1}})),
+    Row("integer_bits", "mcp", edit("tool.output", 0, output=[2**64])),
     Row("integer_bits", "mcp", edit("tool.output", 0, output={"rolled": -(2**63) - 1})),
     # notices
     Row("notice_items", "mcp", many_notices(34)),
@@ -273,6 +278,11 @@ ROWS: Final = [
 ]
 FAIR: Final = [
     Row("the most characters", "mcp", edit("tool.output", 0, output="\U0001f600" * 8_000)),
+    Row("the most of an id", "mcp", edit("tool.status", 1, tool={"server_label": "x" * 256})),
+    Row("the most of a key", "mcp", edit("tool.output", 0, output={"x" * 256: 1})),
+    Row("the most of an integer", "mcp", edit("tool.output", 0, output=[2**64 - 1, -(2**63)])),
+    Row("the most of a chunk", "image", edit("chunk.delta", 0, data="A" * limits.IMAGE_CHUNK_MAX_CHARS)),
+    Row("the most results", "files", edit("tool.status", 1, tool={"results": [{"attributes": {"x.y": 1}}] * 10})),
     Row("the most entries and levels", "mcp", edit("tool.output", 0, output=[deep(63), *[0] * 999])),
     Row("the most notices", "mcp", many_notices(33)),
     Row("the most arguments", "cut", many_arguments(8_000)),
@@ -282,6 +292,8 @@ FAIR: Final = [
     Row(
         "a withheld URL", "search", edit("message.citation", 0, citation={"url": "-"}, notices=notices("redacted kind"))
     ),
+    Row("as texts arrived", "messages", edit("final", 0, final={"response_text": "Second.\n\nFirst."})),
+    Row("a run that has no lifecycle", "run", chain(*[drop("lifecycle", 0)] * 4)),
     Row("a skipped status", "search", drop("tool.status", 1)),
     Row("a hosted tool that fails", "code", drop("tool.status", 2)),
     Row("cancelled by the host", "text", edit("final", 0, final={"status": "cancelled"})),
@@ -381,6 +393,13 @@ def test_the_checker_takes_lines_as_they_come() -> None:
     assert [checker.feed(number, line) for number, line in enumerate(lines[:-1], 1)] == [[]] * (len(lines) - 1)
     found = checker.close()
     assert [violation[:3] for violation in found] == [(12, 12, "terminal_missing")]
+
+
+@pytest.mark.parametrize(("more", "rules"), [(0, []), (1, ["frame_bytes"])])
+def test_a_frame_has_its_bytes(more: int, rules: list[str]) -> None:
+    line = written(sealed(STREAMS["empty"]))[0]
+    padded = line[:-1] + b" " * (limits.FRAME_MAX_BYTES - len(line) + more) + b"}"
+    assert [violation.rule for violation in check_stream([padded])] == rules
 
 
 def test_an_empty_stream_has_no_terminal() -> None:
