@@ -1,0 +1,172 @@
+"""Every recorded Responses stream, against a second reading of the same events (`responses_oracle`)."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+from _pytest.mark import ParameterSet
+
+from contracts.kinds import TERMINAL_KINDS
+from contracts.stream_rules import check_stream
+from projector.context import StreamContext
+from projector.pipeline import InputFormat, build_pipeline
+from tests.corpus import responses_oracle as oracle
+
+CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"
+STREAMS: Final = [*sorted(CORPUS.glob("responses/*.ndjson")), *sorted(CORPUS.glob("agents_sdk/*.ndjson"))]
+CASES: Final = pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.stem)
+
+PASSAGE_CHARS: Final = 40
+"""A private text is looked for in pieces of this length: what is twice as long cannot hide between two pieces."""
+NAME_CHARS: Final = 24
+"""Shorter private texts are words of a schema (`function`, `string`, `query`) and stand everywhere."""
+
+DISAGREEMENTS: Final = {
+    (
+        "agents-saas-starter__tools_raw-outputs_combined-streaming_stream-events-2025-11-07t00-28-16",
+        "inputs",
+    ): "arguments are cut at 8,000 characters (section 8.1)",
+    (
+        "vercel-ai__openai_responses_openai-mcp-tool-approval.3",
+        "inputs",
+    ): "the value of `password` is withheld, though it is empty (D25)",
+    (
+        "vercel-ai__openai_responses_openai-mcp-tool-approval.4",
+        "inputs",
+    ): "the value of `password` is withheld, though it is empty (D25)",
+    (
+        "vercel-ai__openai_responses_openai-shell-container.1",
+        "text",
+    ): "its recorder shortened the deltas but not the `done`; what was shown wins (D30)",
+}
+"""Where the public stream is not what the provider's events or its snapshot say: (file, field) -> why."""
+
+
+def test_the_corpus_is_there(corpus: Path) -> None:
+    assert len(STREAMS) > 200, corpus
+
+
+def test_every_disagreement_is_of_a_file() -> None:
+    if STREAMS:
+        assert {name for name, _ in DISAGREEMENTS} <= {path.stem for path in STREAMS}
+
+
+@CASES
+def test_the_stream_obeys_the_contract(path: Path) -> None:
+    lines = project(path).splitlines()
+    assert check_stream(lines) == []
+    kinds = [json.loads(line)["kind"] for line in lines]
+    assert [kind in TERMINAL_KINDS for kind in kinds] == [False] * (len(kinds) - 1) + [True]
+
+
+@CASES
+def test_the_stream_says_what_the_provider_said(path: Path) -> None:
+    events, frames = read(path), shown(path)
+    said = oracle.public(frames)
+    differ = {
+        name
+        for provider in (oracle.streamed(events), oracle.finished(events))
+        for name, theirs, ours in zip(said._fields, provider, said, strict=True)
+        if theirs != ours
+    }
+    assert differ == {name for stem, name in DISAGREEMENTS if stem == path.stem}
+    if frames[-1]["kind"] == "final":
+        assert oracle.said_at_end(frames) == (said.text, said.refusal, said.summary)
+
+
+@CASES
+def test_nothing_private_is_said(path: Path) -> None:
+    events, frames = read(path), shown(path)
+    provider, said = oracle.streamed(events), oracle.public(frames)
+    public_words = "\n".join(oracle.public_words(events, provider))
+    shown_words = "\n".join([*oracle.strings(frames), said.text, said.refusal, said.summary, *said.inputs])
+    leaked = {
+        piece
+        for text in oracle.private_texts(events)
+        for piece in pieces(text)
+        if piece in shown_words and piece not in public_words
+    }
+    assert leaked == set()
+
+
+def test_agents_of_one_run_speak_one_after_another(corpus: Path) -> None:
+    streams = [read(path) for path in sorted(corpus.glob("agents_sdk/*multiple_agents*.ndjson"))]
+    events = [event for stream in streams for event in stream]
+    lines = play([json.dumps(event).encode() + b"\n" for event in events], "ndjson", run=True).splitlines()
+    frames = [json.loads(line) for line in lines]
+    provider, said = oracle.streamed(events), oracle.public(frames)
+    assert check_stream(lines) == []
+    assert oracle.said_at_end(frames) == (provider.text, "", "")
+    assert said.text == "\n\n".join(oracle.streamed(stream).text for stream in streams)
+    assert (said.terminal, said.items, said.usage) == (provider.terminal, provider.items, provider.usage)
+
+
+def raw_streams() -> list[ParameterSet]:
+    """Give stem and raw file of each stream whose bytes were recorded."""
+    if not STREAMS:
+        return []
+    with (CORPUS / "INDEX.tsv").open() as index:
+        rows = csv.DictReader(index, delimiter="\t")
+        named = [(Path(row["path"]).stem, row["raw"]) for row in rows if row["api"] == "responses" and row["raw"]]
+    return [pytest.param(stem, raw, id=stem) for stem, raw in named]
+
+
+@pytest.mark.parametrize(("stem", "raw"), raw_streams())
+def test_raw_bytes_say_the_same_however_they_are_cut(stem: str, raw: str) -> None:
+    data = (CORPUS / raw).read_bytes()
+    random = Random(stem)
+    cuts = sorted(random.sample(range(len(data) + 1), k=min(len(data), 200)))
+    reads = [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+    assert play(reads, "sse") == project(CORPUS / "responses" / f"{stem}.ndjson")
+
+
+def is_run(path: Path) -> bool:
+    """Agents run several responses; a Responses stream is one."""
+    return path.parent.name == "agents_sdk"
+
+
+def read(path: Path) -> list[oracle.Event]:
+    """Give the provider's events of a stream, up to its end."""
+    lines: list[oracle.Event] = [json.loads(line) for line in path.read_bytes().splitlines()]
+    if not is_run(path):
+        return next(oracle.responses(lines))
+    return [line if "type" in line else line["payload"] for line in lines if line.get("kind") in RAW_EVENTS]
+
+
+RAW_EVENTS: Final = {None, "raw_response_event"}
+"""Lines of an agents run that hold a provider's event, bare or as the payload of one of its own."""
+
+
+def shown(path: Path) -> list[oracle.Event]:
+    return [json.loads(line) for line in project(path).splitlines()]
+
+
+def project(path: Path) -> bytes:
+    if is_run(path):
+        return play([json.dumps(event).encode() + b"\n" for event in read(path)], "ndjson", run=True)
+    return play([path.read_bytes()], "ndjson")
+
+
+def play(reads: list[bytes], input_format: InputFormat, *, run: bool = False) -> bytes:
+    pipeline = build_pipeline(
+        provider="openai_responses",
+        dialect="public_sse_v1",
+        context=StreamContext(stream_id="stream_of_the_corpus"),
+        run=run,
+        input_format=input_format,
+        output_format="ndjson",
+        clock=lambda: 0.0,
+    )
+    return b"".join(map(pipeline.feed, reads)) + pipeline.close()
+
+
+def pieces(text: str) -> list[str]:
+    """Give what must not be found of a private text."""
+    if len(text) < PASSAGE_CHARS:
+        return [text] if len(text) >= NAME_CHARS else []
+    return [text[at : at + PASSAGE_CHARS] for at in range(0, len(text) - PASSAGE_CHARS + 1, PASSAGE_CHARS)]
