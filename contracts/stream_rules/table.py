@@ -68,7 +68,7 @@ _ROWS: Final = (
     Rule("after_terminal", "seed", "nothing follows the terminal event", "7.1"),
     # the lifecycle
     Rule("lifecycle_repeats", "house", "`lifecycle` is said when the status of a response changes", "D10"),
-    Rule("lifecycle_order", "house", "the status of a response never goes back, nor on from its end", "D10"),
+    Rule("lifecycle_order", "house", "the status of a response never goes back, nor from one end to another", "D10"),
     Rule("lifecycle_last", "house", "after a response's last `lifecycle` only its functions' outcomes follow", "D11"),
     Rule("final_status", "house", "`final.status` is no better than what `lifecycle` said", "D12"),
     # items

@@ -137,6 +137,11 @@ def into_another_item(events: list[Event]) -> None:
     events[where(events, "chunk.delta", 2)] |= {"output_index": 1, "item_id": "b"}
 
 
+def one_response_id(events: list[Event]) -> None:
+    for event in events:
+        event["response_id"] = "resp"
+
+
 class Row(NamedTuple):
     """A change of a stream, and the rule that it breaks."""
 
@@ -189,7 +194,7 @@ ROWS: Final = [
     Row("lifecycle_repeats", "text", again("lifecycle", 1)),
     Row("lifecycle_repeats", "text", again("lifecycle", 2)),
     Row("lifecycle_order", "text", again("lifecycle", 1, status="queued")),
-    Row("lifecycle_order", "text", again("lifecycle", 2, status="in_progress")),
+    Row("lifecycle_order", "error", chain(one_response_id, again("lifecycle", 1, status="completed"))),
     Row("lifecycle_last", "text", move("lifecycle", 2, "output_item.done", 1)),
     Row("final_status", "mcp", edit("final", 0, final={"status": "completed"})),
     Row("final_status", "refusal", edit("lifecycle", 1, status="failed")),
@@ -293,6 +298,7 @@ FAIR: Final = [
         "a withheld URL", "search", edit("message.citation", 0, citation={"url": "-"}, notices=notices("redacted kind"))
     ),
     Row("as texts arrived", "messages", edit("final", 0, final={"response_text": "Second.\n\nFirst."})),
+    Row("a run whose responses have one id", "run", one_response_id),
     Row("a run that has no lifecycle", "run", chain(*[drop("lifecycle", 0)] * 4)),
     Row("a skipped status", "search", drop("tool.status", 1)),
     Row("a hosted tool that fails", "code", drop("tool.status", 2)),
