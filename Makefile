@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --generate-hashes
-WHEEL_ENV := .venv/wheel
+WHEEL_ENV := build/wheel
 
 .PHONY: demo test check goldens schemas docs bench fuzz wheel lock check-latest clean
 
@@ -36,30 +36,31 @@ check-latest: .venv/dev     # the tables against the newest SDK
 	$(BIN)/python tests/latest_sdk.py
 
 wheel: .venv/dev            # build it, install it without development packages, run it once
-	rm -rf dist $(WHEEL_ENV)
+	rm -rf dist build
 	$(BIN)/python -m hatchling build -t wheel
 	$(PYTHON) -m venv $(WHEEL_ENV)
 	$(WHEEL_ENV)/bin/pip install --quiet --require-hashes -r requirements/server.txt
 	$(WHEEL_ENV)/bin/pip install --quiet --no-deps dist/*.whl
 	cd dist && ../$(WHEEL_ENV)/bin/projector replay ../examples_ndjson
 
-lock:                       # newest versions, pinned and hashed
-	$(PYTHON) -m venv .venv && $(BIN)/pip install --quiet uv
+lock: | $(BIN)/python       # newest versions, pinned and hashed
+	$(BIN)/pip install --quiet uv
 	$(LOCK) requirements/build.in -o requirements/build.txt
 	$(LOCK) pyproject.toml --extra server -o requirements/server.txt
 	$(LOCK) pyproject.toml --all-extras --group dev -o requirements/dev.txt
 
 clean:
-	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
-.venv/server: requirements/server.txt requirements/build.txt
+$(BIN)/python:
 	$(PYTHON) -m venv .venv
+
+.venv/server: requirements/server.txt requirements/build.txt | $(BIN)/python
 	$(BIN)/pip install --quiet --require-hashes -r requirements/build.txt -r requirements/server.txt
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
-.venv/dev: requirements/dev.txt
-	$(PYTHON) -m venv .venv
+.venv/dev: requirements/dev.txt | $(BIN)/python
 	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch .venv/server $@
