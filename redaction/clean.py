@@ -12,6 +12,7 @@ from typing import Final, Generic, NamedTuple, NewType, TypeVar
 
 from contracts.kinds import NoticeType
 from contracts.limits import NOTICES_MAX_ITEMS
+from contracts.paths import join_index, join_key
 
 CleanText = NewType("CleanText", str)
 """Text that may be shown."""
@@ -26,6 +27,9 @@ MESSAGES: Final[dict[NoticeType, str]] = {
     "truncated": "Long content was cut.",
 }
 """What a notice says: ours and constant, so that it cannot carry what it hides."""
+
+_PATH_MAX_CHARS: Final = 192
+"""A path of the contract has at most 256 characters; the rest is left for the field's name (D26)."""
 
 _ROOT: Final = re.compile(r"[^.\[]*")
 
@@ -57,6 +61,17 @@ class CleanArguments(NamedTuple):
 
     text: Cleaned[CleanText]
     json: Cleaned[CleanJson] | None
+
+
+def render(place: Iterable[str | int]) -> str:
+    """Give the path of a place, as keys and indexes; where it would be too long, that of its nearest ancestor."""
+    path = ""
+    for step in place:
+        longer = join_index(path, step) if isinstance(step, int) else join_key(path, step)
+        if len(longer) > _PATH_MAX_CHARS:
+            break
+        path = longer
+    return path
 
 
 def notice(kind: NoticeType, path: str = "") -> Notice:

@@ -1,0 +1,318 @@
+r"""The incremental JSON cleaner: JSON text in, steps over that text out (CONTRACT D23 to D25).
+
+The text is never rebuilt. A document is read character by character along the tables of `redaction.grammar`; each
+character is said as it stands, or withheld. Four things make it wait, each bounded, and nothing else does:
+
+    an escape that is not finished               at most 11 characters
+    what may become a credential                 until it can or cannot (`redaction.sieves`)
+    a number that may become a registered one    until it can or cannot (`redaction.numbers`)
+    the value of a sensitive key                 for ever: a mark is said at its first character, and the rest is read
+                                                 by the same grammar and dropped
+
+Strings are searched with their escapes decoded and said in the provider's spelling: `in_raw` turns steps over decoded
+characters into steps over escapes. So `sk-\u0061...` is the credential that it spells, and a key counts as it reads.
+
+A string that holds JSON is a document again, one escape level down: `redaction.strings` feeds what it decodes into an
+inner `JsonSieve`, whose steps come back through the same door.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Final, TypeAlias
+
+from contracts import codec
+from contracts.kinds import REDACTED
+from redaction.detector import Detector
+from redaction.grammar import BLANKS, GRAMMAR, LITERALS, STRING_RUN, UNFINISHED_ESCAPE, Act, Expect
+from redaction.numbers import NumberSieve
+from redaction.rules import Verdict
+from redaction.sieves import PlainSieve, Step, in_raw
+from redaction.strings import StringSieve
+
+Place: TypeAlias = tuple[str | int, ...]
+
+_MAX_PLACES: Final = 64
+"""More places than an event has notices, and deeper ones than a tree of the contract has."""
+_NUMERALS: Final = frozenset("-0123456789")
+
+
+class JsonSieve:
+    """One JSON document, piece by piece. After `failed` it takes no more; `rest` is what it did not read.
+
+    `withheld` are the places of marks in the outermost document, as keys and indexes.
+    """
+
+    def __init__(self, detector: Detector, level: int = 0) -> None:
+        self._detector = detector
+        self._level = level
+        self._read: Callable[[JsonSieve, str, int], int] = JsonSieve._between
+        self._expect = Expect.VALUE
+        self._closers: list[str] = []
+        self._path: list[str | int] = []
+        self._verdict = Verdict.PLAIN  # of the key whose value comes next
+        self._muted_at: int | None = None  # how many containers were open where a withheld value began
+        self._key: list[str] | None = None
+        self._key_withheld = False
+        self._string: PlainSieve | StringSieve | None = None
+        self._number = NumberSieve(detector.values)
+        self._literal = ""
+        self._unsaid = ""  # read, and held by the sieve of the string or number
+        self._pending = ""  # an unfinished escape
+        self._steps: list[Step] = []
+        self.withheld: dict[Place, None] = {}  # a set in order
+        self.failed = False
+        self.rest = ""
+
+    @property
+    def blank(self) -> bool:
+        """Whether nothing but blanks was read."""
+        return self._expect is Expect.VALUE and not self._closers and self._read is JsonSieve._between
+
+    @property
+    def complete(self) -> bool:
+        """Whether one whole value was read; blanks may stand around it."""
+        return self._expect is Expect.NOTHING
+
+    @property
+    def seal(self) -> str | None:
+        """What stands for all that follows, if reading stops here; None when what follows may be plain text."""
+        if self._muted_at is not None or (self._string is not None and self._string.seal is not None):
+            return ""
+        verdict = self._verdict if self._key is None else self._detector.keys.verdict("".join(self._key))
+        return None if verdict is Verdict.PLAIN else REDACTED
+
+    def feed(self, text: str, /) -> list[Step]:
+        """Take a piece; give the steps that are certain now."""
+        self._steps = []
+        text = self._pending + text
+        self._pending = ""
+        at = 0
+        while at < len(text) and not self.failed:
+            at = self._read(self, text, at)
+        if self.failed:
+            self.rest = text[at:]
+        return self._steps
+
+    def end(self) -> list[Step]:
+        """Take the end of the text; give the steps over what was held."""
+        self._steps = []
+        self._flush_string()
+        self._say(len(self._pending))
+        self._pending = ""
+        if self._read is JsonSieve._in_number:
+            self._cover(self._number.end(at_end=True), "")
+            if self._number.whole:
+                self._end_value()
+        return self._steps
+
+    # what is said
+
+    def _say(self, count: int) -> None:
+        self._step(count, None)
+
+    def _step(self, count: int, mark: str | None) -> None:
+        if self._muted_at is not None:
+            mark = ""
+        if mark:
+            self._remember()
+        elif self._steps and self._steps[-1][1] == mark:
+            count += self._steps.pop()[0]
+        if count:
+            self._steps.append((count, mark))
+
+    def _remember(self) -> None:
+        """Keep the place of a mark; one in a key is placed when the key is known."""
+        if self._key is not None:
+            self._key_withheld = True
+        elif self._level == 0 and len(self.withheld) < _MAX_PLACES:
+            self.withheld[tuple(self._path[:_MAX_PLACES])] = None
+
+    def _cover(self, steps: list[Step], text: str) -> None:
+        """Say what a sieve decided about a text; what its steps do not cover stays unsaid."""
+        text = self._unsaid + text
+        covered = 0
+        for count, mark in steps:
+            self._step(count, mark)
+            covered += count
+        self._unsaid = text[covered:]
+
+    def _spell(self, steps: list[Step], raw: str) -> None:
+        """Say what a sieve decided about decoded characters, in the spelling that they have here."""
+        if "\\" in raw or "\\" in self._unsaid:
+            steps = in_raw(steps, self._unsaid + raw)
+        self._cover([(n, mark and mark.replace("\\", "\\\\").replace('"', '\\"')) for n, mark in steps], raw)
+
+    # between values
+
+    def _between(self, text: str, at: int) -> int:
+        act = GRAMMAR[self._expect].get(text[at])
+        if act is not None:
+            self._ACTS[act](self, text[at])
+            return at + 1
+        blanks = BLANKS.match(text, at)
+        end = blanks.end() if blanks else at
+        self._say(end - at)
+        self.failed = end == at
+        return end
+
+    def _begin(self, char: str) -> None:
+        """Say the first character of a value, or the mark in its place."""
+        verdict, self._verdict = self._verdict, Verdict.PLAIN
+        counts = verdict is Verdict.SENSITIVE_UNLESS_NUMBER and char in _NUMERALS
+        if verdict is Verdict.PLAIN or counts or self._muted_at is not None:
+            self._say(1)
+        else:
+            self._step(1, f'"{REDACTED}"')
+            self._muted_at = len(self._closers)
+
+    def _end_value(self) -> None:
+        self._read = JsonSieve._between
+        if self._muted_at == len(self._closers):
+            self._muted_at = None
+        if not self._closers:
+            self._expect = Expect.NOTHING
+        else:
+            self._expect = Expect.NEXT_MEMBER if self._closers[-1] == "}" else Expect.NEXT_ENTRY
+
+    def _open_object(self, char: str) -> None:
+        self._begin(char)
+        self._closers.append("}")
+        self._path.append("")
+        self._expect = Expect.FIRST_KEY
+
+    def _open_array(self, char: str) -> None:
+        self._begin(char)
+        self._closers.append("]")
+        self._path.append(0)
+        self._expect = Expect.FIRST_ENTRY
+
+    def _close(self, _char: str) -> None:
+        self._say(1)
+        self._closers.pop()
+        self._path.pop()
+        self._end_value()
+
+    def _next_value(self, _char: str) -> None:
+        self._say(1)
+        place = self._path[-1]
+        self._path[-1] = place + 1 if isinstance(place, int) else place
+        self._expect = Expect.VALUE
+
+    def _next_key(self, _char: str) -> None:
+        self._say(1)
+        self._expect = Expect.KEY
+
+    def _colon(self, _char: str) -> None:
+        self._say(1)
+        self._expect = Expect.VALUE
+
+    # strings
+
+    def _key_string(self, _char: str) -> None:
+        self._say(1)
+        self._read = JsonSieve._in_string
+        self._key = []
+        self._string = PlainSieve(self._detector)
+
+    def _value_string(self, char: str) -> None:
+        self._begin(char)
+        self._read = JsonSieve._in_string
+        self._string = None if self._muted_at is not None else StringSieve(self._detector, self._level + 1, JsonSieve)
+
+    def _in_string(self, text: str, at: int) -> int:
+        run = STRING_RUN.match(text, at)
+        end = run.end() if run else at
+        if end > at:
+            self._content(text[at:end])
+        if end == len(text):
+            return end
+        if text[end] == '"':
+            self._close_string()
+            return end + 1
+        if UNFINISHED_ESCAPE.match(text, end):
+            self._pending = text[end:]
+            return len(text)
+        self._flush_string()
+        self.failed = True
+        return end
+
+    def _content(self, raw: str) -> None:
+        decoded = raw if "\\" not in raw else codec.scrub(codec.loads(f'"{raw}"'))
+        if self._key is not None:
+            self._key.append(decoded)
+        if self._string is None:
+            self._say(len(raw))
+        else:
+            self._spell(self._string.feed(decoded), raw)
+
+    def _flush_string(self) -> None:
+        if self._string is not None:
+            self._spell(self._string.end(), "")
+
+    def _close_string(self) -> None:
+        self._flush_string()
+        self._say(1)
+        self._string = None
+        if self._key is None:
+            self._end_value()
+            return
+        key, self._key = "".join(self._key), None
+        self._verdict = self._detector.keys.verdict(key)
+        self._path[-1] = key
+        if self._key_withheld:
+            self._path[-1] = PlainSieve(self._detector).whole(key)
+            self._key_withheld = False
+            self._remember()
+        self._read = JsonSieve._between
+        self._expect = Expect.COLON
+
+    # numbers and literals
+
+    def _number_begins(self, char: str) -> None:
+        self._read = JsonSieve._in_number
+        self._number = NumberSieve(self._detector.values)
+        self._number.read(char, 0)
+        if self._verdict is Verdict.SENSITIVE or self._muted_at is not None:
+            self._begin(char)
+        else:
+            self._verdict = Verdict.PLAIN
+            self._cover(self._number.feed(char), char)
+
+    def _in_number(self, text: str, at: int) -> int:
+        end = self._number.read(text, at)
+        self._cover(self._number.feed(text[at:end]), text[at:end])
+        if end < len(text):
+            self._cover(self._number.end(at_end=False), "")
+            self.failed = not self._number.whole
+            if not self.failed:
+                self._end_value()
+        return end
+
+    def _literal_begins(self, char: str) -> None:
+        self._begin(char)
+        self._read = JsonSieve._in_literal
+        self._literal = LITERALS[char][1:]
+
+    def _in_literal(self, text: str, at: int) -> int:
+        self.failed = text[at] != self._literal[0]
+        if self.failed:
+            return at
+        self._say(1)
+        self._literal = self._literal[1:]
+        if not self._literal:
+            self._end_value()
+        return at + 1
+
+    _ACTS: ClassVar[dict[Act, Callable[[JsonSieve, str], None]]] = {
+        Act.OPEN_OBJECT: _open_object,
+        Act.OPEN_ARRAY: _open_array,
+        Act.CLOSE: _close,
+        Act.KEY_STRING: _key_string,
+        Act.VALUE_STRING: _value_string,
+        Act.NUMBER: _number_begins,
+        Act.LITERAL: _literal_begins,
+        Act.COLON: _colon,
+        Act.NEXT_KEY: _next_key,
+        Act.NEXT_VALUE: _next_value,
+    }

@@ -1,0 +1,112 @@
+"""The grammar of JSON as tables, character by character: what may come next, and what it opens (RFC 8259)."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+from typing import Final
+
+
+class Expect(Enum):
+    """What may come next, blanks aside."""
+
+    VALUE = auto()
+    FIRST_KEY = auto()
+    KEY = auto()
+    COLON = auto()
+    NEXT_MEMBER = auto()
+    FIRST_ENTRY = auto()
+    NEXT_ENTRY = auto()
+    NOTHING = auto()
+
+
+class Act(Enum):
+    """What a character does."""
+
+    OPEN_OBJECT = auto()
+    OPEN_ARRAY = auto()
+    CLOSE = auto()
+    KEY_STRING = auto()
+    VALUE_STRING = auto()
+    NUMBER = auto()
+    LITERAL = auto()
+    COLON = auto()
+    NEXT_KEY = auto()
+    NEXT_VALUE = auto()
+
+
+_VALUE: Final = {
+    "{": Act.OPEN_OBJECT,
+    "[": Act.OPEN_ARRAY,
+    '"': Act.VALUE_STRING,
+    **dict.fromkeys("-0123456789", Act.NUMBER),
+    **dict.fromkeys("tfn", Act.LITERAL),
+}
+
+GRAMMAR: Final[dict[Expect, dict[str, Act]]] = {
+    Expect.VALUE: _VALUE,
+    Expect.FIRST_KEY: {'"': Act.KEY_STRING, "}": Act.CLOSE},
+    Expect.KEY: {'"': Act.KEY_STRING},
+    Expect.COLON: {":": Act.COLON},
+    Expect.NEXT_MEMBER: {",": Act.NEXT_KEY, "}": Act.CLOSE},
+    Expect.FIRST_ENTRY: {**_VALUE, "]": Act.CLOSE},
+    Expect.NEXT_ENTRY: {",": Act.NEXT_VALUE, "]": Act.CLOSE},
+    Expect.NOTHING: {},
+}
+
+LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
+
+
+class Digits(Enum):
+    """How far a number is read."""
+
+    SIGN = auto()
+    ZERO = auto()
+    WHOLE = auto()
+    POINT = auto()
+    FRACTION = auto()
+    EXPONENT = auto()
+    EXPONENT_SIGN = auto()
+    POWER = auto()
+
+
+_POINT_OR_EXPONENT: Final = {".": Digits.POINT, "e": Digits.EXPONENT, "E": Digits.EXPONENT}
+_EXPONENT: Final = {"e": Digits.EXPONENT, "E": Digits.EXPONENT}
+_POWER: Final = dict.fromkeys("0123456789", Digits.POWER)
+
+NUMBER_START: Final = {"-": Digits.SIGN, "0": Digits.ZERO, **dict.fromkeys("123456789", Digits.WHOLE)}
+NUMBER: Final[dict[Digits, dict[str, Digits]]] = {
+    Digits.SIGN: {"0": Digits.ZERO, **dict.fromkeys("123456789", Digits.WHOLE)},
+    Digits.ZERO: _POINT_OR_EXPONENT,
+    Digits.WHOLE: {**dict.fromkeys("0123456789", Digits.WHOLE), **_POINT_OR_EXPONENT},
+    Digits.POINT: dict.fromkeys("0123456789", Digits.FRACTION),
+    Digits.FRACTION: {**dict.fromkeys("0123456789", Digits.FRACTION), **_EXPONENT},
+    Digits.EXPONENT: {"+": Digits.EXPONENT_SIGN, "-": Digits.EXPONENT_SIGN, **_POWER},
+    Digits.EXPONENT_SIGN: _POWER,
+    Digits.POWER: _POWER,
+}
+WHOLE_NUMBERS: Final = frozenset({Digits.ZERO, Digits.WHOLE, Digits.FRACTION, Digits.POWER})
+
+BLANKS: Final = re.compile(r"[ \t\n\r]*+")
+DIGIT_RUN: Final = re.compile(r"[0-9]*+")
+
+# Characters and whole escapes of a string. Its last part: a high surrogate escape and the low one behind it are
+# one character, so a high one waits until it is certain what stands behind it.
+STRING_RUN: Final = re.compile(
+    r"""
+    (?: [^"\\\x00-\x1f]++
+    | \\ (?: ["\\/bfnrt]
+           | u (?! [dD][89abAB] ) [0-9a-fA-F]{4}
+           | u [dD][89abAB][0-9a-fA-F]{2}
+             (?: \\u[dD][c-fC-F][0-9a-fA-F]{2}
+               | (?! \Z | \\ (?: \Z | u (?: \Z | [dD] (?: \Z | [c-fC-F][0-9a-fA-F]?+\Z ) ) ) )
+             )
+         )
+    )*+
+    """,
+    re.VERBOSE,
+)
+ESCAPE: Final = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[^u])")
+UNFINISHED_ESCAPE: Final = re.compile(
+    r"\\(?:\Z|u(?:[0-9a-fA-F]{0,3}\Z|[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?)?\Z))"
+)

@@ -1,0 +1,225 @@
+"""Hold-back: what may be said of a plain text before its end is known, and what is withheld.
+
+A sieve takes a text piece by piece and answers with steps over what it took: `(n, None)` says the next n characters as
+they are, `(n, mark)` says the mark in their place; an empty mark goes on with the one before. Characters not yet
+covered by a step are held. What is covered after n characters depends on those n characters alone: where the pieces
+end decides nothing. `end` covers the rest.
+
+    ValueSieve     registered values
+    FormatSieve    credential formats
+    PlainSieve     both, values first: a value wins over a format that it is a part of
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Protocol, TypeAlias
+
+from contracts.kinds import REDACTED
+from redaction.detector import Detector, Values
+from redaction.formats import Format
+from redaction.grammar import ESCAPE
+
+Step: TypeAlias = tuple[int, str | None]
+
+_WORD_CHAR: Final = re.compile(r"[0-9A-Za-z]\Z")
+
+
+class Sieve(Protocol):
+    """What every sieve does."""
+
+    def feed(self, text: str, /) -> list[Step]:
+        """Take a piece; give the steps that are certain now."""
+        ...
+
+    def end(self) -> list[Step]:
+        """Take the end of the text; give the steps over what was held. The sieve may be used for a new text."""
+        ...
+
+
+class Said:
+    """Turns steps into text; keeps the characters that no step covers yet. `marked` once a mark was said."""
+
+    __slots__ = ("_unsaid", "marked")
+
+    def __init__(self) -> None:
+        self._unsaid = ""
+        self.marked = False
+
+    def take(self, steps: list[Step], text: str) -> str:
+        """Give what the steps say of the text, and of what was kept before it."""
+        text = self._unsaid + text
+        if len(steps) == 1 and steps[0] == (len(text), None):
+            self._unsaid = ""
+            return text
+        said: list[str] = []
+        at = 0
+        for count, mark in steps:
+            said.append(text[at : at + count] if mark is None else mark)
+            self.marked = self.marked or bool(mark)
+            at += count
+        self._unsaid = text[at:]
+        return "".join(said)
+
+
+def in_raw(steps: list[Step], raw: str) -> list[Step]:
+    """Turn steps over decoded characters into steps over the escapes that spell them."""
+    escapes = ESCAPE.finditer(raw)
+    escape = next(escapes, None)
+    found: list[Step] = []
+    read = extra = 0
+    for count, mark in steps:
+        read += count
+        before = extra
+        while escape is not None and escape.start() - extra < read:
+            extra += escape.end() - escape.start() - 1
+            escape = next(escapes, None)
+        found.append((count + extra - before, mark))
+    return found
+
+
+class ValueSieve:
+    """Withholds registered values."""
+
+    __slots__ = ("_held", "_values")
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._held = ""
+
+    def feed(self, text: str, /) -> list[Step]:
+        """Take a piece; give the steps that are certain now."""
+        return self._sift(self._held + text, at_end=False)
+
+    def end(self) -> list[Step]:
+        """Take the end of the text; give the steps over what was held."""
+        return self._sift(self._held, at_end=True)
+
+    def _sift(self, text: str, *, at_end: bool) -> list[Step]:
+        steps: list[Step] = []
+        self._held = ""
+        while text:
+            found = self._values.find(text, at_end=at_end)
+            start, end, mark = found or (len(text), len(text), "")
+            if start:
+                steps.append((start, None))
+            if not mark:
+                self._held = text[start:]
+                break
+            steps.append((end - start, mark))
+            text = text[end:]
+        return steps
+
+
+class FormatSieve:
+    """Withholds credentials of known formats."""
+
+    __slots__ = ("_detector", "_held", "_in_word", "_tail")
+
+    def __init__(self, detector: Detector) -> None:
+        self._detector = detector
+        self._held = ""
+        self._in_word = False
+        self._tail: re.Pattern[str] | None = None
+
+    @property
+    def swallowing(self) -> bool:
+        """Whether a credential was found that has not ended."""
+        return self._tail is not None
+
+    def feed(self, text: str, /) -> list[Step]:
+        """Take a piece; give the steps that are certain now."""
+        steps: list[Step] = []
+        if self._tail is not None:
+            text = self._swallow(self._tail, text, steps)
+        return self._sift(self._held + text, steps, at_end=False)
+
+    def end(self) -> list[Step]:
+        """Take the end of the text; give the steps over what was held. A credential that has not ended goes on."""
+        steps = self._sift(self._held, [], at_end=True)
+        self._in_word = False
+        return steps
+
+    def _sift(self, text: str, steps: list[Step], *, at_end: bool) -> list[Step]:
+        while text:
+            before = 1 if self._in_word else 0  # one letter stands for the word that goes on
+            found = self._detector.find("0" + text if before else text, before, at_end=at_end)
+            if found is None:
+                steps.append((len(text), None))
+                self._in_word = _WORD_CHAR.search(text) is not None
+                text = ""
+                break
+            if found.withheld > before:
+                steps.append((found.withheld - before, None))
+                self._in_word = _WORD_CHAR.search(text, 0, found.withheld - before) is not None
+            if found.row is None:
+                text = text[found.start - before :]
+                break
+            text = self._withhold(found.row, text, found.withheld - before, found.end - before, steps)
+        self._held = text
+        return steps
+
+    def _withhold(self, row: Format, text: str, start: int, end: int, steps: list[Step]) -> str:
+        """Say the mark in place of a credential; give the text behind it."""
+        steps.append((end - start, REDACTED))
+        tail = self._detector.tails[row.name]
+        return self._swallow(tail, text[end:], steps)
+
+    def _swallow(self, tail: re.Pattern[str], text: str, steps: list[Step]) -> str:
+        """Drop what goes on with a credential; what follows it begins a new word."""
+        match = tail.match(text)
+        count = match.end() if match else 0
+        if count:
+            steps.append((count, ""))
+        self._tail = tail if count == len(text) else None
+        self._in_word = False
+        return text[count:]
+
+
+class PlainSieve:
+    """Withholds registered values and credentials of known formats."""
+
+    __slots__ = ("_formats", "_held", "_values")
+
+    def __init__(self, detector: Detector) -> None:
+        self._values = ValueSieve(detector.values) if detector.values else None
+        self._formats = FormatSieve(detector)
+        self._held = ""
+
+    @property
+    def seal(self) -> str | None:
+        """What stands for all that follows where a credential has not ended; None when what follows may be said."""
+        return "" if self._formats.swallowing else None
+
+    def whole(self, text: str) -> str:
+        """Give a whole text, cleaned."""
+        return Said().take(self.feed(text) + self.end(), text)
+
+    def feed(self, text: str, /) -> list[Step]:
+        """Take a piece; give the steps that are certain now."""
+        if self._values is None:
+            return self._formats.feed(text)
+        return self._pass_on(self._values.feed(text), text)
+
+    def end(self) -> list[Step]:
+        """Take the end of the text; give the steps over what was held. A credential that has not ended goes on."""
+        if self._values is None:
+            return self._formats.end()
+        return self._pass_on(self._values.end(), "") + self._formats.end()
+
+    def _pass_on(self, found: list[Step], text: str) -> list[Step]:
+        """Search what is no registered value for formats; a value ends the text before it, as a quote would."""
+        text = self._held + text
+        steps: list[Step] = []
+        at = 0
+        for count, mark in found:
+            if mark is None:
+                steps += self._formats.feed(text[at : at + count])
+            elif self._formats.swallowing:
+                steps.append((count, ""))
+            else:
+                steps += self._formats.end()
+                steps.append((count, mark))
+            at += count
+        self._held = text[at:]
+        return steps

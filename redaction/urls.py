@@ -1,0 +1,47 @@
+"""Web addresses in citations and sources (CONTRACT D28)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import unquote, unquote_plus
+
+from contracts import codec
+from contracts.kinds import REDACTED
+from redaction import texts
+from redaction.clean import REDACTED_HERE, Cleaned, CleanText
+from redaction.detector import Detector
+from redaction.rules import Verdict
+
+# The host part ends where a browser says so: at a backslash too.
+_WEB: Final = re.compile(r"\s*(?P<scheme>https?://)(?P<user>[^/?#\\]*@)?(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
+_PARAMETERS: Final = re.compile(r"([?&;#])([^?&;#]*)")
+
+
+def clean(detector: Detector, url: str, max_chars: int) -> Cleaned[CleanText]:
+    """Give an address without user name and password, and without the values of sensitive parameters."""
+    web = _WEB.fullmatch(codec.scrub(url))
+    if web is None:
+        return Cleaned(CleanText(REDACTED), REDACTED_HERE)
+    path, *_ = re.split(r"[?#]", web["rest"], maxsplit=1)
+    parameters = _PARAMETERS.sub(lambda part: part[1] + _parameter(detector, part[2]), web["rest"][len(path) :])
+    said = web["scheme"] + (f"{REDACTED}@" if web["user"] else "") + _part(detector, path, unquote(path)) + parameters
+    cleaned = texts.clean(detector, said, max_chars)
+    if said == web[0].lstrip():
+        return cleaned
+    return Cleaned(cleaned.value, REDACTED_HERE + tuple(n for n in cleaned.notices if n not in REDACTED_HERE))
+
+
+def _parameter(detector: Detector, text: str) -> str:
+    """Give one parameter of a query or fragment; its name counts as the key of an object does."""
+    name, equals, value = text.partition("=")
+    if equals and detector.keys.verdict(unquote_plus(name)) is not Verdict.PLAIN:
+        return f"{name}={REDACTED}"
+    return name + equals + _part(detector, value, unquote_plus(value))
+
+
+def _part(detector: Detector, text: str, decoded: str) -> str:
+    """Give a part of an address; withheld as a whole where its percent-encoding hides something."""
+    if text == decoded or not texts.clean(detector, decoded).notices:
+        return text
+    return REDACTED
