@@ -27,6 +27,7 @@ from projector.asgi.streams import Streams
 from projector.asgi.upstream import OpenAIUpstream, ProviderRequest, Upstream
 from projector.dialects import DIALECTS
 from projector.faults import FAULTS
+from projector.providers import PROVIDERS
 from redaction.mint import Redactor
 
 DEFAULT_DIALECT: Final = "public_sse_v1"
@@ -135,7 +136,7 @@ def create_app(settings: Settings, upstream: Upstream | None = None) -> Starlett
             *(
                 Route(path, StreamRoute(provider, read, settings, upstream, streams), methods=["POST"])
                 for path, provider, read in _STREAMS
-                if provider in upstream.providers
+                if provider in upstream.providers and provider in PROVIDERS
             ),
             Route("/livez", _alive),
             Route("/healthz", _alive),

@@ -48,12 +48,12 @@ class DemoUpstream:
     def __init__(self, pace_s: float = PACE_S) -> None:
         self._pace_s = pace_s
         folder = _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
-        self._examples = {path.stem: _events(path) for path in sorted(folder.glob("*.ndjson"))}
+        self.examples = {path.stem: _events(path) for path in sorted(folder.glob("*.ndjson"))}
 
     @asynccontextmanager
     async def open(self, request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
         """Give the bytes of the example that the request calls for."""
-        chunks = self._play(self._examples[self._scenario(_last_text(request.body))])
+        chunks = self._play(self.examples[self._scenario(_last_text(request.body))])
         try:
             yield chunks
         finally:
@@ -70,7 +70,7 @@ class DemoUpstream:
     def _scenario(self, text: str) -> str:
         words = text.lower()
         for calls, name in SCENARIOS:
-            if name in self._examples and any(call in words for call in calls):
+            if name in self.examples and any(call in words for call in calls):
                 return name
         return DEFAULT_SCENARIO
 

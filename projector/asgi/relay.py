@@ -20,6 +20,7 @@ from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint_if_cancelled
 from starlette.types import Message, Receive, Scope, Send
 
 from projector import Pipeline
@@ -70,6 +71,7 @@ class Relay:
         self._last_words: Callable[[], bytes] = pipeline.close
         self._wrote_at = now
         self._sending_since: float | None = None
+        self._is_sent = False
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request with the stream.
@@ -130,6 +132,7 @@ class Relay:
         async with self._upstream.open(self._request) as chunks:
             self._committed.set()
             async for chunk in chunks:
+                await checkpoint_if_cancelled()  # bytes that come without a pause leave no other moment for it
                 self._deadlines.on_bytes()
                 self._outbox.add(self._pipeline.feed(chunk))
                 if self._pipeline.ended:
@@ -156,6 +159,7 @@ class Relay:
                 for piece in _pieces(await self._outbox.take()):
                     await self._send(send, {"type": "http.response.body", "body": piece, "more_body": True})
             await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
+            self._is_sent = True
         except OSError:  # what ASGI servers raise when the client is gone
             stream.cancel_scope.cancel()
 
@@ -179,7 +183,8 @@ class Relay:
         """End everything when the client leaves."""
         while (await receive())["type"] != "http.disconnect":
             pass
-        stream.cancel_scope.cancel()
+        if not self._is_sent:  # after the whole response a server says the same
+            stream.cancel_scope.cancel()
 
     async def _keep_time(self, stream: TaskGroup) -> None:
         """End what takes too long; say a heartbeat into silence."""

@@ -43,7 +43,7 @@ def serve(*, config: Path | None = None, host: str | None = None, port: int | No
 
 
 def run(settings: Settings, *, demo: bool = False) -> int:
-    """Serve until SIGTERM or SIGINT, then drain and return 0; a second signal hurries.
+    """Serve until SIGTERM or SIGINT, then drain and return 0; a second signal ends the grace period.
 
     Args:
         settings: where to listen, which upstream.
@@ -113,14 +113,16 @@ class _DrainingServer(uvicorn.Server):
         super().__init__(config)
         self._streams = streams
         self._grace_s = grace_s
+        self._signals = 0
 
     def handle_exit(self, _sig: int, _frame: FrameType | None) -> None:
-        self.force_exit = self.should_exit
+        self._signals += 1
         self.should_exit = True
+        self.force_exit = self._signals > 2  # noqa: PLR2004 - the first drains, the second ends the grace period
 
     async def main_loop(self) -> None:
         await super().main_loop()
-        await self._streams.drain(self._grace_s, lambda: self.force_exit)
+        await self._streams.drain(self._grace_s, lambda: self._signals > 1)
 
 
 def _url(listener: socket.socket) -> str:

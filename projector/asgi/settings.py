@@ -77,7 +77,8 @@ class Settings(_Section):
 def load(environ: Mapping[str, str], flags: Mapping[str, object] | None = None) -> Settings:
     """Give the settings: what the flags say, else the variables, else the defaults.
 
-    A flag that is None says nothing. An empty value is no value. `PROJECTOR_TESTS_...` belongs to this project's own tests and is passed over.
+    A flag that is None says nothing, and so does an empty variable. `PROJECTOR_TESTS_...` belongs to this project's own
+    tests and is passed over.
 
     Raises:
         SettingsError: a variable with our prefix that sets nothing (the nearest known name is in the message), or a

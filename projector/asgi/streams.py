@@ -52,12 +52,12 @@ class Streams:
             del self._running[relay.stream_id]
 
     async def drain(self, grace_s: float, is_urgent: Callable[[], bool]) -> None:
-        """Start no more streams; give those that run some time, then a terminal. Urgent: no time at all."""
+        """Start no more streams; give those that run some time, less when it becomes urgent, then a terminal."""
         self.is_draining = True
         await self._wait(grace_s, is_urgent)
         for relay in list(self._running.values()):
             relay.fail(FAULTS["server_shutdown"])
-        await self._wait(LAST_WORDS_S, is_urgent)
+        await self._wait(LAST_WORDS_S, lambda: False)
 
     async def _wait(self, limit_s: float, is_urgent: Callable[[], bool]) -> None:
         deadline = time.monotonic() + limit_s

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 import aiohttp
 import anyio
-from openai import AsyncOpenAI, DefaultAioHttpClient, Timeout
+from openai import AsyncOpenAI, DefaultAioHttpClient, Omit, Timeout, omit
 
 from projector.asgi.settings import Settings
 from projector.faults import FAULTS, Fault, http_status_fault
@@ -25,6 +25,7 @@ from projector.faults import FAULTS, Fault, http_status_fault
 CLOSE_S: Final = 0.5
 """How long closing may take: half of the second in which a client that left must have freed its upstream."""
 
+_READ_OUT_MAX_BYTES: Final = 65_536
 _OK: Final = 200
 
 _CAUSES: Final = (
@@ -85,12 +86,17 @@ class OpenAIUpstream:
 
     def __init__(self, settings: Settings) -> None:
         self._client = _client(settings)
+        headers: dict[str, str | Omit] = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
+        if settings.api_key is None:
+            headers["Authorization"] = omit
         responses = self._client.responses.with_streaming_response
         chat = self._client.chat.completions.with_streaming_response
         # `extra_body` is merged over the arguments, so the body that we are given goes out as it is
         self._endpoints: Mapping[str, Callable[[object], AbstractAsyncContextManager[Any]]] = {
-            "openai_responses": lambda body: responses.create(stream=True, extra_body=body),
-            "openai_chat": lambda body: chat.create(stream=True, messages=[], model="", extra_body=body),
+            "openai_responses": lambda body: responses.create(stream=True, extra_headers=headers, extra_body=body),
+            "openai_chat": lambda body: chat.create(
+                stream=True, messages=[], model="", extra_headers=headers, extra_body=body
+            ),
         }
 
     @asynccontextmanager
@@ -105,9 +111,7 @@ class OpenAIUpstream:
         chunks = _read(response.http_response.aiter_raw())
         try:
             yield chunks
-            with anyio.move_on_after(CLOSE_S):  # an answer that was read to its end leaves a connection to use again
-                async for _ in chunks:
-                    pass
+            await _read_out(chunks)
         finally:
             with anyio.move_on_after(CLOSE_S, shield=True):
                 await chunks.aclose()
@@ -132,17 +136,12 @@ def _client(settings: Settings) -> AsyncOpenAI:
         connector=aiohttp.TCPConnector(ssl=transport.ssl_context, limit=0),
         cookie_jar=aiohttp.DummyCookieJar(),
     )
-    key = settings.api_key.get_secret_value() if settings.api_key else ""
-    client = AsyncOpenAI(
-        api_key=key or "none",  # without one the SDK raises
+    return AsyncOpenAI(
+        api_key=settings.api_key.get_secret_value() if settings.api_key else "none",  # the SDK refuses to be without
         base_url=settings.base_url,
         max_retries=0,
         http_client=http_client,
-        default_headers={"Accept-Encoding": "identity", "Accept": "text/event-stream"},
     )
-    if not key:
-        client.api_key = ""  # no key, no `Authorization`
-    return client
 
 
 async def _refuse_failure(response: Any) -> None:
@@ -159,6 +158,16 @@ async def _read(chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, No
         raise UpstreamError(_fault(error, otherwise="upstream_reset")) from error
     finally:
         await chunks.aclose()
+
+
+async def _read_out(chunks: AsyncIterator[bytes]) -> None:
+    """Read the little that may follow the terminal: an answer read to its end leaves a connection to use again."""
+    left = _READ_OUT_MAX_BYTES
+    with anyio.move_on_after(CLOSE_S):
+        async for chunk in chunks:
+            left -= len(chunk)
+            if left < 0:
+                return
 
 
 def _fault(error: Exception, *, otherwise: str) -> Fault:

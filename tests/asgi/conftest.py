@@ -26,6 +26,13 @@ SSE_HEAD = (
 )
 
 
+def abort(writer: asyncio.StreamWriter) -> None:
+    """Close with a reset instead of an end."""
+    sock = writer.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    writer.transport.abort()
+
+
 class Peer:
     """One request at the scripted upstream."""
 
@@ -74,9 +81,7 @@ class Peer:
         await self.send(b"0\r\n\r\n")
 
     def reset(self) -> None:
-        sock = self.writer.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        self.writer.transport.abort()
+        abort(self.writer)
 
 
 Script = Callable[[Peer], Awaitable[None]]
@@ -88,8 +93,14 @@ class ScriptedUpstream:
     def __init__(self, script: Script) -> None:
         self._script = script
         self.peers: asyncio.Queue[Peer] = asyncio.Queue()
+        self.serving: set[asyncio.Task[None]] = set()
 
-    async def on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving = asyncio.create_task(self._serve(reader, writer))
+        self.serving.add(serving)
+        serving.add_done_callback(self.serving.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = Peer(reader, writer)
         watching = None
         try:
@@ -98,11 +109,13 @@ class ScriptedUpstream:
                 self.peers.put_nowait(peer)
                 await self._script(peer)
         except OSError:
-            pass
+            peer.gone.set()
         finally:
             if watching is not None:
                 watching.cancel()
             writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
 
 class Answer:
@@ -143,6 +156,17 @@ class Answer:
     def leave(self) -> None:
         self._writer.close()
 
+    def reset(self) -> None:
+        abort(self._writer)
+
+    def stop_reading(self) -> None:
+        self._writer.transport.pause_reading()
+
+    async def closed(self) -> None:
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
 
 def frames_of(data: bytes) -> list[dict[str, Any]]:
     messages = [message for message in data.split(b"\n\n") if message and not message.startswith(b":")]
@@ -167,6 +191,7 @@ class Site:
         self.streams: Streams = self._server.config.app.state.streams
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listener]}, daemon=True)
         self._thread.start()
+        self.answers: list[Answer] = []
 
     def stop(self) -> None:
         self._server.should_exit = True
@@ -177,7 +202,8 @@ class Site:
         """Send a request; give its answer with the head not read yet."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**24)
         writer.write(request_bytes(path, {"message": "hello"} if body is None else body, **headers))
-        return Answer(reader, writer)
+        self.answers.append(Answer(reader, writer))
+        return self.answers[-1]
 
     async def ask(self, path: str = "/api/v1/chat/stream", body: object = None, **headers: str) -> Answer:
         """Send a request; give its answer with the head read."""
@@ -188,9 +214,9 @@ class Site:
     async def get(self, path: str) -> Answer:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         writer.write(f"GET {path} HTTP/1.1\r\nhost: test\r\n\r\n".encode())
-        answer = Answer(reader, writer)
-        await answer.read_head()
-        return answer
+        self.answers.append(Answer(reader, writer))
+        await self.answers[-1].read_head()
+        return self.answers[-1]
 
     async def is_quiet(self) -> bool:
         """Wait up to a second for every stream and upstream connection to be over."""
@@ -236,6 +262,8 @@ async def serve(_sites: Callable[..., Site]) -> AsyncIterator[Callable[..., Site
 
     yield site
     for one in used:
+        while one.answers:
+            await one.answers.pop().closed()
         assert await one.is_quiet()
 
 
@@ -247,10 +275,17 @@ async def upstream(upstream_port: int) -> AsyncIterator[Callable[[Script], Await
         async def start(script: Script) -> ScriptedUpstream:
             scripted = ScriptedUpstream(script)
             listening = await asyncio.start_server(scripted.on_connection, "127.0.0.1", upstream_port)
-            stack.callback(listening.close)
+            stack.push_async_callback(_close, listening, scripted)
             return scripted
 
         yield start
+
+
+async def _close(listening: asyncio.Server, scripted: ScriptedUpstream) -> None:
+    listening.close()
+    for serving in list(scripted.serving):
+        serving.cancel()
+    await asyncio.gather(*scripted.serving, return_exceptions=True)
 
 
 @pytest.fixture(scope="session")

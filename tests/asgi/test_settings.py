@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from projector.asgi.settings import Settings, SettingsError, from_environment
+from projector.asgi.settings import Settings, SettingsError, load
 
 
 def test_nothing_said_is_the_defaults() -> None:
-    assert from_environment({"PATH": "/bin", "HOME": "/"}) == Settings()
+    assert load({"PATH": "/bin", "HOME": "/"}) == Settings()
     assert Settings().host == "127.0.0.1"
 
 
@@ -25,7 +25,7 @@ def test_nothing_said_is_the_defaults() -> None:
     ],
 )
 def test_a_variable_sets_its_field(environ: dict[str, str], field: str, value: object) -> None:
-    said: object = from_environment(environ)
+    said: object = load(environ)
     for name in field.split("."):
         said = getattr(said, name)
     assert said == value
@@ -45,11 +45,18 @@ def test_a_variable_sets_its_field(environ: dict[str, str], field: str, value: o
 )
 def test_what_cannot_be_is_refused_by_name(environ: dict[str, str], message: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        from_environment(environ)
+        load(environ)
     assert message in str(caught.value)
 
 
 def test_a_key_is_never_printed() -> None:
-    settings = from_environment({"OPENAI_API_KEY": "sk-very-secret"})
+    settings = load({"OPENAI_API_KEY": "sk-very-secret"})
     assert "sk-very-secret" not in repr(settings)
     assert "sk-very-secret" not in settings.model_dump_json()
+
+
+def test_flags_win_unless_they_are_none() -> None:
+    said = load({"PROJECTOR_PORT": "1", "PROJECTOR_HOST": "::1"}, {"port": 2, "host": None})
+    assert (said.port, said.host) == (2, "::1")
+    with pytest.raises(SettingsError):
+        load({}, {"port": 65536})

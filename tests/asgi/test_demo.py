@@ -1,0 +1,59 @@
+"""The built-in provider: every scenario of its table is there and ends as its example ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from projector.asgi.demo import DEFAULT_SCENARIO, SCENARIOS, DemoUpstream
+from projector.asgi.upstream import ProviderRequest
+
+pytestmark = pytest.mark.timeout(15)
+
+
+@pytest.mark.parametrize(
+    ("message", "status"),
+    [
+        ("hello", "completed"),
+        ("Search the news for me", "completed"),
+        ("Call a tool", "completed"),
+        ("Draw a picture", "completed"),
+        ("refuse this", "refused"),
+        ("please FAIL", None),
+    ],
+)
+async def test_a_message_chooses_the_scenario(serve: Any, message: str, status: str | None) -> None:
+    answer = await serve(demo=True, api_key=None, base_url="http://127.0.0.1:9").ask(body={"message": message})
+    frames = await answer.frames()
+    assert len(frames) > 3
+    assert frames[-1].get("final", {}).get("status") == status
+    assert frames[-1]["kind"] == ("error" if status is None else "final")
+
+
+def test_every_scenario_has_its_example() -> None:
+    examples = DemoUpstream().examples
+    assert {DEFAULT_SCENARIO, *(name for _, name in SCENARIOS)} <= examples.keys()
+    assert all(examples[name] for _, name in SCENARIOS)
+
+
+@pytest.mark.parametrize(
+    ("asked", "begins"),
+    [
+        ("", b"response.created"),
+        (None, b"response.created"),
+        ([], b"response.created"),
+        ([{"role": "user", "content": [{"type": "input_text", "text": "search"}]}], b"response.created"),
+    ],
+)
+async def test_whatever_is_asked_something_plays(asked: object, begins: bytes) -> None:
+    async with DemoUpstream(pace_s=0).open(ProviderRequest("openai_responses", {"input": asked})) as chunks:
+        assert begins in await anext(aiter(chunks))
+
+
+async def test_every_example_that_is_played_can_be_left(serve: Any) -> None:
+    site = serve(demo=True, api_key=None, base_url="http://127.0.0.1:9")
+    answer = await site.ask()
+    await answer.chunk()
+    answer.leave()
+    assert await site.is_quiet()

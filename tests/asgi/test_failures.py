@@ -1,0 +1,252 @@
+"""How a provider fails, and what the client is told: a problem before the status is committed, a terminal after it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.timeout(10)
+
+
+def status(line: str, *headers: str, body: bytes = b"secret detail of the provider") -> Any:
+    async def script(peer: Any) -> None:
+        lines = [f"HTTP/1.1 {line}", *headers, f"content-length: {len(body)}", "connection: close"]
+        await peer.send("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+
+    return script
+
+
+async def resets(peer: Any) -> None:
+    peer.reset()
+
+
+async def closes(peer: Any) -> None:
+    """Say nothing and close."""
+
+
+async def speaks_no_http(peer: Any) -> None:
+    await peer.send(b"SSH-2.0-OpenSSH_9.6\r\n\r\n")
+
+
+async def sends_an_endless_error(peer: Any) -> None:
+    await peer.send(b"HTTP/1.1 400 No\r\ntransfer-encoding: chunked\r\n\r\n")
+    while True:
+        await peer.chunk(b"x" * 65_536)
+
+
+@pytest.mark.parametrize(
+    ("script", "http", "code", "may_retry", "retry_after"),
+    [
+        (status("400 Bad Request"), 502, "upstream_http_400", False, None),
+        (status("401 Unauthorized"), 502, "upstream_http_401", False, None),
+        (status("403 Forbidden"), 502, "upstream_http_403", False, None),
+        (status("404 Not Found"), 502, "upstream_http_404", False, None),
+        (status("408 Request Timeout"), 502, "upstream_http_408", True, None),
+        (status("422 Unprocessable"), 502, "upstream_http_422", False, None),
+        (status("429 Too Many Requests", "retry-after: 7"), 429, "upstream_http_429", True, "7"),
+        (status("429 Too Many Requests"), 429, "upstream_http_429", True, "5"),
+        (status("429 Too Many Requests", "retry-after: 99999"), 429, "upstream_http_429", True, "3600"),
+        (status("429 Too Many Requests", "retry-after: soon"), 429, "upstream_http_429", True, "5"),
+        (status("503 Unavailable", "retry-after: Wed, 21 Oct 2015 07:28:00 GMT"), 503, "upstream_http_503", True, "0"),
+        (status("500 Oops"), 502, "upstream_http_500", True, None),
+        (status("504 Gateway Timeout"), 502, "upstream_http_504", True, None),
+        (status("301 Moved", "location: http://localhost:9/v1/responses"), 502, "upstream_http_301", False, None),
+        (status("307 Moved", "location: /v1/elsewhere"), 502, "upstream_http_307", False, None),
+        (status("204 No Content", body=b""), 502, "upstream_http_204", False, None),
+        (sends_an_endless_error, 502, "upstream_http_400", False, None),
+        (resets, 502, "upstream_reset", True, None),
+        (closes, 502, "upstream_reset", True, None),
+        (speaks_no_http, 502, "upstream_malformed", False, None),
+    ],
+)
+async def test_a_failure_before_the_head_is_a_problem(
+    serve: Any, upstream: Any, script: Any, http: int, code: str, *, may_retry: bool, retry_after: str | None
+) -> None:
+    provider = await upstream(script)
+    answer = await serve().ask(x_request_id="req-1")
+    assert answer.status == http
+    assert answer.headers.get("retry-after") == retry_after
+    document = await answer.problem()
+    assert "secret" not in document.pop("detail")
+    assert document.pop("title")
+    assert document == {
+        "type": "about:blank",
+        "status": http,
+        "instance": "/api/v1/chat/stream",
+        "code": code,
+        "is_retryable": may_retry,
+        "request_id": "req-1",
+    }
+    assert provider.peers.qsize() == 1  # asked once, wherever it points
+
+
+async def test_nobody_listens(serve: Any) -> None:
+    answer = await serve().ask()
+    assert (answer.status, (await answer.problem())["code"]) == (502, "upstream_unreachable")
+
+
+def after_the_head(*parts: bytes, end: str) -> Any:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        for part in parts:
+            await peer.chunk(part)
+        if end == "clean":
+            await peer.end()
+        if end == "reset":
+            await asyncio.sleep(0.05)  # what was sent would be lost with the reset
+            peer.reset()
+
+    return script
+
+
+TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"a"}\n\n'
+DONE = (
+    b'data: {"type":"response.completed","response":{"id":"resp_1","object":"response","status":"completed",'
+    b'"output":[]}}\n\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("script", "kind", "code"),
+    [
+        (after_the_head(end="clean"), "error", "upstream_empty"),
+        (after_the_head(b": hi\n\n", end="clean"), "error", "upstream_empty"),
+        (after_the_head(TEXT, end="clean"), "error", "upstream_truncated"),
+        (after_the_head(TEXT, end="close"), "error", "upstream_reset"),
+        (after_the_head(TEXT, end="reset"), "error", "upstream_reset"),
+        (after_the_head(end="reset"), "error", "upstream_reset"),
+        (after_the_head(b"<html>not found</html>", end="clean"), "error", "upstream_malformed"),
+        (after_the_head(b"data: {nonsense\n\n", end="clean"), "error", "upstream_malformed"),
+        (after_the_head(TEXT, DONE, end="clean"), "final", "completed"),
+        (after_the_head(TEXT, DONE, end="close"), "final", "completed"),
+        (after_the_head(TEXT, DONE, end="reset"), "final", "completed"),
+    ],
+)
+async def test_a_failure_after_the_head_is_a_terminal(
+    serve: Any, upstream: Any, script: Any, kind: str, code: str
+) -> None:
+    await upstream(script)
+    answer = await serve().ask()
+    assert answer.status == 200
+    frames = await answer.frames()
+    last = frames[-1]
+    assert last["kind"] == kind
+    assert (last.get("error") or {"code": last["final"]["status"]})["code"] == code
+    assert [frame["kind"] in {"final", "error"} for frame in frames].count(True) == 1
+
+
+async def test_an_upstream_that_never_ends_is_left_after_its_terminal(serve: Any, upstream: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.chunk(DONE)
+        while True:
+            await peer.chunk(TEXT)
+
+    provider = await upstream(script)
+    answer = await serve().ask()
+    assert (await answer.frames())[-1]["kind"] == "final"
+    peer = await provider.peers.get()
+    await asyncio.wait_for(peer.gone.wait(), 2)
+
+
+async def test_a_huge_event(serve: Any, upstream: Any) -> None:
+    image = b"A" * 4_000_000
+
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.chunk(
+            b'data: {"type":"response.image_generation_call.partial_image","item_id":"ig_1","output_index":0,'
+            b'"partial_image_index":0,"partial_image_b64":"' + image + b'"}\n\n' + DONE
+        )
+        await peer.end()
+
+    await upstream(script)
+    answer = await serve().ask()
+    said = await answer.rest()
+    assert len(said) > len(image)
+
+
+TIMEOUTS = {"connect_s": 0.5, "first_byte_s": 0.3, "idle_s": 0.3, "total_s": 1}
+
+
+async def never_answers(peer: Any) -> None:
+    await peer.gone.wait()
+
+
+async def never_speaks(peer: Any) -> None:
+    await peer.start()
+    await peer.gone.wait()
+
+
+async def falls_silent(peer: Any) -> None:
+    await peer.start()
+    await peer.chunk(TEXT)
+    await peer.gone.wait()
+
+
+async def never_stops(peer: Any) -> None:
+    await peer.start()
+    while True:
+        await peer.chunk(TEXT)
+        await asyncio.sleep(0.02)
+
+
+async def test_a_time_out_before_the_head_is_a_problem(serve: Any, upstream: Any) -> None:
+    provider = await upstream(never_answers)
+    answer = await serve(timeouts=TIMEOUTS).ask()
+    assert (answer.status, (await answer.problem())["code"]) == (504, "upstream_timeout_first_byte")
+    peer = await provider.peers.get()
+    await asyncio.wait_for(peer.gone.wait(), 1)
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        (never_speaks, "upstream_timeout_first_byte"),
+        (falls_silent, "upstream_timeout_idle"),
+        (never_stops, "upstream_timeout_total"),
+    ],
+)
+async def test_a_time_out_after_the_head_is_a_terminal(serve: Any, upstream: Any, script: Any, code: str) -> None:
+    provider = await upstream(script)
+    answer = await serve(timeouts=TIMEOUTS).ask()
+    assert (await answer.frames())[-1]["error"]["code"] == code
+    peer = await provider.peers.get()
+    await asyncio.wait_for(peer.gone.wait(), 1)
+
+
+async def test_a_connection_that_is_not_accepted(serve: Any, upstream_port: int) -> None:
+    with socket.socket() as deaf:  # its queue of one is full, so no handshake ends
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        deaf.bind(("127.0.0.1", upstream_port))
+        deaf.listen(0)
+        with contextlib.ExitStack() as waiting:
+            for _ in range(3):
+                one = waiting.enter_context(socket.socket())
+                one.setblocking(False)
+                one.connect_ex(("127.0.0.1", upstream_port))
+            answer = await serve(timeouts={"connect_s": 0.3}).ask()
+            assert (answer.status, (await answer.problem())["code"]) == (504, "upstream_timeout_connect")
+
+
+@pytest.mark.parametrize(
+    ("path", "http", "code"),
+    [
+        ("/nothing", 404, "not_found"),
+        ("/api/v1/chat/stream", 405, "method_not_allowed"),
+    ],
+)
+async def test_what_the_router_refuses_is_a_problem(serve: Any, path: str, http: int, code: str) -> None:
+    answer = await serve().get(path)
+    assert (answer.status, (await answer.problem())["code"]) == (http, code)
+
+
+async def test_an_unknown_dialect_is_a_problem(serve: Any) -> None:
+    answer = await serve().ask("/api/v1/chat/stream?dialect=klingon")
+    document = await answer.problem()
+    assert (answer.status, document["code"]) == (422, "unknown_dialect")
+    assert "public_sse_v1" in document["detail"]

@@ -1,0 +1,138 @@
+"""The client leaves; within a second the upstream sees its connection closed. Observed at the upstream."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+
+from contracts import codec
+from projector.sse import encode_sse
+
+pytestmark = pytest.mark.timeout(10)
+
+SOON_S = 1.0
+
+DELTA = {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "content_index": 0}
+
+
+async def before_the_head(peer: Any) -> None:
+    await peer.gone.wait()
+
+
+async def before_the_first_byte(peer: Any) -> None:
+    await peer.start()
+    await peer.gone.wait()
+
+
+async def between_events(peer: Any) -> None:
+    await peer.start()
+    await peer.event(DELTA | {"delta": "a"})
+    await peer.gone.wait()
+
+
+async def while_events_come(peer: Any) -> None:
+    await peer.start()
+    while True:
+        await peer.event(DELTA | {"delta": "a"})
+        await asyncio.sleep(0.001)
+
+
+async def in_half_a_frame(peer: Any) -> None:
+    await peer.start()
+    await peer.chunk(b'data: {"type":"response.output_te')
+    await peer.gone.wait()
+
+
+async def with_an_endless_event(peer: Any) -> None:
+    await peer.start()
+    await peer.chunk(b"data: ")
+    while True:
+        await peer.chunk(b"x" * 10_000)
+        await asyncio.sleep(0.001)  # it would soon be too large
+
+
+@pytest.mark.parametrize("leave", ["close", "reset"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        before_the_head,
+        before_the_first_byte,
+        between_events,
+        while_events_come,
+        in_half_a_frame,
+        with_an_endless_event,
+    ],
+)
+async def test_the_upstream_is_closed(serve: Any, upstream: Any, script: Any, leave: str) -> None:
+    provider = await upstream(script)
+    site = serve()
+    answer = await site.post()
+    peer = await provider.peers.get()
+    await asyncio.sleep(0.1)
+    assert site.streams.upstream_open == 1
+    if leave == "reset":
+        answer.reset()
+    else:
+        answer.leave()
+    await asyncio.wait_for(peer.gone.wait(), SOON_S)
+
+
+async def test_the_upstream_is_closed_while_a_send_is_blocked(serve: Any, upstream: Any) -> None:
+    """A client that reads nothing stops the whole way up to the provider; when it leaves, all of it ends."""
+    data = encode_sse(codec.dumps(DELTA | {"delta": "a" * 8_000}))
+    sent = 0
+
+    async def script(peer: Any) -> None:
+        nonlocal sent
+        await peer.start()
+        while True:
+            await peer.chunk(data)
+            sent += len(data)
+
+    provider = await upstream(script)
+    site = serve()
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.connect(("127.0.0.1", site.port))
+    body = b'{"message": "hello"}'
+    client.sendall(
+        b"POST /api/v1/chat/stream HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
+        b"content-length: %d\r\n\r\n%b" % (len(body), body)
+    )
+    peer = await provider.peers.get()
+    before = -1
+    while sent != before:  # until nothing moves any more
+        before = sent
+        await asyncio.sleep(0.4)
+    assert sent > 0
+    assert not peer.gone.is_set()
+    client.close()
+    await asyncio.wait_for(peer.gone.wait(), SOON_S)
+
+
+async def test_a_client_that_leaves_while_it_asks_reaches_no_upstream(serve: Any, upstream: Any) -> None:
+    provider = await upstream(before_the_head)
+    site = serve()
+    answer = await site.post(body=b'{"message": ', content_length="1000")
+    await asyncio.sleep(0.05)
+    answer.leave()
+    await asyncio.sleep(0.05)
+    assert provider.peers.empty()
+    assert site.streams.active == 0
+
+
+async def test_a_client_that_takes_nothing_counts_as_gone(serve: Any, upstream: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        while True:
+            await peer.event(DELTA | {"delta": "a" * 8_000})
+
+    provider = await upstream(script)
+    site = serve(timeouts={"client_s": 0.5})
+    answer = await site.post()
+    answer.stop_reading()
+    peer = await provider.peers.get()
+    await asyncio.wait_for(peer.gone.wait(), 5)

@@ -1,0 +1,150 @@
+"""The server as a process: what it prints, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from projector.asgi.server import listen, serve
+from projector.asgi.settings import Settings, SettingsError
+
+pytestmark = pytest.mark.timeout(20)
+
+DEMO = "from projector.asgi.server import demo; raise SystemExit(demo(port=0))"
+SERVE = "from projector.asgi.server import serve; raise SystemExit(serve(port=0))"
+
+
+class Process:
+    """A server in a process of its own."""
+
+    def __init__(self, process: asyncio.subprocess.Process, lines: list[str]) -> None:
+        self.process = process
+        self.lines = lines
+        match = re.search(r"http://127\.0\.0\.1:(\d+)", lines[0])
+        assert match is not None
+        self.port = int(match[1])
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def connect(self, request: str) -> asyncio.StreamReader:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self._writers.append(writer)
+        writer.write(request.encode())
+        return reader
+
+    async def get(self, path: str) -> str:
+        reader = await self.connect(f"GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+        return (await reader.read()).decode()
+
+    async def stream(self) -> asyncio.StreamReader:
+        body = '{"message": "hello"}'
+        return await self.connect(
+            "POST /api/v1/chat/stream HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n{body}"
+        )
+
+    async def close(self) -> None:
+        for writer in self._writers:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+        if self.process.returncode is None:
+            self.process.kill()
+        await self.process.wait()
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+
+    async def exit_code(self) -> int:
+        return await asyncio.wait_for(self.process.wait(), 5)
+
+
+@contextlib.asynccontextmanager
+async def running(code: str, n_lines: int, **environ: str) -> AsyncGenerator[Process, None]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PROJECTOR_", "OPENAI_"))}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE, env=inherited | environ
+    )
+    assert process.stdout is not None
+    server = Process(process, [(await process.stdout.readline()).decode() for _ in range(n_lines)])
+    try:
+        yield server
+    finally:
+        await server.close()
+
+
+async def test_the_demo_prints_a_line_that_works() -> None:
+    async with running(DEMO, 2) as demo:
+        words = shlex.split(demo.lines[1].removeprefix("Try:"))
+        assert words[:2] == ["curl", "-N"]
+        if shutil.which("curl") is None:
+            pytest.skip("curl is not on this machine")
+        curl = await asyncio.create_subprocess_exec(*words, "-s", stdout=asyncio.subprocess.PIPE)
+        said, _ = await curl.communicate()
+        assert said.startswith(b"data: {")
+        assert b'"kind":"final"' in said.split(b"\n\n")[-2]
+        assert "200 OK" in await demo.get("/readyz")
+        demo.stop()
+        assert await demo.exit_code() == 0
+
+
+async def test_running_streams_end_by_themselves_while_it_drains() -> None:
+    async with running(DEMO, 2) as demo:
+        stream = await demo.stream()
+        await stream.readuntil(b"\n\n")
+        demo.stop()
+        await asyncio.sleep(0.2)
+        assert "503 Service Unavailable" in await demo.get("/readyz")
+        assert "200 OK" in await demo.get("/livez")
+        refused = (await (await demo.stream()).read()).decode().lower()
+        assert refused.startswith("http/1.1 503")
+        assert "retry-after: 5\r\n" in refused
+        assert '"code":"server_shutdown"' in refused
+        assert b'"status":"completed"' in await stream.read()
+        assert await demo.exit_code() == 0
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+async def test_streams_that_do_not_end_get_a_terminal(upstream: Any, upstream_port: int, signals: int) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.chunk(b'data: {"type":"response.created","response":{"id":"r","status":"in_progress"}}\n\n')
+        await peer.gone.wait()
+
+    provider = await upstream(script)
+    environ = {"OPENAI_BASE_URL": f"http://127.0.0.1:{upstream_port}/v1", "OPENAI_API_KEY": "sk-test"}
+    grace_s = {1: "0.3", 2: "60"}[signals]  # the second signal does not wait for the grace to end
+    async with running(SERVE, 1, PROJECTOR_GRACE_S=grace_s, **environ) as server:
+        stream = await server.stream()
+        await stream.readuntil(b"\n\n")
+        for _ in range(signals):
+            server.stop()
+            await asyncio.sleep(0.2)
+        said = await stream.read()
+        assert b'"code":"server_shutdown"' in said
+        assert said.endswith(b"\r\n0\r\n\r\n")
+        assert await server.exit_code() == 0
+        peer = await provider.peers.get()
+        await asyncio.wait_for(peer.gone.wait(), 1)
+
+
+def test_an_address_that_cannot_be_listened_on() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SettingsError, match=f"cannot listen on 127.0.0.1, port {port}: "):
+            listen(Settings(port=port))
+
+
+def test_a_configuration_file_is_not_read_yet(tmp_path: Any) -> None:
+    with pytest.raises(SettingsError, match="--config: expected none"):
+        serve(config=tmp_path / "projector.toml")

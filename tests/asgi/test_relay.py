@@ -1,0 +1,287 @@
+"""The relay against three small functions: what the order of events may do at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from projector import build_pipeline
+from projector.asgi.problems import Problem
+from projector.asgi.relay import Relay
+from projector.asgi.settings import Settings
+from projector.asgi.upstream import ProviderRequest, UpstreamError
+from projector.faults import FAULTS
+
+pytestmark = pytest.mark.timeout(5)
+
+SCOPE = {"type": "http", "http_version": "1.1", "state": {"request_id": "req_1"}}
+TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"a"}\n\n'
+DONE = b'data: {"type":"response.completed","response":{"id":"r","status":"completed","output":[]}}\n\n'
+
+
+class Upstream:
+    """Plays what a function yields; knows whether it is open."""
+
+    providers = frozenset({"openai_responses"})
+    is_recording = False
+
+    def __init__(self, play: Callable[[], AsyncGenerator[bytes, None]], opens_after_s: float = 0) -> None:
+        self._play = play
+        self._opens_after_s = opens_after_s
+        self.opened = 0
+        self.closed = 0
+
+    @asynccontextmanager
+    async def open(self, _request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        self.opened += 1
+        chunks = self._play()
+        try:
+            await anyio.sleep(self._opens_after_s)
+            yield chunks
+        finally:
+            self.closed += 1
+            await chunks.aclose()
+
+    async def aclose(self) -> None:
+        """Nothing is kept."""
+
+
+class Client:
+    """Three small functions: the scope is the caller's, these are the other two."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.left = asyncio.Event()
+        self.blocks = asyncio.Event()
+        self.blocks.set()
+
+    async def receive(self) -> dict[str, Any]:
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: dict[str, Any]) -> None:
+        await self.blocks.wait()
+        self.sent.append(message)
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.sent)
+
+    @property
+    def terminals(self) -> int:
+        return self.body.count(b'"kind":"final"') + self.body.count(b'"kind":"error"')
+
+
+def relay(upstream: Upstream, **settings: object) -> Relay:
+    pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1")
+    request = ProviderRequest("openai_responses", {})
+    return Relay("stream_1", pipeline, upstream, request, Settings.model_validate(settings))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(3):
+        while not condition():  # noqa: ASYNC110 - what is waited for sets no event
+            await anyio.sleep(0.001)
+
+
+async def whole() -> AsyncGenerator[bytes, None]:
+    yield TEXT
+    yield DONE
+
+
+async def silent() -> AsyncGenerator[bytes, None]:
+    await anyio.sleep_forever()
+    yield b""
+
+
+async def endless() -> AsyncGenerator[bytes, None]:
+    while True:
+        yield TEXT
+
+
+async def text_then_silence() -> AsyncGenerator[bytes, None]:
+    yield TEXT
+    await anyio.sleep_forever()
+
+
+async def test_a_whole_stream() -> None:
+    upstream, client = Upstream(whole), Client()
+    await relay(upstream).run(SCOPE, client.receive, client.send)
+    assert client.sent[0]["status"] == 200
+    assert client.terminals == 1
+    assert [message["more_body"] for message in client.sent[1:]][-1] is False
+    assert (upstream.opened, upstream.closed) == (1, 1)
+
+
+@pytest.mark.parametrize("play", [silent, endless, text_then_silence])
+@pytest.mark.parametrize("moment_s", [0, 0.001, 0.02])
+async def test_the_client_leaves(play: Any, moment_s: float) -> None:
+    upstream, client = Upstream(play), Client()
+    asyncio.get_running_loop().call_later(moment_s, client.left.set)
+    with anyio.fail_after(1):
+        await relay(upstream).run(SCOPE, client.receive, client.send)
+    assert upstream.opened == upstream.closed
+
+
+async def test_the_client_left_before_the_first_word() -> None:
+    upstream, client = Upstream(silent), Client()
+    client.left.set()
+    with anyio.fail_after(1):
+        await relay(upstream).run(SCOPE, client.receive, client.send)
+    assert upstream.opened == upstream.closed
+    assert client.sent == []
+
+
+async def test_the_client_leaves_while_a_send_is_blocked() -> None:
+    upstream, client = Upstream(endless), Client()
+    client.blocks.clear()
+    asyncio.get_running_loop().call_later(0.02, client.left.set)
+    with anyio.fail_after(1):
+        await relay(upstream).run(SCOPE, client.receive, client.send)
+    assert upstream.closed == 1
+
+
+async def test_a_send_that_raises_is_a_client_that_left() -> None:
+    upstream, client = Upstream(endless), Client()
+
+    async def send(message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.body":
+            raise OSError
+
+    with anyio.fail_after(1):
+        await relay(upstream).run(SCOPE, client.receive, send)
+    assert upstream.closed == 1
+
+
+async def test_a_blocked_client_holds_the_upstream_back() -> None:
+    """What is read and not yet taken stays within the bound and one read more."""
+    read = 0
+
+    async def counted() -> AsyncGenerator[bytes, None]:
+        nonlocal read
+        while True:
+            read += 1
+            yield TEXT
+
+    upstream, client = Upstream(counted), Client()
+    client.blocks.clear()
+    asyncio.get_running_loop().call_later(0.1, client.left.set)
+    with anyio.fail_after(1):
+        await relay(upstream, limits={"max_buffer_bytes": 10_000}).run(SCOPE, client.receive, client.send)
+    assert 0 < read * 200 < 20_000  # a frame of this text is longer than 200 bytes
+
+
+async def test_the_task_of_the_server_is_cancelled() -> None:
+    upstream, client = Upstream(text_then_silence), Client()
+    task = asyncio.create_task(relay(upstream).run(SCOPE, client.receive, client.send))
+    await until(lambda: len(client.sent) > 1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert upstream.closed == 1
+
+
+async def test_cancel_says_what_was_said_so_far() -> None:
+    upstream, client = Upstream(text_then_silence), Client()
+    one = relay(upstream)
+    task = asyncio.create_task(one.run(SCOPE, client.receive, client.send))
+    await until(lambda: len(client.sent) > 1)
+    one.cancel()
+    one.cancel()
+    await task
+    assert b'"status":"cancelled","response_text":"a"' in client.body
+    assert client.terminals == 1
+    assert upstream.closed == 1
+
+
+async def test_cancel_before_the_upstream_answers_is_still_a_stream() -> None:
+    upstream, client = Upstream(silent, opens_after_s=60), Client()
+    one = relay(upstream)
+    task = asyncio.create_task(one.run(SCOPE, client.receive, client.send))
+    await until(lambda: upstream.opened == 1)
+    one.cancel()
+    await task
+    assert client.sent[0]["status"] == 200
+    assert client.terminals == 1
+
+
+async def test_cancel_while_the_client_is_blocked_loses_nothing() -> None:
+    upstream, client = Upstream(endless), Client()
+    client.blocks.clear()
+    one = relay(upstream, limits={"max_buffer_bytes": 1000})
+    task = asyncio.create_task(one.run(SCOPE, client.receive, client.send))
+    await anyio.sleep(0.02)
+    one.cancel()
+    await anyio.sleep(0.02)
+    client.blocks.set()
+    await task
+    ids = [int(part.split(b",")[0]) for part in client.body.split(b'"event_id":')[1:]]
+    assert ids == list(range(1, len(ids) + 1))
+    assert client.terminals == 1
+
+
+async def test_a_fault_of_the_server_before_the_head_is_a_problem() -> None:
+    upstream, client = Upstream(silent, opens_after_s=60), Client()
+    one = relay(upstream)
+    asyncio.get_running_loop().call_later(0.01, one.fail, FAULTS["server_shutdown"])
+    with pytest.raises(Problem) as caught:
+        await one.run(SCOPE, client.receive, client.send)
+    assert (caught.value.status, caught.value.headers) == (503, {"retry-after": "5"})
+    assert client.sent == []
+    assert upstream.closed == 1
+
+
+async def test_a_mistake_in_the_pipeline_is_told_without_a_word_about_it(caplog: pytest.LogCaptureFixture) -> None:
+    upstream, client = Upstream(whole), Client()
+    one = relay(upstream)
+
+    def feed(_data: bytes) -> bytes:
+        raise KeyError("sk-secret of a payload")
+
+    one._pipeline.feed = feed  # type: ignore[method-assign] - what cannot happen, happens
+    await one.run(SCOPE, client.receive, client.send)
+    assert b'"code":"internal_error"' in client.body
+    assert b"sk-secret" not in client.body
+    assert "KeyError" in caplog.text
+    assert "sk-secret" not in caplog.text
+
+
+async def test_a_failure_while_the_client_is_told_of_another_changes_nothing() -> None:
+    async def breaks() -> AsyncGenerator[bytes, None]:
+        yield TEXT
+        yield DONE
+        raise UpstreamError(FAULTS["upstream_reset"])
+
+    upstream, client = Upstream(breaks), Client()
+    await relay(upstream).run(SCOPE, client.receive, client.send)
+    assert b'"status":"completed"' in client.body
+    assert client.terminals == 1
+
+
+async def test_no_heartbeat_while_a_send_is_blocked() -> None:
+    upstream, client = Upstream(text_then_silence), Client()
+    client.blocks.clear()
+    one = relay(upstream, heartbeat_s=0.01)
+    task = asyncio.create_task(one.run(SCOPE, client.receive, client.send))
+    await anyio.sleep(0.1)
+    client.blocks.set()
+    one.cancel()
+    await task
+    assert client.body.count(b": heartbeat") <= 1
+
+
+async def test_a_body_larger_than_one_send_is_cut() -> None:
+    async def large() -> AsyncGenerator[bytes, None]:
+        yield TEXT * 1000
+        yield DONE
+
+    upstream, client = Upstream(large), Client()
+    await relay(upstream).run(SCOPE, client.receive, client.send)
+    sizes = [len(message.get("body", b"")) for message in client.sent]
+    assert max(sizes) == 65_536
+    assert client.terminals == 1

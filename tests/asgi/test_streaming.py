@@ -1,0 +1,258 @@
+"""A stream from a real upstream through a real server to a raw client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from projector import StreamContext, build_pipeline
+from projector.providers import PROVIDERS
+from projector.sse import encode_sse
+
+pytestmark = pytest.mark.timeout(10)
+
+CHAT = "/api/v1/chat/stream"
+TIME = re.compile(rb'"server_timestamp":"[^"]*"')
+
+
+def expected(events: list[dict[str, Any]], stream_id: str, provider: str = "openai_responses") -> bytes:
+    context = StreamContext(stream_id=stream_id)
+    pipeline = build_pipeline(provider=provider, dialect="public_sse_v1", context=context)
+    said = b"".join(pipeline.feed(encode_sse(json.dumps(event).encode())) for event in events)
+    return TIME.sub(b"", said + pipeline.close())
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "sent_on"),
+    [
+        (CHAT, {"message": "hello"}, {"model": "gpt-5.4-mini", "input": "hello", "stream": True}),
+        (
+            "/v1/responses",
+            {"model": "gpt-x", "input": "hi", "tools": [{"type": "web_search"}], "x": [None]},
+            {"model": "gpt-x", "input": "hi", "tools": [{"type": "web_search"}], "x": [None], "stream": True},
+        ),
+    ],
+)
+async def test_frames_arrive_byte_for_byte(
+    serve: Any, upstream: Any, text_events: Any, path: str, body: dict[str, Any], sent_on: dict[str, Any]
+) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        for event in text_events:
+            await peer.event(event)
+        await peer.end()
+
+    provider = await upstream(script)
+    answer = await serve().ask(path, body)
+    said = await answer.rest()
+    assert TIME.sub(b"", said) == expected(text_events, answer.headers["x-stream-id"])
+    peer = await provider.peers.get()
+    assert peer.head.startswith(b"POST /v1/responses HTTP/1.1\r\n")
+    assert peer.body == sent_on
+
+
+@pytest.mark.skipif("openai_chat" not in PROVIDERS, reason="the pipeline does not read this provider yet")
+async def test_chat_completions_are_asked_as_such(serve: Any, upstream: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.chunk(b"data: [DONE]\n\n")
+        await peer.end()
+
+    provider = await upstream(script)
+    messages = [{"role": "user", "content": "hi"}]
+    answer = await serve().ask("/v1/chat/completions", {"messages": messages})
+    assert answer.status == 200
+    await answer.rest()
+    peer = await provider.peers.get()
+    assert peer.head.startswith(b"POST /v1/chat/completions HTTP/1.1\r\n")
+    assert peer.body == {"model": "gpt-5.4-mini", "messages": messages, "stream": True}
+
+
+async def test_headers_of_a_stream(serve: Any, upstream: Any, text_events: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event(text_events[-1])
+        await peer.end()
+
+    await upstream(script)
+    answer = await serve().ask(x_request_id="req-from-the-caller")
+    stream_id = answer.headers.pop("x-stream-id")
+    answer.headers.pop("date")
+    assert answer.status == 200
+    assert answer.headers == {
+        "content-type": "text/event-stream; charset=utf-8",
+        "cache-control": "no-cache, no-transform",
+        "x-accel-buffering": "no",
+        "x-content-type-options": "nosniff",
+        "x-request-id": "req-from-the-caller",
+        "connection": "keep-alive",
+        "transfer-encoding": "chunked",
+    }
+    assert re.fullmatch("stream_[0-9a-f]{32}", stream_id)
+    assert {frame["stream_id"] for frame in await answer.frames()} == {stream_id}
+
+
+async def test_request_to_the_provider(serve: Any, upstream: Any, text_events: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.send(
+            b"HTTP/1.1 200 OK\r\nset-cookie: who=me; Path=/\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+        )
+        await peer.event(text_events[-1])
+        await peer.end()
+
+    provider = await upstream(script)
+    for _ in range(2):
+        await (await serve().ask(cookie="session=of-the-caller", authorization="Bearer of-the-caller")).rest()
+        peer = await provider.peers.get()
+        assert peer.header(b"authorization") == b"Bearer sk-test"
+        assert peer.header(b"accept-encoding") == b"identity"
+        assert peer.header(b"cookie") is None
+
+
+async def test_no_key_is_no_authorization(
+    serve: Any, upstream: Any, text_events: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # and no proxy of the environment
+
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event(text_events[-1])
+        await peer.end()
+
+    provider = await upstream(script)
+    await (await serve(api_key=None).ask()).rest()
+    peer = await provider.peers.get()
+    assert peer.header(b"authorization") is None
+
+
+async def test_frames_arrive_one_by_one(serve: Any, upstream: Any, text_events: Any) -> None:
+    received = asyncio.Semaphore(0)
+
+    async def script(peer: Any) -> None:
+        await peer.start()
+        for event in text_events:
+            await peer.event(event)
+            if event["type"].endswith(".delta"):
+                await received.acquire()  # nothing more before the client has this one
+        await peer.end()
+
+    await upstream(script)
+    answer = await serve().ask()
+    said = b""
+    while chunk := await answer.chunk():
+        said += chunk
+        for _ in range(chunk.count(b'"kind":"message.delta"')):
+            received.release()
+    assert TIME.sub(b"", said) == expected(text_events, answer.headers["x-stream-id"])
+
+
+async def test_the_head_arrives_before_the_first_byte_of_the_provider(serve: Any, upstream: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.gone.wait()
+
+    await upstream(script)
+    answer = await serve().ask()
+    assert answer.status == 200
+    answer.leave()
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+async def test_cuts_of_the_provider_do_not_matter(serve: Any, upstream: Any, text_events: Any, size: int) -> None:
+    data = b"".join(encode_sse(json.dumps(event).encode()) for event in text_events)
+    data = data[:4000] if size == 1 else data
+
+    async def script(peer: Any) -> None:
+        await peer.start()
+        for start in range(0, len(data), size):
+            await peer.chunk(data[start : start + size])
+        await peer.end()
+
+    await upstream(script)
+    answer = await serve().ask()
+    frames = await answer.frames()
+    assert [frame["event_id"] for frame in frames] == list(range(1, len(frames) + 1))
+    assert frames[-1]["kind"] == ("error" if size == 1 else "final")
+
+
+def heartbeats(data: bytes) -> int:
+    return len(re.findall(rb": heartbeat \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\n\n", data))
+
+
+async def test_heartbeats_while_the_provider_is_silent(serve: Any, upstream: Any, text_events: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await asyncio.sleep(0.35)
+        for event in text_events[:5]:
+            await peer.event(event)
+        await asyncio.sleep(0.35)
+        await peer.event(text_events[-1])
+        await peer.end()
+
+    await upstream(script)
+    answer = await serve(heartbeat_s=0.1).ask()
+    before = [await answer.chunk() for _ in range(2)]
+    assert [heartbeats(chunk) for chunk in before] == [1, 1]
+    rest = await answer.rest()
+    assert heartbeats(rest) >= 2
+    assert rest.endswith(b"}\n\n")
+
+
+async def test_a_heartbeat_commits_the_status_before_the_provider_answers(serve: Any, upstream: Any) -> None:
+    async def script(peer: Any) -> None:
+        await asyncio.sleep(0.3)
+        await peer.send(b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+
+    await upstream(script)
+    answer = await serve(heartbeat_s=0.1).ask()
+    assert answer.status == 200
+    assert heartbeats(await answer.chunk()) == 1
+    [frame] = await answer.frames()
+    assert (frame["kind"], frame["error"]["code"]) == ("error", "upstream_http_500")
+
+
+async def test_no_heartbeat_between_events_that_come_often(serve: Any, upstream: Any, text_events: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        for event in text_events:
+            await peer.event(event)
+            await asyncio.sleep(0.02)
+        await peer.end()
+
+    await upstream(script)
+    said = await (await serve(heartbeat_s=0.25).ask()).rest()
+    assert heartbeats(said) == 0
+
+
+async def test_a_connection_that_was_read_to_its_end_is_kept(
+    serve: Any, upstream: Callable[..., Awaitable[Any]], text_events: Any
+) -> None:
+    async def script(peer: Any) -> None:
+        await peer.send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        await peer.event(text_events[-1])
+        await asyncio.sleep(0.05)  # the end comes after the terminal event, in a packet of its own
+        await peer.end()
+        await peer.gone.wait()
+
+    provider = await upstream(script)
+    await (await serve().ask()).rest()
+    peer = await provider.peers.get()
+    await asyncio.sleep(0.2)
+    assert not peer.gone.is_set()  # kept for the next request
+
+
+async def test_a_stream_for_http_1_0_has_no_keep_alive(serve: Any, upstream: Any, text_events: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event(text_events[-1])
+        await peer.end()
+
+    await upstream(script)
+    answer = await serve().ask(version="1.0")
+    assert answer.headers["connection"] == "close"
+    await answer.rest()
