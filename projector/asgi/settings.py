@@ -85,7 +85,7 @@ def load(environ: Mapping[str, str], flags: Mapping[str, object] | None = None) 
             value that its setting does not allow.
     """
     values: dict[str, object] = {field: environ[name] for name, field in _OPENAI.items() if environ.get(name)}
-    known = set(_variables(Settings))
+    known = set(variables())
     for name, value in sorted(environ.items()):
         if not name.startswith(PREFIX) or name.startswith(_OF_OUR_TESTS):
             continue
@@ -100,6 +100,11 @@ def load(environ: Mapping[str, str], flags: Mapping[str, object] | None = None) 
         first = error.errors(include_input=False, include_url=False)[0]
         name = PREFIX + _NESTED.join(str(part) for part in first["loc"]).upper()
         raise SettingsError(f"{name}: {first['msg']}") from None
+
+
+def variables() -> list[str]:
+    """Give the name of every variable that sets something."""
+    return list(_variables(Settings))
 
 
 def _variables(section: type[BaseModel], prefix: str = PREFIX) -> Iterator[str]:
