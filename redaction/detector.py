@@ -50,6 +50,10 @@ class Detector:
         self.values = Values((row.value.get_secret_value(), _mark(row.id)) for row in policy.registered)
         self.crossing = self.values.crossing()
 
+    def passes(self, text: str) -> bool:
+        """Say whether nothing is withheld of a whole plain text; False when that takes more than one search."""
+        return not self.values and self.last.regex.search(text) is None
+
     def find(self, text: str, start: int, *, at_end: bool) -> Find | None:
         """Give the first credential in a text from a place on, or what may become one if the text goes on."""
         expression = self.last if at_end else self.live

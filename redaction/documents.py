@@ -24,16 +24,29 @@ from typing import ClassVar, Final, TypeAlias
 from contracts import codec
 from contracts.kinds import REDACTED
 from redaction.detector import Detector
-from redaction.grammar import BLANKS, GRAMMAR, LITERALS, STRING_RUN, UNFINISHED_ESCAPE, Act, Expect
+from redaction.grammar import (
+    AFTER_VALUE,
+    BLANKS,
+    CONTAINERS,
+    GRAMMAR,
+    LITERALS,
+    PLAIN_RUN,
+    STRING_RUN,
+    UNFINISHED_ESCAPE,
+    Act,
+    Expect,
+)
 from redaction.numbers import NumberSieve
 from redaction.rules import Verdict
-from redaction.sieves import PlainSieve, Step, in_raw
-from redaction.strings import StringSieve
+from redaction.sieves import Sieve, Step, plain_sieve, whole
+from redaction.spoken import Spoken
+from redaction.strings import OPENERS, StringSieve
 
 Place: TypeAlias = tuple[str | int, ...]
 
 _MAX_PLACES: Final = 64
 """More places than an event has notices, and deeper ones than a tree of the contract has."""
+_MAY_BE_JSON: Final = frozenset(" \t\n\r") | OPENERS
 _NUMERALS: Final = frozenset("-0123456789")
 
 
@@ -53,13 +66,12 @@ class JsonSieve:
         self._verdict = Verdict.PLAIN  # of the key whose value comes next
         self._muted_at: int | None = None  # how many containers were open where a withheld value began
         self._key: list[str] | None = None
-        self._key_withheld = False
-        self._string: PlainSieve | StringSieve | None = None
+        self._string: Sieve | None = None
+        self._string_begins = False
         self._number = NumberSieve(detector.values)
         self._literal = ""
-        self._unsaid = ""  # read, and held by the sieve of the string or number
         self._pending = ""  # an unfinished escape
-        self._steps: list[Step] = []
+        self._spoken = Spoken()
         self.withheld: dict[Place, None] = {}  # a set in order
         self.failed = False
         self.rest = ""
@@ -84,7 +96,6 @@ class JsonSieve:
 
     def feed(self, text: str, /) -> list[Step]:
         """Take a piece; give the steps that are certain now."""
-        self._steps = []
         text = self._pending + text
         self._pending = ""
         at = 0
@@ -92,56 +103,24 @@ class JsonSieve:
             at = self._read(self, text, at)
         if self.failed:
             self.rest = text[at:]
-        return self._steps
+        return self._spoken.taken()
 
     def end(self) -> list[Step]:
         """Take the end of the text; give the steps over what was held."""
-        self._steps = []
         self._flush_string()
-        self._say(len(self._pending))
+        self._spoken.say(len(self._pending))
         self._pending = ""
         if self._read is JsonSieve._in_number:
-            self._cover(self._number.end(at_end=True), "")
+            self._spoken.cover(self._number.end(at_end=True), "")
             if self._number.whole:
                 self._end_value()
-        return self._steps
-
-    # what is said
-
-    def _say(self, count: int) -> None:
-        self._step(count, None)
-
-    def _step(self, count: int, mark: str | None) -> None:
-        if self._muted_at is not None:
-            mark = ""
-        if mark:
-            self._remember()
-        elif self._steps and self._steps[-1][1] == mark:
-            count += self._steps.pop()[0]
-        if count:
-            self._steps.append((count, mark))
+        return self._spoken.taken()
 
     def _remember(self) -> None:
-        """Keep the place of a mark; one in a key is placed when the key is known."""
-        if self._key is not None:
-            self._key_withheld = True
-        elif self._level == 0 and len(self.withheld) < _MAX_PLACES:
+        """Keep the place of a mark."""
+        self._spoken.marked = False
+        if self._level == 0 and len(self.withheld) < _MAX_PLACES:
             self.withheld[tuple(self._path[:_MAX_PLACES])] = None
-
-    def _cover(self, steps: list[Step], text: str) -> None:
-        """Say what a sieve decided about a text; what its steps do not cover stays unsaid."""
-        text = self._unsaid + text
-        covered = 0
-        for count, mark in steps:
-            self._step(count, mark)
-            covered += count
-        self._unsaid = text[covered:]
-
-    def _spell(self, steps: list[Step], raw: str) -> None:
-        """Say what a sieve decided about decoded characters, in the spelling that they have here."""
-        if "\\" in raw or "\\" in self._unsaid:
-            steps = in_raw(steps, self._unsaid + raw)
-        self._cover([(n, mark and mark.replace("\\", "\\\\").replace('"', '\\"')) for n, mark in steps], raw)
 
     # between values
 
@@ -152,7 +131,7 @@ class JsonSieve:
             return at + 1
         blanks = BLANKS.match(text, at)
         end = blanks.end() if blanks else at
-        self._say(end - at)
+        self._spoken.say(end - at)
         self.failed = end == at
         return end
 
@@ -161,66 +140,61 @@ class JsonSieve:
         verdict, self._verdict = self._verdict, Verdict.PLAIN
         counts = verdict is Verdict.SENSITIVE_UNLESS_NUMBER and char in _NUMERALS
         if verdict is Verdict.PLAIN or counts or self._muted_at is not None:
-            self._say(1)
+            self._spoken.say(1)
         else:
-            self._step(1, f'"{REDACTED}"')
+            self._spoken.step(1, f'"{REDACTED}"')
             self._muted_at = len(self._closers)
+            self._spoken.muted = True
 
     def _end_value(self) -> None:
         self._read = JsonSieve._between
         if self._muted_at == len(self._closers):
             self._muted_at = None
-        if not self._closers:
-            self._expect = Expect.NOTHING
-        else:
-            self._expect = Expect.NEXT_MEMBER if self._closers[-1] == "}" else Expect.NEXT_ENTRY
+            self._spoken.muted = False
+        if self._spoken.marked:
+            self._remember()
+        self._expect = AFTER_VALUE[self._closers[-1]] if self._closers else Expect.NOTHING
 
-    def _open_object(self, char: str) -> None:
+    def _open(self, char: str) -> None:
         self._begin(char)
-        self._closers.append("}")
-        self._path.append("")
-        self._expect = Expect.FIRST_KEY
-
-    def _open_array(self, char: str) -> None:
-        self._begin(char)
-        self._closers.append("]")
-        self._path.append(0)
-        self._expect = Expect.FIRST_ENTRY
+        closer, step, self._expect = CONTAINERS[char]
+        self._closers.append(closer)
+        self._path.append(step)
 
     def _close(self, _char: str) -> None:
-        self._say(1)
+        self._spoken.say(1)
         self._closers.pop()
         self._path.pop()
         self._end_value()
 
-    def _next_value(self, _char: str) -> None:
-        self._say(1)
-        place = self._path[-1]
-        self._path[-1] = place + 1 if isinstance(place, int) else place
-        self._expect = Expect.VALUE
-
-    def _next_key(self, _char: str) -> None:
-        self._say(1)
-        self._expect = Expect.KEY
+    def _next(self, _char: str) -> None:
+        self._spoken.say(1)
+        step = self._path[-1]
+        self._path[-1] = step + 1 if isinstance(step, int) else step
+        self._expect = Expect.VALUE if isinstance(step, int) else Expect.KEY
 
     def _colon(self, _char: str) -> None:
-        self._say(1)
+        self._spoken.say(1)
         self._expect = Expect.VALUE
 
     # strings
 
     def _key_string(self, _char: str) -> None:
-        self._say(1)
+        self._spoken.say(1)
         self._read = JsonSieve._in_string
         self._key = []
-        self._string = PlainSieve(self._detector)
+        self._string_begins = True
 
     def _value_string(self, char: str) -> None:
         self._begin(char)
         self._read = JsonSieve._in_string
-        self._string = None if self._muted_at is not None else StringSieve(self._detector, self._level + 1, JsonSieve)
+        self._string_begins = True
 
     def _in_string(self, text: str, at: int) -> int:
+        if self._string_begins:
+            self._string_begins = False
+            if (end := self._at_once(text, at)) > at:
+                return end
         run = STRING_RUN.match(text, at)
         end = run.end() if run else at
         if end > at:
@@ -237,22 +211,45 @@ class JsonSieve:
         self.failed = True
         return end
 
+    def _at_once(self, text: str, at: int) -> int:
+        """Read a string that is whole in this piece and plainly clean, the usual one; else make its sieve."""
+        run = PLAIN_RUN.match(text, at)
+        end = run.end() if run else at
+        content = text[at:end]
+        closed = text[end : end + 1] == '"'
+        if closed and self._key is None and self._muted_at is None:
+            closed = content[:1] not in _MAY_BE_JSON
+        if closed and (self._muted_at is not None or self._detector.passes(content)):
+            self._key = None if self._key is None else [content]
+            self._spoken.say(end - at)
+            self._close_string()
+            return end + 1
+        if self._muted_at is not None:
+            self._string = None
+        elif self._key is not None:
+            self._string = plain_sieve(self._detector)
+        else:
+            self._string = StringSieve(self._detector, self._level + 1, JsonSieve)
+        return at
+
     def _content(self, raw: str) -> None:
         decoded = raw if "\\" not in raw else codec.scrub(codec.loads(f'"{raw}"'))
         if self._key is not None:
             self._key.append(decoded)
         if self._string is None:
-            self._say(len(raw))
-        else:
-            self._spell(self._string.feed(decoded), raw)
+            self._spoken.say(len(raw))
+            return
+        self._spoken.spell(self._string.feed(decoded), raw)
+        if isinstance(self._string, StringSieve) and (settled := self._string.settled) is not None:
+            self._string = settled
 
     def _flush_string(self) -> None:
         if self._string is not None:
-            self._spell(self._string.end(), "")
+            self._spoken.spell(self._string.end(), "")
 
     def _close_string(self) -> None:
         self._flush_string()
-        self._say(1)
+        self._spoken.say(1)
         self._string = None
         if self._key is None:
             self._end_value()
@@ -260,9 +257,8 @@ class JsonSieve:
         key, self._key = "".join(self._key), None
         self._verdict = self._detector.keys.verdict(key)
         self._path[-1] = key
-        if self._key_withheld:
-            self._path[-1] = PlainSieve(self._detector).whole(key)
-            self._key_withheld = False
+        if self._spoken.marked:
+            self._path[-1] = whole(self._detector, key)
             self._remember()
         self._read = JsonSieve._between
         self._expect = Expect.COLON
@@ -277,13 +273,13 @@ class JsonSieve:
             self._begin(char)
         else:
             self._verdict = Verdict.PLAIN
-            self._cover(self._number.feed(char), char)
+            self._spoken.cover(self._number.feed(char), char)
 
     def _in_number(self, text: str, at: int) -> int:
         end = self._number.read(text, at)
-        self._cover(self._number.feed(text[at:end]), text[at:end])
+        self._spoken.cover(self._number.feed(text[at:end]), text[at:end])
         if end < len(text):
-            self._cover(self._number.end(at_end=False), "")
+            self._spoken.cover(self._number.end(at_end=False), "")
             self.failed = not self._number.whole
             if not self.failed:
                 self._end_value()
@@ -298,21 +294,19 @@ class JsonSieve:
         self.failed = text[at] != self._literal[0]
         if self.failed:
             return at
-        self._say(1)
+        self._spoken.say(1)
         self._literal = self._literal[1:]
         if not self._literal:
             self._end_value()
         return at + 1
 
     _ACTS: ClassVar[dict[Act, Callable[[JsonSieve, str], None]]] = {
-        Act.OPEN_OBJECT: _open_object,
-        Act.OPEN_ARRAY: _open_array,
+        Act.OPEN: _open,
         Act.CLOSE: _close,
         Act.KEY_STRING: _key_string,
         Act.VALUE_STRING: _value_string,
         Act.NUMBER: _number_begins,
         Act.LITERAL: _literal_begins,
         Act.COLON: _colon,
-        Act.NEXT_KEY: _next_key,
-        Act.NEXT_VALUE: _next_value,
+        Act.NEXT: _next,
     }

@@ -1,13 +1,16 @@
-"""The grammar of JSON as tables, character by character: what may come next, and what it opens (RFC 8259)."""
+"""The grammar of JSON as tables, character by character: what may come next, and what it opens (RFC 8259).
+
+The enumerations are of integers because they are keys of tables: those hash at the speed of C.
+"""
 
 from __future__ import annotations
 
 import re
-from enum import Enum, auto
+from enum import IntEnum, auto
 from typing import Final
 
 
-class Expect(Enum):
+class Expect(IntEnum):
     """What may come next, blanks aside."""
 
     VALUE = auto()
@@ -20,24 +23,22 @@ class Expect(Enum):
     NOTHING = auto()
 
 
-class Act(Enum):
+class Act(IntEnum):
     """What a character does."""
 
-    OPEN_OBJECT = auto()
-    OPEN_ARRAY = auto()
+    OPEN = auto()
     CLOSE = auto()
     KEY_STRING = auto()
     VALUE_STRING = auto()
     NUMBER = auto()
     LITERAL = auto()
     COLON = auto()
-    NEXT_KEY = auto()
-    NEXT_VALUE = auto()
+    NEXT = auto()
 
 
 _VALUE: Final = {
-    "{": Act.OPEN_OBJECT,
-    "[": Act.OPEN_ARRAY,
+    "{": Act.OPEN,
+    "[": Act.OPEN,
     '"': Act.VALUE_STRING,
     **dict.fromkeys("-0123456789", Act.NUMBER),
     **dict.fromkeys("tfn", Act.LITERAL),
@@ -48,16 +49,25 @@ GRAMMAR: Final[dict[Expect, dict[str, Act]]] = {
     Expect.FIRST_KEY: {'"': Act.KEY_STRING, "}": Act.CLOSE},
     Expect.KEY: {'"': Act.KEY_STRING},
     Expect.COLON: {":": Act.COLON},
-    Expect.NEXT_MEMBER: {",": Act.NEXT_KEY, "}": Act.CLOSE},
+    Expect.NEXT_MEMBER: {",": Act.NEXT, "}": Act.CLOSE},
     Expect.FIRST_ENTRY: {**_VALUE, "]": Act.CLOSE},
-    Expect.NEXT_ENTRY: {",": Act.NEXT_VALUE, "]": Act.CLOSE},
+    Expect.NEXT_ENTRY: {",": Act.NEXT, "]": Act.CLOSE},
     Expect.NOTHING: {},
 }
+
+CONTAINERS: Final[dict[str, tuple[str, str | int, Expect]]] = {
+    "{": ("}", "", Expect.FIRST_KEY),
+    "[": ("]", 0, Expect.FIRST_ENTRY),
+}
+"""What closes a container, the first step of its paths, and what comes first in it."""
+
+AFTER_VALUE: Final = {"}": Expect.NEXT_MEMBER, "]": Expect.NEXT_ENTRY}
+"""What comes behind a value, by what closes the container that it is in."""
 
 LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
 
 
-class Digits(Enum):
+class Digits(IntEnum):
     """How far a number is read."""
 
     SIGN = auto()
@@ -87,6 +97,7 @@ NUMBER: Final[dict[Digits, dict[str, Digits]]] = {
 }
 WHOLE_NUMBERS: Final = frozenset({Digits.ZERO, Digits.WHOLE, Digits.FRACTION, Digits.POWER})
 
+PLAIN_RUN: Final = re.compile(r'[^"\\\x00-\x1f]*+')
 BLANKS: Final = re.compile(r"[ \t\n\r]*+")
 DIGIT_RUN: Final = re.compile(r"[0-9]*+")
 

@@ -8,25 +8,29 @@ end decides nothing. `end` covers the rest.
     ValueSieve     registered values
     FormatSieve    credential formats
     PlainSieve     both, values first: a value wins over a format that it is a part of
+
+`seal` is for a text that breaks off inside something withheld: it stands for all that follows.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from contracts.kinds import REDACTED
 from redaction.detector import Detector, Values
-from redaction.formats import Format
 from redaction.grammar import ESCAPE
 
 Step: TypeAlias = tuple[int, str | None]
 
-_WORD_CHAR: Final = re.compile(r"[0-9A-Za-z]\Z")
-
 
 class Sieve(Protocol):
     """What every sieve does."""
+
+    @property
+    def seal(self) -> str | None:
+        """What stands for all that follows, if the text breaks off here; None when what follows may be said."""
+        ...
 
     def feed(self, text: str, /) -> list[Step]:
         """Take a piece; give the steps that are certain now."""
@@ -87,6 +91,11 @@ class ValueSieve:
         self._values = values
         self._held = ""
 
+    @property
+    def seal(self) -> str | None:
+        """Nothing: a value ends where it ends."""
+        return None
+
     def feed(self, text: str, /) -> list[Step]:
         """Take a piece; give the steps that are certain now."""
         return self._sift(self._held + text, at_end=False)
@@ -123,9 +132,9 @@ class FormatSieve:
         self._tail: re.Pattern[str] | None = None
 
     @property
-    def swallowing(self) -> bool:
-        """Whether a credential was found that has not ended."""
-        return self._tail is not None
+    def seal(self) -> str | None:
+        """What stands for all that follows where a credential has not ended; None when what follows may be said."""
+        return None if self._tail is None else ""
 
     def feed(self, text: str, /) -> list[Step]:
         """Take a piece; give the steps that are certain now."""
@@ -144,29 +153,21 @@ class FormatSieve:
         while text:
             before = 1 if self._in_word else 0  # one letter stands for the word that goes on
             found = self._detector.find("0" + text if before else text, before, at_end=at_end)
-            if found is None:
-                steps.append((len(text), None))
-                self._in_word = _WORD_CHAR.search(text) is not None
-                text = ""
+            certain = len(text) if found is None else found.withheld - before
+            if certain:
+                steps.append((certain, None))
+                self._in_word = _is_word(text[certain - 1])
+            if found is None or found.row is None:
+                text = text[certain:]
                 break
-            if found.withheld > before:
-                steps.append((found.withheld - before, None))
-                self._in_word = _WORD_CHAR.search(text, 0, found.withheld - before) is not None
-            if found.row is None:
-                text = text[found.start - before :]
-                break
-            text = self._withhold(found.row, text, found.withheld - before, found.end - before, steps)
+            end = found.end - before
+            steps.append((end - certain, REDACTED))
+            text = self._swallow(self._detector.tails[found.row.name], text[end:], steps)
         self._held = text
         return steps
 
-    def _withhold(self, row: Format, text: str, start: int, end: int, steps: list[Step]) -> str:
-        """Say the mark in place of a credential; give the text behind it."""
-        steps.append((end - start, REDACTED))
-        tail = self._detector.tails[row.name]
-        return self._swallow(tail, text[end:], steps)
-
     def _swallow(self, tail: re.Pattern[str], text: str, steps: list[Step]) -> str:
-        """Drop what goes on with a credential; what follows it begins a new word."""
+        """Drop what goes on with a credential; give what follows it, which begins a new word."""
         match = tail.match(text)
         count = match.end() if match else 0
         if count:
@@ -176,35 +177,31 @@ class FormatSieve:
         return text[count:]
 
 
+def _is_word(char: str) -> bool:
+    return char.isalnum() and char.isascii()
+
+
 class PlainSieve:
     """Withholds registered values and credentials of known formats."""
 
     __slots__ = ("_formats", "_held", "_values")
 
     def __init__(self, detector: Detector) -> None:
-        self._values = ValueSieve(detector.values) if detector.values else None
+        self._values = ValueSieve(detector.values)
         self._formats = FormatSieve(detector)
         self._held = ""
 
     @property
     def seal(self) -> str | None:
         """What stands for all that follows where a credential has not ended; None when what follows may be said."""
-        return "" if self._formats.swallowing else None
-
-    def whole(self, text: str) -> str:
-        """Give a whole text, cleaned."""
-        return Said().take(self.feed(text) + self.end(), text)
+        return self._formats.seal
 
     def feed(self, text: str, /) -> list[Step]:
         """Take a piece; give the steps that are certain now."""
-        if self._values is None:
-            return self._formats.feed(text)
         return self._pass_on(self._values.feed(text), text)
 
     def end(self) -> list[Step]:
         """Take the end of the text; give the steps over what was held. A credential that has not ended goes on."""
-        if self._values is None:
-            return self._formats.end()
         return self._pass_on(self._values.end(), "") + self._formats.end()
 
     def _pass_on(self, found: list[Step], text: str) -> list[Step]:
@@ -215,11 +212,22 @@ class PlainSieve:
         for count, mark in found:
             if mark is None:
                 steps += self._formats.feed(text[at : at + count])
-            elif self._formats.swallowing:
-                steps.append((count, ""))
-            else:
+            elif self._formats.seal is None:
                 steps += self._formats.end()
                 steps.append((count, mark))
+            else:
+                steps.append((count, self._formats.seal))
             at += count
         self._held = text[at:]
         return steps
+
+
+def plain_sieve(detector: Detector) -> FormatSieve | PlainSieve:
+    """Give the sieve for plain text."""
+    return PlainSieve(detector) if detector.values else FormatSieve(detector)
+
+
+def whole(detector: Detector, text: str) -> str:
+    """Give a whole plain text, cleaned."""
+    sieve = plain_sieve(detector)
+    return Said().take(sieve.feed(text) + sieve.end(), text)

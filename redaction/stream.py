@@ -28,7 +28,7 @@ from redaction.grammar import ESCAPE
 from redaction.policy import Limits
 from redaction.rules import Verdict
 from redaction.sieves import Said, Sieve
-from redaction.texts import MARK, bound, cut, in_pieces
+from redaction.texts import MARK, PIECE_CHARS, bound, cut, in_pieces
 
 _NOTHING: Final[Cleaned[CleanText]] = Cleaned(CleanText(""))
 _UNPARSED_MAX_CHARS: Final = 4 * 1024 * 1024
@@ -124,6 +124,8 @@ class ArgumentStream:
         if self._is_cut:
             self._keep(text)
             return _NOTHING
+        if len(text) <= PIECE_CHARS:
+            return self._say(self._sifted.take(self._sieve.feed(text), text))
         return self._say(self._sift(text))
 
     def finish(self) -> ArgumentsEnd:
@@ -157,6 +159,10 @@ class ArgumentStream:
     def _say(self, clean: str) -> Cleaned[CleanText]:
         """Say clean text, up to the limit."""
         self._clean.append(clean)
+        if len(clean) <= self._room and not self._sifted.marked and not self._sieve.failed:
+            self._said.append(clean)
+            self._room -= len(clean)
+            return Cleaned(CleanText(clean)) if clean else _NOTHING
         said = _cut(clean, self._room)
         self._said.append(said)
         self._room -= len(said)

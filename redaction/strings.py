@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from redaction.detector import Detector
 from redaction.grammar import BLANKS
-from redaction.sieves import PlainSieve, Step, ValueSieve
+from redaction.sieves import Sieve, Step, ValueSieve, plain_sieve
 
 _MAX_LEVELS: Final = 3
 """Documents in strings of documents; what is deeper is plain text."""
@@ -21,7 +21,7 @@ OPENERS: Final = frozenset('{["')
 """How a text begins that may be JSON."""
 
 
-class Document(Protocol):
+class Document(Sieve, Protocol):
     """What is read as JSON, piece by piece: `redaction.documents.JsonSieve`."""
 
     failed: bool
@@ -30,19 +30,6 @@ class Document(Protocol):
     @property
     def complete(self) -> bool:
         """Whether one whole value was read."""
-        ...
-
-    @property
-    def seal(self) -> str | None:
-        """What stands for all that follows where reading stops; None when what follows may be plain."""
-        ...
-
-    def feed(self, text: str, /) -> list[Step]:
-        """Take a piece; give the steps that are certain now."""
-        ...
-
-    def end(self) -> list[Step]:
-        """Take the end of the text; give the steps over what was held."""
         ...
 
 
@@ -63,7 +50,7 @@ class StringSieve:
         self._level = level
         self._new_document = document
         self._mode = _Mode.BLANK
-        self._plain = PlainSieve(detector)
+        self._plain = plain_sieve(detector)
         self._document: Document | None = None
         self._guard = ValueSieve(detector.crossing) if detector.crossing else None
         self._guarded = ""
@@ -74,6 +61,11 @@ class StringSieve:
         if self._mode is _Mode.SEALED:
             return ""
         return self._plain.seal if self._document is None else self._document.seal
+
+    @property
+    def settled(self) -> Sieve | None:
+        """The sieve that does all that is left to do, once that is known."""
+        return self._plain if self._mode is _Mode.PLAIN else None
 
     def feed(self, text: str, /) -> list[Step]:
         """Take a piece; give the steps that are certain now."""

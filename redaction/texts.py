@@ -11,7 +11,7 @@ from redaction.clean import REDACTED_HERE, TRUNCATED_HERE, Cleaned, CleanText
 from redaction.detector import Detector
 from redaction.documents import JsonSieve
 from redaction.grammar import BLANKS
-from redaction.sieves import PlainSieve, Said
+from redaction.sieves import Said, whole
 from redaction.strings import OPENERS, StringSieve
 
 PIECE_CHARS: Final = 4_096
@@ -49,16 +49,16 @@ def clean(detector: Detector, text: str, max_chars: int | None = None) -> Cleane
             break
     else:
         parts.append(said.take(sieve.end(), ""))
-    whole = bound("".join(parts), max_chars)
-    return Cleaned(whole.value, REDACTED_HERE + whole.notices) if said.marked else whole
+    bounded = bound("".join(parts), max_chars)
+    return Cleaned(bounded.value, REDACTED_HERE + bounded.notices) if said.marked else bounded
 
 
 def clean_key(detector: Detector, text: str, max_chars: int) -> Cleaned[CleanText]:
     """Give the key of an object; it is searched as text is, but never read as JSON."""
     text = codec.scrub(text)
-    said = PlainSieve(detector).whole(text)
-    whole = bound(said, max_chars)
-    return whole if said == text else Cleaned(whole.value, REDACTED_HERE + whole.notices)
+    said = whole(detector, text)
+    key = bound(said, max_chars)
+    return key if said == text else Cleaned(key.value, REDACTED_HERE + key.notices)
 
 
 def bound(text: str, max_chars: int | None) -> Cleaned[CleanText]:
@@ -80,8 +80,6 @@ def cut(text: str, max_chars: int) -> str:
 
 def _is_clean(detector: Detector, text: str) -> bool:
     """Say whether one search of the whole shows that nothing is withheld."""
-    if detector.values or len(text) > _AT_ONCE_MAX_CHARS:
-        return False
     blanks = BLANKS.match(text)
     first = text[blanks.end() : blanks.end() + 1] if blanks else ""
-    return first not in OPENERS and detector.find(text, 0, at_end=True) is None
+    return len(text) <= _AT_ONCE_MAX_CHARS and first not in OPENERS and detector.passes(text)
