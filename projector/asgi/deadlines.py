@@ -13,8 +13,16 @@ class Deadlines:
     def __init__(self, timeouts: Timeouts, now: float) -> None:
         self._timeouts = timeouts
         self._total_at = now + timeouts.total_s
-        self._first_byte_at = now + timeouts.first_byte_s
+        self._first_byte_at = inf
         self._idle_at = inf
+
+    def on_attempt(self, now: float) -> None:
+        """Note that the upstream is asked, perhaps again."""
+        self._first_byte_at = now + self._timeouts.first_byte_s
+
+    def on_pause(self) -> None:
+        """Note that the upstream is not asked for a while."""
+        self._first_byte_at = inf
 
     def on_bytes(self) -> None:
         """Note that the upstream spoke: whatever is waited for next, it is not the upstream."""

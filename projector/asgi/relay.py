@@ -11,7 +11,9 @@ leaves the upstream's context on the way out, and that closes the connection.
 
 from __future__ import annotations
 
+import itertools
 import logging
+import random
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -27,6 +29,7 @@ from projector import Pipeline
 from projector.asgi.deadlines import Deadlines
 from projector.asgi.outbox import Outbox
 from projector.asgi.problems import Problem, problem_of_fault
+from projector.asgi.retries import wait_s
 from projector.asgi.settings import Settings
 from projector.asgi.upstream import ProviderRequest, Upstream, UpstreamError
 from projector.faults import FAULTS, Fault
@@ -71,6 +74,7 @@ class Relay:
         self._last_words: Callable[[], bytes] = pipeline.close
         self._wrote_at = now
         self._sending_since: float | None = None
+        self._has_bytes = False
         self._is_sent = False
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,17 +126,30 @@ class Relay:
         self._committed.set()
 
     async def _relay(self) -> None:
-        self.is_upstream_open = True
-        try:
-            await self._relay_answer()
-        finally:
-            self.is_upstream_open = False
+        """Relay one answer; a request that failed before the first byte of it may be made again."""
+        for attempt in itertools.count(1):
+            self._deadlines.on_attempt(time.monotonic())
+            self.is_upstream_open = True
+            try:
+                await self._relay_answer()
+            except UpstreamError as error:
+                chance = random.random()  # noqa: S311 - it spreads load, it guards nothing
+                pause_s = wait_s(error, attempt, self._settings.retries, chance)
+                if pause_s is None or self._has_bytes:
+                    raise
+            else:
+                return
+            finally:
+                self.is_upstream_open = False
+            self._deadlines.on_pause()
+            await anyio.sleep(pause_s)
 
     async def _relay_answer(self) -> None:
         async with self._upstream.open(self._request) as chunks:
             self._committed.set()
             async for chunk in chunks:
                 await checkpoint_if_cancelled()  # bytes that come without a pause leave no other moment for it
+                self._has_bytes = True
                 self._deadlines.on_bytes()
                 self._outbox.add(self._pipeline.feed(chunk))
                 if self._pipeline.ended:

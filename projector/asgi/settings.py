@@ -46,6 +46,16 @@ class Timeouts(_Section):
     """How long a client may take nothing of what waits for it before it counts as gone."""
 
 
+class Retries(_Section):
+    """When a request to the upstream is made again; only before the first byte of its answer."""
+
+    max: int = Field(2, ge=0)
+    """After the first attempt; what the OpenAI clients do."""
+    first_wait_s: float = Field(0.5, gt=0)
+    max_wait_s: float = Field(5, gt=0)
+    """A person waits: an upstream that wants a longer pause is reported instead."""
+
+
 class Limits(_Section):
     """How much one request may cost, in bytes."""
 
@@ -71,6 +81,7 @@ class Settings(_Section):
     grace_s: float = Field(20, ge=0)
     """What running streams get after SIGTERM; with what follows it stays under the 30 s that orchestrators wait."""
     timeouts: Timeouts = Timeouts()
+    retries: Retries = Retries()
     limits: Limits = Limits()
 
 

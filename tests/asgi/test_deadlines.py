@@ -19,6 +19,7 @@ TIMEOUTS = Timeouts(first_byte_s=10, idle_s=5, total_s=100)
 )
 def test_the_first_limit_counts(name: str, waits: list[float], expected: tuple[float, str]) -> None:
     deadlines = Deadlines(TIMEOUTS, 0)
+    deadlines.on_attempt(0)
     for now in waits:
         deadlines.on_bytes()
         deadlines.on_wait(now)
@@ -27,5 +28,15 @@ def test_the_first_limit_counts(name: str, waits: list[float], expected: tuple[f
 
 def test_idle_stands_still_while_the_client_is_waited_for() -> None:
     deadlines = Deadlines(TIMEOUTS, 0)
+    deadlines.on_attempt(0)
     deadlines.on_bytes()
     assert deadlines.next() == (100, "upstream_timeout_total")
+
+
+def test_each_attempt_has_its_own_first_byte() -> None:
+    deadlines = Deadlines(TIMEOUTS, 0)
+    deadlines.on_attempt(0)
+    deadlines.on_pause()
+    assert deadlines.next() == (100, "upstream_timeout_total")
+    deadlines.on_attempt(20)
+    assert deadlines.next() == (30, "upstream_timeout_first_byte")

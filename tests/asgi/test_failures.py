@@ -67,7 +67,7 @@ async def test_a_failure_before_the_head_is_a_problem(
     serve: Any, upstream: Any, script: Any, http: int, code: str, *, may_retry: bool, retry_after: str | None
 ) -> None:
     provider = await upstream(script)
-    answer = await serve().ask(x_request_id="req-1")
+    answer = await serve(retries={"max": 0}).ask(x_request_id="req-1")
     assert answer.status == http
     assert answer.headers.get("retry-after") == retry_after
     document = await answer.problem()
@@ -85,7 +85,7 @@ async def test_a_failure_before_the_head_is_a_problem(
 
 
 async def test_nobody_listens(serve: Any) -> None:
-    answer = await serve().ask()
+    answer = await serve(retries={"max": 0}).ask()
     assert (answer.status, (await answer.problem())["code"]) == (502, "upstream_unreachable")
 
 
@@ -130,7 +130,7 @@ async def test_a_failure_after_the_head_is_a_terminal(
     serve: Any, upstream: Any, script: Any, kind: str, code: str
 ) -> None:
     await upstream(script)
-    answer = await serve().ask()
+    answer = await serve(retries={"max": 0}).ask()
     assert answer.status == 200
     frames = await answer.frames()
     last = frames[-1]
@@ -229,7 +229,7 @@ async def test_a_connection_that_is_not_accepted(serve: Any, upstream_port: int)
                 one = waiting.enter_context(socket.socket())
                 one.setblocking(False)
                 one.connect_ex(("127.0.0.1", upstream_port))
-            answer = await serve(timeouts={"connect_s": 0.3}).ask()
+            answer = await serve(timeouts={"connect_s": 0.3}, retries={"max": 0}).ask()
             assert (answer.status, (await answer.problem())["code"]) == (504, "upstream_timeout_connect")
 
 

@@ -1,0 +1,115 @@
+"""Attempts after a failure: only before the first byte, bounded, as the provider asks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from projector.asgi.retries import wait_s
+from projector.asgi.settings import Retries
+from projector.asgi.upstream import UpstreamError
+from projector.faults import FAULTS, Fault, http_status_fault
+
+pytestmark = pytest.mark.timeout(10)
+
+QUICK = {"first_wait_s": 0.05, "max_wait_s": 1}
+RETRIES = Retries(max=3, first_wait_s=1, max_wait_s=3)
+
+
+@pytest.mark.parametrize(
+    ("fault", "retry_after_s", "attempt", "expected"),
+    [
+        (http_status_fault(500), None, 1, 1),
+        (http_status_fault(500), None, 2, 2),
+        (http_status_fault(500), None, 3, 3),
+        (http_status_fault(500), None, 4, None),
+        (http_status_fault(429), 2, 1, 2),
+        (http_status_fault(429), 0, 1, 0),
+        (http_status_fault(429), 4, 1, None),
+        (http_status_fault(400), None, 1, None),
+        (http_status_fault(401), 1, 1, None),
+        (http_status_fault(302), None, 1, None),
+        (FAULTS["upstream_unreachable"], None, 1, 1),
+        (FAULTS["upstream_reset"], None, 1, 1),
+        (FAULTS["upstream_timeout_connect"], None, 1, 1),
+        (FAULTS["upstream_timeout_first_byte"], None, 1, None),
+        (FAULTS["upstream_malformed"], None, 1, None),
+    ],
+)
+def test_the_wait(fault: Fault, retry_after_s: int | None, attempt: int, expected: float | None) -> None:
+    assert wait_s(UpstreamError(fault, retry_after_s), attempt, RETRIES, chance=0) == expected
+
+
+def test_a_quarter_is_left_to_chance() -> None:
+    error = UpstreamError(http_status_fault(500))
+    assert wait_s(error, 1, RETRIES, chance=1) == 0.75
+
+
+def failing(times: int, failure: bytes, event: dict[str, Any]) -> Any:
+    """Fail some times, then answer."""
+    left = times
+
+    async def script(peer: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            await peer.send(failure)
+            return
+        await peer.start()
+        await peer.event(event)
+        await peer.end()
+
+    return script
+
+
+BUSY = b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\nconnection: close\r\n"
+HEAD_ONLY = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("failure", [BUSY + b"\r\n", BUSY + b"retry-after: 0\r\n\r\n", b"", HEAD_ONLY])
+async def test_a_failure_that_passes_is_not_seen(serve: Any, upstream: Any, text_events: Any, failure: bytes) -> None:
+    provider = await upstream(failing(2, failure, text_events[-1]))
+    answer = await serve(retries=QUICK).ask()
+    assert answer.status == 200
+    assert [frame["kind"] for frame in await answer.frames()][-1] == "final"
+    assert provider.peers.qsize() == 3
+
+
+async def test_attempts_are_bounded(serve: Any, upstream: Any, text_events: Any) -> None:
+    provider = await upstream(failing(9, BUSY + b"\r\n", text_events[-1]))
+    answer = await serve(retries=QUICK).ask()
+    assert (answer.status, (await answer.problem())["code"]) == (503, "upstream_http_503")
+    assert provider.peers.qsize() == 3
+
+
+async def test_a_pause_that_is_too_long_goes_to_the_client(serve: Any, upstream: Any, text_events: Any) -> None:
+    provider = await upstream(failing(9, BUSY + b"retry-after: 30\r\n\r\n", text_events[-1]))
+    answer = await serve(retries=QUICK).ask()
+    assert (answer.status, answer.headers["retry-after"]) == (503, "30")
+    assert provider.peers.qsize() == 1
+
+
+async def test_nothing_is_asked_again_after_the_first_byte(serve: Any, upstream: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.chunk(b":")
+        await asyncio.sleep(0.05)
+        peer.reset()
+
+    provider = await upstream(script)
+    answer = await serve(retries=QUICK).ask()
+    assert (await answer.frames())[-1]["error"]["code"] == "upstream_reset"
+    assert provider.peers.qsize() == 1
+
+
+async def test_a_client_that_leaves_between_attempts_ends_them(serve: Any, upstream: Any, text_events: Any) -> None:
+    provider = await upstream(failing(9, BUSY + b"\r\n", text_events[-1]))
+    site = serve(retries={"first_wait_s": 3})
+    answer = await site.post()
+    await provider.peers.get()
+    await asyncio.sleep(0.05)
+    assert (site.streams.active, site.streams.upstream_open) == (1, 0)
+    answer.leave()
+    assert await site.is_quiet()
