@@ -15,6 +15,8 @@ from contracts.kinds import TERMINAL_KINDS
 from contracts.stream_rules import check_stream
 from projector.context import StreamContext
 from projector.pipeline import InputFormat, build_pipeline
+from redaction.mint import Redactor
+from redaction.policy import Policy
 from tests.corpus import responses_oracle as oracle
 
 CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"
@@ -26,11 +28,9 @@ PASSAGE_CHARS: Final = 40
 NAME_CHARS: Final = 24
 """Shorter private texts are words of a schema (`function`, `string`, `query`) and stand everywhere."""
 
+REDACTOR: Final = Redactor(Policy())
+
 DISAGREEMENTS: Final = {
-    (
-        "agents-saas-starter__tools_raw-outputs_combined-streaming_stream-events-2025-11-07t00-28-16",
-        "inputs",
-    ): "arguments are cut at 8,000 characters (section 8.1)",
     (
         "vercel-ai__openai_responses_openai-mcp-tool-approval.3",
         "inputs",
@@ -161,6 +161,7 @@ def play(reads: list[bytes], input_format: InputFormat, *, run: bool = False) ->
         input_format=input_format,
         output_format="ndjson",
         clock=lambda: 0.0,
+        redactor=REDACTOR,
     )
     return b"".join(map(pipeline.feed, reads)) + pipeline.close()
 
