@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from projector._errors import UsageError, known_name
@@ -215,7 +216,7 @@ def build_pipeline(
     return Pipeline(
         provider=PROVIDERS[provider],
         dialect=dialect,
-        redactor=redactor or Redactor(policy or Policy()),
+        redactor=redactor or _compiled(policy or Policy()),
         context=context,
         run=run,
         input_format=input_format,
@@ -223,6 +224,10 @@ def build_pipeline(
         takes_host_events=takes_host_events,
         clock=clock,
     )
+
+
+_compiled: Final = lru_cache(maxsize=32)(Redactor)
+"""A policy is compiled once: that costs some tens of milliseconds, a stream nothing."""
 
 
 def _decoder(input_format: InputFormat, max_event_bytes: int, message_fields: tuple[str, ...]) -> Decoder:
