@@ -7,6 +7,7 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from starlette.applications import Starlette
@@ -138,6 +139,7 @@ def create_app(settings: Settings, upstream: Upstream | None = None) -> Starlett
                 for path, provider, read in _STREAMS
                 if provider in upstream.providers and provider in PROVIDERS
             ),
+            Route("/api/v1/streams/{stream_id}/cancel", _cancel, methods=["POST"]),
             Route("/livez", _alive),
             Route("/healthz", _alive),
             Route("/readyz", _ready),
@@ -157,6 +159,14 @@ def create_app(settings: Settings, upstream: Upstream | None = None) -> Starlett
 async def _alive(_request: Request) -> Response:
     """Say that the loop runs; nothing is asked of an upstream, which may cost money."""
     return PlainTextResponse("ok\n", headers={"cache-control": "no-store"})
+
+
+async def _cancel(request: Request) -> Response:
+    """End a stream; the client may not know yet that it has ended, so asking twice is no mistake."""
+    streams: Streams = request.app.state.streams
+    if not streams.cancel(request.path_params["stream_id"]):
+        raise problem("unknown_stream")
+    return Response(status_code=HTTPStatus.NO_CONTENT, headers={"x-request-id": request.state.request_id})
 
 
 async def _ready(request: Request) -> Response:

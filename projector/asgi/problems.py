@@ -31,6 +31,7 @@ class _Row(NamedTuple):
 PROBLEMS: Final[Mapping[str, _Row]] = {
     "malformed_json": _Row(HTTPStatus.BAD_REQUEST, "The body is not JSON."),
     "not_found": _Row(HTTPStatus.NOT_FOUND, "There is nothing at this path."),
+    "unknown_stream": _Row(HTTPStatus.NOT_FOUND, "There is no stream of this id."),
     "method_not_allowed": _Row(HTTPStatus.METHOD_NOT_ALLOWED, "This path does not answer this method."),
     "body_too_large": _Row(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is larger than this server reads."),
     "unsupported_media_type": _Row(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be `application/json`."),

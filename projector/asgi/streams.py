@@ -18,12 +18,16 @@ LAST_WORDS_S: Final = 5.0
 
 _LOOK_S: Final = 0.05
 
+_ENDED_MAX: Final = 4096
+"""How many ended streams are remembered, so that to cancel one that has just ended is no mistake."""
+
 
 class Streams:
     """The running streams of one process, by id."""
 
     def __init__(self) -> None:
         self._running: dict[str, Relay] = {}
+        self._ended: dict[str, None] = {}  # ordered by their end
         self.is_draining = False
 
     @property
@@ -50,6 +54,16 @@ class Streams:
             yield
         finally:
             del self._running[relay.stream_id]
+            self._ended[relay.stream_id] = None
+            if len(self._ended) > _ENDED_MAX:
+                del self._ended[next(iter(self._ended))]
+
+    def cancel(self, stream_id: str) -> bool:
+        """End a stream with `final` `cancelled`; give whether there is or was one of this id."""
+        relay = self._running.get(stream_id)
+        if relay is not None:
+            relay.cancel()
+        return relay is not None or stream_id in self._ended
 
     async def drain(self, grace_s: float, is_urgent: Callable[[], bool]) -> None:
         """Start no more streams; give those that run some time, less when it becomes urgent, then a terminal."""

@@ -256,3 +256,32 @@ async def test_a_stream_for_http_1_0_has_no_keep_alive(serve: Any, upstream: Any
     answer = await serve().ask(version="1.0")
     assert answer.headers["connection"] == "close"
     await answer.rest()
+
+
+async def test_a_stream_is_cancelled_by_its_id(serve: Any, upstream: Any, text_events: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        for event in text_events[:5]:
+            await peer.event(event)
+        await peer.gone.wait()
+
+    provider = await upstream(script)
+    site = serve()
+    answer = await site.ask()
+    said = b""
+    while b"message.delta" not in said:
+        said += await answer.chunk()
+    path = f"/api/v1/streams/{answer.headers['x-stream-id']}/cancel"
+    statuses = [(await site.ask(path, b"")).status for _ in range(2)]
+    last = (await answer.frames())[-1]
+    assert last["final"]["status"] == "cancelled"
+    assert last["final"]["response_text"]
+    statuses.append((await site.ask(path, b"")).status)  # it has ended, and asking is still no mistake
+    assert statuses == [204, 204, 204]
+    peer = await provider.peers.get()
+    await asyncio.wait_for(peer.gone.wait(), 1)
+
+
+async def test_an_unknown_stream_cannot_be_cancelled(serve: Any) -> None:
+    answer = await serve().ask("/api/v1/streams/stream_0/cancel", b"")
+    assert (answer.status, (await answer.problem())["code"]) == (404, "unknown_stream")
