@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 MESSAGES: Final[dict[NoticeType, str]] = {
     "redacted": "Something was withheld for safety.",
-    "truncated": "Long content was cut.",
+    "truncated": "Some content was left out.",
 }
 """What a notice says: ours and constant, so that it cannot carry what it hides."""
 

@@ -6,7 +6,6 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from contracts import codec
 from redaction.clean import TRUNCATED_HERE, Cleaned, CleanJson, CleanText, bounded, notice
 
 EMPTY: Final = CleanText("")
@@ -33,16 +32,6 @@ def joined(first: Cleaned[CleanText], second: Cleaned[CleanText]) -> Cleaned[Cle
 def collected(buffer: io.StringIO) -> CleanText:
     """Give what was written to a buffer; its owner has written clean text only."""
     return CleanText(buffer.getvalue())
-
-
-def parsed(text: CleanText) -> Cleaned[CleanJson] | None:
-    """Give the value that a clean JSON text holds; None where it is no JSON, or too deep to be written again."""
-    try:
-        value = codec.loads_exact(text)
-        codec.dumps(value)
-    except codec.CodecError:
-        return None
-    return Cleaned(CleanJson(value))
 
 
 def split(text: CleanText, max_chars: int) -> list[CleanText]:

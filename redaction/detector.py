@@ -80,10 +80,9 @@ class Detector:
                 )
 
     def _anchors(self, anchor: str) -> list[str]:
-        if WORD not in anchor:
-            return patterns.alternatives(anchor)
         words = [_SEPARATOR.join(re.escape(char) for char in word) for word in self.keys.words if word.isascii()]
-        return [anchor.replace(WORD, word) for word in words]
+        spelled = [anchor.replace(WORD, word) for word in words] if WORD in anchor else [anchor]
+        return [way for each in spelled for way in patterns.alternatives(each)]
 
     def _assigns(self, anchor: str, first: str) -> bool:
         """Say whether the key of an assignment is sensitive, as it would be in an object (`max_tokens=1` is not)."""

@@ -23,19 +23,9 @@ from typing import ClassVar, Final, TypeAlias
 
 from contracts import codec
 from contracts.kinds import REDACTED
+from redaction import grammar
 from redaction.detector import Detector
-from redaction.grammar import (
-    AFTER_VALUE,
-    BLANKS,
-    CONTAINERS,
-    GRAMMAR,
-    LITERALS,
-    PLAIN_RUN,
-    STRING_RUN,
-    UNFINISHED_ESCAPE,
-    Act,
-    Expect,
-)
+from redaction.grammar import Act, Expect
 from redaction.numbers import NumberSieve
 from redaction.rules import Verdict
 from redaction.sieves import Sieve, Step, plain_sieve, whole
@@ -47,7 +37,6 @@ Place: TypeAlias = tuple[str | int, ...]
 _MAX_PLACES: Final = 64
 """More places than an event has notices, and deeper ones than a tree of the contract has."""
 _MAY_BE_JSON: Final = frozenset(" \t\n\r") | OPENERS
-_NUMERALS: Final = frozenset("-0123456789")
 
 
 class JsonSieve:
@@ -125,11 +114,11 @@ class JsonSieve:
     # between values
 
     def _between(self, text: str, at: int) -> int:
-        act = GRAMMAR[self._expect].get(text[at])
+        act = grammar.GRAMMAR[self._expect].get(text[at])
         if act is not None:
             self._ACTS[act](self, text[at])
             return at + 1
-        blanks = BLANKS.match(text, at)
+        blanks = grammar.BLANKS.match(text, at)
         end = blanks.end() if blanks else at
         self._spoken.say(end - at)
         self.failed = end == at
@@ -138,11 +127,12 @@ class JsonSieve:
     def _begin(self, char: str) -> None:
         """Say the first character of a value, or the mark in its place."""
         verdict, self._verdict = self._verdict, Verdict.PLAIN
-        counts = verdict is Verdict.SENSITIVE_UNLESS_NUMBER and char in _NUMERALS
+        counts = verdict is Verdict.SENSITIVE_UNLESS_NUMBER and char in grammar.NUMBER_START
         if verdict is Verdict.PLAIN or counts or self._muted_at is not None:
             self._spoken.say(1)
         else:
             self._spoken.step(1, f'"{REDACTED}"')
+            self._remember()
             self._muted_at = len(self._closers)
             self._spoken.muted = True
 
@@ -153,11 +143,11 @@ class JsonSieve:
             self._spoken.muted = False
         if self._spoken.marked:
             self._remember()
-        self._expect = AFTER_VALUE[self._closers[-1]] if self._closers else Expect.NOTHING
+        self._expect = grammar.AFTER_VALUE[self._closers[-1]] if self._closers else Expect.NOTHING
 
     def _open(self, char: str) -> None:
         self._begin(char)
-        closer, step, self._expect = CONTAINERS[char]
+        closer, step, self._expect = grammar.CONTAINERS[char]
         self._closers.append(closer)
         self._path.append(step)
 
@@ -195,7 +185,7 @@ class JsonSieve:
             self._string_begins = False
             if (end := self._at_once(text, at)) > at:
                 return end
-        run = STRING_RUN.match(text, at)
+        run = grammar.STRING_RUN.match(text, at)
         end = run.end() if run else at
         if end > at:
             self._content(text[at:end])
@@ -204,7 +194,7 @@ class JsonSieve:
         if text[end] == '"':
             self._close_string()
             return end + 1
-        if UNFINISHED_ESCAPE.match(text, end):
+        if grammar.UNFINISHED_ESCAPE.match(text, end):
             self._pending = text[end:]
             return len(text)
         self._flush_string()
@@ -213,7 +203,7 @@ class JsonSieve:
 
     def _at_once(self, text: str, at: int) -> int:
         """Read a string that is whole in this piece and plainly clean, the usual one; else make its sieve."""
-        run = PLAIN_RUN.match(text, at)
+        run = grammar.PLAIN_RUN.match(text, at)
         end = run.end() if run else at
         content = text[at:end]
         closed = text[end : end + 1] == '"'
@@ -288,7 +278,7 @@ class JsonSieve:
     def _literal_begins(self, char: str) -> None:
         self._begin(char)
         self._read = JsonSieve._in_literal
-        self._literal = LITERALS[char][1:]
+        self._literal = grammar.LITERALS[char][1:]
 
     def _in_literal(self, text: str, at: int) -> int:
         self.failed = text[at] != self._literal[0]

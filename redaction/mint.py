@@ -14,6 +14,7 @@ from redaction import texts, trees, urls
 from redaction.clean import CleanArguments, Cleaned, CleanJson, CleanText
 from redaction.detector import Detector
 from redaction.policy import Policy
+from redaction.rules import Verdict
 from redaction.sieves import Said, ValueSieve
 from redaction.stream import ArgumentStream, TextStream
 
@@ -68,6 +69,21 @@ class Redactor:
         stream = self.argument_stream()
         stream.feed(text)
         return stream.finish().arguments
+
+    def parsed(self, text: CleanText) -> Cleaned[CleanJson] | None:
+        """Give the value that a clean JSON text holds, in bounded containers; None where it is no JSON, or null."""
+        try:
+            value = codec.loads_exact(text)
+        except codec.CodecError:
+            return None
+        rules = trees.TreeRules(
+            limits=self.policy.limits,
+            string=lambda string: texts.bound(codec.scrub(string), None),
+            key=lambda key: texts.bound(codec.scrub(key), self.policy.limits.key_max_chars),
+            verdict=lambda _key: Verdict.PLAIN,
+            numbers={},
+        )
+        return None if value is None else trees.clean(value, rules)
 
     def base64(self, text: str) -> CleanText | None:
         """Give image data; None when it is not base64 in its standard alphabet, padded and without line ends."""

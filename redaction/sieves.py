@@ -123,12 +123,13 @@ class ValueSieve:
 class FormatSieve:
     """Withholds credentials of known formats."""
 
-    __slots__ = ("_detector", "_held", "_in_word", "_tail")
+    __slots__ = ("_detector", "_held", "_in_word", "_known", "_tail")
 
     def __init__(self, detector: Detector) -> None:
         self._detector = detector
         self._held = ""
         self._in_word = False
+        self._known = 0  # how many of the held characters were said before
         self._tail: re.Pattern[str] | None = None
 
     @property
@@ -136,20 +137,37 @@ class FormatSieve:
         """What stands for all that follows where a credential has not ended; None when what follows may be said."""
         return None if self._tail is None else ""
 
+    def follow(self, said: str) -> None:
+        """Go on behind text that was said already: what began in it may end in a credential."""
+        self.feed(said)
+        self._known = len(self._held)
+
     def feed(self, text: str, /) -> list[Step]:
         """Take a piece; give the steps that are certain now."""
         steps: list[Step] = []
         if self._tail is not None:
             text = self._swallow(self._tail, text, steps)
-        return self._sift(self._held + text, steps, at_end=False)
+        self._sift(self._held + text, steps, at_end=False)
+        return self._without_known(steps) if self._known else steps
 
     def end(self) -> list[Step]:
         """Take the end of the text; give the steps over what was held. A credential that has not ended goes on."""
-        steps = self._sift(self._held, [], at_end=True)
+        steps: list[Step] = []
+        self._sift(self._held, steps, at_end=True)
         self._in_word = False
-        return steps
+        return self._without_known(steps) if self._known else steps
 
-    def _sift(self, text: str, steps: list[Step], *, at_end: bool) -> list[Step]:
+    def _without_known(self, steps: list[Step]) -> list[Step]:
+        """Take from the steps what was said before this text."""
+        found: list[Step] = []
+        for count, mark in steps:
+            known = min(count, self._known)
+            self._known -= known
+            if count > known or mark:
+                found.append((count - known, mark))
+        return found
+
+    def _sift(self, text: str, steps: list[Step], *, at_end: bool) -> None:
         while text:
             before = 1 if self._in_word else 0  # one letter stands for the word that goes on
             found = self._detector.find("0" + text if before else text, before, at_end=at_end)
@@ -164,7 +182,6 @@ class FormatSieve:
             steps.append((end - certain, REDACTED))
             text = self._swallow(self._detector.tails[found.row.name], text[end:], steps)
         self._held = text
-        return steps
 
     def _swallow(self, tail: re.Pattern[str], text: str, steps: list[Step]) -> str:
         """Drop what goes on with a credential; give what follows it, which begins a new word."""
@@ -195,6 +212,10 @@ class PlainSieve:
     def seal(self) -> str | None:
         """What stands for all that follows where a credential has not ended; None when what follows may be said."""
         return self._formats.seal
+
+    def follow(self, said: str) -> None:
+        """Go on behind text that was said already."""
+        self._formats.follow(said)
 
     def feed(self, text: str, /) -> list[Step]:
         """Take a piece; give the steps that are certain now."""

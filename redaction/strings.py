@@ -17,6 +17,9 @@ from redaction.sieves import Sieve, Step, ValueSieve, plain_sieve
 
 _MAX_LEVELS: Final = 3
 """Documents in strings of documents; what is deeper is plain text."""
+_CONTEXT_CHARS: Final = 512
+"""How much of a document plain text behind it is read with: `"password"` may be all that was JSON of a fragment."""
+_KEPT_CHARS: Final = _CONTEXT_CHARS + 16  # what a document may still hold of an escape is not context
 OPENERS: Final = frozenset('{["')
 """How a text begins that may be JSON."""
 
@@ -54,6 +57,7 @@ class StringSieve:
         self._document: Document | None = None
         self._guard = ValueSieve(detector.crossing) if detector.crossing else None
         self._guarded = ""
+        self._recent = ""
 
     @property
     def seal(self) -> str | None:
@@ -116,6 +120,7 @@ class StringSieve:
 
     def _in_document(self, text: str) -> list[Step]:
         steps: list[Step] = []
+        self._recent = self._recent[-_KEPT_CHARS:] + text
         while self._document is not None:
             steps += self._document.feed(text)
             if not self._document.failed:
@@ -128,6 +133,7 @@ class StringSieve:
             self._document = None
             if seal is None:
                 self._mode = _Mode.PLAIN
+                self._plain.follow(self._recent[: len(self._recent) - len(text)][-_CONTEXT_CHARS:])
                 steps += self._plain.feed(text)
             else:
                 self._mode = _Mode.SEALED
