@@ -105,7 +105,7 @@ def _speech(call: _Call, event: CallEvent) -> list[Breach]:
     stage = _Stage.INPUT if isinstance(event, _INPUT) else _Stage.OUTPUT
     if call.stage is _Stage.SILENT:
         found.append(Breach("call_order", "expected `tool.status` of the call first"))
-    elif call.stage > stage:
+    elif call.stage > stage and (call.tool_type != "function" or stage is _Stage.OUTPUT):
         found.append(Breach("call_order", f"expected no {stage.name.lower()} after {call.stage.name.lower()}"))
     call.stage = max(call.stage, stage)
     match event:

@@ -1,8 +1,8 @@
 """Rules of `lifecycle` and of the status that a stream ends with (CONTRACT D10 to D12).
 
-A response is known by its id. Before the id is known, and from providers that give none, a `lifecycle` without id
-belongs to the response before it, and to a new one when that has ended. Some servers give every response of a run the
-same id: after its end, one that begins again is another one.
+Responses follow each other, so whatever is open when one ends belongs to it. A response is known by its id; before the
+id is known, and from providers that give none, a `lifecycle` without id belongs to the response before it. Some servers
+give every response of a run the same id: what begins after an end is another response.
 """
 
 from __future__ import annotations
@@ -11,12 +11,22 @@ from collections.abc import Mapping
 from typing import Final
 
 from contracts.parts import FunctionTool
-from contracts.public_sse_v1 import ErrorEvent, FinalEvent, Lifecycle, PublicEvent, ToolOutput, ToolStatus
+from contracts.public_sse_v1 import (
+    FinalEvent,
+    ItemEvent,
+    Lifecycle,
+    OutputItemAdded,
+    OutputItemDone,
+    PublicEvent,
+    ToolOutput,
+    ToolStatus,
+)
 from contracts.stream_rules.table import Breach
 
-_STAGES: Final[Mapping[str, int]] = {"queued": 0, "in_progress": 1}
-_ENDED: Final = 2  # the stage of all other statuses
+_BEGINNINGS: Final = frozenset({"queued", "in_progress"})
+"""The statuses of a response that has not ended."""
 _WEIGHTS: Final[Mapping[str, int]] = {
+    **dict.fromkeys(_BEGINNINGS, 0),
     "completed": 0,
     "incomplete": 1,
     "refused": 2,
@@ -27,12 +37,16 @@ _WEIGHTS: Final[Mapping[str, int]] = {
 
 
 class LifecycleWatch:
-    """Follows the status of each response."""
+    """Follows the status of one response after the other."""
 
     def __init__(self) -> None:
-        self._said: dict[str | None, str] = {}
-        """The last status of each response."""
-        self._heaviest: str = "completed"
+        self._last: Lifecycle | None = None
+        """What was said last of the present response."""
+        self._heaviest = "completed"
+        self._open: set[int] = set()
+        """Slots of the items that are open."""
+        self._overdue: set[int] = set()
+        """Slots of the items that were open when their response ended."""
 
     def see(self, event: PublicEvent, /) -> list[Breach]:
         """Take the next event; return what it breaks."""
@@ -41,43 +55,36 @@ class LifecycleWatch:
                 return self._lifecycle(event)
             case FinalEvent():
                 return self._final(event.final.status)
-            case ErrorEvent() | ToolOutput(tool_type="function") | ToolStatus(tool=FunctionTool()):
+            case ToolOutput(tool_type="function") | ToolStatus(tool=FunctionTool()):
                 return []
-        if event.response_id is not None and _is_ended(self._said.get(event.response_id)):
-            return [Breach("lifecycle_last", f"expected nothing more of the response, found `{event.kind}`")]
+            case OutputItemAdded():
+                self._open.add(event.output_index)
+                if self._last is not None and _is_end(self._last):
+                    self._last = None
+            case OutputItemDone():
+                self._open.discard(event.output_index)
+        if isinstance(event, ItemEvent) and event.output_index in self._overdue:
+            return [Breach("lifecycle_last", f"expected nothing more of item {event.output_index}")]
         return []
 
     def _lifecycle(self, event: Lifecycle) -> list[Breach]:
-        last = self._last(event.response_id)
-        self._said[event.response_id] = event.status
-        self._heaviest = max(self._heaviest, event.status, key=_weight)
-        if last == event.status:
-            return [Breach("lifecycle_repeats", f"expected another status than `{last}`")]
-        begins = _is_ended(last) and not _is_ended(event.status)
-        if last is not None and not begins and _stage(event.status) <= _stage(last):
-            return [Breach("lifecycle_order", f"expected no `{event.status}` after `{last}`")]
+        last, self._last = self._last, event
+        self._heaviest = max(self._heaviest, event.status, key=_WEIGHTS.__getitem__)
+        if _is_end(event):
+            self._overdue |= self._open
+        if last is None or last.response_id not in {None, event.response_id} or (_is_end(last) and not _is_end(event)):
+            return []  # the first of its response
+        if last.status == event.status:
+            return [Breach("lifecycle_repeats", f"expected another status than `{last.status}`")]
+        if _is_end(last):
+            return [Breach("lifecycle_order", f"expected no `{event.status}` after `{last.status}`")]
         return []
 
-    def _last(self, response_id: str | None) -> str | None:
-        """Give the last status of the response that an id means."""
-        if response_id is not None and response_id in self._said:
-            return self._said[response_id]
-        unnamed = self._said.pop(None, None)
-        return None if _is_ended(unnamed) else unnamed
-
     def _final(self, status: str) -> list[Breach]:
-        if _weight(status) < _weight(self._heaviest):
+        if _WEIGHTS[status] < _WEIGHTS[self._heaviest]:
             return [Breach("final_status", f"expected no `{status}` after a response that is `{self._heaviest}`")]
         return []
 
 
-def _weight(status: str) -> int:
-    return _WEIGHTS.get(status, 0)
-
-
-def _stage(status: str) -> int:
-    return _STAGES.get(status, _ENDED)
-
-
-def _is_ended(status: str | None) -> bool:
-    return status is not None and _stage(status) == _ENDED
+def _is_end(event: Lifecycle) -> bool:
+    return event.status not in _BEGINNINGS

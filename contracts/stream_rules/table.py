@@ -68,8 +68,8 @@ _ROWS: Final = (
     Rule("after_terminal", "seed", "nothing follows the terminal event", "7.1"),
     # the lifecycle
     Rule("lifecycle_repeats", "house", "`lifecycle` is said when the status of a response changes", "D10"),
-    Rule("lifecycle_order", "house", "the status of a response never goes back, nor from one end to another", "D10"),
-    Rule("lifecycle_last", "house", "after a response's last `lifecycle` only its functions' outcomes follow", "D11"),
+    Rule("lifecycle_order", "house", "a response does not go from one end to another", "D10"),
+    Rule("lifecycle_last", "house", "items are done before the `lifecycle` that ends their response", "D11"),
     Rule("final_status", "house", "`final.status` is no better than what `lifecycle` said", "D12"),
     # items
     Rule("slot", "house", "`output_index` and `item_id` belong together, one to one", "D6"),
@@ -84,7 +84,12 @@ _ROWS: Final = (
     Rule("tool_type", "house", "a call has one `tool_type`", "9.7"),
     Rule("status_order", "house", "a tool's status never goes back, nor from one end to another", "D15"),
     Rule("status_repeats", "house", "a tool's status is said again only when a member of it changed", "D15"),
-    Rule("call_order", "house", "a call says a status, then arguments or code, then output, then its end", "D15"),
+    Rule(
+        "call_order",
+        "house",
+        "a call says a status first; a hosted or MCP one then input, output, end",
+        "D15",
+    ),
     Rule("function_end", "house", "a function's `completed` or `failed` follows its output", "D17"),
     Rule("arguments_closed", "house", "`tool.arguments.done` is said once, and no delta follows it", "D23"),
     Rule("arguments_joined", "house", "`arguments_text` is what its deltas make", "D23"),
@@ -101,7 +106,7 @@ _ROWS: Final = (
     # texts
     Rule("refusal_closed", "house", "`refusal.done` is said once for a part, and no delta follows it", "D30"),
     Rule("refusal_joined", "house", "`refusal_text` is what its deltas make, or was cut with a notice", "D30"),
-    Rule("final_text", "house", "the texts of `final` are what was said, or were cut with a notice", "D13"),
+    Rule("final_text", "house", "the texts of `final` hold what was said, or were cut with a notice", "D13"),
     # bounds
     Rule("arguments_text_chars", "seed", "`arguments_text` has at most 8,000 characters", "8.1"),
     Rule("arguments_json_chars", "seed", "strings of `arguments_json` have at most 4,000 characters", "8.1"),
