@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import Protocol
 
+from projector.parts import Length
 from redaction import compose
 from redaction.clean import CleanArguments, Cleaned, CleanText, Notice, bounded
 from redaction.mint import Redactor
@@ -52,7 +53,7 @@ class CallArguments:
     exactly if its first n characters, cleaned again, give what was said.
     """
 
-    __slots__ = ("_fed", "_is_plain", "_redactor", "_said", "_stream", "agrees", "done")
+    __slots__ = ("_fed", "_is_plain", "_length", "_redactor", "_said", "_stream", "agrees", "done")
 
     def __init__(self, redactor: Redactor, *, is_plain: bool) -> None:
         self._redactor = redactor
@@ -60,6 +61,7 @@ class CallArguments:
         self._stream = self._new_stream()
         self._said = io.StringIO()
         self._fed = 0
+        self._length = Length()
         self.done = False
         """Whether `tool.arguments.done` has been said."""
         self.agrees = True
@@ -72,7 +74,7 @@ class CallArguments:
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
         """Take a delta; give what may be said of it now."""
-        self._fed += len(fragment)
+        self._fed += self._length.take(fragment)
         said = self._stream.feed(fragment)
         self._said.write(said.value)
         return said

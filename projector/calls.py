@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from contracts.kinds import CallType, ToolType
+from contracts.kinds import STATUS_RANKS, CallType, ToolType
 from projector.arguments import CallArguments
 from projector.frames import Lossy
 from projector.parts import TextPart
@@ -27,16 +27,6 @@ CALL_TYPES: Final[Mapping[ToolType, CallType]] = {"function": "function", "mcp":
 """Tool types with arguments."""
 
 NAME_FIELDS: Final[Mapping[ToolType, str]] = {"function": "name", "mcp": "tool_name"}
-
-RANKS: Final[Mapping[ToolType, Mapping[str, int]]] = {
-    "web_search": {"in_progress": 0, "searching": 1, "completed": 2},
-    "file_search": {"in_progress": 0, "searching": 1, "completed": 2},
-    "code_interpreter": {"in_progress": 0, "interpreting": 1, "completed": 2},
-    "image_generation": {"in_progress": 0, "generating": 1, "partial_image": 2, "completed": 3},
-    "function": {"in_progress": 0, "completed": 1, "failed": 1},
-    "mcp": {"awaiting_approval": 0, "in_progress": 1, "completed": 2, "failed": 2},
-}
-"""A status never goes back, and of two of the same rank the first stays (D15)."""
 
 
 class ToolCall:
@@ -81,8 +71,8 @@ class ToolCall:
         self.last_said: object = None
 
     def advance(self, status: str | None) -> bool:
-        """Move to a status if it is known and not behind; say whether there is something new to say."""
-        ranks = RANKS[self.tool_type]
+        """Move to a status if it is known and further on; say whether there is something new to say (D15)."""
+        ranks = STATUS_RANKS[self.tool_type]
         if status is not None and status in ranks and (self.status is None or ranks[status] > ranks[self.status]):
             self.status = status
         if self.status is None:

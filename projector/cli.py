@@ -10,12 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from contracts import stream_rules
-from projector import explain, replay
+from projector import clock, explain, replay
 from projector._errors import UsageError
 from projector.context import StreamContext
 from projector.dialects import DIALECTS
@@ -34,7 +33,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command; give its exit status."""
     arguments = _parser().parse_args(argv)
     try:
-        return int(arguments.run(arguments))
+        status = int(arguments.run(arguments))
+        sys.stdout.flush()
     except BrokenPipeError:
         # the reader left, `head` for example; the interpreter must not fail once more when it flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -42,6 +42,7 @@ def main(argv: list[str] | None = None) -> int:
     except (UsageError, OSError, ValueError) as error:
         print(f"projector: {error}", file=sys.stderr)
         return EXIT_USAGE
+    return status
 
 
 def project(arguments: argparse.Namespace) -> int:
@@ -215,9 +216,5 @@ def _clock(text: str | None) -> Callable[[], float]:
     """Give the clock that stands still at a time of ISO 8601; without one, the time of day."""
     if text is None:
         return time.time
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError("--clock: expected a time of ISO 8601, such as 2025-12-15T12:00:00.000Z") from None
-    seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
-    return lambda: seconds
+    at = clock.parse(text, "--clock")
+    return lambda: at

@@ -26,7 +26,12 @@ def lifecycle(status: str, reason: CleanText | None = None) -> Frame:
 
 
 def output_item(
-    kind: kinds.Kind, output_index: int, item_id: CleanText, item_type: CleanText, role: str | None, status: CleanText
+    kind: kinds.Kind,
+    output_index: int,
+    item_id: CleanText,
+    item_type: CleanText,
+    role: CleanText | None,
+    status: CleanText,
 ) -> Frame:
     """Section 9.2: `output_item.added` and `output_item.done`."""
     return _present(

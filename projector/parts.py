@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Collection, Iterable
 
+from contracts import codec
 from redaction import compose
 from redaction.clean import Cleaned, CleanText, Notice
 from redaction.stream import TextStream
@@ -25,16 +26,36 @@ def aligned(streamed: Collection[int], finished: Iterable[int]) -> dict[int, int
     return {position: position if position in streamed or not strays else strays.pop(0) for position in found}
 
 
+class Length:
+    """Counts the code points of a text that comes in fragments: a surrogate pair in two halves is one."""
+
+    __slots__ = ("_is_half",)
+
+    def __init__(self) -> None:
+        self._is_half = False
+
+    def take(self, fragment: str) -> int:
+        """Give by how much the text is longer with this fragment."""
+        if fragment.isascii() and not self._is_half:
+            return len(fragment)
+        text = codec.scrub(fragment) if len(fragment) > 1 else fragment
+        joins = self._is_half and "\udc00" <= fragment[:1] <= "\udfff"
+        if fragment:
+            self._is_half = "\ud800" <= fragment[-1] <= "\udbff"
+        return len(text) - joins
+
+
 class TextPart:
     """One text that grows by deltas and may be completed by a `done`."""
 
-    __slots__ = ("_buffer", "_fed", "_make_stream", "_settled", "_stream", "done", "notices")
+    __slots__ = ("_buffer", "_fed", "_length", "_make_stream", "_settled", "_stream", "done", "notices")
 
     def __init__(self, make_stream: Callable[[], TextStream]) -> None:
         self._make_stream = make_stream
         self._stream = make_stream()
         self._buffer = io.StringIO()
         self._fed = 0
+        self._length = Length()
         self.notices: tuple[Notice, ...] = ()
         self._settled = False
         self.done = False
@@ -47,7 +68,7 @@ class TextPart:
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
         """Take a delta; give what may be said of it now."""
-        self._fed += len(fragment)
+        self._fed += self._length.take(fragment)
         said = self._stream.feed(fragment)
         self._buffer.write(said.value)
         if said.notices:

@@ -10,15 +10,16 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
+from contracts import codec
 from projector._errors import UsageError, known_name
 from projector.canonical import CanonicalEvent, Frame
+from projector.clock import Timestamps
 from projector.context import StreamContext
 from projector.dialects import DIALECTS
-from projector.faults import Fault
+from projector.faults import FAULTS, Fault
 from projector.projector import PublicStreamProjector
 from projector.providers import PROVIDERS, Provider
 from projector.sse import AutoDecoder, NdjsonDecoder, SseDecoder, SseMessage, encode_sse
@@ -30,6 +31,7 @@ OutputFormat: TypeAlias = Literal["ndjson", "sse"]
 Decoder: TypeAlias = SseDecoder | NdjsonDecoder | AutoDecoder
 
 HOST_PREFIX: Final = "projector."
+HOST_MARK: Final = b'"projector.'
 
 
 class Pipeline:
@@ -57,10 +59,9 @@ class Pipeline:
         self._input_format = input_format
         self._output_format = output_format
         self._clock = clock
-        self._second = ""
-        self._second_at = -1
+        self._timestamps = Timestamps()
         self._projector = PublicStreamProjector(redactor, context, is_run=run)
-        self._take = self._recorded if takes_host_events else self._projector.feed
+        self._take = self._take_recorded if takes_host_events else self._take_message
         self._dialect = DIALECTS[dialect](redactor.policy)
         self._begin_upstream()
 
@@ -76,52 +77,54 @@ class Pipeline:
 
     def feed(self, data: bytes) -> bytes:
         """Take bytes of the provider, cut anywhere."""
-        if self._projector.ended:
-            return b""
-        self._tick()
-        return self._write(self._read(self._decoder.feed(data)))
+        return self._say(lambda: self._read(self._decoder.feed(data)))
 
     def close(self, fault: Fault | None = None) -> bytes:
         """Take the end: of the provider's bytes, of the host's run, or a fault of the transport.
 
-        A fault loses nothing that came before it. After a response has ended, a stream that is no run has its terminal
-        already, and a late fault says nothing.
+        A fault loses nothing that came before it, and hides what it caused itself: half an event at the end. After a
+        response has ended, a stream that is no run has its terminal already, and a late fault says nothing.
         """
-        if self._projector.ended:
-            return b""
-        self._tick()
-        said = self._end_upstream()
-        said += self._projector.fail(fault) if fault is not None else self._projector.close()
-        return self._write(said)
+        if fault is None:
+            return self._say(lambda: self._end_upstream() + self._projector.close())
+        return self._say(lambda: self._end_upstream(is_broken=True) + self._projector.fail(fault))
 
     def host(self, event: CanonicalEvent) -> bytes:
         """Take an event of the host: `projector.tool_output`, `projector.attachment`, `projector.context` (D35)."""
-        self._tick()
-        return self._write(self._projector.host(event))
+        return self._say(lambda: self._projector.host(event))
 
     def next_response(self) -> bytes:
         """Begin a new upstream of the same run: its bytes are read from the start."""
-        if self._projector.ended:
-            return b""
-        self._tick()
-        said = self._end_upstream()
-        said += self._projector.next_response()
-        self._begin_upstream()
-        return self._write(said)
+        return self._say(self._next_upstream)
 
     def cancel(self) -> bytes:
         """End the stream with `final` cancelled and the text so far."""
-        self._tick()
-        return self._write(self._projector.cancel())
+        return self._say(self._projector.cancel)
+
+    def _say(self, work: Callable[[], list[Frame]]) -> bytes:
+        """Do some work and write what it says; if a part of ours fails, the stream ends closed (D12)."""
+        if self._projector.ended:
+            return b""
+        self._projector.timestamp = self._timestamps.write(self._clock())
+        try:
+            return self._write(work())
+        except Exception:  # noqa: BLE001 - whatever failed, the page gets its terminal
+            return self._write(self._projector.collapse(FAULTS["internal_error"]))
 
     def _begin_upstream(self) -> None:
         fields = self._provider.message_fields
         self._decoder = _decoder(self._input_format, self._max_event_bytes, fields)
         self._stage = self._provider.stage()
 
-    def _end_upstream(self) -> list[Frame]:
-        """Read what decoder and stage still held."""
-        return self._read(self._decoder.close()) + self._end_stage()
+    def _next_upstream(self) -> list[Frame]:
+        said = self._end_upstream() + self._projector.next_response()
+        self._begin_upstream()
+        return said
+
+    def _end_upstream(self, *, is_broken: bool = False) -> list[Frame]:
+        """Read what decoder and stage still held; of a broken upstream, what it left half is no fault of its own."""
+        held = self._decoder.close()
+        return self._read(item for item in held if not (is_broken and isinstance(item, Fault))) + self._end_stage()
 
     def _end_stage(self) -> list[Frame]:
         said = self._project(self._stage.close())
@@ -135,25 +138,29 @@ class Pipeline:
         for message in messages:
             if isinstance(message, Fault):
                 return said + self._projector.fail(message)
-            said += self._project(self._stage.feed(message))
+            said += self._take(message)
         return said
 
-    def _project(self, events: Iterable[CanonicalEvent | Fault]) -> list[Frame]:
-        said: list[Frame] = []
-        for event in events:
-            said += self._projector.fail(event) if isinstance(event, Fault) else self._take(event)
-        return said
+    def _take_message(self, message: SseMessage) -> list[Frame]:
+        return self._project(self._stage.feed(message))
 
-    def _recorded(self, event: CanonicalEvent) -> list[Frame]:
+    def _take_recorded(self, message: SseMessage) -> list[Frame]:
         """Do what host and provider did when the stream was recorded (D35)."""
-        if not str(event.get("type")).startswith(HOST_PREFIX):
-            return self._projector.feed(event)
+        event = _recorded_event(message.data)
+        if event is None:
+            return self._take_message(message)
         if event["type"] == "projector.cancel":
             return self._projector.cancel()
         if event["type"] != "projector.next_response":
             return self._projector.host(event)
         said = self._end_stage() + self._projector.next_response()
         self._stage = self._provider.stage()
+        return said
+
+    def _project(self, events: Iterable[CanonicalEvent | Fault]) -> list[Frame]:
+        said: list[Frame] = []
+        for event in events:
+            said += self._projector.fail(event) if isinstance(event, Fault) else self._projector.feed(event)
         return said
 
     def _write(self, said: list[Frame]) -> bytes:
@@ -165,15 +172,6 @@ class Pipeline:
         if self._output_format == "ndjson":
             return b"".join([data + b"\n" for _, data in wire])
         return b"".join([encode_sse(data, event) for event, data in wire])
-
-    def _tick(self) -> None:
-        """Read the clock once for all that is said next (D2); a second is written out once."""
-        now = self._clock()
-        second = int(now)
-        if second != self._second_at:
-            self._second_at = second
-            self._second = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-        self._projector.timestamp = f"{self._second}.{int(now * 1000) % 1000:03d}Z"
 
 
 def build_pipeline(
@@ -228,6 +226,17 @@ def build_pipeline(
 
 _compiled: Final = lru_cache(maxsize=32)(Redactor)
 """A policy is compiled once: that costs some tens of milliseconds, a stream nothing."""
+
+
+def _recorded_event(data: bytes) -> CanonicalEvent | None:
+    """Give the event of the host that a recorded line holds, its integers exact (D31); None for a provider's."""
+    if HOST_MARK not in data:
+        return None
+    try:
+        event = codec.loads_exact(data.decode("utf-8", "replace"))
+    except codec.CodecError:
+        return None
+    return event if isinstance(event, dict) and str(event.get("type")).startswith(HOST_PREFIX) else None
 
 
 def _decoder(input_format: InputFormat, max_event_bytes: int, message_fields: tuple[str, ...]) -> Decoder:

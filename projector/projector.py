@@ -18,6 +18,9 @@ from projector.readers import Unreadable
 from projector.state import StreamState
 from redaction.mint import Redactor
 
+SEQUENCE_END: Final = 2**53
+"""A page reads numbers as doubles; beyond this they are not exact (D5)."""
+
 NAME_MAX_CHARS: Final = 80
 """How much of an unknown event type is kept as its name in the counts."""
 
@@ -75,7 +78,7 @@ class PublicStreamProjector:
         if not said:
             return said
         sequence = event.get("sequence_number")
-        return self._seal(said, sequence if type(sequence) is int else None)
+        return self._seal(said, sequence if type(sequence) is int and 0 <= sequence < SEQUENCE_END else None)
 
     def host(self, event: CanonicalEvent) -> list[Frame]:
         """Take an event of the host's own door (D35)."""
@@ -118,7 +121,8 @@ class PublicStreamProjector:
         except Unreadable:
             return self._unsaid((event or {}).get("type"), is_host=signal is Signal.HOST)
         except Exception as error:  # noqa: BLE001 - a stream never dies of data (D31); what failed decides the code
-            return self._collapse(_fault_of(error.__traceback__))
+            self._phase = Phase.ENDED
+            return endings.abandon(self._open_items.values(), _fault_of(error.__traceback__))
         self._phase = phase
         if phase is Phase.SETTLED and not self._is_run:
             return said + self._signal(Signal.RUN_CLOSE)
@@ -136,10 +140,10 @@ class PublicStreamProjector:
             said += TERMINALS[verdict](state)
         return said
 
-    def _collapse(self, fault: Fault) -> list[Frame]:
-        """End at once, with nothing but our own words: what failed must not be asked again."""
+    def collapse(self, fault: Fault) -> list[Frame]:
+        """Give the closers and the terminal in nothing but our own words: what failed must not be asked again."""
         self._phase = Phase.ENDED
-        return [*map(endings.abandoned, self._open_items.values()), endings.plain_error(fault)]
+        return self._seal(endings.abandon(self._open_items.values(), fault))
 
     def _unsaid(self, name: object, *, is_host: bool = False) -> list[Frame]:
         """Count an event of which nothing is said."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final, TypeGuard
 
@@ -48,6 +49,12 @@ def count_or_none(event: Mapping[str, object], key: str) -> int | None:
     """Give the member as a count of something; None where it is missing, negative or something else."""
     value = event.get(key)
     return value if type(value) is int and 0 <= value < 2**53 else None
+
+
+def number_or_none(event: Mapping[str, object], key: str) -> float | None:
+    """Give the member as a number; None where it is missing, infinite or something else."""
+    value = event.get(key)
+    return value if (type(value) is int or type(value) is float) and math.isfinite(value) else None
 
 
 def mapping(event: Mapping[str, object], key: str) -> Mapping[str, object]:

@@ -13,12 +13,12 @@ import difflib
 import re
 import tomllib
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from projector import clock
 from projector._errors import UsageError
 from projector.context import StreamContext
 from projector.dialects import DIALECTS
@@ -36,6 +36,16 @@ LINE_SHOWN_CHARS: Final = 500
 FaultCode: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
 
 
+class CaseContext(BaseModel):
+    """What the host knows before the stream begins."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    conversation_id: str | None = None
+    agent: str | None = None
+    workflow: Mapping[str, object] = {}
+
+
 class CaseSettings(BaseModel):
     """How one input is played; every member has a default."""
 
@@ -48,7 +58,7 @@ class CaseSettings(BaseModel):
     run: bool = False
     host_events: bool = False
     close: FaultCode | None = None
-    context: Mapping[str, object] = {}
+    context: CaseContext = CaseContext()
     policy: Mapping[str, object] = {}
 
 
@@ -97,12 +107,12 @@ def load_cases(folder: Path) -> list[Case]:
 def play(case: Case, dialect: str) -> bytes:
     """Give what a dialect makes of a case, as NDJSON."""
     settings = case.settings
-    now = datetime.fromisoformat(settings.clock).timestamp()
+    now = clock.parse(settings.clock, f"{CASES_FILE}: `{case.name}`: clock")
     pipeline = build_pipeline(
         provider=case.provider,
         dialect=dialect,
         policy=Policy.load(settings.policy),
-        context=StreamContext(stream_id=settings.stream_id, **settings.context),  # type: ignore[arg-type]  # the redactor checks each member
+        context=StreamContext(stream_id=settings.stream_id, **dict(settings.context)),
         run=settings.run,
         input_format="ndjson",
         output_format="ndjson",
@@ -152,11 +162,13 @@ def _load_settings(path: Path) -> dict[str, CaseSettings]:
         table = tomllib.loads(path.read_text("utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path.name}: expected TOML: {error}") from None
-    defaults = table.get("defaults", {})
+    defaults, cases = table.get("defaults", {}), table.get("cases", {})
+    if not isinstance(defaults, dict) or not isinstance(cases, dict):
+        raise UsageError(f"{path.name}: expected tables `[defaults]` and `[cases.NAME]`")
     settings = {}
-    for name, own in {"": {}, **table.get("cases", {})}.items():
+    for name, own in {"": {}, **cases}.items():
         try:
-            settings[name] = CaseSettings.model_validate({**defaults, **own})
+            settings[name] = CaseSettings.model_validate({**defaults, **own} if isinstance(own, dict) else own)
         except ValidationError as error:
             rows = (f"{'.'.join(map(str, row['loc']))}: {row['msg']}" for row in error.errors(include_input=False))
             raise UsageError(f"{path.name}: `{name or 'defaults'}`: {'; '.join(rows)}") from None

@@ -34,6 +34,12 @@ CALL_ID_ROOM: Final = 200
 ROLES: Final[Mapping[str, str]] = {"message": "assistant"}
 """What an item's role is where the provider does not say it."""
 
+ITEM_FAMILIES: Final[Mapping[str, str]] = {
+    "custom_tool_call": "function_call",
+    "mcp_approval_request": "mcp_call",
+}
+"""Item types whose events are those of another type."""
+
 
 class StreamState:
     """Everything that handlers read and write."""
@@ -66,8 +72,14 @@ class StreamState:
         self.dropped[name if known else OTHER] += times
 
     def set_context(self, members: Mapping[str, object]) -> None:
-        """Take context members from the host; None removes one, what is not named stays (D9)."""
+        """Take context members from the host; None removes one, what is not named stays (D9).
+
+        A conversation is set once: agent and workflow may change, and another conversation is another stream.
+        """
         for name, value in members.items():
+            if name == "conversation_id" and name in self.envelope:
+                self.count("conversation_id is set")
+                continue
             self._say_always(name, self._workflow(value) if name == "workflow" else self._identifier(value))
 
     def begin_response(self) -> None:
@@ -91,11 +103,12 @@ class StreamState:
         """Give the open item that an event belongs to; one that the provider never announced is announced here (D7).
 
         Raises:
-            Unreadable: the item is closed.
+            Unreadable: the item is closed, or of another type.
         """
         at = event.get("output_index")
-        if type(at) is int and (known := self.response.by_index.get(at)) is not None and known.open:
-            return known, []  # the way of nearly every event
+        item = self.response.by_index.get(at) if type(at) is int else None
+        if item is not None and item.open and item.type == item_type:
+            return item, []  # the way of nearly every event
         index = read.index_or_none(event, "output_index")
         provider_id = read.text_or_none(event, "item_id")
         item = self.find(index, provider_id)
@@ -105,6 +118,8 @@ class StreamState:
             return self.announce(item_type, index=index, provider_id=provider_id)
         if not item.open:
             raise read.Unreadable(f"`{event.get('type')}`: its item is closed")
+        if ITEM_FAMILIES.get(item.type, item.type) != ITEM_FAMILIES.get(item_type, item_type):
+            raise read.Unreadable(f"`{event.get('type')}`: its item is of another type")
         return item, []
 
     def announce(
@@ -122,9 +137,9 @@ class StreamState:
             slot = self._next_slot
         self._slots.add(slot)
         self._next_slot = max(self._next_slot, slot + 1)
-        item = Item(
-            slot, self._item_id(provider_id, slot), self.redactor.identifier(item_type), role or ROLES.get(item_type)
-        )
+        role = role or ROLES.get(item_type)
+        said_role = self.redactor.label(role).value if role else None
+        item = Item(slot, self._item_id(provider_id, slot), self.redactor.identifier(item_type), said_role)
         self.response.items.append(item)
         if index is not None:
             self.response.by_index[index] = item

@@ -26,7 +26,7 @@ class Item:
         "type",
     )
 
-    def __init__(self, slot: int, item_id: CleanText, item_type: CleanText, role: str | None) -> None:
+    def __init__(self, slot: int, item_id: CleanText, item_type: CleanText, role: CleanText | None) -> None:
         self.slot = slot
         self.item_id = item_id
         self.type = item_type

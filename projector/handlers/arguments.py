@@ -52,7 +52,9 @@ def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 
 
 def finish(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
-    """Say the arguments of a finished item, unless that was done before."""
+    """Say the arguments of a finished item, unless that was done before, or the call was cut off (D23)."""
+    if raw.get("status") == "incomplete":
+        return []
     text = raw.get("arguments", raw.get("input"))
     if type(text) is not str and not call.arguments.began:
         return []

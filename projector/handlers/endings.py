@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from contracts.kinds import Kind
@@ -76,15 +77,12 @@ def empty(state: StreamState) -> list[Frame]:
     return error(state)
 
 
-def abandoned(added: Frame) -> Frame:
-    """Close an item as it was announced, without asking redaction again."""
-    return {**added, "kind": Kind.OUTPUT_ITEM_DONE.value, "status": "incomplete"}
-
-
-def plain_error(fault: Fault) -> Frame:
-    """Say a fault of ours in our own words, without asking redaction again."""
+def abandon(added: Iterable[Frame], fault: Fault) -> list[Frame]:
+    """Close items as they were announced and say a fault of ours, all without asking redaction again."""
+    done = {"kind": Kind.OUTPUT_ITEM_DONE.value, "status": "incomplete"}
     code, message = compose.own_words(fault.code), Cleaned(compose.own_words(fault.message))
-    return frames.error(code, message, fault.source, is_retryable=fault.is_retryable)
+    error_frame = frames.error(code, message, fault.source, is_retryable=fault.is_retryable)
+    return [*({**frame, **done} for frame in added), error_frame]
 
 
 def _final(state: StreamState, status: str) -> list[Frame]:
@@ -92,7 +90,7 @@ def _final(state: StreamState, status: str) -> list[Frame]:
     fields: dict[str, frames.Lossy] = dict(run.texts)
     text = run.texts.get("response_text")
     if text is not None and run.wants_structure:
-        fields["structured_output"] = compose.parsed(text.value)
+        fields["structured_output"] = state.redactor.parsed(text.value)
     if run.attachments:
         fields["attachments"] = compose.listed(run.attachments, state.policy.limits.container_max_entries)
     return [frames.final(status, fields, run.usage)]

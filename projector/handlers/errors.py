@@ -46,10 +46,13 @@ def on_error(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     for source in (nested, event):
         code = code or _code(source, "code")
         message = message or read.text_or_none(source, "message")
-    code = code or _code(nested, "type") or "provider_error"
+    kind = _code(nested, "type")
+    code = code or kind or "provider_error"
     if message is None and isinstance(words := event.get("error"), str):
         message = words
-    state.fault = FAULTS["provider_error"]._replace(code=code, is_retryable=_is_retryable(code))
+    state.fault = FAULTS["provider_error"]._replace(
+        code=code, is_retryable=_is_retryable(code) or _is_retryable(kind or "")
+    )
     state.fault_message = message
     return []
 

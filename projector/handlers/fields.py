@@ -22,10 +22,12 @@ IMAGE_FIELDS: Final[Mapping[str, str]] = {
 """The provider's name -> the contract's name."""
 
 
-def begin(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, object]) -> None:
+def begin(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> None:
     """Read what is known when the call begins."""
     if call.tool_type == "mcp" and (label := read.text_or_none(raw, "server_label")) is not None:
         call.lossy["server_label"] = state.redactor.label(label)
+    if item.type == "mcp_approval_request" and read.text_or_none(raw, "arguments") is not None:
+        approval(state, item, call, raw)
     if call.tool_type == "code_interpreter":
         _read_container(state, call, raw)
 
@@ -105,13 +107,13 @@ def _read_container(state: StreamState, call: ToolCall, raw: Mapping[str, object
 def _file_search_result(state: StreamState, result: Mapping[str, object]) -> Cleaned[CleanJson]:
     redactor, limits = state.redactor, state.policy.limits
     file_id, filename = read.text_or_none(result, "file_id"), read.text_or_none(result, "filename")
-    text, score = read.text_or_none(result, "text"), result.get("score")
+    text, score = read.text_or_none(result, "text"), read.number_or_none(result, "score")
     attributes = read.mapping_or_empty(result, "attributes")
     return compose.record(
         {
             "file_id": Cleaned(redactor.identifier(file_id)) if file_id else None,
             "filename": redactor.label(filename) if filename else None,
-            "score": compose.plain(score) if isinstance(score, int | float) else None,
+            "score": compose.plain(score) if score is not None else None,
             "text": redactor.text(text, limits.file_search_text_max_chars) if text else None,
             "attributes": redactor.json(attributes, string_max_chars=limits.file_search_text_max_chars)
             if attributes

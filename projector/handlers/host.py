@@ -21,6 +21,8 @@ def on_tool_output(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     item = state.calls.get(name)
     if item is None or item.call is None:
         raise read.Unreadable("`projector.tool_output`: no call of this stream has that id")
+    if not item.open and item.call.tool_type != "function":
+        raise read.Unreadable("`projector.tool_output`: the call is closed; only functions are answered later (D15)")
     ended = outputs.FAILED if event.get("status") == outputs.FAILED else outputs.COMPLETED
     return outputs.answer(state, item, item.call, event.get("output"), ended)
 

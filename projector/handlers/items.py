@@ -55,6 +55,9 @@ ITEMS_ONLY: Final[Mapping[str, str]] = {
 }
 """Item types of which only `output_item.*` is said, and why (D22)."""
 
+ITEM_TYPE_MAX_CHARS: Final = 80
+"""How much of an unknown item type is kept as its name in the counts."""
+
 STATUSES: Final = frozenset({"in_progress", "completed", "incomplete", "failed"})
 """What an item may be said to be; hosted tools report their progress in `tool.status` instead."""
 
@@ -63,6 +66,8 @@ def on_added(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     """Open an item at its slot; a repeated announcement of an open one changes nothing."""
     raw = read.mapping(event, "item")
     item_type = read.text(raw, "type")
+    if not _is_known(state, item_type):
+        return []
     index = read.index_or_none(event, "output_index")
     provider_id = read.text_or_none(raw, "id")
     known = state.find(index, provider_id)
@@ -78,6 +83,8 @@ def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     """Say what only the finished item holds, then close it."""
     raw = read.mapping(event, "item")
     item_type = read.text(raw, "type")
+    if not _is_known(state, item_type):
+        return []
     index = read.index_or_none(event, "output_index")
     provider_id = read.text_or_none(raw, "id")
     item = state.find(index, provider_id)
@@ -96,9 +103,11 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
     return said + close(state, item, raw, "completed")
 
 
-def finish_whole(state: StreamState, raw: Mapping[str, object]) -> list[Frame]:
+def say_whole(state: StreamState, raw: Mapping[str, object]) -> list[Frame]:
     """Say an item of which only the end of its response tells."""
-    item_type = read.text_or_none(raw, "type") or "unknown"
+    item_type = read.text_or_none(raw, "type") or "(no type)"
+    if not _is_known(state, item_type):
+        return []
     item, said = _open(state, raw, item_type, None, read.text_or_none(raw, "id"))
     return said + finish(state, item, raw)
 
@@ -121,6 +130,14 @@ def close(state: StreamState, item: Item, raw: Mapping[str, object], default: st
         )
     )
     return said
+
+
+def _is_known(state: StreamState, item_type: str) -> bool:
+    """Say whether an item's type is known; an unknown one is counted (D30)."""
+    known = item_type in FINISHERS or item_type in ITEMS_ONLY
+    if not known:
+        state.count(f"item:{item_type[:ITEM_TYPE_MAX_CHARS]}")
+    return known
 
 
 def _open(

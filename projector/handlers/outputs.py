@@ -22,10 +22,10 @@ COMPLETED: Final = "completed"
 def settle(_state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
     """Decide the last status of a finished call; a hosted tool has none for failure (D16)."""
     ended = read.text_or_none(raw, "status")
-    if call.tool_type == "mcp":
-        has_failed = FAILED in {call.outcome, ended} or bool(raw.get("error"))
-        call.outcome = FAILED if has_failed else COMPLETED
-    elif ended in {FAILED, "incomplete"}:
+    has_failed = FAILED in {call.outcome, ended} or bool(raw.get("error"))
+    if has_failed:
+        call.outcome = FAILED if call.tool_type == "mcp" else None
+    elif ended == "incomplete":
         call.outcome = None
     else:
         call.outcome = COMPLETED
@@ -61,12 +61,13 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
 
 
 def answer(state: StreamState, item: Item, call: ToolCall, output: object, ended: str) -> list[Frame]:
-    """Say the output of a call that is executed elsewhere, then that it is over (D17); once per call."""
+    """Say the output of a call that is executed elsewhere, if there is one, then that it is over; once (D17)."""
     if call.output_said:
         state.count("output of a call that has one")
         return []
     call.output_said = True
-    return say(item, call, clean_output(state, output)) + status.say_status(item, call, ended)
+    said = say(item, call, clean_output(state, output)) if output is not None else []
+    return said + status.say_status(item, call, ended)
 
 
 def say(item: Item, call: ToolCall, output: Cleaned[CleanJson]) -> list[Frame]:

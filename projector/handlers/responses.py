@@ -13,7 +13,10 @@ from projector.handlers import endings, items, messages
 from projector.state import StreamState
 from projector.transcript import Item
 
-LIFECYCLE: Final = frozenset(get_args(LifecycleStatus))
+UNDER_WAY: Final[Mapping[object, int]] = {"queued": 0, "in_progress": 1}
+"""What a response may be before its end, in order; it never goes back."""
+
+ENDED: Final = frozenset(get_args(LifecycleStatus)) - UNDER_WAY.keys()
 
 END_STATUS: Final[Mapping[str, str]] = {
     "response.completed": "completed",
@@ -21,6 +24,8 @@ END_STATUS: Final[Mapping[str, str]] = {
     "response.failed": "failed",
 }
 """What an ended response is where it does not say so itself; `cancelled` has a status but no event."""
+
+CUT_OFF: Final[Mapping[object, str]] = {"in_progress": "incomplete"}
 
 STRUCTURED: Final = frozenset({"json_schema", "json_object"})
 
@@ -37,18 +42,24 @@ USAGE: Final[Mapping[str, tuple[str, ...]]] = {
 def on_status(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     """Say the status of a response when it changes."""
     response = read.mapping(event, "response")
-    return _identify(state, response) + _lifecycle(state, response, None)
+    said = _identify(state, response)
+    status = response.get("status")
+    ranks = {None: -1, **UNDER_WAY}
+    if status not in UNDER_WAY or ranks[status] <= ranks.get(state.response.status, 0):
+        return said
+    return said + _say_status(state, str(status), response)
 
 
 def on_end(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     """Say what only the snapshot holds, close every item, say the last status; never refuse to end."""
     response = read.mapping_or_empty(event, "response")
+    status = response.get("status")
+    ended = str(status) if status in ENDED else END_STATUS[read.text(event, "type")]
     said = _identify(state, response)
-    said += _settle_items(state, read.mappings(response, "output"))
-    ended = END_STATUS[read.text(event, "type")]
-    said += _lifecycle(state, response, ended)
+    said += _settle_items(state, read.mappings(response, "output"), is_complete=ended == "completed")
+    said += _say_status(state, ended, response)
     _add_usage(state, read.mapping_or_empty(response, "usage"))
-    endings.settle(state, state.response.status or ended)
+    endings.settle(state, ended)
     return said
 
 
@@ -69,19 +80,12 @@ def _identify(state: StreamState, response: Mapping[str, object]) -> list[Frame]
     return [frames.response_meta(state.response.id, model_said, read.count_or_none(response, "created_at"))]
 
 
-def _lifecycle(state: StreamState, response: Mapping[str, object], default: str | None) -> list[Frame]:
-    """Say `lifecycle` when the status is another than the one said last (D10)."""
-    now = response.get("status")
-    if default is not None and now in {None, "queued", "in_progress"}:
-        now = default
-    if type(now) is not str or now not in LIFECYCLE:
-        now = default
-    if now is None or now == state.response.status:
-        return []
-    state.response.status = now
+def _say_status(state: StreamState, status: str, response: Mapping[str, object]) -> list[Frame]:
+    """Say `lifecycle`, with the reason of an end that is not complete (D10)."""
+    state.response.status = status
     reason = read.text_or_none(read.mapping_or_empty(response, "incomplete_details"), "reason")
     reason = reason or read.text_or_none(read.mapping_or_empty(response, "error"), "code")
-    return [frames.lifecycle(now, state.redactor.identifier(reason) if reason else None)]
+    return [frames.lifecycle(status, state.redactor.identifier(reason) if reason else None)]
 
 
 def _add_usage(state: StreamState, usage: Mapping[str, object]) -> None:
@@ -91,8 +95,13 @@ def _add_usage(state: StreamState, usage: Mapping[str, object]) -> None:
             state.run.usage[name] += count
 
 
-def _settle_items(state: StreamState, snapshot: list[Mapping[str, object]]) -> list[Frame]:
-    """Close what is still open with the snapshot's word on it, and say items that only the snapshot knows (D7, D30)."""
+def _settle_items(state: StreamState, snapshot: list[Mapping[str, object]], *, is_complete: bool) -> list[Frame]:
+    """Close what is still open with the snapshot's word on it, and say items that only the snapshot knows (D7, D30).
+
+    An item that is in progress when its response ends before it was complete was cut off.
+    """
+    if not is_complete:
+        snapshot = [{**raw, "status": CUT_OFF.get(raw.get("status"), raw.get("status"))} for raw in snapshot]
     said: list[Frame] = []
     named = _match(state, snapshot)
     for item in state.response.items.copy():
@@ -106,7 +115,7 @@ def _settle_items(state: StreamState, snapshot: list[Mapping[str, object]]) -> l
     known = {id(raw) for raw in named.values()}
     for raw in snapshot:
         if id(raw) not in known:
-            said += items.finish_whole(state, raw)
+            said += items.say_whole(state, raw)
     return said
 
 

@@ -82,10 +82,16 @@ def begin(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fra
     name = state.redactor.label(read.text_or_none(raw, "name") or "unknown").value
     inputs = CallArguments(state.redactor, is_plain=item.type == "custom_tool_call")
     call = item.call = ToolCall(tool_type, state.call_id(provider_id, item), name, inputs)
-    for identifier in filter(None, (provider_id, read.text_or_none(raw, "id"), call.call_id, item.item_id)):
-        state.calls[identifier] = item
+    register(state, item, call, raw)
     fields.begin(state, item, call, raw)
     return say_status(item, call, FIRST_STATUS.get(item.type, "in_progress"))
+
+
+def register(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> None:
+    """Let outputs find the call under every id that it has; the id said first stays the one that is said (D8)."""
+    names = (read.text_or_none(raw, "call_id"), read.text_or_none(raw, "id"), call.call_id, item.item_id)
+    for name in filter(None, names):
+        state.calls[name] = item
 
 
 def say_status(item: Item, call: ToolCall, status: str | None) -> list[Frame]:

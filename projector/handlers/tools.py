@@ -33,6 +33,7 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
     call = item.call
     if call is None:
         return said
+    status.register(state, item, call, raw)
     name = read.text_or_none(raw, "name")
     if name is not None and call.tool_type in NAME_FIELDS:
         call.name = state.redactor.label(name).value

@@ -1,0 +1,39 @@
+"""Times: ISO 8601 in, seconds within, the form of the contract out (seed section 6.1, CONTRACT D2)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from projector._errors import UsageError
+
+
+def parse(text: str, where: str) -> float:
+    """Give a time of ISO 8601 as seconds since 1970-01-01 UTC; without an offset it is UTC.
+
+    Raises:
+        UsageError: the text is no such time; the message says `where` it was expected.
+    """
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{where}: expected a time of ISO 8601, such as 2025-12-15T12:00:00.000Z") from None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+
+class Timestamps:
+    """Writes times as `2025-12-15T12:00:00.000Z`; each second is written out once, because one is said per token."""
+
+    __slots__ = ("_second", "_written")
+
+    def __init__(self) -> None:
+        self._second = -1
+        self._written = ""
+
+    def write(self, seconds: float) -> str:
+        """Give a time in UTC with milliseconds."""
+        milliseconds = round(seconds * 1000)
+        second, rest = divmod(milliseconds, 1000)
+        if second != self._second:
+            self._second = second
+            self._written = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        return f"{self._written}.{rest:03d}Z"
