@@ -10,6 +10,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
+import anyio
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, QueryParams
 from starlette.exceptions import HTTPException
@@ -20,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from projector import Policy, StreamContext, build_pipeline
 from projector.asgi import problems, requests
+from projector.asgi.memory import Account
 from projector.asgi.problems import Problem, problem, problem_of_fault
 from projector.asgi.relay import Relay
 from projector.asgi.requests import ClientLeftError
@@ -83,12 +85,21 @@ class StreamRoute:
         Raises:
             Problem: there is no stream for this request.
         """
-        try:
-            dialect = _dialect(scope)
-            body = await requests.read_json(scope, receive, self._settings.limits.max_body_bytes)
-        except ClientLeftError:
-            return
-        asked = self._read(body, self._settings)
+        dialect = _dialect(scope)
+        client = scope.get("client")
+        with self._streams.admitted(client[0] if client else "") as account:
+            try:
+                with anyio.fail_after(self._settings.timeouts.body_s):
+                    body = await requests.read_json(scope, receive, self._settings.limits.max_body_bytes, account)
+            except TimeoutError:
+                raise problem("request_timeout") from None
+            except ClientLeftError:
+                return
+            relay = self._relay(self._read(body, self._settings), dialect, account)
+            with self._streams.running(relay):
+                await relay.run(scope, receive, send)
+
+    def _relay(self, asked: _Asked, dialect: str, account: Account) -> Relay:
         stream_id = f"stream_{uuid.uuid4().hex}"
         pipeline = build_pipeline(
             provider=self._provider,
@@ -98,9 +109,7 @@ class StreamRoute:
             takes_host_events=self._upstream.is_recording,
         )
         request = ProviderRequest(self._provider, asked.body)
-        relay = Relay(stream_id, pipeline, self._upstream, request, self._settings)
-        with self._streams.running(relay):
-            await relay.run(scope, receive, send)
+        return Relay(stream_id, pipeline, self._upstream, request, self._settings, account)
 
 
 class WithRequestId:
@@ -125,7 +134,7 @@ def create_app(settings: Settings, upstream: Upstream | None = None) -> Starlett
     """
     if upstream is None:
         upstream = OpenAIUpstream(settings)
-    streams = Streams()
+    streams = Streams(settings.limits)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None, None]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import anyio
 
+from projector.asgi.memory import Account
+
 
 class Outbox:
     """A queue of bytes with one taker, which gets all that is there at once.
 
     `add` never waits, so what was said is never lost to a cancellation; `room` is where who adds waits for the taker.
-    Bytes count until the taker comes back for more, because until then they are in memory.
+    Bytes count until the taker comes back for more, because until then they are in memory. While the budget of all
+    streams is spent, any byte is too many.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, account: Account) -> None:
         self._max_bytes = max_bytes
+        self._account = account
         self._parts: list[bytes] = []
         self._waiting_bytes = 0
         self._taken_bytes = 0
@@ -24,7 +28,7 @@ class Outbox:
     @property
     def is_full(self) -> bool:
         """Whether who adds should wait for `room`."""
-        return self._waiting_bytes + self._taken_bytes > self._max_bytes
+        return self._waiting_bytes + self._taken_bytes > (0 if self._account.is_spent else self._max_bytes)
 
     @property
     def is_empty(self) -> bool:
@@ -46,6 +50,7 @@ class Outbox:
         if data and not self._is_closed:
             self._parts.append(data)
             self._waiting_bytes += len(data)
+            self._account.hold(len(data))
             self._added.set()
 
     def close(self) -> None:
@@ -61,6 +66,7 @@ class Outbox:
 
     async def take(self) -> bytes:
         """Give all bytes that are there; wait while there are none, give `b""` when none will come."""
+        self._account.hold(-self._taken_bytes)
         self._taken_bytes = 0
         self._taken.set()
         while not self._parts and not self._is_closed:

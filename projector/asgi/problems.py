@@ -33,10 +33,13 @@ PROBLEMS: Final[Mapping[str, _Row]] = {
     "not_found": _Row(HTTPStatus.NOT_FOUND, "There is nothing at this path."),
     "unknown_stream": _Row(HTTPStatus.NOT_FOUND, "There is no stream of this id."),
     "method_not_allowed": _Row(HTTPStatus.METHOD_NOT_ALLOWED, "This path does not answer this method."),
+    "request_timeout": _Row(HTTPStatus.REQUEST_TIMEOUT, "The body did not arrive in time.", True),
     "body_too_large": _Row(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is larger than this server reads."),
     "unsupported_media_type": _Row(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be `application/json`."),
     "invalid_request": _Row(HTTPStatus.UNPROCESSABLE_ENTITY, "The body does not say what this path needs."),
     "unknown_dialect": _Row(HTTPStatus.UNPROCESSABLE_ENTITY, "`dialect` names none that this server speaks."),
+    "too_many_streams": _Row(HTTPStatus.TOO_MANY_REQUESTS, "The caller has as many streams as it may.", True),
+    "overloaded": _Row(HTTPStatus.SERVICE_UNAVAILABLE, "The server has as many streams as it can serve.", True),
     "internal_error": _Row(HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong on the server."),
 }
 """Problems of requests and of ours, by code. A provider's are in `_FAULT_STATUS`."""
@@ -77,17 +80,21 @@ class Problem(Exception):  # noqa: N818 - RFC 9457's own word
 def problem(code: str, detail: str | None = None) -> Problem:
     """Give the problem of a row of `PROBLEMS`, with a detail of this request if there is one."""
     row = PROBLEMS[code]
-    return Problem(row.status, code, detail or row.detail, is_retryable=row.is_retryable)
+    headers = _retry_after(row.status)
+    return Problem(row.status, code, detail or row.detail, is_retryable=row.is_retryable, headers=headers)
 
 
 def problem_of_fault(fault: Fault, retry_after_s: int | None = None) -> Problem:
     """Give the problem that a fault is while the status is not committed."""
     status = _FAULT_STATUS.get(fault.code, HTTPStatus.BAD_GATEWAY)
-    headers = {}
-    if status in _MUST_SAY_WHEN:
-        seconds = DEFAULT_RETRY_AFTER_S if retry_after_s is None else min(retry_after_s, MAX_RETRY_AFTER_S)
-        headers["retry-after"] = str(seconds)
+    headers = _retry_after(status, retry_after_s)
     return Problem(status, fault.code, fault.message, is_retryable=fault.is_retryable, headers=headers)
+
+
+def _retry_after(status: HTTPStatus, asked_s: int | None = None) -> dict[str, str]:
+    if status not in _MUST_SAY_WHEN:
+        return {}
+    return {"retry-after": str(DEFAULT_RETRY_AFTER_S if asked_s is None else min(asked_s, MAX_RETRY_AFTER_S))}
 
 
 def problem_response(problem: Problem, scope: Scope) -> Response:

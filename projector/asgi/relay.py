@@ -21,12 +21,14 @@ from datetime import UTC, datetime
 from typing import Final
 
 import anyio
+from anyio import to_thread
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint_if_cancelled
 from starlette.types import Message, Receive, Scope, Send
 
 from projector import Pipeline
 from projector.asgi.deadlines import Deadlines
+from projector.asgi.memory import Account
 from projector.asgi.outbox import Outbox
 from projector.asgi.problems import Problem, problem_of_fault
 from projector.asgi.retries import wait_s
@@ -58,6 +60,7 @@ class Relay:
         upstream: Upstream,
         request: ProviderRequest,
         settings: Settings,
+        account: Account,
     ) -> None:
         now = time.monotonic()
         self.stream_id = stream_id
@@ -66,8 +69,9 @@ class Relay:
         self._upstream = upstream
         self._request = request
         self._settings = settings
+        self._account = account
         self._deadlines = Deadlines(settings.timeouts, now)
-        self._outbox = Outbox(settings.limits.max_buffer_bytes)
+        self._outbox = Outbox(settings.limits.max_buffer_bytes, account)
         self._reading = anyio.CancelScope()
         self._committed = anyio.Event()
         self._refusal: Problem | None = None
@@ -151,12 +155,17 @@ class Relay:
                 await checkpoint_if_cancelled()  # bytes that come without a pause leave no other moment for it
                 self._has_bytes = True
                 self._deadlines.on_bytes()
-                self._outbox.add(self._pipeline.feed(chunk))
+                if self._account.read(chunk):
+                    self._outbox.add(await to_thread.run_sync(self._pipeline.feed, chunk))
+                else:
+                    self._outbox.add(self._pipeline.feed(chunk))
                 if self._pipeline.ended:
                     self._outbox.close()  # before the upstream is closed, which may take a moment
                     return
                 if self._outbox.is_full:
                     await self._outbox.room()
+                if self._account.is_spent:
+                    await self._account.wait_for_turn()
                 self._deadlines.on_wait(time.monotonic())
 
     def _on_failure(self, fault: Fault, retry_after_s: int | None = None) -> None:

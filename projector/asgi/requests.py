@@ -14,6 +14,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from contracts import codec
+from projector.asgi.memory import Account
 from projector.asgi.problems import problem
 from projector.asgi.settings import Settings
 
@@ -111,8 +112,8 @@ class ChatRequest(_Asked):
         return self
 
 
-async def read_json(scope: Scope, receive: Receive, max_bytes: int) -> dict[str, Any]:
-    """Give the JSON object that a request's body holds.
+async def read_json(scope: Scope, receive: Receive, max_bytes: int, account: Account) -> dict[str, Any]:
+    """Give the JSON object that a request's body holds; the account holds its bytes.
 
     Raises:
         Problem: it is of another type, larger than `max_bytes`, no JSON, or no object.
@@ -131,7 +132,9 @@ async def read_json(scope: Scope, receive: Receive, max_bytes: int) -> dict[str,
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientLeftError
-        body += message.get("body", b"")
+        part = message.get("body", b"")
+        body += part
+        account.hold(len(part))
         more = message.get("more_body", False)
         if len(body) > max_bytes:
             raise problem("body_too_large", f"The body may hold {max_bytes} bytes.")

@@ -14,6 +14,11 @@ from typing import Final
 
 import uvicorn
 
+try:
+    import resource
+except ImportError:  # Windows has no such limits
+    resource = None  # type: ignore[assignment]
+
 from projector.asgi.app import create_app
 from projector.asgi.demo import DemoUpstream
 from projector.asgi.settings import Settings, SettingsError, load
@@ -21,6 +26,8 @@ from projector.asgi.streams import Streams
 
 logger = logging.getLogger(__name__)
 
+_OTHER_FILES: Final = 256
+"""Kept connections, connections that wait for their turn, logs, the event loop."""
 _BACKLOG: Final = 2048
 _CLOSE_S: Final = 2
 """What connections get to close after the last stream ended."""
@@ -52,6 +59,7 @@ def run(settings: Settings, *, demo: bool = False) -> int:
     Raises:
         SettingsError: the address cannot be listened on.
     """
+    _raise_file_limit(settings)
     listener = listen(settings)
     url = _url(listener)
     with contextlib.closing(listener):
@@ -128,6 +136,19 @@ class _DrainingServer(uvicorn.Server):
 def _url(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _raise_file_limit(settings: Settings) -> None:
+    """Let the process open two sockets for each stream; many systems start it with room for half as many."""
+    if resource is None:
+        return
+    needed = 2 * settings.limits.max_streams + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        logger.warning("the system allows %s open files; %s streams need %s", hard, settings.limits.max_streams, needed)
+        needed = hard
+    if soft not in {resource.RLIM_INFINITY, hard} and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def _warn(settings: Settings) -> None:

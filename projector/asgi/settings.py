@@ -42,6 +42,8 @@ class Timeouts(_Section):
     """Between two reads; reasoning models fall silent for a minute."""
     total_s: float = Field(1800, gt=0)
     """The whole answer; longer than any seen, short enough to free what hangs."""
+    body_s: float = Field(30, gt=0)
+    """The client: from its request's head to the end of its body."""
     client_s: float = Field(60, gt=0)
     """How long a client may take nothing of what waits for it before it counts as gone."""
 
@@ -57,12 +59,18 @@ class Retries(_Section):
 
 
 class Limits(_Section):
-    """How much one request may cost, in bytes."""
+    """How much requests may cost: one, those of one caller, all together."""
 
     max_body_bytes: int = Field(8 * 1024 * 1024, gt=0)
     """One request; a photo in base64 fits."""
     max_buffer_bytes: int = Field(256 * 1024, gt=0)
     """Output of one stream that waits for its client; above it the upstream is not read. One read may exceed it."""
+    max_memory_bytes: int = Field(512 * 1024 * 1024, gt=0)
+    """Bodies, unfinished events and waiting output of all streams; see `projector.asgi.memory`."""
+    max_streams: int = Field(1000, gt=0)
+    """At once; each needs two file descriptors and some 100 KB."""
+    max_streams_per_caller: int | None = Field(None, gt=0)
+    """At once from one address; None where everybody comes from one, as behind a reverse proxy."""
 
 
 class Settings(_Section):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 import anyio
 
-from projector.asgi.problems import problem_of_fault
+from projector.asgi.memory import Account, Memory
+from projector.asgi.problems import problem, problem_of_fault
 from projector.asgi.relay import Relay
+from projector.asgi.settings import Limits
 from projector.faults import FAULTS
 
 LAST_WORDS_S: Final = 5.0
@@ -25,7 +28,10 @@ _ENDED_MAX: Final = 4096
 class Streams:
     """The running streams of one process, by id."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._memory = Memory(limits.max_memory_bytes)
+        self._asked: Counter[str] = Counter()  # requests by caller, from their head to the end of their stream
         self._running: dict[str, Relay] = {}
         self._ended: dict[str, None] = {}  # ordered by their end
         self.is_draining = False
@@ -39,6 +45,35 @@ class Streams:
     def upstream_open(self) -> int:
         """How many of them have a request open at their upstream."""
         return sum(relay.is_upstream_open for relay in self._running.values())
+
+    @property
+    def held_bytes(self) -> int:
+        """How much they hold in memory."""
+        return self._memory.held_bytes
+
+    @contextmanager
+    def admitted(self, caller: str) -> Iterator[Account]:
+        """Let a request in, with an account for what it holds in memory.
+
+        Raises:
+            Problem: the server ends, or has no room for it, or the caller has had its share.
+        """
+        if self.is_draining:
+            raise problem_of_fault(FAULTS["server_shutdown"])
+        if self._asked.total() >= self._limits.max_streams or self._memory.is_spent:
+            raise problem("overloaded")
+        most = self._limits.max_streams_per_caller
+        if most is not None and self._asked[caller] >= most:
+            raise problem("too_many_streams")
+        account = Account(self._memory)
+        self._asked[caller] += 1
+        try:
+            yield account
+        finally:
+            account.close()
+            self._asked[caller] -= 1
+            if not self._asked[caller]:
+                del self._asked[caller]
 
     @contextmanager
     def running(self, relay: Relay) -> Iterator[None]:

@@ -110,6 +110,9 @@ class ScriptedUpstream:
                 await self._script(peer)
         except OSError:
             peer.gone.set()
+        except asyncio.CancelledError:
+            writer.transport.abort()  # what was not sent shall not be waited for
+            raise
         finally:
             if watching is not None:
                 watching.cancel()
@@ -177,7 +180,7 @@ def request_bytes(path: str, body: object, *, version: str = "1.1", **headers: s
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     fields = {"host": "test", "content-type": "application/json", "content-length": str(len(data))}
     fields |= {name.replace("_", "-"): value for name, value in headers.items()}
-    lines = [f"POST {path} HTTP/{version}", *(f"{name}: {value}" for name, value in fields.items())]
+    lines = [f"POST {path} HTTP/{version}", *(f"{name}: {value}" for name, value in fields.items() if value)]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + data
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 from typing import Any
 
@@ -111,6 +112,28 @@ async def test_the_upstream_is_closed_while_a_send_is_blocked(serve: Any, upstre
     assert not peer.gone.is_set()
     client.close()
     await asyncio.wait_for(peer.gone.wait(), SOON_S)
+
+
+async def test_many_leave_at_random_moments(serve: Any, upstream: Any) -> None:
+    async def script(peer: Any) -> None:
+        await asyncio.sleep(chance.random() / 50)
+        await peer.start()
+        while True:
+            await asyncio.sleep(chance.random() / 100)
+            await peer.event(DELTA | {"delta": "a" * 100})
+
+    async def visit() -> None:
+        answer = await site.post()
+        await asyncio.sleep(chance.random() / 10)
+        answer.leave()
+
+    chance = random.Random(1)
+    await upstream(script)
+    site = serve()
+    for _ in range(4):
+        await asyncio.gather(*(visit() for _ in range(50)))
+    assert await site.is_quiet()
+    assert site.streams.held_bytes == 0
 
 
 async def test_a_client_that_leaves_while_it_asks_reaches_no_upstream(serve: Any, upstream: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,6 +12,7 @@ import anyio
 import pytest
 
 from projector import build_pipeline
+from projector.asgi.memory import Account, Memory
 from projector.asgi.problems import Problem
 from projector.asgi.relay import Relay
 from projector.asgi.settings import Settings
@@ -77,10 +79,11 @@ class Client:
         return self.body.count(b'"kind":"final"') + self.body.count(b'"kind":"error"')
 
 
-def relay(upstream: Upstream, **settings: object) -> Relay:
+def relay(upstream: Upstream, account: Account | None = None, **settings: object) -> Relay:
+    account = account or Account(Memory(10**9))
     pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1")
     request = ProviderRequest("openai_responses", {})
-    return Relay("stream_1", pipeline, upstream, request, Settings.model_validate(settings))
+    return Relay("stream_1", pipeline, upstream, request, Settings.model_validate(settings), account)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -144,6 +147,34 @@ async def test_the_client_leaves_while_a_send_is_blocked() -> None:
     with anyio.fail_after(1):
         await relay(upstream).run(SCOPE, client.receive, client.send)
     assert upstream.closed == 1
+
+
+async def test_a_thousand_clients_leave_at_random_moments() -> None:
+    chance = random.Random(1)
+    loop = asyncio.get_running_loop()
+    memory = Memory(10**9)
+
+    async def slow() -> AsyncGenerator[bytes, None]:
+        for _ in range(20):
+            await anyio.sleep(chance.random() / 200)
+            yield TEXT
+        yield DONE
+
+    async def visit() -> Upstream:
+        upstream, client = Upstream(slow, opens_after_s=chance.random() / 100), Client()
+        loop.call_later(chance.random() / 20, client.left.set)
+        account = Account(memory)
+        await relay(upstream, account).run(SCOPE, client.receive, client.send)
+        account.close()
+        assert client.terminals <= 1
+        return upstream
+
+    tasks = len(asyncio.all_tasks())
+    for _ in range(4):
+        for upstream in await asyncio.gather(*(visit() for _ in range(250))):
+            assert upstream.opened == upstream.closed
+    assert len(asyncio.all_tasks()) == tasks
+    assert memory.held_bytes == 0
 
 
 async def test_a_send_that_raises_is_a_client_that_left() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from projector.asgi import requests
+from projector.asgi.memory import Account, Memory
 from projector.asgi.problems import Problem
 from projector.asgi.settings import Settings
 
@@ -117,7 +118,7 @@ async def _read(*parts: bytes, max_bytes: int = 100, **headers: str) -> dict[str
     async def receive() -> dict[str, Any]:
         return messages.pop(0)
 
-    return await requests.read_json(scope, receive, max_bytes)
+    return await requests.read_json(scope, receive, max_bytes, Account(Memory(1000)))
 
 
 async def test_a_body_in_pieces() -> None:
@@ -150,5 +151,6 @@ async def test_a_client_that_leaves_while_it_asks() -> None:
     async def receive() -> dict[str, Any]:
         return {"type": "http.disconnect"}
 
+    scope = {"type": "http", "headers": [(b"content-type", b"application/json")]}
     with pytest.raises(requests.ClientLeftError):
-        await requests.read_json({"type": "http", "headers": [(b"content-type", b"application/json")]}, receive, 10)
+        await requests.read_json(scope, receive, 10, Account(Memory(1000)))

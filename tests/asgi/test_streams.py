@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from projector.asgi.problems import Problem
+from projector.asgi.settings import Limits
 from projector.asgi.streams import _ENDED_MAX, Streams
 
 
@@ -14,14 +15,14 @@ def relay(stream_id: str) -> Any:
 
 
 def test_streams_are_counted_while_they_run() -> None:
-    streams = Streams()
+    streams = Streams(Limits())
     with streams.running(relay("a")), streams.running(relay("b")):
         assert (streams.active, streams.upstream_open) == (2, 2)
     assert (streams.active, streams.upstream_open) == (0, 0)
 
 
 def test_ended_streams_are_remembered_for_a_while() -> None:
-    streams = Streams()
+    streams = Streams(Limits())
     for number in range(_ENDED_MAX + 1):
         with streams.running(relay(f"stream_{number}")):
             pass
@@ -31,7 +32,40 @@ def test_ended_streams_are_remembered_for_a_while() -> None:
 
 
 async def test_a_draining_server_starts_no_stream() -> None:
-    streams = Streams()
+    streams = Streams(Limits())
     await streams.drain(0, lambda: False)
     with pytest.raises(Problem), streams.running(relay("a")):
+        pass
+
+
+async def test_a_draining_server_lets_no_request_in() -> None:
+    streams = Streams(Limits())
+    await streams.drain(0, lambda: False)
+    with pytest.raises(Problem) as caught, streams.admitted("a"):
+        pass
+    assert (caught.value.status, caught.value.headers) == (503, {"retry-after": "5"})
+
+
+def test_requests_are_admitted_up_to_the_limits() -> None:
+    streams = Streams(Limits(max_streams=3, max_streams_per_caller=2))
+    with streams.admitted("a"), streams.admitted("a"):
+        with pytest.raises(Problem) as caught, streams.admitted("a"):
+            pass
+        assert (caught.value.status, caught.value.code) == (429, "too_many_streams")
+        with streams.admitted("b"):
+            with pytest.raises(Problem) as caught, streams.admitted("c"):
+                pass
+            assert (caught.value.status, caught.value.code) == (503, "overloaded")
+    with streams.admitted("a"):
+        pass
+
+
+def test_no_request_is_admitted_while_memory_is_spent() -> None:
+    streams = Streams(Limits(max_memory_bytes=10))
+    with streams.admitted("a") as account:
+        account.hold(10)
+        with pytest.raises(Problem), streams.admitted("b"):
+            pass
+    assert streams.held_bytes == 0
+    with streams.admitted("b"):
         pass
