@@ -1,0 +1,100 @@
+"""Plays streams through the pipeline, and says what must hold for whatever comes out."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from datetime import datetime
+from functools import cache
+from itertools import pairwise
+from typing import Any, Final
+
+from hypothesis import HealthCheck, settings
+
+from contracts.kinds import TERMINAL_KINDS
+from contracts.stream_rules import check_stream
+from projector.context import StreamContext
+from projector.faults import FAULTS
+from projector.pipeline import InputFormat, Pipeline, build_pipeline
+from projector.replay import CaseSettings
+from redaction.mint import Redactor
+from redaction.policy import Policy
+
+EFFORT: Final = int(os.environ.get("PROJECTOR_TESTS_EFFORT", "1"))
+"""How many times more examples than usual are tried; `make fuzz` tries many, and other ones each time."""
+
+OURS: Final = frozenset({"internal_error", "redaction_failed"})
+"""Faults of ours: no data may cause one (CONTRACT D31)."""
+
+
+def examples(most: int) -> settings:
+    """Give settings that try so many examples, the same in every run, on a machine of any speed."""
+    return settings(
+        max_examples=most * EFFORT,
+        derandomize=EFFORT == 1,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+
+
+def pipeline_of(provider: str, case: CaseSettings, input_format: InputFormat = "ndjson") -> Pipeline:
+    """Give the pipeline that a case is played through."""
+    now = datetime.fromisoformat(case.clock).timestamp()
+    return build_pipeline(
+        provider=provider,
+        dialect="public_sse_v1",
+        context=StreamContext(stream_id=case.stream_id, **case.context.model_dump()),
+        run=case.run,
+        input_format=input_format,
+        output_format="ndjson",
+        takes_host_events=case.host_events,
+        clock=lambda: now,
+        redactor=_redactor(json.dumps(case.policy)),
+    )
+
+
+def play(
+    reads: Iterable[bytes],
+    provider: str = "openai_responses",
+    case: CaseSettings | None = None,
+    input_format: InputFormat = "ndjson",
+) -> bytes:
+    """Give all that a stream says; after its end it must say nothing."""
+    case = case or CaseSettings()
+    pipeline = pipeline_of(provider, case, input_format)
+    said = b"".join(map(pipeline.feed, reads))
+    said += pipeline.close(FAULTS[case.close] if case.close else None)
+    assert pipeline.ended
+    assert pipeline.feed(b'{"type":"response.created"}\n') + pipeline.next_response() == b""
+    assert pipeline.close() + pipeline.cancel() + pipeline.host({"type": "projector.context", "agent": "late"}) == b""
+    return said
+
+
+def cut(data: bytes, cuts: Iterable[int]) -> list[bytes]:
+    """Give the data in pieces; each cut is a place, taken modulo the length."""
+    edges = sorted(at % (len(data) + 1) for at in cuts)
+    return [data[start:end] for start, end in pairwise([0, *edges, len(data)])]
+
+
+def frames_of(said: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def assert_sound(said: bytes) -> None:
+    """One terminal, last; ids without gaps; everything opened is closed; every rule of the contract."""
+    frames = frames_of(said)
+    kinds = [frame["kind"] for frame in frames]
+    assert [kind in TERMINAL_KINDS for kind in kinds] == [False] * (len(kinds) - 1) + [True]
+    assert [frame["event_id"] for frame in frames] == list(range(1, len(frames) + 1))
+    opened = [frame["item_id"] for frame in frames if frame["kind"] == "output_item.added"]
+    closed = [frame["item_id"] for frame in frames if frame["kind"] == "output_item.done"]
+    assert sorted(opened) == sorted(closed)
+    assert check_stream(said.splitlines()) == []
+    assert frames[-1].get("error", {}).get("code") not in OURS
+
+
+@cache
+def _redactor(policy: str) -> Redactor:
+    """Give the redactor of a policy, compiled once."""
+    return Redactor(Policy.load(json.loads(policy)))

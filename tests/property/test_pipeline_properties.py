@@ -1,0 +1,211 @@
+"""What holds for every input, however it is cut, spoiled or ended."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import defaultdict
+from itertools import pairwise
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contracts import codec
+from projector.faults import FAULTS
+from projector.pipeline import InputFormat
+from projector.replay import Case, CaseSettings
+from projector.sse import encode_sse
+from tests.property.mutations import CASES, Lines, lines_of, parsed, spoiled
+from tests.property.soundness import OURS, assert_sound, cut, examples, frames_of, pipeline_of, play
+
+each_case: Final = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+PLACES: Final = st.lists(st.integers(0, 1 << 20), max_size=12)
+
+
+def as_sse(lines: Lines) -> bytes:
+    return b"".join(map(encode_sse, lines))
+
+
+def play_lines(case: Case, lines: Lines) -> bytes:
+    return play([b"\n".join(lines)], case.provider, case.settings)
+
+
+# how the bytes are cut
+
+
+@each_case
+def test_bytes_may_come_one_by_one(case: Case) -> None:
+    lines = lines_of(case)
+    whole = play_lines(case, lines)
+    ways: list[tuple[bytes, InputFormat]] = [
+        (b"\n".join(lines), "ndjson"),
+        (b"\n".join(lines), "auto"),
+        (as_sse(lines), "sse"),
+        (as_sse(lines), "auto"),
+    ]
+    for data, input_format in ways:
+        reads = [data[at : at + 1] for at in range(len(data))]
+        assert play(reads, case.provider, case.settings, input_format) == whole
+
+
+@examples(150)
+@given(spoiled(), PLACES)
+def test_spoiled_bytes_may_be_cut_anywhere(stream: tuple[Case, Lines], cuts: list[int]) -> None:
+    case, lines = stream
+    data = as_sse(lines)
+    whole = play([data], case.provider, case.settings, "sse")
+    assert play(cut(data, cuts), case.provider, case.settings, "sse") == whole
+    assert_sound(whole)
+
+
+# how deltas are cut
+
+
+@each_case
+def test_deltas_may_come_in_characters(case: Case) -> None:
+    lines = lines_of(case)
+    pieces = [piece for line in lines for piece in in_pieces(line, range(1, 20_000))]
+    assert gist(play_lines(case, pieces)) == gist(play_lines(case, lines))
+
+
+@examples(80)
+@given(st.sampled_from(CASES), st.data())
+def test_deltas_may_be_cut_anywhere(case: Case, data: st.DataObject) -> None:
+    lines = lines_of(case)
+    pieces = [piece for line in lines for piece in in_pieces(line, data.draw(st.sets(st.integers(1, 40), max_size=3)))]
+    assert gist(play_lines(case, pieces)) == gist(play_lines(case, lines))
+
+
+def in_pieces(line: bytes, cuts: Any) -> Lines:
+    """Give a delta as several; what is no delta as it is."""
+    event = parsed(line)
+    delta = event.get("delta") if isinstance(event, dict) else None
+    if not isinstance(delta, str) or not delta:
+        return [line]
+    edges = sorted({0, len(delta), *(at for at in cuts if at < len(delta))})
+    return [json.dumps({**event, "delta": delta[start:end]}).encode() for start, end in pairwise(edges)]
+
+
+def gist(said: bytes) -> list[object]:
+    """Give what a stream says, without what its deltas and their number decide."""
+    joined: dict[object, str] = defaultdict(str)
+    rest: list[object] = []
+    for frame in frames_of(said):
+        kept = {name: value for name, value in frame.items() if name not in {"event_id", "provider_sequence_number"}}
+        if "delta" in frame:
+            place = (frame["kind"], frame["item_id"], frame.get("content_index"), frame.get("summary_index"))
+            joined[place] += frame["delta"]
+        else:
+            rest.append(kept)
+    return [sorted(joined.items(), key=repr), *rest]
+
+
+# what becomes of the events
+
+
+@each_case
+def test_a_stream_may_end_after_any_event(case: Case) -> None:
+    lines = lines_of(case)
+    for end in range(len(lines)):
+        assert_sound(play_lines(case, lines[:end]))
+
+
+@each_case
+def test_any_event_may_be_missing(case: Case) -> None:
+    lines = lines_of(case)
+    for at in range(len(lines)):
+        assert_sound(play_lines(case, lines[:at] + lines[at + 1 :]))
+
+
+@examples(900)
+@given(spoiled())
+def test_whatever_comes_the_stream_is_sound(stream: tuple[Case, Lines]) -> None:
+    case, lines = stream
+    assert_sound(play_lines(case, lines))
+
+
+CALLS: Final = st.one_of(
+    st.tuples(st.sampled_from(["cancel", "next_response", "close"])),
+    st.tuples(st.just("close"), st.sampled_from([fault for fault in FAULTS.values() if fault.code not in OURS])),
+)
+
+
+@examples(200)
+@given(stream=spoiled(most=2), run=st.booleans(), calls=st.lists(st.tuples(st.integers(0, 40), CALLS), max_size=3))
+def test_whenever_the_host_speaks_the_stream_is_sound(
+    *, stream: tuple[Case, Lines], run: bool, calls: list[tuple[int, tuple[Any, ...]]]
+) -> None:
+    case, lines = stream
+    pipeline = pipeline_of(case.provider, case.settings.model_copy(update={"run": run}))
+    said = b""
+    for at, line in enumerate(lines):
+        said += b"".join(getattr(pipeline, name)(*given_to) for when, (name, *given_to) in calls if when == at)
+        said += pipeline.feed(line + b"\n")
+    assert_sound(said + pipeline.close())
+
+
+# what comes out is what went in
+
+
+TEXTS: Final = st.text(st.one_of(st.characters(codec=None, categories=("L", "S", "Zs", "Cs", "Cc"))), max_size=40)
+"""Any text, with lone surrogates and control characters."""
+
+
+@examples(100)
+@given(text=TEXTS, cuts=st.sets(st.integers(1, 40), max_size=5), has_done=st.booleans())
+def test_text_joins_to_the_original(*, text: str, cuts: set[int], has_done: bool) -> None:
+    lines = in_pieces(json.dumps({"type": "response.output_text.delta", "delta": text}).encode(), cuts)
+    if has_done:
+        lines.append(json.dumps({"type": "response.output_text.done", "text": text}).encode())
+    frames = frames_of(play([b"\n".join([*lines, b'{"type":"response.completed"}'])]))
+    said = "".join(frame["delta"] for frame in frames if frame["kind"] == "message.delta")
+    assert said == codec.scrub(text)
+    assert frames[-1]["final"].get("response_text", "") == said
+
+
+JSON_TREES: Final = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(allow_nan=False), TEXTS),
+    lambda children: st.one_of(st.lists(children, max_size=3), st.dictionaries(TEXTS, children, max_size=3)),
+    max_leaves=8,
+)
+
+
+@examples(100)
+@given(
+    tree=st.dictionaries(TEXTS, JSON_TREES, max_size=3),
+    cuts=st.sets(st.integers(1, 200), max_size=6),
+    is_ascii=st.booleans(),
+)
+def test_arguments_join_to_the_whole(*, tree: dict[str, object], cuts: set[int], is_ascii: bool) -> None:
+    text = json.dumps(tree, ensure_ascii=is_ascii)
+    delta = {"type": "response.function_call_arguments.delta", "delta": text}
+    done = json.dumps({"type": "response.function_call_arguments.done", "arguments": text}).encode()
+    alone = frames_of(play([done]))
+    frames = frames_of(play([b"\n".join([*in_pieces(json.dumps(delta).encode(), cuts), done])]))
+    said = "".join(frame["delta"] for frame in frames if frame["kind"] == "tool.arguments.delta")
+    whole, own = (next(f for f in fs if f["kind"] == "tool.arguments.done") for fs in (frames, alone))
+    assert said == whole["arguments_text"] == own["arguments_text"]
+    assert whole.get("arguments_json") == own.get("arguments_json")
+
+
+@examples(100)
+@given(st.binary(min_size=1, max_size=300), st.integers(1, 40), st.sampled_from(["partial_image_b64", "image_b64"]))
+def test_chunks_join_to_the_original(image: bytes, quarter: int, field: str) -> None:
+    data, limit = base64.b64encode(image).decode(), 4 * quarter
+    partial = {
+        "type": "response.image_generation_call.partial_image",
+        "partial_image_index": 3,
+        "partial_image_b64": data,
+    }
+    whole = {"type": "response.output_item.done", "item": {"type": "image_generation_call", "result": data}}
+    line = json.dumps(partial if field == "partial_image_b64" else whole).encode()
+    policy = {"limits": {"image_chunk_max_chars": limit}}
+    said = play([line], case=CaseSettings(policy=policy))
+    assert_sound(said)
+    chunks = [frame for frame in frames_of(said) if frame["kind"] == "chunk.delta"]
+    assert {chunk["target"]["field"] for chunk in chunks} == {field}
+    assert "".join(chunk["data"] for chunk in chunks) == data
+    assert b"".join(base64.b64decode(chunk["data"], validate=True) for chunk in chunks) == image
+    assert max(len(chunk["data"]) for chunk in chunks) <= limit
