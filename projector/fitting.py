@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from contracts import codec
+from contracts import codec, paths
 from projector.canonical import Frame
 from redaction import bounds
 from redaction.clean import Cleaned, CleanJson, Notice, bounded
@@ -44,8 +44,9 @@ def fit(frame: Frame, max_bytes: int) -> Frame:
         notices += [notice._replace(path=f"{prefix}{name}{notice.path}") for notice in cut.notices]
         excess -= sizes[name] - len(codec.dumps(cut.value)) - NOTICE_BYTES
     fitted: Frame = {**frame, holder: fields} if holder else fields
-    if notices:
-        fitted[NOTICES] = [notice._asdict() for notice in bounded(notices)]
+    there = [notice for notice in notices if paths.resolve(fitted, notice.path) is not paths.ABSENT]
+    if there:
+        fitted[NOTICES] = [notice._asdict() for notice in bounded(there)]
     return fitted
 
 

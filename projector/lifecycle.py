@@ -1,7 +1,7 @@
 """When a stream may speak, and how it ends: one total table.
 
 A stream is IDLE until its provider says something, OPEN while a response streams, SETTLED when a response has ended and
-the host's run may go on, ENDED after its terminal. Whatever happens next is one of nine signals; the row for
+the host's run may go on, ENDED after its terminal. Whatever happens next is one of ten signals; the row for
 (phase, signal) gives the next phase and a verdict, and nothing else decides. In ENDED everything is ignored, which is
 why no stream can have two terminals (seed section 7.1, CONTRACT D11 and D12).
 
@@ -36,6 +36,7 @@ class Signal(IntEnum):
     FAULT = 6  # anything fails, or the server drains
     CANCEL = 7  # the host cancels
     UNSAID = 8  # the provider says something of which nothing is said
+    BEGINNING = 9  # the provider says that a response begins, or is under way
 
 
 class Verdict(IntEnum):
@@ -64,6 +65,7 @@ TRANSITIONS: Final[Mapping[Phase, Mapping[Signal, tuple[Phase, Verdict]]]] = {
         Signal.FAULT: (Phase.ENDED, Verdict.FAIL),
         Signal.CANCEL: (Phase.ENDED, Verdict.CANCELLED),
         Signal.UNSAID: (Phase.OPEN, Verdict.BEGIN),  # what ends now is no empty stream
+        Signal.BEGINNING: (Phase.OPEN, Verdict.BEGIN),
     },
     Phase.OPEN: {
         Signal.PROGRESS: (Phase.OPEN, Verdict.SPEAK),
@@ -75,9 +77,10 @@ TRANSITIONS: Final[Mapping[Phase, Mapping[Signal, tuple[Phase, Verdict]]]] = {
         Signal.FAULT: (Phase.ENDED, Verdict.FAIL),
         Signal.CANCEL: (Phase.ENDED, Verdict.CANCELLED),
         Signal.UNSAID: (Phase.OPEN, Verdict.IGNORE),
+        Signal.BEGINNING: (Phase.OPEN, Verdict.SPEAK),
     },
     Phase.SETTLED: {
-        Signal.PROGRESS: (Phase.OPEN, Verdict.BEGIN),
+        Signal.PROGRESS: (Phase.SETTLED, Verdict.IGNORE),  # too late for the response that ended
         Signal.RESPONSE_END: (Phase.SETTLED, Verdict.IGNORE),
         Signal.HOST: (Phase.SETTLED, Verdict.SPEAK),
         Signal.NEXT: (Phase.IDLE, Verdict.IGNORE),
@@ -85,7 +88,8 @@ TRANSITIONS: Final[Mapping[Phase, Mapping[Signal, tuple[Phase, Verdict]]]] = {
         Signal.EOF: (Phase.ENDED, Verdict.FINISH),
         Signal.FAULT: (Phase.ENDED, Verdict.FAIL),
         Signal.CANCEL: (Phase.ENDED, Verdict.CANCELLED),
-        Signal.UNSAID: (Phase.SETTLED, Verdict.IGNORE),  # a late keepalive begins no response
+        Signal.UNSAID: (Phase.SETTLED, Verdict.IGNORE),
+        Signal.BEGINNING: (Phase.OPEN, Verdict.BEGIN),  # recordings hold the responses of a run in one stream
     },
     Phase.ENDED: dict.fromkeys(Signal, (Phase.ENDED, Verdict.IGNORE)),
 }

@@ -70,9 +70,10 @@ class TextPart:
         """Take a delta; give what may be said of it now."""
         self._fed += self._length.take(fragment)
         said = self._stream.feed(fragment)
-        self._buffer.write(said.value)
-        if said.notices:
-            self.notices = said.notices
+        value, notices = said
+        self._buffer.write(value)
+        if notices:
+            self.notices = notices
         return said
 
     def complete(self, text: str) -> Cleaned[CleanText] | None:

@@ -61,7 +61,7 @@ class Pipeline:
         self._clock = clock
         self._timestamps = Timestamps()
         self._projector = PublicStreamProjector(redactor, context, is_run=run)
-        self._take = self._take_recorded if takes_host_events else self._take_message
+        self._is_recording = takes_host_events
         self._dialect = DIALECTS[dialect](redactor.policy)
         self._begin_upstream()
 
@@ -138,17 +138,14 @@ class Pipeline:
         for message in messages:
             if isinstance(message, Fault):
                 return said + self._projector.fail(message)
-            said += self._take(message)
+            said += self._take_recorded(message) if self._is_recording else self._project(self._stage.feed(message))
         return said
-
-    def _take_message(self, message: SseMessage) -> list[Frame]:
-        return self._project(self._stage.feed(message))
 
     def _take_recorded(self, message: SseMessage) -> list[Frame]:
         """Do what host and provider did when the stream was recorded (D35)."""
         event = _recorded_event(message.data)
         if event is None:
-            return self._take_message(message)
+            return self._project(self._stage.feed(message))
         if event["type"] == "projector.cancel":
             return self._projector.cancel()
         if event["type"] != "projector.next_response":

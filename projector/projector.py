@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Final
 
 from contracts.kinds import SCHEMA, Kind
@@ -20,6 +20,11 @@ from redaction.mint import Redactor
 
 SEQUENCE_END: Final = 2**53
 """A page reads numbers as doubles; beyond this they are not exact (D5)."""
+
+NO_EVENT: Final[CanonicalEvent] = MappingProxyType({})
+
+BEHIND_THE_END: Final = "behind the end of its response"
+"""How events are counted that come too late."""
 
 NAME_MAX_CHARS: Final = 80
 """How much of an unknown event type is kept as its name in the counts."""
@@ -74,67 +79,67 @@ class PublicStreamProjector:
         name = event.get("type")
         if type(name) is not str or (handler := HANDLERS.get(name)) is None:
             return self._unsaid(name)
-        said = self._signal(SIGNALS.get(name, Signal.PROGRESS), handler, event)
-        if not said:
-            return said
-        sequence = event.get("sequence_number")
-        return self._seal(said, sequence if type(sequence) is int and 0 <= sequence < SEQUENCE_END else None)
+        return self._signal(SIGNALS.get(name, Signal.PROGRESS), handler, event)
 
     def host(self, event: CanonicalEvent) -> list[Frame]:
         """Take an event of the host's own door (D35)."""
         name = event.get("type")
         if type(name) is not str or (handler := HOST_HANDLERS.get(name)) is None:
             return self._unsaid(name, is_host=True)
-        return self._seal(self._signal(Signal.HOST, handler, event))
+        return self._signal(Signal.HOST, handler, event)
 
     def next_response(self) -> list[Frame]:
         """Take the beginning of another response of the run."""
-        return self._seal(self._signal(Signal.NEXT))
+        return self._signal(Signal.NEXT)
 
     def cancel(self) -> list[Frame]:
         """Take the host's cancellation; give the closers and `final` cancelled."""
-        return self._seal(self._signal(Signal.CANCEL))
+        return self._signal(Signal.CANCEL)
 
     def fail(self, fault: Fault) -> list[Frame]:
         """Take a fault; give the closers and `error`."""
         self._state.fault = fault
         self._state.fault_message = None
-        return self._seal(self._signal(Signal.FAULT))
+        return self._signal(Signal.FAULT)
 
     def close(self) -> list[Frame]:
         """Take the end of the provider's bytes, or of the run; give the closers and the terminal."""
-        return self._seal(self._signal(Signal.RUN_CLOSE if self._is_run else Signal.EOF))
+        return self._signal(Signal.RUN_CLOSE if self._is_run else Signal.EOF)
 
     def count(self, name: str, times: int) -> None:
         """Count something that a stage before this one did not pass on."""
         self._state.count(name, times)
 
-    def _signal(
-        self, signal: Signal, handler: Handler | None = None, event: CanonicalEvent | None = None
-    ) -> list[Frame]:
-        """Follow the row of the table. Whatever fails in it ends the stream closed, never open (D12)."""
+    def _signal(self, signal: Signal, handler: Handler | None = None, event: CanonicalEvent = NO_EVENT) -> list[Frame]:
+        """Follow the row of the table, and seal what it says.
+
+        Whatever fails in it ends the stream closed, never open (D12).
+        """
         phase, verdict = TRANSITIONS[self._phase][signal]
         try:
-            if verdict is Verdict.SPEAK and handler is not None and event is not None:
-                return handler(self._state, event)  # the way of nearly every event; such a row stays in its phase
-            said = self._act(verdict, handler, event)
+            if verdict is Verdict.SPEAK and handler is not None:
+                said = handler(self._state, event)  # the way of nearly every event
+            else:
+                said = self._act(verdict, handler, event)
         except Unreadable:
-            return self._unsaid((event or {}).get("type"), is_host=signal is Signal.HOST)
+            return self._unsaid(event.get("type"), is_host=signal is Signal.HOST)
         except Exception as error:  # noqa: BLE001 - a stream never dies of data (D31); what failed decides the code
-            self._phase = Phase.ENDED
-            return endings.abandon(self._open_items.values(), _fault_of(error.__traceback__))
+            return self.collapse(_fault_of(error.__traceback__))
         self._phase = phase
+        sealed = self._seal(said, event) if said else []
         if phase is Phase.SETTLED and not self._is_run:
-            return said + self._signal(Signal.RUN_CLOSE)
-        return said
+            return sealed + self._signal(Signal.RUN_CLOSE, event=event)
+        return sealed
 
-    def _act(self, verdict: Verdict, handler: Handler | None, event: CanonicalEvent | None) -> list[Frame]:
+    def _act(self, verdict: Verdict, handler: Handler | None, event: CanonicalEvent) -> list[Frame]:
         state = self._state
         if verdict is Verdict.IGNORE:
+            if handler is not None and self._phase is not Phase.ENDED:
+                state.count(BEHIND_THE_END)
             return []
         if verdict in BEGINNINGS:
             state.begin_response()
-        said = handler(state, event) if handler is not None and event is not None else []
+        said = handler(state, event) if handler is not None else []
         if verdict in TERMINALS:
             said += endings.close_items(state)
             said += TERMINALS[verdict](state)
@@ -152,8 +157,11 @@ class PublicStreamProjector:
         self._state.count(name[:NAME_MAX_CHARS] if type(name) is str else "(no type)")
         return [] if is_host else self._signal(Signal.UNSAID)
 
-    def _seal(self, said: list[Frame], sequence: int | None = None) -> list[Frame]:
+    def _seal(self, said: list[Frame], event: CanonicalEvent = NO_EVENT) -> list[Frame]:
         """Put the envelope around frames; only public ones take an event id (section 6, D1)."""
+        sequence = event.get("sequence_number")
+        if type(sequence) is not int or not 0 <= sequence < SEQUENCE_END:
+            sequence = None
         sealed = []
         envelope = self._state.envelope
         for frame in said:

@@ -80,6 +80,9 @@ DROPPED: Final[Mapping[str, str]] = {
 }
 
 SIGNALS: Final[Mapping[str, Signal]] = {
+    "response.created": Signal.BEGINNING,
+    "response.queued": Signal.BEGINNING,
+    "response.in_progress": Signal.BEGINNING,
     "response.completed": Signal.RESPONSE_END,
     "response.incomplete": Signal.RESPONSE_END,
     "response.failed": Signal.RESPONSE_END,

@@ -33,7 +33,7 @@ def on_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     delta = read.text(event, "delta")
     item, call, said = status.call_of(state, event, DELTAS[read.text(event, "type")])
     tool_type = CALL_TYPES.get(call.tool_type)
-    if tool_type is None or call.arguments.done:
+    if tool_type is None or call.arguments.done or call.output_said:
         raise read.Unreadable("arguments of a call that takes no more")
     clean = call.arguments.feed(delta)
     if clean.value or clean.notices:
@@ -64,6 +64,9 @@ def finish(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, obj
 def _complete(state: StreamState, item: Item, call: ToolCall, text: str | None) -> list[Frame]:
     tool_type = CALL_TYPES.get(call.tool_type)
     if tool_type is None or call.arguments.done:
+        return []
+    if call.output_said:
+        state.count("arguments behind their output")  # D15: the page has seen the call end
         return []
     call.arguments.done = True
     last, whole = call.arguments.complete(text)

@@ -56,18 +56,17 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
     if caller is None or caller.call is None:
         state.count(f"{item.type} without its call")
         return []
-    ended = FAILED if raw.get("status") in {FAILED, "incomplete"} else COMPLETED
+    ended = FAILED if read.text_or_none(raw, "status") in {FAILED, "incomplete"} else COMPLETED
     return answer(state, caller, caller.call, raw.get("output"), ended)
 
 
 def answer(state: StreamState, item: Item, call: ToolCall, output: object, ended: str) -> list[Frame]:
-    """Say the output of a call that is executed elsewhere, if there is one, then that it is over; once (D17)."""
+    """Say the output of a call that is executed elsewhere, then that it is over; once (D17)."""
     if call.output_said:
         state.count("output of a call that has one")
         return []
     call.output_said = True
-    said = say(item, call, clean_output(state, output)) if output is not None else []
-    return said + status.say_status(item, call, ended)
+    return say(item, call, clean_output(state, output)) + status.say_status(item, call, ended)
 
 
 def say(item: Item, call: ToolCall, output: Cleaned[CleanJson]) -> list[Frame]:

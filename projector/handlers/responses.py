@@ -13,7 +13,7 @@ from projector.handlers import endings, items, messages
 from projector.state import StreamState
 from projector.transcript import Item
 
-UNDER_WAY: Final[Mapping[object, int]] = {"queued": 0, "in_progress": 1}
+UNDER_WAY: Final[Mapping[str, int]] = {"queued": 0, "in_progress": 1}
 """What a response may be before its end, in order; it never goes back."""
 
 ENDED: Final = frozenset(get_args(LifecycleStatus)) - UNDER_WAY.keys()
@@ -24,8 +24,6 @@ END_STATUS: Final[Mapping[str, str]] = {
     "response.failed": "failed",
 }
 """What an ended response is where it does not say so itself; `cancelled` has a status but no event."""
-
-CUT_OFF: Final[Mapping[object, str]] = {"in_progress": "incomplete"}
 
 STRUCTURED: Final = frozenset({"json_schema", "json_object"})
 
@@ -43,18 +41,18 @@ def on_status(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     """Say the status of a response when it changes."""
     response = read.mapping(event, "response")
     said = _identify(state, response)
-    status = response.get("status")
-    ranks = {None: -1, **UNDER_WAY}
-    if status not in UNDER_WAY or ranks[status] <= ranks.get(state.response.status, 0):
+    status = read.text_or_none(response, "status")
+    before = state.response.status
+    if status is None or status not in UNDER_WAY or (before is not None and UNDER_WAY[status] <= UNDER_WAY[before]):
         return said
-    return said + _say_status(state, str(status), response)
+    return said + _say_status(state, status, response)
 
 
 def on_end(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     """Say what only the snapshot holds, close every item, say the last status; never refuse to end."""
     response = read.mapping_or_empty(event, "response")
-    status = response.get("status")
-    ended = str(status) if status in ENDED else END_STATUS[read.text(event, "type")]
+    status = read.text_or_none(response, "status")
+    ended = status if status is not None and status in ENDED else END_STATUS[read.text(event, "type")]
     said = _identify(state, response)
     said += _settle_items(state, read.mappings(response, "output"), is_complete=ended == "completed")
     said += _say_status(state, ended, response)
@@ -67,7 +65,7 @@ def _identify(state: StreamState, response: Mapping[str, object]) -> list[Frame]
     """Learn id, model and output format; give them to dialects that say them, once."""
     state.set_response_id(read.text_or_none(response, "id"))
     text_format = read.mapping_or_empty(read.mapping_or_empty(response, "text"), "format")
-    if text_format.get("type") in STRUCTURED:
+    if read.text_or_none(text_format, "type") in STRUCTURED:
         state.response.wants_structure = True
     for tool in read.mappings(response, "tools"):
         if tool.get("type") == "code_interpreter":
@@ -101,16 +99,17 @@ def _settle_items(state: StreamState, snapshot: list[Mapping[str, object]], *, i
     An item that is in progress when its response ends before it was complete was cut off.
     """
     if not is_complete:
-        snapshot = [{**raw, "status": CUT_OFF.get(raw.get("status"), raw.get("status"))} for raw in snapshot]
+        snapshot = [{**raw, "status": "incomplete"} if raw.get("status") == "in_progress" else raw for raw in snapshot]
     said: list[Frame] = []
     named = _match(state, snapshot)
+    is_mute = not any(item.texts or item.refusals for item in state.response.items)
     for item in state.response.items.copy():
         raw = named.get(item)
         if item.open and raw is not None:
             said += items.finish(state, item, raw)
         elif item.open:
             said += items.close(state, item, {}, None)
-        elif raw is not None and item.type == "message" and not item.texts and not item.refusals:
+        elif raw is not None and is_mute and item.type == "message":
             messages.finish(state, item, raw)  # too late to be said; `final` takes the text (D13)
     known = {id(raw) for raw in named.values()}
     for raw in snapshot:
@@ -122,7 +121,7 @@ def _settle_items(state: StreamState, snapshot: list[Mapping[str, object]], *, i
 def _match(state: StreamState, snapshot: list[Mapping[str, object]]) -> dict[Item, Mapping[str, object]]:
     """Find each streamed item in the snapshot: by id, by its place and type, else as the next of its type.
 
-    Ids may have rotated or been replaced, and places shift where the snapshot leaves items out.
+    Open items go first. Ids may have rotated or been replaced, and places shift where the snapshot leaves items out.
     """
     types = {item.type for item in state.response.items}
     by_id = {raw.get("id"): raw for raw in snapshot if type(raw.get("id")) is str}
@@ -139,7 +138,7 @@ def _match(state: StreamState, snapshot: list[Mapping[str, object]]) -> dict[Ite
     for index, item in state.response.by_index.items():
         take(item, snapshot[index] if index < len(snapshot) else None)
     left = {kind: iter([raw for raw in snapshot if raw.get("type") == kind and id(raw) not in taken]) for kind in types}
-    for item in state.response.items:
+    for item in sorted(state.response.items, key=lambda item: not item.open):
         if item not in named:
             take(item, next(left[item.type], None))
     return named
