@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import anyio
+import asyncio
 
 from projector.asgi.memory import Account
 
@@ -13,6 +13,8 @@ class Outbox:
     `add` never waits, so what was said is never lost to a cancellation; `room` is where who adds waits for the taker.
     Bytes count until the taker comes back for more, because until then they are in memory. While the budget of all
     streams is spent, any byte is too many.
+
+    Every event of every stream passes here, so its signals are asyncio's own, which can be used more than once.
     """
 
     def __init__(self, max_bytes: int, account: Account) -> None:
@@ -22,8 +24,8 @@ class Outbox:
         self._waiting_bytes = 0
         self._taken_bytes = 0
         self._is_closed = False
-        self._added = anyio.Event()
-        self._taken = anyio.Event()
+        self._added = asyncio.Event()
+        self._taken = asyncio.Event()
 
     @property
     def is_full(self) -> bool:
@@ -61,7 +63,7 @@ class Outbox:
     async def room(self) -> None:
         """Wait until it is no longer full."""
         while self.is_full:
-            self._taken = anyio.Event()
+            self._taken.clear()
             await self._taken.wait()
 
     async def take(self) -> bytes:
@@ -70,7 +72,7 @@ class Outbox:
         self._taken_bytes = 0
         self._taken.set()
         while not self._parts and not self._is_closed:
-            self._added = anyio.Event()
+            self._added.clear()
             await self._added.wait()
         data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()

@@ -22,8 +22,7 @@ from typing import Final
 
 import anyio
 from anyio import to_thread
-from anyio.abc import TaskGroup
-from anyio.lowlevel import checkpoint_if_cancelled
+from anyio.lowlevel import checkpoint
 from starlette.types import Message, Receive, Scope, Send
 
 from projector import Pipeline
@@ -72,6 +71,7 @@ class Relay:
         self._account = account
         self._deadlines = Deadlines(settings.timeouts, now)
         self._outbox = Outbox(settings.limits.max_buffer_bytes, account)
+        self._stream = anyio.CancelScope()
         self._reading = anyio.CancelScope()
         self._committed = anyio.Event()
         self._refusal: Problem | None = None
@@ -88,11 +88,12 @@ class Relay:
             Problem: the stream failed before its status was committed; nothing was sent.
         """
         async with anyio.create_task_group() as stream:
+            self._stream = stream.cancel_scope
             stream.start_soon(self._read)
             async with anyio.create_task_group() as client:
-                client.start_soon(self._watch, receive, stream)
-                client.start_soon(self._keep_time, stream)
-                await self._write(scope, send, stream)
+                client.start_soon(self._watch, receive)
+                client.start_soon(self._keep_time)
+                await self._write(scope, send)
                 client.cancel_scope.cancel()
             # all was sent; the reader may still have its upstream to close
         if self._refusal is not None:
@@ -152,7 +153,8 @@ class Relay:
         async with self._upstream.open(self._request) as chunks:
             self._committed.set()
             async for chunk in chunks:
-                await checkpoint_if_cancelled()  # bytes that come without a pause leave no other moment for it
+                if self._reading.cancel_called or self._stream.cancel_called:
+                    await checkpoint()  # bytes that come without a pause leave no other moment for it
                 self._has_bytes = True
                 self._deadlines.on_bytes()
                 if self._account.read(chunk):
@@ -174,7 +176,7 @@ class Relay:
         else:
             self._refusal = problem_of_fault(fault, retry_after_s)
 
-    async def _write(self, scope: Scope, send: Send, stream: TaskGroup) -> None:
+    async def _write(self, scope: Scope, send: Send) -> None:
         """Send the stream; return when all is sent or there is nothing to send."""
         await self._committed.wait()
         if self._refusal is not None:
@@ -187,7 +189,7 @@ class Relay:
             await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
             self._is_sent = True
         except OSError:  # what ASGI servers raise when the client is gone
-            stream.cancel_scope.cancel()
+            self._stream.cancel()
 
     async def _send(self, send: Send, message: Message) -> None:
         self._sending_since = time.monotonic()
@@ -205,21 +207,21 @@ class Relay:
             headers.append((b"connection", b"keep-alive"))
         return headers
 
-    async def _watch(self, receive: Receive, stream: TaskGroup) -> None:
+    async def _watch(self, receive: Receive) -> None:
         """End everything when the client leaves."""
         while (await receive())["type"] != "http.disconnect":
             pass
         if not self._is_sent:  # after the whole response a server says the same
-            stream.cancel_scope.cancel()
+            self._stream.cancel()
 
-    async def _keep_time(self, stream: TaskGroup) -> None:
+    async def _keep_time(self) -> None:
         """End what takes too long; say a heartbeat into silence."""
         client_s = self._settings.timeouts.client_s
         while True:
             now = time.monotonic()
             stalls_at = now + client_s if self._sending_since is None else self._sending_since + client_s
             if now >= stalls_at:
-                stream.cancel_scope.cancel()
+                self._stream.cancel()
             deadline, code = self._deadlines.next()
             if now >= deadline:
                 self.fail(FAULTS[code])

@@ -106,9 +106,7 @@ async def test_small_streams_end_while_a_client_reads_nothing(serve: Any, upstre
 
 
 async def test_five_hundred_streams_at_once_all_end(serve: Any, upstream: Any, text_events: Any) -> None:
-    _raise_file_limit(
-        Settings.model_validate({"limits": {"max_streams": 1000}})
-    )  # both ends of all are in this process
+    _raise_file_limit(Settings.model_validate({"limits": {"max_streams": 1000}}))  # it holds both ends
     everyone = asyncio.Barrier(501)
 
     async def script(peer: Any) -> None:
