@@ -1,0 +1,97 @@
+"""What a chunk may hold: which members are read, and why others are not.
+
+A member in neither table is unknown: it is counted under its place and name, and changes nothing (CONTRACT D30).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+_SAME = "the same in each chunk, of no use to a page"
+_OPERATIONS = "for the operator of the model, not for its users"
+_FILTERS = "verdicts of a content filter; what it withholds shows in the finish reason"
+_PADDING = "padding against guessing a text by the size of its chunks"
+_SERVER_TOOLS = "tools that one provider runs itself, without a stable shape"
+
+CHUNK_READ: Final = frozenset(
+    {"id", "model", "created", "choices", "usage", "x_groq", "citations", "search_results", "error"}
+)
+CHUNK_DROPPED: Final[Mapping[str, str]] = {
+    "object": _SAME,
+    "system_fingerprint": _SAME,
+    "service_tier": _SAME,
+    "provider": _SAME,
+    "created_at": "`created` says it",
+    "model_id": "`model` says it",
+    "model_version": _SAME,
+    "generationId": _SAME,
+    "episode_id": _SAME,
+    "inference_id": _SAME,
+    "variant_name": _SAME,
+    "obfuscation": _PADDING,
+    "p": _PADDING,
+    "prompt_filter_results": _FILTERS,
+    "prompt_text": "the prompt never leaves (section 7.2)",
+    "prompt_token_ids": "the prompt never leaves (section 7.2)",
+    "prompt_logprobs": "the prompt never leaves (section 7.2)",
+    "kv_transfer_params": _OPERATIONS,
+    "latency_checkpoint": _OPERATIONS,
+    "sla_metrics": _OPERATIONS,
+    "system": _OPERATIONS,
+    "time_info": _OPERATIONS,
+    "timings": _OPERATIONS,
+    "provider_metadata": _OPERATIONS,
+}
+
+CHOICE_READ: Final = frozenset({"index", "delta", "message", "finish_reason", "usage", "error"})
+CHOICE_DROPPED: Final[Mapping[str, str]] = {
+    "text": "the older interface's copy of the delta's text",
+    "logprobs": "probabilities of tokens, not for pages",
+    "token_ids": "numbers of tokens, not for pages",
+    "native_finish_reason": "`finish_reason` says it in terms that all share",
+    "stop_reason": "`finish_reason` says it in terms that all share",
+    "matched_stop": "`finish_reason` says it in terms that all share",
+    "seed": _OPERATIONS,
+    "trace_details": _OPERATIONS,
+    "obfuscation": _PADDING,
+    "content_filter_result": _FILTERS,
+    "content_filter_results": _FILTERS,
+    "content_filter_offsets": _FILTERS,
+}
+
+DELTA_READ: Final = frozenset({"content", "refusal", "reasoning_details", "tool_calls", "function_call", "annotations"})
+"""Beside the profile's reasoning fields."""
+DELTA_DROPPED: Final[Mapping[str, str]] = {
+    "role": "a reply is the assistant's; some repeat the role, some leave it out",
+    "index": "the choice's own index counts",
+    "channel": "reasoning has a member of its own",
+    "token_id": "numbers of tokens, not for pages",
+    "obfuscation": _PADDING,
+    "provider_metadata": _OPERATIONS,
+    "audio": "the contract has no audio",
+    "executed_tools": _SERVER_TOOLS,
+    "graph_data": _SERVER_TOOLS,
+    "image_data": _SERVER_TOOLS,
+    "llm_data": _SERVER_TOOLS,
+    "translation_data": _SERVER_TOOLS,
+    "web_search_data": _SERVER_TOOLS,
+}
+
+CHUNK_KNOWN: Final = CHUNK_READ | CHUNK_DROPPED.keys()
+CHOICE_KNOWN: Final = CHOICE_READ | CHOICE_DROPPED.keys()
+DELTA_KNOWN: Final = DELTA_READ | DELTA_DROPPED.keys()
+
+FINISHES: Final[Mapping[str, tuple[str, str | None]]] = {
+    "stop": ("completed", None),
+    "tool_calls": ("completed", None),
+    "function_call": ("completed", None),
+    "length": ("incomplete", "length"),
+    "content_filter": ("incomplete", "content_filter"),
+    # beyond the reference
+    "model_length": ("incomplete", "length"),
+    "max_tokens": ("incomplete", "length"),
+    "insufficient_system_resource": ("incomplete", "insufficient_system_resource"),
+    "error": ("failed", "error"),
+}
+"""Finish reason -> status and reason of the response (D32). Any other one is a clean end, and is counted."""

@@ -1,0 +1,209 @@
+"""Chat Completions chunks become canonical events: identity, ends, errors and usage; deltas are read in `deltas`.
+
+A response ends at `[DONE]`, or at the end of input if a finish reason came before; until then what comes after a finish
+reason still counts, because some servers send one with every chunk, and usage behind it (CONTRACT D32).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from contracts import codec
+from projector import readers as read
+from projector.canonical import CanonicalEvent
+from projector.faults import FAULTS, Fault
+from projector.providers.openai_chat import fields
+from projector.providers.openai_chat.answer import Answer
+from projector.providers.openai_chat.citations import Citations
+from projector.providers.openai_chat.deltas import DeltaReader
+from projector.providers.openai_chat.drops import Drops
+from projector.providers.openai_chat.items import Event
+from projector.providers.openai_chat.profile import ChatProfile
+from projector.providers.openai_chat.usage import to_responses
+from projector.sse import DONE, SseMessage
+
+DEFAULT: Final = ChatProfile()
+
+CHUNK_MARKS: Final = frozenset({"choices", "usage", "x_groq"})
+"""An object with none of these is no chunk."""
+
+FIRST: Final = (0, None)
+"""The index of the only choice that is projected (D33)."""
+
+ERROR: Final = "error"
+HOST_PREFIX: Final = "projector."
+
+
+class OpenAIChatStage:
+    """Read one response of a Chat Completions stream.
+
+    Events have rising sequence numbers. The last item is a fault where a payload is not JSON and the response had not
+    finished (CONTRACT D12, D32).
+    """
+
+    def __init__(self, profile: ChatProfile = DEFAULT) -> None:
+        self._dropped = Drops()
+        self.dropped: Counter[str] = self._dropped
+        """What was not read, by place and name or by reason."""
+        self._citations = Citations()
+        self._answer = Answer(self._dropped)
+        self._deltas = DeltaReader(profile, self._answer, self._citations, self._dropped)
+        self._response: dict[str, Any] = {}
+        self._usage: dict[str, object] = {}
+        self._finish: str | None = None
+        self._sequence = 0
+        self._is_identified = False
+        self._is_over = False
+
+    def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
+        """Take a message; give the events that it causes."""
+        try:
+            chunk = codec.loads(message.data)
+        except codec.TooDeepError:
+            return self._drop("(too deep)")
+        except codec.CodecError:
+            return self._read_words(message)
+        if type(chunk) is not dict:
+            return self._drop("(no object)")
+        if "choices" not in chunk and str(chunk.get("type")).startswith(HOST_PREFIX):
+            return [chunk]  # of a recording; the pipeline takes it from nowhere else (D35)
+        if self._is_over:
+            return self._drop("(after the end)")
+        return self._read_object(chunk, message.event)
+
+    def close(self) -> list[CanonicalEvent | Fault]:
+        """Take the end of input: the end of the response, if a finish reason came; else it was cut off."""
+        if self._is_over:
+            return []
+        return self._stop(self._deltas.flush()) if self._finish is None else self._end()
+
+    def _read_object(self, chunk: dict[str, Any], name: str) -> list[CanonicalEvent | Fault]:
+        was_finished = self._finish is not None
+        error = chunk.get(ERROR)
+        if not error and ERROR in (name, chunk.get("object")):
+            error = chunk  # flat: the whole object is the error
+        events: list[Event] = []
+        if "choices" in chunk or not CHUNK_MARKS.isdisjoint(chunk):
+            events = self._read_chunk(chunk)
+        elif not error:
+            return self._drop("(no chunk)")
+        if not error:
+            return self._numbered(events)
+        if was_finished:
+            self._dropped.note("error after a finish reason")
+            return self._numbered(events)
+        return self._fail(events, error)
+
+    def _read_chunk(self, chunk: dict[str, Any]) -> list[Event]:
+        if not chunk.keys() <= fields.CHUNK_KNOWN:
+            self._dropped.note_unknown("chunk", chunk.keys() - fields.CHUNK_KNOWN)
+        events = [] if self._is_identified else self._identify(chunk)
+        for choice in read.mappings(chunk, "choices"):
+            if choice.get("index", 0) in FIRST:
+                events += self._read_choice(choice)
+            else:
+                self._dropped.note("choices beyond the first")
+        if "x_groq" in chunk:
+            self._take_usage(read.mapping_or_empty(chunk, "x_groq"))
+        self._take_usage(chunk)
+        if "citations" in chunk or "search_results" in chunk:
+            events += self._answer.cite(self._citations.of_chunk(chunk))
+        return events
+
+    def _read_choice(self, choice: Mapping[str, object]) -> list[Event]:
+        if not choice.keys() <= fields.CHOICE_KNOWN:
+            self._dropped.note_unknown("choice", choice.keys() - fields.CHOICE_KNOWN)
+        self._take_usage(choice)
+        delta = choice.get("delta")
+        if delta is None and self._answer.is_empty:
+            delta = choice.get("message")  # a whole completion in one chunk; beside deltas it only repeats them
+        events: list[Event] = []
+        if isinstance(delta, dict):
+            events = self._deltas.feed(delta)
+        elif delta is not None:
+            self._dropped.note("choice.delta")
+        finish = choice.get("finish_reason")
+        if type(finish) is str and finish:
+            self._finish = finish
+            if finish not in fields.FINISHES:
+                self._dropped.note(f"finish_reason.{finish}")
+        return events
+
+    def _read_words(self, message: SseMessage) -> list[CanonicalEvent | Fault]:
+        """Read a payload that is no JSON: nothing, the end mark, an error in plain words, or a broken stream."""
+        words = message.data.strip()
+        if not words:
+            return []
+        if self._is_over or (words != DONE and self._finish is not None):
+            return [] if words == DONE else self._drop("(after the end)")
+        if words == DONE:
+            return self._end()
+        if message.event == ERROR:
+            return self._fail([], words.decode("utf-8", "replace"))
+        return [*self._stop(self._deltas.flush()), FAULTS["upstream_malformed"]]
+
+    def _identify(self, chunk: Mapping[str, object]) -> list[Event]:
+        """Say that the response has begun, and once more when its id is known: some first chunks are empty shells."""
+        known = self._response
+        response_id, model = read.text_or_none(chunk, "id"), read.text_or_none(chunk, "model")
+        created_at = read.count_or_none(chunk, "created")
+        event_type = "response.in_progress" if known else "response.created"
+        if known and response_id is None:
+            return []
+        self._response = known | {
+            "object": "response",
+            **({"id": response_id} if response_id else {}),
+            **({"model": model} if model else {}),
+            **({"created_at": created_at} if created_at else {}),
+        }
+        if response_id is not None:
+            self._answer.response_id = response_id
+            self._is_identified = True
+        return [{"type": event_type, "response": {**self._response, "status": "in_progress", "output": []}}]
+
+    def _take_usage(self, holder: Mapping[str, object]) -> None:
+        """Keep the last usage that says anything: where there are several, they are cumulative."""
+        usage = holder.get("usage")
+        if isinstance(usage, dict) and usage:
+            self._usage = usage
+
+    def _end(self) -> list[CanonicalEvent | Fault]:
+        """Say what was held, close all items, and end the response as its finish reason has it."""
+        if not self._response:
+            return self._stop([])
+        status, reason = fields.FINISHES.get(self._finish or "", ("completed", None))
+        response = {**self._response, "status": status, "output": []}  # the items have said it all
+        if status == "incomplete":
+            response["incomplete_details"] = {"reason": reason}
+        if status == "failed":
+            response["error"] = {"code": reason}
+        if usage := to_responses(self._usage):
+            response["usage"] = usage
+        events = self._deltas.flush() + self._answer.end(status)
+        return self._stop([*events, {"type": f"response.{status}", "response": response}])
+
+    def _fail(self, events: list[Event], error: object) -> list[CanonicalEvent | Fault]:
+        """Say an error of the provider, an object or plain words; it ends the stream."""
+        flat: Event = {"type": ERROR}
+        if isinstance(error, dict):
+            flat["code"] = error.get("code") or error.get("type")
+            flat["message"] = error.get("message") or error.get("detail")
+        else:
+            flat["message"] = error
+        return self._stop([*events, *self._deltas.flush(), flat])
+
+    def _stop(self, events: list[Event]) -> list[CanonicalEvent | Fault]:
+        self._is_over = True
+        return self._numbered(events)
+
+    def _numbered(self, events: list[Event]) -> list[CanonicalEvent | Fault]:
+        for event in events:
+            event["sequence_number"] = self._sequence
+            self._sequence += 1
+        return list(events)
+
+    def _drop(self, reason: str) -> list[CanonicalEvent | Fault]:
+        self._dropped.note(reason)
+        return []

@@ -1,0 +1,112 @@
+"""Where reasoning between tags begins and ends, for every mode."""
+
+from __future__ import annotations
+
+import pytest
+
+from projector.providers.think import Operation, ThinkMode, ThinkSplitter
+
+CLOSE = Operation("close")
+
+
+def text(value: str) -> Operation:
+    return Operation("text", value)
+
+
+def thought(value: str) -> Operation:
+    return Operation("reasoning", value)
+
+
+def split(mode: ThinkMode, *pieces: str, tags: tuple[str, str] = ("<think>", "</think>")) -> list[Operation]:
+    """Give the operations with neighbours of one kind joined."""
+    splitter = ThinkSplitter(mode, tags)
+    joined: list[Operation] = []
+    for operation in [*(found for piece in pieces for found in splitter.push(piece)), *splitter.close()]:
+        if joined and operation.kind == joined[-1].kind != "close":
+            joined[-1] = Operation(operation.kind, joined[-1].text + operation.text)
+        else:
+            joined.append(operation)
+    return joined
+
+
+CASES: dict[str, tuple[ThinkMode, str, list[Operation]]] = {
+    "nothing": ("start", "", []),
+    "no block": ("start", "Hello", [text("Hello")]),
+    "a block, then text": ("start", "<think>Hm.</think>Hello", [thought("Hm."), CLOSE, text("Hello")]),
+    "white space stays": (
+        "start",
+        "\n<think>\nHm.\n</think>\n\nHello",
+        [text("\n"), thought("\nHm.\n"), CLOSE, text("\n\nHello")],
+    ),
+    "an empty block": ("start", "<think></think>Hello", [CLOSE, text("Hello")]),
+    "two blocks before the text": (
+        "start",
+        "<think>a</think>\n<think>b</think>c",
+        [thought("a"), CLOSE, text("\n"), thought("b"), CLOSE, text("c")],
+    ),
+    "a tag after visible text is text": ("start", "See <think>x</think>", [text("See <think>x</think>")]),
+    "a tag after the answer began is text": (
+        "start",
+        "<think>a</think>b<think>c</think>",
+        [thought("a"), CLOSE, text("b<think>c</think>")],
+    ),
+    "what only looks like a tag is text": ("start", "<thin>", [text("<thin>")]),
+    "a lone closing tag is text": ("start", "a</think>b", [text("a</think>b")]),
+    "an opening tag inside is reasoning": (
+        "start",
+        "<think>a<think>b</think>c",
+        [thought("a<think>b"), CLOSE, text("c")],
+    ),
+    "an unclosed block": ("start", "<think>a", [thought("a"), CLOSE]),
+    "an unclosed block that ends within its tag": ("start", "<think>a</thi", [thought("a</thi"), CLOSE]),
+    "an end within the opening tag": ("start", " <thi", [text(" <thi")]),
+    "a tag that starts twice": ("start", "<think>a<</think>b", [thought("a<"), CLOSE, text("b")]),
+    "a tag that starts anew inside itself": ("start", "<think>a</th</think>b", [thought("a</th"), CLOSE, text("b")]),
+    "anywhere: between texts": (
+        "anywhere",
+        "a <think>b</think> c <think>d</think>",
+        [text("a "), thought("b"), CLOSE, text(" c "), thought("d"), CLOSE],
+    ),
+    "anywhere: a lone closing tag is text": ("anywhere", "a</think>b", [text("a</think>b")]),
+    "anywhere: an end within the opening tag": ("anywhere", "a<think", [text("a<think")]),
+    "assume open: reasoning at once": ("assume_open", "Hm.</think>Hello", [thought("Hm."), CLOSE, text("Hello")]),
+    "assume open: another block before the text": (
+        "assume_open",
+        "a</think> <think>b</think>c<think>",
+        [thought("a"), CLOSE, text(" "), thought("b"), CLOSE, text("c<think>")],
+    ),
+    "assume open: never closed": ("assume_open", "Hm.", [thought("Hm."), CLOSE]),
+    "assume open: nothing at all": ("assume_open", "", [CLOSE]),
+    "off": ("off", "<think>a</think>b", [text("<think>a</think>b")]),
+}
+
+
+@pytest.mark.parametrize(("mode", "sent", "expected"), CASES.values(), ids=CASES.keys())
+def test_operations(mode: ThinkMode, sent: str, expected: list[Operation]) -> None:
+    assert split(mode, sent) == expected
+    assert split(mode, *sent) == expected
+    for at in range(len(sent)):
+        assert split(mode, sent[:at], sent[at:]) == expected
+
+
+def test_only_a_prefix_of_a_tag_is_held_back() -> None:
+    splitter = ThinkSplitter("anywhere")
+    assert splitter.push("a <b> <") == [text("a <b> ")]
+    assert splitter.push("think") == []
+    assert splitter.push("ers>") == [text("<thinkers>")]
+    assert splitter.push("<think>Hm <") == [thought("Hm ")]
+    assert splitter.push("/p>") == [thought("</p>")]
+
+
+def test_the_tags_are_the_profiles() -> None:
+    tags = ("[THINK]", "[/THINK]")
+    assert split("start", "[THINK]a[/THINK]<think>b", tags=tags) == [thought("a"), CLOSE, text("<think>b")]
+
+
+def test_plain_text_is_known_as_such() -> None:
+    splitter = ThinkSplitter("start")
+    assert not splitter.is_plain
+    splitter.push("<think>a</think> b")
+    assert splitter.is_plain
+    assert ThinkSplitter("off").is_plain
+    assert not ThinkSplitter("anywhere").is_plain
