@@ -12,6 +12,7 @@ from contracts.parts import AnyTool
 from contracts.paths import ABSENT
 from contracts.public_sse_v1 import (
     CallEvent,
+    OutputItemDone,
     PublicEvent,
     ToolArgumentsDelta,
     ToolArgumentsDone,
@@ -57,10 +58,15 @@ class CallWatch:
     def __init__(self) -> None:
         self._calls: dict[int, _Call] = {}
         self._slots: dict[str, int] = {}
+        self._done: set[int] = set()
+        """Slots of the items that are done."""
 
     def see(self, event: PublicEvent, /) -> list[Breach]:
         """Take the next event; return what it breaks."""
         match event:
+            case OutputItemDone():
+                self._done.add(event.output_index)
+                return []
             case ToolStatus():
                 call_id, tool_type = event.tool.tool_call_id, event.tool.tool_type
             case ToolArgumentsDelta() | ToolArgumentsDone() | ToolOutput():
@@ -71,9 +77,11 @@ class CallWatch:
                 return []
         call = self._calls.setdefault(event.output_index, _Call(call_id, tool_type))
         found = self._identity(call, call_id, tool_type, event.output_index)
-        if not found:
-            found += _status(call, event.tool) if isinstance(event, ToolStatus) else _speech(call, event)
-        return found
+        if found:
+            return found
+        if isinstance(event, ToolStatus):
+            return _status(call, event.tool, is_open=event.output_index not in self._done)
+        return _speech(call, event)
 
     def _identity(self, call: _Call, call_id: str, tool_type: str, slot: int) -> list[Breach]:
         if call.call_id != call_id:
@@ -85,7 +93,7 @@ class CallWatch:
         return []
 
 
-def _status(call: _Call, tool: AnyTool) -> list[Breach]:
+def _status(call: _Call, tool: AnyTool, *, is_open: bool) -> list[Breach]:
     last, ranks = call.last, STATUS_RANKS[tool.tool_type]
     if last == tool:
         return [Breach("status_repeats", f"expected something new beside `{tool.status}`")]
@@ -94,8 +102,8 @@ def _status(call: _Call, tool: AnyTool) -> list[Breach]:
     call.last = tool
     is_ended = tool.status in ENDED_STATUSES
     call.stage = max(call.stage, _Stage.ENDED if is_ended else _Stage.STATUS)
-    if tool.tool_type == "function" and is_ended and not call.has_output:
-        return [Breach("function_end", f"expected `tool.output` before `{tool.status}`")]
+    if tool.tool_type == "function" and is_ended and is_open and not call.has_output:
+        return [Breach("function_end", f"expected `tool.output` or `output_item.done` before `{tool.status}`")]
     return []
 
 
