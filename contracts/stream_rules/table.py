@@ -85,12 +85,7 @@ _ROWS: Final = (
     Rule("status_order", "house", "a tool's status never goes back, nor from one end to another", "D15"),
     Rule("status_repeats", "house", "a tool's status is said again only when a member of it changed", "D15"),
     Rule("call_order", "house", "a call says a status first; a hosted or MCP one then input, output, end", "D15"),
-    Rule(
-        "function_end",
-        "house",
-        "a function's `completed` or `failed` follows its output or the end of its item",
-        "D17",
-    ),
+    Rule("function_end", "house", "a function ends after its output, or after its item is done", "D17"),
     Rule("arguments_closed", "house", "`tool.arguments.done` is said once, and no delta follows it", "D23"),
     Rule("arguments_joined", "house", "`arguments_text` is what its deltas make", "D23"),
     Rule("arguments_parsed", "house", "`arguments_json` is the parse of `arguments_text`", "D23"),
