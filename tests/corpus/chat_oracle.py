@@ -21,7 +21,7 @@ class Reading(NamedTuple):
     """What a page comes to show of one response."""
 
     terminal: str
-    """`completed`, `incomplete`, or `error` and its code."""
+    """`completed`, `incomplete`, `refused`, or `error` and its code."""
     text: str
     refusal: str
     calls: list[tuple[str, str, str]]
@@ -44,12 +44,14 @@ def provider(objects: list[Chunk], *, is_done: bool) -> Reading:
     deltas = list(_deltas(objects))
     thoughts, text = _split("".join(part for delta in deltas for part in _texts(delta)))
     finishes = [choice["finish_reason"] for choice in _choices(objects) if choice.get("finish_reason")]
+    terminal = _terminal(objects, finishes, is_done=is_done)
+    refusal = "".join(delta.get("refusal") or "" for delta in deltas)
     return Reading(
-        terminal=_terminal(objects, finishes, is_done=is_done),
+        terminal="refused" if refusal and not text and terminal == "completed" else terminal,
         text=text,
-        refusal="".join(delta.get("refusal") or "" for delta in deltas),
+        refusal=refusal,
         calls=_calls(deltas),
-        usage=_usage(objects),
+        usage={} if terminal.startswith("error") else _usage(objects),
         citations=_citations(objects, has_text=bool(text)),
         reasons=bool(thoughts.strip()) or any(map(str.strip, reasoning(objects))) or any(map(_is_encrypted, deltas)),
     )

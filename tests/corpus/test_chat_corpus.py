@@ -1,0 +1,167 @@
+"""Every recorded Chat Completions stream, against a second reading of the same chunks (`chat_oracle`)."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import json
+from itertools import accumulate, pairwise
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+from _pytest.mark import ParameterSet
+
+from contracts.kinds import TERMINAL_KINDS
+from contracts.stream_rules import check_stream
+from projector.context import StreamContext
+from projector.pipeline import InputFormat, build_pipeline
+from redaction.mint import Redactor
+from redaction.policy import Policy
+from tests.corpus import chat_oracle as oracle
+
+CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"
+STREAMS: Final = sorted(CORPUS.glob("chat_completions/*.ndjson"))
+CASES: Final = pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.stem)
+
+DONE: Final = b"[DONE]"
+
+PASSAGE_CHARS: Final = 40
+"""Reasoning is looked for in pieces of this length: what is twice as long cannot hide between two pieces."""
+
+REDACTOR: Final = Redactor(Policy())
+
+DISAGREEMENTS: Final[dict[tuple[str, str], str]] = {}
+"""Where the public stream is not what the oracle reads: (file, field) -> why."""
+
+RAW_DISAGREEMENTS: Final[dict[str, str]] = {
+    "ruby_llm__vcr_chat_with_extended_thinking_gpustack_qwen3_streams_thinking_content_when_available": (
+        "the error stands in an SSE line `error: {...}`, which the recorded objects lack"
+    ),
+}
+"""Where the bytes say something else than the objects that were taken from them: file -> why."""
+
+
+def test_the_corpus_is_there(corpus: Path) -> None:
+    assert len(STREAMS) > 400, corpus
+
+
+def test_every_disagreement_is_of_a_file() -> None:
+    if STREAMS:
+        named = {name for name, _ in DISAGREEMENTS} | RAW_DISAGREEMENTS.keys()
+        assert named <= {path.stem for path in STREAMS}
+
+
+@CASES
+def test_the_stream_obeys_the_contract(path: Path) -> None:
+    lines = project(path).splitlines()
+    assert check_stream(lines) == []
+    kinds = [json.loads(line)["kind"] for line in lines]
+    assert [kind in TERMINAL_KINDS for kind in kinds] == [False] * (len(kinds) - 1) + [True]
+
+
+@CASES
+def test_the_stream_says_what_the_provider_said(path: Path) -> None:
+    provider, said = read(path), oracle.public(shown(path))
+    differ = {name for name, theirs, ours in zip(said._fields, provider, said, strict=True) if theirs != ours}
+    assert differ == {name for stem, name in DISAGREEMENTS if stem == path.stem}
+    final = shown(path)[-1].get("final")
+    if final is not None:
+        assert (final.get("response_text", ""), final.get("refusal_text", "")) == (said.text, said.refusal)
+
+
+@CASES
+def test_no_reasoning_is_said(path: Path) -> None:
+    objects, _ = oracle.chunks(path.read_bytes())
+    frames = shown(path)
+    provider = read(path)
+    answer = "\n".join([provider.text, provider.refusal, *(part for call in provider.calls for part in call)])
+    words = "\n".join([*strings(frames), oracle.public(frames).text])
+    private = [piece for text in oracle.reasoning(objects) for piece in pieces(text)]
+    assert [piece for piece in private if piece in words and piece not in answer] == []
+    opened = [frame["item_id"] for frame in frames if is_reasoning(frame, "output_item.added")]
+    assert opened == [frame["item_id"] for frame in frames if is_reasoning(frame, "output_item.done")]
+    assert not [frame for frame in frames if frame["kind"] == "reasoning_summary.delta"]
+
+
+def raw_streams() -> list[ParameterSet]:
+    """Give stem and raw file of each stream whose bytes were recorded."""
+    if not STREAMS:
+        return []
+    with (CORPUS / "INDEX.tsv").open() as index:
+        rows = csv.DictReader(index, delimiter="\t")
+        named = [
+            (Path(row["path"]).stem, row["raw"]) for row in rows if row["api"] == "chat_completions" and row["raw"]
+        ]
+    return [pytest.param(stem, raw, id=stem) for stem, raw in named]
+
+
+@pytest.mark.parametrize(("stem", "raw"), raw_streams())
+def test_raw_bytes_say_the_same_however_they_are_cut(stem: str, raw: str) -> None:
+    data = (CORPUS / raw).read_bytes()
+    random = Random(stem)
+    expected = play([data], "sse")
+    assert play(cut(data, random.sample(range(len(data) + 1), k=min(len(data), 200))), "sse") == expected
+    recorded = CORPUS / raw.replace(".sse", ".chunks.json")
+    if recorded.exists():
+        assert play(cut(data, list(accumulate(json.loads(recorded.read_bytes())))), "sse") == expected
+    objects = (CORPUS / "chat_completions" / f"{stem}.ndjson").read_bytes() + (DONE + b"\n") * (DONE in data)
+    assert (play([objects], "ndjson") == expected) == (stem not in RAW_DISAGREEMENTS)
+
+
+def test_an_error_in_an_unknown_field_ends_the_stream(corpus: Path) -> None:
+    for stem in RAW_DISAGREEMENTS:
+        last = json.loads(play([(corpus / "raw_sse" / f"{stem}.sse").read_bytes()], "sse").splitlines()[-1])
+        assert last["kind"] == "error"
+        assert last["error"]["code"] == "provider_error"
+
+
+def cut(data: bytes, at: list[int]) -> list[bytes]:
+    return [data[start:end] for start, end in pairwise([0, *sorted(at), len(data)])]
+
+
+@functools.cache
+def read(path: Path) -> oracle.Reading:
+    objects, is_done = oracle.chunks(path.read_bytes())
+    return oracle.provider(objects, is_done=is_done)
+
+
+@functools.cache
+def shown(path: Path) -> list[oracle.Chunk]:
+    return [json.loads(line) for line in project(path).splitlines()]
+
+
+@functools.cache
+def project(path: Path) -> bytes:
+    return play([path.read_bytes()], "ndjson")
+
+
+def play(reads: list[bytes], input_format: InputFormat) -> bytes:
+    pipeline = build_pipeline(
+        provider="openai_chat",
+        dialect="public_sse_v1",
+        context=StreamContext(stream_id="stream_of_the_corpus"),
+        input_format=input_format,
+        output_format="ndjson",
+        clock=lambda: 0.0,
+        redactor=REDACTOR,
+    )
+    return b"".join(map(pipeline.feed, reads)) + pipeline.close()
+
+
+def is_reasoning(frame: oracle.Chunk, kind: str) -> bool:
+    return bool(frame["kind"] == kind and frame["item_type"] == "reasoning")
+
+
+def strings(value: object) -> list[str]:
+    """Give every text in a JSON value."""
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [text for entry in inner for text in strings(entry)]
+
+
+def pieces(text: str) -> list[str]:
+    """Give what must not be found of a private text."""
+    return [text[at : at + PASSAGE_CHARS] for at in range(0, len(text) - PASSAGE_CHARS + 1, PASSAGE_CHARS)]
