@@ -216,7 +216,8 @@ class Relay:
 
     async def _keep_time(self) -> None:
         """End what takes too long; say a heartbeat into silence."""
-        client_s = self._settings.timeouts.client_s
+        timeouts = self._settings.timeouts
+        client_s = timeouts.client_s
         while True:
             now = time.monotonic()
             stalls_at = now + client_s if self._sending_since is None else self._sending_since + client_s
@@ -229,9 +230,9 @@ class Relay:
             if now >= beats_at:
                 self._beat()
                 beats_at = now + self._settings.heartbeat_s
-            # An idle limit or a stall may begin while this sleeps, but neither can end before this wakes.
-            ahead = [at for at in (stalls_at, deadline, beats_at) if at > now]
-            await anyio.sleep(min(min(ahead, default=client_s) - now, self._settings.timeouts.idle_s))
+            # A limit may begin to run while this sleeps, but none of them can run out before this wakes.
+            ahead = [at - now for at in (stalls_at, deadline, beats_at) if at > now]
+            await anyio.sleep(min(*ahead, client_s, timeouts.idle_s, timeouts.first_byte_s))
 
     def _beat(self) -> None:
         """Say that the stream lives, unless the client has something to take."""

@@ -113,3 +113,20 @@ async def test_a_client_that_leaves_between_attempts_ends_them(serve: Any, upstr
     assert (site.streams.active, site.streams.upstream_open) == (1, 0)
     answer.leave()
     assert await site.is_quiet()
+
+
+async def test_a_later_attempt_has_a_first_byte_limit_of_its_own(serve: Any, upstream: Any) -> None:
+    asked = 0
+
+    async def script(peer: Any) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            await peer.send(BUSY + b"\r\n")
+        else:
+            await peer.gone.wait()
+
+    await upstream(script)
+    answer = await serve(retries=QUICK, timeouts={"first_byte_s": 0.3}).ask()
+    assert (answer.status, (await answer.problem())["code"]) == (504, "upstream_timeout_first_byte")
+    assert asked == 2
