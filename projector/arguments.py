@@ -85,10 +85,11 @@ class CallArguments:
         more = compose.NOTHING
         if text is not None:
             whole = self._new_stream()
-            self.agrees = whole.feed(text[: self._fed]).value == self._said.getvalue()
+            certain = self._fed - self._length.is_half
+            self.agrees = whole.feed(text[:certain]).value == self._said.getvalue()
             if self.agrees:
-                self._stream = whole
-                more = self.feed(text[self._fed :])
+                self._stream, self._fed, self._length = whole, certain, Length()
+                more = self.feed(text[certain:])
         end = self._stream.finish()
         return compose.joined(more, end.rest) if began else compose.NOTHING, end.arguments
 

@@ -21,17 +21,22 @@ def parse(text: str, where: str) -> float:
 
 
 class Timestamps:
-    """Writes times as `2025-12-15T12:00:00.000Z`; each second is written out once, because one is said per token."""
+    """Writes times as `2025-12-15T12:00:00.000Z`.
 
-    __slots__ = ("_second", "_written")
+    Times of one stream never go back, whatever the host's clock does. Each second is written out once, because a time
+    is said per token.
+    """
+
+    __slots__ = ("_last", "_second", "_written")
 
     def __init__(self) -> None:
+        self._last = 0
         self._second = -1
         self._written = ""
 
     def write(self, seconds: float) -> str:
         """Give a time in UTC with milliseconds."""
-        milliseconds = round(seconds * 1000)
+        milliseconds = self._last = max(round(seconds * 1000), self._last)
         second, rest = divmod(milliseconds, 1000)
         if second != self._second:
             self._second = second

@@ -8,7 +8,7 @@ from typing import Any, Final
 from contracts import codec, paths
 from projector.canonical import Frame
 from redaction import bounds
-from redaction.clean import Cleaned, CleanJson, Notice, bounded
+from redaction.clean import Notice, bounded
 
 HOLDERS: Final[Mapping[str, str]] = {
     "tool.status": "tool",
@@ -21,34 +21,41 @@ HOLDERS: Final[Mapping[str, str]] = {
 NOTICES: Final = "notices"
 SMALL_BYTES: Final = 1_024
 """Fields below this are never cut: ids, names and context together stay far below any budget."""
-NOTICE_BYTES: Final = 1_024
-"""Room for one more notice; a path has at most 256 characters."""
+ROUNDS: Final = 8
+"""Each round leaves room for the notices of the one before; two are enough for all that was seen."""
 
 
 def fit(frame: Frame, max_bytes: int) -> Frame:
     """Give a copy of the frame whose JSON is at most `max_bytes`; the longest field is cut first."""
+    target = max_bytes
+    for _ in range(ROUNDS):
+        fitted = _cut_to(frame, target)
+        excess = len(codec.dumps(fitted)) - max_bytes
+        if excess <= 0:
+            break
+        target -= excess
+    return fitted
+
+
+def _cut_to(frame: Frame, max_bytes: int) -> Frame:
+    """Cut fields until they fit, not counting the notices that say so."""
     holder = HOLDERS.get(frame["kind"])
     prefix = f"{holder}." if holder else ""
     fields: dict[str, Any] = dict(frame[holder]) if holder else dict(frame)
     sizes = {name: len(codec.dumps(value)) for name, value in fields.items() if name != NOTICES}
     large = sorted((name for name, size in sizes.items() if size > SMALL_BYTES), key=sizes.__getitem__, reverse=True)
-    notices = [Notice(**notice) for notice in frame.get(NOTICES, ())]
     excess = len(codec.dumps(frame)) - max_bytes
     share = max_bytes // (2 * len(large) or 1)  # all of them together leave half of the budget for the rest
+    notices = [Notice(**notice) for notice in frame.get(NOTICES, ())]
     for name in large:
         if excess <= 0:
             break
-        room = max(sizes[name] - excess - NOTICE_BYTES, min(share, sizes[name] - 1))
-        cut = _cut(fields[name], room)
+        cut = bounds.shrink(fields[name], max(sizes[name] - excess, min(share, sizes[name] - 1)))
         fields[name] = cut.value
         notices += [notice._replace(path=f"{prefix}{name}{notice.path}") for notice in cut.notices]
-        excess -= sizes[name] - len(codec.dumps(cut.value)) - NOTICE_BYTES
+        excess -= sizes[name] - len(codec.dumps(cut.value))
     fitted: Frame = {**frame, holder: fields} if holder else fields
     there = [notice for notice in notices if paths.resolve(fitted, notice.path) is not paths.ABSENT]
     if there:
         fitted[NOTICES] = [notice._asdict() for notice in bounded(there)]
     return fitted
-
-
-def _cut(value: object, max_bytes: int) -> Cleaned[CleanJson]:
-    return bounds.shrink(CleanJson(value), max_bytes)

@@ -29,19 +29,20 @@ def aligned(streamed: Collection[int], finished: Iterable[int]) -> dict[int, int
 class Length:
     """Counts the code points of a text that comes in fragments: a surrogate pair in two halves is one."""
 
-    __slots__ = ("_is_half",)
+    __slots__ = ("is_half",)
 
     def __init__(self) -> None:
-        self._is_half = False
+        self.is_half = False
+        """Whether the text ends with the first half of a pair, which is counted already."""
 
     def take(self, fragment: str) -> int:
         """Give by how much the text is longer with this fragment."""
-        if fragment.isascii() and not self._is_half:
+        if fragment.isascii() and not self.is_half:
             return len(fragment)
         text = codec.scrub(fragment) if len(fragment) > 1 else fragment
-        joins = self._is_half and "\udc00" <= fragment[:1] <= "\udfff"
+        joins = self.is_half and "\udc00" <= fragment[:1] <= "\udfff"
         if fragment:
-            self._is_half = "\ud800" <= fragment[-1] <= "\udbff"
+            self.is_half = "\ud800" <= fragment[-1] <= "\udbff"
         return len(text) - joins
 
 
@@ -84,10 +85,11 @@ class TextPart:
         if self._settled:
             return compose.NOTHING if len(text) == self._fed else None
         whole = self._make_stream()
-        if whole.feed(text[: self._fed]).value != self._buffer.getvalue():
+        certain = self._fed - self._length.is_half
+        if whole.feed(text[:certain]).value != self._buffer.getvalue():
             return None
-        self._stream = whole
-        more = self.feed(text[self._fed :])
+        self._stream, self._fed, self._length = whole, certain, Length()
+        more = self.feed(text[certain:])
         rest = self.close()
         self._settled = True
         return compose.joined(more, rest)

@@ -105,7 +105,7 @@ class Pipeline:
         """Do some work and write what it says; if a part of ours fails, the stream ends closed (D12)."""
         if self._projector.ended:
             return b""
-        self._projector.timestamp = self._timestamps.write(self._clock())
+        self._projector.tick(self._timestamps.write(self._clock()))
         try:
             return self._write(work())
         except Exception:  # noqa: BLE001 - whatever failed, the page gets its terminal

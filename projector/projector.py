@@ -21,6 +21,10 @@ from redaction.mint import Redactor
 SEQUENCE_END: Final = 2**53
 """A page reads numbers as doubles; beyond this they are not exact (D5)."""
 
+PROGRESS: Final = Signal.PROGRESS  # looked up once here, not once per token in its class
+SPEAK: Final = Verdict.SPEAK
+SETTLED: Final = Phase.SETTLED
+
 NO_EVENT: Final[CanonicalEvent] = MappingProxyType({})
 
 BEHIND_THE_END: Final = "behind the end of its response"
@@ -61,8 +65,13 @@ class PublicStreamProjector:
         self._event_id = 0
         self._open_items: dict[object, Frame] = {}
         """Announced items as they were said: what must be closed even if nothing else can be trusted."""
-        self.timestamp = ""
-        """The time of what is said next; the owner sets it before each call (D2)."""
+        self._context: Mapping[str, object] = {}
+        self._envelope: Frame = {}
+        self._renew_envelope()
+
+    def tick(self, timestamp: str) -> None:
+        """Take the time of what is said next; the owner reads its clock once per call (D2)."""
+        self._envelope["server_timestamp"] = timestamp
 
     @property
     def ended(self) -> bool:
@@ -79,7 +88,7 @@ class PublicStreamProjector:
         name = event.get("type")
         if type(name) is not str or (handler := HANDLERS.get(name)) is None:
             return self._unsaid(name)
-        return self._signal(SIGNALS.get(name, Signal.PROGRESS), handler, event)
+        return self._signal(SIGNALS.get(name, PROGRESS), handler, event)
 
     def host(self, event: CanonicalEvent) -> list[Frame]:
         """Take an event of the host's own door (D35)."""
@@ -117,7 +126,7 @@ class PublicStreamProjector:
         """
         phase, verdict = TRANSITIONS[self._phase][signal]
         try:
-            if verdict is Verdict.SPEAK and handler is not None:
+            if verdict is SPEAK and handler is not None:
                 said = handler(self._state, event)  # the way of nearly every event
             else:
                 said = self._act(verdict, handler, event)
@@ -127,7 +136,7 @@ class PublicStreamProjector:
             return self.collapse(_fault_of(error.__traceback__))
         self._phase = phase
         sealed = self._seal(said, event) if said else []
-        if phase is Phase.SETTLED and not self._is_run:
+        if phase is SETTLED and not self._is_run:
             return sealed + self._signal(Signal.RUN_CLOSE, event=event)
         return sealed
 
@@ -159,32 +168,38 @@ class PublicStreamProjector:
 
     def _seal(self, said: list[Frame], event: CanonicalEvent = NO_EVENT) -> list[Frame]:
         """Put the envelope around frames; only public ones take an event id (section 6, D1)."""
+        if self._context is not self._state.envelope:
+            self._renew_envelope()
+        envelope = self._envelope
         sequence = event.get("sequence_number")
-        if type(sequence) is not int or not 0 <= sequence < SEQUENCE_END:
-            sequence = None
+        if type(sequence) is int and 0 <= sequence < SEQUENCE_END:
+            envelope["provider_sequence_number"] = sequence
+        else:
+            envelope.pop("provider_sequence_number", None)
         sealed = []
-        envelope = self._state.envelope
         for frame in said:
-            kind = frame["kind"]
-            if kind in SEALING:
-                self._keep_books(kind, frame)
+            if frame["kind"] in SEALING:
+                self._keep_books(frame)
             else:
                 self._event_id += 1
-            whole: Frame = {
-                "schema": SCHEMA,
-                "event_id": self._event_id,
-                "stream_id": self._stream_id,
-                "server_timestamp": self.timestamp,
-                **envelope,
-                **frame,
-            }
-            if sequence is not None:
-                whole["provider_sequence_number"] = sequence
-            sealed.append(whole)
+            envelope["event_id"] = self._event_id
+            sealed.append(envelope | frame)
         return sealed
 
-    def _keep_books(self, kind: str, frame: Frame) -> None:
+    def _renew_envelope(self) -> None:
+        """Take over a changed context; nearly every frame of a stream has the same."""
+        self._context = self._state.envelope
+        self._envelope = {
+            "schema": SCHEMA,
+            "event_id": self._event_id,
+            "stream_id": self._stream_id,
+            "server_timestamp": self._envelope.get("server_timestamp", ""),
+            **self._context,
+        }
+
+    def _keep_books(self, frame: Frame) -> None:
         """Count the frame if it is public, and remember which items are open."""
+        kind = frame["kind"]
         if kind in frames.PRIVATE:
             return
         self._event_id += 1

@@ -35,6 +35,9 @@ _UNPARSED_MAX_CHARS: Final = 4 * 1024 * 1024
 """Arguments beyond the limit of their text are kept to be parsed at the end, up to here; longer ones stay text."""
 
 
+_as_it_is: Final = tuple.__new__  # a quarter of the price of a call of the class; one is made for every token
+
+
 class ArgumentsEnd(NamedTuple):
     """The end of a call's arguments: what is still to be said as a last delta, and the whole."""
 
@@ -76,6 +79,8 @@ class TextStream:
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
         """Take a fragment; give what may be said now."""
+        if self._sieve is None and fragment.isascii() and not self._halves.held:
+            return _as_it_is(Cleaned, (fragment, ()))
         text = self._halves.take(fragment)
         if self._sieve is None:
             return Cleaned(CleanText(text))
@@ -108,6 +113,7 @@ class ArgumentStream:
         self._room = limits.arguments_text_max_chars
         self._is_cut = False
         self._marked = False
+        self._unread = False
         self._clean: list[str] = []  # the whole clean text, to be parsed
         self._late: list[str] = []  # what came behind the limit, to be read at the end
         self._late_chars = 0
@@ -183,6 +189,7 @@ class ArgumentStream:
         try:
             tree = codec.loads_exact("".join(self._clean))
         except codec.CodecError:  # deeper than any parser reads, or an integer of thousands of digits
+            self._unread = True
             return None
         if not isinstance(tree, dict):
             return None
@@ -206,7 +213,8 @@ class ArgumentStream:
         notices: tuple[Notice, ...] = ()
         if self._marked and not (parsed and all(_shows(parsed.value, place) for place in self._sieve.withheld)):
             notices = REDACTED_HERE
-        if self._is_cut or not (self._sieve.complete or self._sieve.blank) or self._sieve.failed:
+        whole = not self._sieve.failed and (self._sieve.complete or self._sieve.blank)
+        if self._is_cut or self._unread or not whole:
             notices += TRUNCATED_HERE
         return Cleaned(CleanText("".join(self._said)), notices)
 

@@ -53,7 +53,7 @@ def mcp(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
     """Say the output that an output item holds, on the call that it answers."""
     caller = state.calls.get(read.text_or_none(raw, "call_id") or "")
-    if caller is None or caller.call is None:
+    if caller is None or caller.call is None or caller.call.tool_type != "function":
         state.count(f"{item.type} without its call")
         return []
     ended = FAILED if read.text_or_none(raw, "status") in {FAILED, "incomplete"} else COMPLETED
