@@ -182,6 +182,7 @@ class _Writer:
         count = "" if least == most == 1 else f"{{{least},{most}}}+"
         ways = [f"{atom}{count}{self._rest(child, seen + least, need, body)}"]
         fewest = max(1, need - seen)
-        if fewest < least:
-            ways.append(rf"{atom}{{{fewest},{least - 1}}}+\Z")
+        longest = least - 1 if seen + least >= need else most  # beyond it, the node behind the piece sees the end
+        if fewest <= longest:
+            ways.append(rf"{atom}{{{fewest},{longest}}}+\Z")
         return ways

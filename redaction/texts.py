@@ -50,7 +50,8 @@ def clean(detector: Detector, text: str, max_chars: int | None = None) -> Cleane
     else:
         parts.append(said.take(sieve.end(), ""))
     bounded = bound("".join(parts), max_chars)
-    return Cleaned(bounded.value, REDACTED_HERE + bounded.notices) if said.marked else bounded
+    shows_mark = said.marked and MARK.search(bounded.value) is not None
+    return Cleaned(bounded.value, REDACTED_HERE + bounded.notices) if shows_mark else bounded
 
 
 def clean_key(detector: Detector, text: str, max_chars: int) -> Cleaned[CleanText]:

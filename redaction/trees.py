@@ -73,17 +73,15 @@ class _Walk:
             self._notice(each.type)
 
     def _number(self, value: float) -> object:
+        if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+            self._notice("truncated")
+            return None
         if self._rules.numbers and (mark := self._rules.numbers.get(repr(value))) is not None:
             self._notice("redacted")
             return mark
         if isinstance(value, float):
             return value if math.isfinite(value) else None
-        if value in _INT64:
-            return value
-        if value.bit_length() <= _MAX_BITS:
-            return str(value)
-        self._notice("truncated")
-        return None
+        return value if value in _INT64 else str(value)
 
     def _array(self, entries: list[object] | tuple[object, ...]) -> list[object]:
         found: list[object] = []

@@ -14,7 +14,10 @@ from redaction.detector import Detector
 from redaction.rules import Verdict
 
 # The host part ends where a browser says so: at a backslash too.
-_WEB: Final = re.compile(r"\s*(?P<scheme>https?://)(?P<user>[^/?#\\]*@)?(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
+_WEB: Final = re.compile(
+    r"\s*(?P<scheme>https?://)(?P<user>[^/?#\\]*@)?(?P<host>[^/?#\\]*)(?P<path>[^?#]*)(?P<parameters>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
 _PARAMETERS: Final = re.compile(r"([?&;#])([^?&;#]*)")
 
 
@@ -23,9 +26,10 @@ def clean(detector: Detector, url: str, max_chars: int) -> Cleaned[CleanText]:
     web = _WEB.fullmatch(codec.scrub(url))
     if web is None:
         return Cleaned(CleanText(REDACTED), REDACTED_HERE)
-    path, *_ = re.split(r"[?#]", web["rest"], maxsplit=1)
-    parameters = _PARAMETERS.sub(lambda part: part[1] + _parameter(detector, part[2]), web["rest"][len(path) :])
-    said = web["scheme"] + (f"{REDACTED}@" if web["user"] else "") + _part(detector, path, unquote(path)) + parameters
+    user = f"{REDACTED}@" if web["user"] else ""
+    path = _part(detector, web["path"], unquote(web["path"]))
+    parameters = _PARAMETERS.sub(lambda part: part[1] + _parameter(detector, part[2]), web["parameters"])
+    said = web["scheme"] + user + web["host"] + path + parameters
     cleaned = texts.clean(detector, said, max_chars)
     if said == web[0].lstrip():
         return cleaned

@@ -52,7 +52,7 @@ CONTEXTS: Final = (
            WORD + r"[A-Za-z0-9_]{0,32}[=:]", r"[^\s\"'`\\,;&<>(){}\[\]=:|]", "DB_PASSWORD=" + "hunter2",
            "token == other", tail=r"[^\s\"'`\\,;&<>(){}\[\]]", says_anchor=True, any_case=True, inside_words=True),
     Format("bare-member", "a sensitive word in quotes, `:`, and a value without quotes",
-           WORD + r"[A-Za-z0-9_]{0,32}[\"'\\]{1,4}[ \t]{0,4}[=:>]{1,3}[ \t]{1,4}", r"[^\s\"'`\\,;&<>(){}\[\]=:|]",
+           WORD + r"[A-Za-z0-9_]{0,32}[\"'\\]{1,4}[ \t]{0,4}[=:>]{1,3}[ \t]{0,4}", r"[^\s\"'`\\,;&<>(){}\[\]=:|]",
            '{"password": ' + "1234}", '"tokens": 512', tail=r"[^\s\"'`\\,;&<>(){}\[\]]", says_anchor=True,
            any_case=True, inside_words=True),
     Format("option", "a sensitive option of a command, and its value",

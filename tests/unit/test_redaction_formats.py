@@ -1,0 +1,189 @@
+"""Each credential format: its example is found, its counter-example is not, and lookalikes pass untouched."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections import Counter
+
+import pytest
+
+from redaction import patterns
+from redaction.detector import Detector
+from redaction.formats import FORMATS, WORD, Format
+from redaction.mint import Redactor
+from redaction.policy import Policy
+from redaction.sieves import FormatSieve, Said
+
+DETECTOR = Detector(Policy())
+REDACTOR = Redactor(Policy())
+
+each_format = pytest.mark.parametrize("row", FORMATS, ids=[row.name for row in FORMATS])
+
+
+def cleaned(text: str) -> str:
+    sieve = FormatSieve(DETECTOR)
+    return Said().take(sieve.feed(text) + sieve.end(), text)
+
+
+def said_of(text: str) -> str:
+    """What is certain of a text that goes on."""
+    return Said().take(FormatSieve(DETECTOR).feed(text), text)
+
+
+def test_there_are_many_and_each_has_its_own_name() -> None:
+    assert len(FORMATS) >= 40
+    assert [name for name, count in Counter(row.name for row in FORMATS).items() if count > 1] == []
+
+
+@each_format
+def test_the_example_is_found_by_its_own_row(row: Format) -> None:
+    found = DETECTOR.find(row.example, 0, at_end=False)
+    assert found is not None
+    assert found.row is not None
+    assert found.row.name == row.name
+
+
+@each_format
+def test_nothing_of_the_example_but_a_context_is_said(row: Format) -> None:
+    said = cleaned(f"before {row.example}")
+    assert said.startswith("before ")
+    assert said.count("<redacted>") == 1
+    body = row.example[-12:]
+    assert body not in said
+
+
+@each_format
+def test_the_counter_example_passes(row: Format) -> None:
+    assert cleaned(row.counter_example) == row.counter_example
+
+
+def test_formats_can_be_switched_off() -> None:
+    off = Detector(Policy(formats_off=frozenset({"github-token", "bearer"})))
+    assert {row.name for row in FORMATS} - {row.name for row in off.rows} == {"github-token", "bearer"}
+    assert off.passes("ghp" + "_" + "a" * 36)
+
+
+@each_format
+def test_what_is_said_of_a_beginning_stays_true(row: Format) -> None:
+    whole = cleaned(row.example)
+    for end in range(len(row.example) + 1):
+        assert whole.startswith(said_of(row.example[:end]))
+
+
+@each_format
+def test_a_beginning_that_turns_out_otherwise_is_given_back(row: Format) -> None:
+    anchor = next(n for n in range(len(row.example)) if said_of(row.example[: n + 1]) != row.example[: n + 1])
+    for text in (row.example[: anchor + 2] + "\x00", row.example[: anchor + 3] + "\n\n"):
+        assert cleaned(text).endswith(text[-1])
+
+
+@each_format
+def test_cleaning_twice_is_cleaning_once(row: Format) -> None:
+    once = cleaned(f"x = {row.example}, y")
+    assert cleaned(once) == once
+
+
+@each_format
+def test_its_anchor_is_long_enough(row: Format) -> None:
+    """Three literal characters, or a keyed context (CONTRACT D25)."""
+    for anchor in patterns.alternatives(row.anchor):
+        literal = sum(piece.least for piece in patterns.pieces(anchor) if not piece.atom.startswith("["))
+        certain = sum(piece.least for piece in patterns.pieces(anchor))
+        assert literal >= 3 or (literal >= 2 and certain >= 4) or WORD in anchor
+
+
+@each_format
+def test_no_class_takes_what_the_next_piece_needs(row: Format) -> None:
+    """Counts give nothing back, so a class must end where what follows it begins."""
+    for anchor in DETECTOR._anchors(row.anchor):
+        for body in patterns.alternatives(row.body):
+            sequence = [*patterns.pieces(anchor, any_case=row.any_case), *patterns.pieces(body)]
+            for index, piece in enumerate(sequence):
+                if piece.least == piece.most:
+                    continue
+                for follower in sequence[index + 1 :]:
+                    both = [c for c in map(chr, range(128)) if re.match(piece.atom, c) and re.match(follower.atom, c)]
+                    assert both == [], (piece, follower)
+                    if follower.least:
+                        break
+
+
+LOOKALIKES = {
+    "commit hash": "1f0c6a3b9d2e4f5a6b7c8d9e0f1a2b3c4d5e6f70",
+    "short commit hash": "fix in 1f0c6a3b",
+    "sha-256": "sha256:" + "0123456789abcdef" * 4,
+    "uuid": "01234567-89ab-cdef-0123-456789abcdef",
+    "uuid in a path": "/v1/items/01234567-89ab-cdef-0123-456789abcdef/parts",
+    "base64 image": base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8).decode(),
+    "data url": "data:image/png;base64," + base64.b64encode(bytes(range(255, -1, -1)) * 4).decode(),
+    "base64 of json": base64.b64encode(b'{"id": 123, "after": "abc"}').decode(),
+    "long word": "Donaudampfschifffahrtselektrizitatenhauptbetriebswerkbauunterbeamtengesellschaft",
+    "chemistry": "methionylthreonylthreonylglutaminylarginyltyrosylglutamyl",
+    "locale": "sk-SK",
+    "words with sk-": "task-oriented disk-backed ask-me-anything-about-kubernetes-and-friends",
+    "identifier": "call_0123456789abcdefghijklmn",
+    "response id": "resp_0123456789abcdef0123456789abcdef0123456789abcdef",
+    "message id": "msg_68a1b2c3d4e5f60718293a4b5c6d7e8f",
+    "file id": "file-A1b2C3d4E5f6G7h8I9j0K1",
+    "address with a port": "http://localhost:8080",
+    "address with a path": "https://example.com:443/a/b?page=2#top",
+    "ipv6": "http://[::1]:8080/",
+    "ssh remote": "git@example.com:team/project.git",
+    "mail": "someone@example.com",
+    "counts": "max_tokens=4096, prompt_tokens: 17, total_token_count=12",
+    "tokenizer": 'tokenizer = AutoTokenizer.from_pretrained("some/model")',
+    "question about passwords": "How do I reset my password? The token has expired.",
+    "validation error": "password: required",
+    "prose about bearers": "Send a bearer token with each request",
+    "public key": "-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----",
+    "certificate": "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+    "table": "| --- | --- |\n|-----|-----|",
+    "times": "2025-01-01T12:00:00Z 12345678:30",
+    "css": "sk-spinner hf_model fw_version re_compile key-value fc-bayern",
+    "code": "def author(tokens, authors): return [t for t in tokens if t in authors]",
+    "empty assignments": "password = \"\"; token = ''; secret=",
+    "comparison": "if token == other: pass",
+    "our own mark": 'api_key = "<redacted>", password=<redacted>, Bearer <redacted>',
+    "our own mark with an id": 'api_key = "[REDACTED:stripe]"',
+}
+
+
+@pytest.mark.parametrize("text", LOOKALIKES.values(), ids=LOOKALIKES.keys())
+def test_lookalikes_pass_untouched(text: str) -> None:
+    result = REDACTOR.text(text)
+    assert (result.value, result.notices) == (text, ())
+    tree: object = {"a": [text]}
+    assert REDACTOR.json(tree, string_max_chars=8000).value == tree
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ghp" + "_" + "a" * 36 + "ghp" + "_" + "b" * 36, "<redacted>"),
+        ("AKIA" + "A" * 16 + "sk_live_" + "a" * 24, "<redacted><redacted>"),
+        ("AKIA" + "A" * 16 + "-AKIA" + "B" * 16, "<redacted>-<redacted>"),
+        ("xAKIA" + "A" * 16, "xAKIA" + "A" * 16),
+        ("_AKIA" + "A" * 16, "_<redacted>"),
+        ("密钥AKIA" + "A" * 16 + "。", "密钥<redacted>。"),
+    ],
+)
+def test_words_begin_where_a_word_or_a_credential_ended(text: str, said: str) -> None:
+    assert cleaned(text) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ends in sk-SK", "ends in sk-SK"),
+        ("ends in sk-abc", "ends in <redacted>"),
+        ("ends in gh", "ends in gh"),
+        ("ends in ghp_", "ends in ghp_"),
+        ("ends in ghp_a", "ends in <redacted>"),
+        ("Authorization: Bearer ab", "Authorization: <redacted>"),
+        ("postgres://app:hunter2", "postgres://app:<redacted>"),
+        ("http://localhost:8080", "http://localhost:8080"),
+    ],
+)
+def test_an_unfinished_one_at_the_end_is_withheld_once_its_anchor_is_certain(text: str, said: str) -> None:
+    assert cleaned(text) == said

@@ -1,0 +1,102 @@
+"""The policy: every number of the contract under its name, unknown names refused, secrets never shown."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from pydantic import ValidationError
+
+from contracts import limits
+from redaction.explain import rules
+from redaction.formats import FORMATS
+from redaction.policy import Limits, Policy, PolicyError
+
+SECRET = "correct-horse-battery"
+
+
+def test_each_number_of_the_contract_is_a_limit_with_its_default() -> None:
+    numbers = {name.lower(): value for name, value in vars(limits).items() if name.isupper()}
+    assert Limits().model_dump() == numbers
+
+
+def test_a_table_of_a_configuration_file_is_a_policy() -> None:
+    table = tomllib.loads("""
+        sensitive_keys_add = ["ssn"]
+        sensitive_keys_remove = ["page_token"]
+        formats_off = ["bearer"]
+        images = "host"
+        reasoning = "off"
+        encrypted_reasoning = true
+        [limits]
+        url_max_chars = 100
+        [[registered]]
+        id = "stripe"
+        value = "correct-horse-battery"
+    """)
+    policy = Policy.load(table)
+    assert policy.limits.url_max_chars == 100
+    assert policy.formats_off == {"bearer"}
+    assert policy.registered[0].value.get_secret_value() == SECRET
+    assert (policy.images, policy.reasoning, policy.encrypted_reasoning) == ("host", "off", True)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"limit": {}}, "policy: Value error, unknown name `limit`; the nearest known name is `limits`"),
+        (
+            {"limits": {"url_max_char": 1}},
+            "limits: Value error, unknown name `url_max_char`; the nearest known name is ",
+        ),
+        (
+            {"formats_off": ["github-tokens"]},
+            "unknown format `github-tokens`; the nearest known name is `github-token`",
+        ),
+        (
+            {"registered": [{"ident": "x", "value": SECRET}]},
+            "registered.0: Value error, unknown name `ident`; the nearest",
+        ),
+        ({"registered": [{"value": "abc"}]}, "registered.0.value: Value error, a registered value needs at least 4"),
+        ({"registered": [{"value": "  abc  "}]}, "a registered value needs at least 4"),
+        ({"registered": [{"id": "a b", "value": SECRET}]}, "registered.0.id"),
+        ({"registered": [{"value": [SECRET]}]}, "registered.0.value"),
+        ({"registered": SECRET}, "registered"),
+        ({"images": "none"}, "images"),
+        ({"limits": {"url_max_chars": 0}}, "limits.url_max_chars"),
+        ({"limits": {"image_chunk_max_chars": 10}}, "limits.image_chunk_max_chars"),
+    ],
+)
+def test_what_is_no_policy_is_refused_by_name(table: dict[str, object], message: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        Policy.load(table)
+    assert message in str(caught.value)
+    assert SECRET not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_a_registered_value_is_never_shown() -> None:
+    policy = Policy.load({"registered": [{"id": "stripe", "value": SECRET}]})
+    shown = [repr(policy), str(policy), policy.model_dump_json(), str(rules(policy))]
+    assert [text for text in shown if SECRET in text] == []
+    with pytest.raises(ValidationError) as caught:
+        Policy.model_validate({"registered": [{"id": 5, "value": SECRET}], "images": SECRET})
+    assert SECRET not in str(caught.value)
+
+
+def test_a_policy_cannot_be_changed() -> None:
+    policy = Policy()
+    with pytest.raises(ValidationError):
+        policy.images = "host"
+    with pytest.raises(ValidationError):
+        policy.limits.url_max_chars = 5
+
+
+def test_the_rules_can_be_printed() -> None:
+    policy = Policy.load({"formats_off": ["bearer"], "sensitive_keys_add": ["ssn"], "sensitive_keys_remove": ["token"]})
+    rows = {(rule.group, rule.name): rule.about for rule in rules(policy)}
+    assert rows["keys", "ssn"] == "added by the policy"
+    assert rows["keys", "token"] == "no secret, by the policy"
+    assert rows["formats", "bearer"] == "switched off by the policy"
+    assert all(("formats", row.name) in rows for row in FORMATS)
+    assert all(rows.values())
