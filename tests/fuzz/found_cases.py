@@ -21,6 +21,8 @@ class FoundCase(NamedTuple):
     was: str
     events: list[object]
     settings: CaseSettings = CaseSettings()
+    text: str | None = None
+    """What `final` says, where that was wrong."""
 
 
 def added(index: int, **item: object) -> Event:
@@ -51,7 +53,9 @@ FOUND: Final = (
         ],
     ),
     FoundCase("a negative sequence number was said", [delta("output_text", "a", sequence_number=-1)]),
-    FoundCase("a huge sequence number was said as text", [delta("output_text", "a", sequence_number=10**40)]),
+    FoundCase(
+        "a huge sequence number was said as text", [delta("output_text", "a", sequence_number=10**40, x=float("nan"))]
+    ),
     # status and end
     FoundCase(
         "queued after in_progress",
@@ -82,6 +86,7 @@ FOUND: Final = (
             delta("output_text", "said"),
             status("completed", output=[{"type": "message", "content": [{"type": "output_text", "text": "late"}]}]),
         ],
+        text="said",
     ),
     FoundCase(
         "the same with a refusal",
@@ -100,6 +105,7 @@ FOUND: Final = (
             done(1, type="message", content=[{"type": "output_text", "text": "a"}]),
             status("completed"),
         ],
+        text="a",
     ),
     # tools
     FoundCase(

@@ -18,7 +18,7 @@ from projector.replay import CaseSettings
 from projector.sse import encode_sse
 from tests.fuzz.found_cases import FOUND, FoundCase
 from tests.property.mutations import ALL_LINES, GARBAGE, NOISE
-from tests.property.soundness import assert_sound, cut, examples, play
+from tests.property.soundness import assert_sound, cut, examples, frames_of, play
 
 FORMATS: Final[tuple[InputFormat, ...]] = ("sse", "ndjson", "auto")
 
@@ -38,11 +38,12 @@ PIECES: Final = st.one_of(
 STREAMS: Final = st.one_of(st.binary(max_size=200), st.lists(PIECES, max_size=24).map(b"".join))
 
 
-def check(data: bytes, provider: str, case: CaseSettings, input_format: InputFormat, cuts: list[int]) -> None:
-    """Play bytes whole and in pieces; fail if anything about the output is wrong."""
+def check(data: bytes, provider: str, case: CaseSettings, input_format: InputFormat, cuts: list[int]) -> bytes:
+    """Play bytes whole and in pieces; give the output, and fail if anything about it is wrong."""
     whole = play([data], provider, case, input_format)
     assert play(cut(data, cuts), provider, case, input_format) == whole
     assert_sound(whole)
+    return whole
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -63,4 +64,6 @@ def test_any_bytes(
 @pytest.mark.parametrize("found", FOUND, ids=lambda found: found.was)
 def test_what_was_found_stays_mended(found: FoundCase) -> None:
     lines = [json.dumps(event).encode() + b"\n" for event in found.events]
-    check(b"".join(lines), "openai_responses", found.settings, "ndjson", [*range(0, 400, 7)])
+    said = check(b"".join(lines), "openai_responses", found.settings, "ndjson", [*range(0, 400, 7)])
+    if found.text is not None:
+        assert frames_of(said)[-1]["final"]["response_text"] == found.text
