@@ -106,10 +106,11 @@ class Pipeline:
         if self._projector.ended:
             return b""
         self._projector.tick(self._timestamps.write(self._clock()))
+        before = self._projector.books()
         try:
             return self._write(work())
         except Exception:  # noqa: BLE001 - whatever failed, the page gets its terminal
-            return self._write(self._projector.collapse(FAULTS["internal_error"]))
+            return self._write(self._projector.collapse(FAULTS["internal_error"], before))
 
     def _begin_upstream(self) -> None:
         fields = self._provider.message_fields

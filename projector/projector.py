@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType, TracebackType
-from typing import Final
+from typing import Final, NamedTuple
 
 from contracts.kinds import SCHEMA, Kind
 from projector import frames
@@ -46,6 +46,13 @@ TERMINALS: Final[Mapping[Verdict, Callable[[StreamState], list[Frame]]]] = {
     Verdict.EMPTY: endings.empty,
 }
 """Verdicts that end the stream -> what is said last."""
+
+
+class Books(NamedTuple):
+    """What the page has been told: the last event id, and the items that are open."""
+
+    event_id: int
+    open_items: dict[object, Frame]
 
 
 class PublicStreamProjector:
@@ -115,6 +122,10 @@ class PublicStreamProjector:
         """Take the end of the provider's bytes, or of the run; give the closers and the terminal."""
         return self._signal(Signal.RUN_CLOSE if self._is_run else Signal.EOF)
 
+    def books(self) -> Books:
+        """Give what has been said so far, for `collapse`."""
+        return Books(self._event_id, dict(self._open_items))
+
     def count(self, name: str, times: int) -> None:
         """Count something that a stage before this one did not pass on."""
         self._state.count(name, times)
@@ -154,9 +165,16 @@ class PublicStreamProjector:
             said += TERMINALS[verdict](state)
         return said
 
-    def collapse(self, fault: Fault) -> list[Frame]:
-        """Give the closers and the terminal in nothing but our own words: what failed must not be asked again."""
+    def collapse(self, fault: Fault, unsaid_since: Books | None = None) -> list[Frame]:
+        """Give the closers and the terminal in nothing but our own words: what failed must not be asked again.
+
+        Args:
+            fault: what to say.
+            unsaid_since: the books as they stood before frames that were given but could not be sent.
+        """
         self._phase = Phase.ENDED
+        if unsaid_since is not None:
+            self._event_id, self._open_items = unsaid_since.event_id, unsaid_since.open_items
         return self._seal(endings.abandon(self._open_items.values(), fault))
 
     def _unsaid(self, name: object, *, is_host: bool = False) -> list[Frame]:
