@@ -9,7 +9,7 @@ from urllib.parse import unquote, unquote_plus
 from contracts import codec
 from contracts.kinds import REDACTED
 from redaction import texts
-from redaction.clean import REDACTED_HERE, Cleaned, CleanText
+from redaction.clean import REDACTED_HERE, TRUNCATED_HERE, Cleaned, CleanText, bounded
 from redaction.detector import Detector
 from redaction.rules import Verdict
 
@@ -18,12 +18,14 @@ _WEB: Final = re.compile(
     r"\s*(?P<scheme>https?://)(?P<user>[^/?#\\]*@)?(?P<host>[^/?#\\]*)(?P<path>[^?#]*)(?P<parameters>.*)",
     re.IGNORECASE | re.DOTALL,
 )
+_READ_TIMES: Final = 2
+"""So many times its limit is read of an address; marks are seldom longer than what they stand for."""
 _PARAMETERS: Final = re.compile(r"([?&;#])([^?&;#]*)")
 
 
 def clean(detector: Detector, url: str, max_chars: int) -> Cleaned[CleanText]:
     """Give an address without user name and password, and without the values of sensitive parameters."""
-    web = _WEB.fullmatch(codec.scrub(url))
+    web = _WEB.fullmatch(codec.scrub(url[: _READ_TIMES * max_chars]))
     if web is None:
         return Cleaned(CleanText(REDACTED), REDACTED_HERE)
     user = f"{REDACTED}@" if web["user"] else ""
@@ -31,9 +33,10 @@ def clean(detector: Detector, url: str, max_chars: int) -> Cleaned[CleanText]:
     parameters = _PARAMETERS.sub(lambda part: part[1] + _parameter(detector, part[2]), web["parameters"])
     said = web["scheme"] + user + web["host"] + path + parameters
     cleaned = texts.clean(detector, said, max_chars)
-    if said == web[0].lstrip():
-        return cleaned
-    return Cleaned(cleaned.value, REDACTED_HERE + tuple(n for n in cleaned.notices if n not in REDACTED_HERE))
+    notices = cleaned.notices if said == web[0].lstrip() else REDACTED_HERE + cleaned.notices
+    if len(url) > _READ_TIMES * max_chars:
+        notices += TRUNCATED_HERE
+    return Cleaned(cleaned.value, bounded(notices))
 
 
 def _parameter(detector: Detector, text: str) -> str:
