@@ -8,10 +8,12 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
+
+from pydantic import BaseModel
 
 from contracts import codec
 from projector._errors import UsageError, known_name
@@ -21,7 +23,7 @@ from projector.context import StreamContext
 from projector.dialects import DIALECTS
 from projector.faults import FAULTS, Fault
 from projector.projector import PublicStreamProjector
-from projector.providers import PROVIDERS, Provider
+from projector.providers import PROVIDERS, Provider, profile_of
 from projector.sse import AutoDecoder, NdjsonDecoder, SseDecoder, SseMessage, encode_sse
 from redaction.mint import Redactor
 from redaction.policy import Policy
@@ -45,6 +47,7 @@ class Pipeline:
         self,
         *,
         provider: Provider,
+        profile: BaseModel,
         dialect: str,
         redactor: Redactor,
         context: StreamContext,
@@ -55,6 +58,7 @@ class Pipeline:
         clock: Callable[[], float],
     ) -> None:
         self._provider = provider
+        self._profile = profile
         self._max_event_bytes = redactor.policy.limits.event_max_bytes
         self._input_format = input_format
         self._output_format = output_format
@@ -115,7 +119,7 @@ class Pipeline:
     def _begin_upstream(self) -> None:
         fields = self._provider.message_fields
         self._decoder = _decoder(self._input_format, self._max_event_bytes, fields)
-        self._stage = self._provider.stage()
+        self._stage = self._provider.stage(self._profile)
 
     def _next_upstream(self) -> list[Frame]:
         said = self._end_upstream() + self._projector.next_response()
@@ -152,7 +156,7 @@ class Pipeline:
         if event["type"] != "projector.next_response":
             return self._projector.host(event)
         said = self._end_stage() + self._projector.next_response()
-        self._stage = self._provider.stage()
+        self._stage = self._provider.stage(self._profile)
         return said
 
     def _project(self, events: Iterable[CanonicalEvent | Fault]) -> list[Frame]:
@@ -179,6 +183,7 @@ def build_pipeline(
     policy: Policy | None = None,
     context: StreamContext | None = None,
     run: bool = False,
+    profile: Mapping[str, object] | None = None,
     input_format: InputFormat = "sse",
     output_format: OutputFormat = "sse",
     takes_host_events: bool = False,
@@ -193,6 +198,7 @@ def build_pipeline(
         policy: limits, redaction, images, reasoning; the contract's defaults where it is None.
         context: stream id, conversation, agent, workflow; an id is made where it has none (D2).
         run: whether responses follow each other until `close` (D12).
+        profile: how this upstream differs from others of its kind, by the names of the provider's profile.
         input_format: what the bytes are; `auto` decides by the first character.
         output_format: what is written.
         takes_host_events: whether events of the host's door are taken from the bytes: for recordings only (D35).
@@ -200,7 +206,7 @@ def build_pipeline(
         redactor: a compiled policy, for hosts that open many streams with one policy; instead of `policy`.
 
     Raises:
-        UsageError: a name that is not known, or both policy and redactor.
+        UsageError: a name that is not known, a profile that cannot be, or both policy and redactor.
     """
     known_name("provider", provider, PROVIDERS)
     known_name("dialect", dialect, DIALECTS)
@@ -211,6 +217,7 @@ def build_pipeline(
         context = replace(context, stream_id=f"stream_{uuid.uuid4().hex}")
     return Pipeline(
         provider=PROVIDERS[provider],
+        profile=profile_of(provider, profile or {}),
         dialect=dialect,
         redactor=redactor or _compiled(policy or Policy()),
         context=context,

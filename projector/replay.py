@@ -19,13 +19,13 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from projector import clock
-from projector._errors import UsageError
+from projector._errors import UsageError, invalid
 from projector.context import StreamContext
 from projector.dialects import DIALECTS
 from projector.faults import FAULTS, Fault
 from projector.pipeline import build_pipeline
 from projector.providers import PROVIDERS
-from redaction.policy import Policy
+from redaction.policy import Policy, PolicyError
 
 CASES_FILE: Final = "cases.toml"
 CLOCK: Final = "2025-12-15T12:00:00.000Z"
@@ -60,6 +60,7 @@ class CaseSettings(BaseModel):
     close: FaultCode | None = None
     context: CaseContext = CaseContext()
     policy: Mapping[str, object] = {}
+    profile: Mapping[str, object] = {}
 
 
 class Case(NamedTuple):
@@ -114,6 +115,7 @@ def play(case: Case, dialect: str) -> bytes:
         policy=Policy.load(settings.policy),
         context=StreamContext(stream_id=settings.stream_id, **dict(settings.context)),
         run=settings.run,
+        profile=settings.profile,
         input_format="ndjson",
         output_format="ndjson",
         takes_host_events=settings.host_events,
@@ -167,11 +169,14 @@ def _load_settings(path: Path) -> dict[str, CaseSettings]:
         raise UsageError(f"{path.name}: expected tables `[defaults]` and `[cases.NAME]`")
     settings = {}
     for name, own in {"": {}, **cases}.items():
+        where = f"{path.name}: `{name or 'defaults'}`"
         try:
             settings[name] = CaseSettings.model_validate({**defaults, **own} if isinstance(own, dict) else own)
+            Policy.load(settings[name].policy)
         except ValidationError as error:
-            rows = (f"{'.'.join(map(str, row['loc']))}: {row['msg']}" for row in error.errors(include_input=False))
-            raise UsageError(f"{path.name}: `{name or 'defaults'}`: {'; '.join(rows)}") from None
+            raise UsageError(f"{where}: {invalid(error)}") from None
+        except PolicyError as error:
+            raise UsageError(f"{where}: policy: {error}") from None
     return settings
 
 
