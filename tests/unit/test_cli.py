@@ -1,0 +1,354 @@
+"""The command line: what it prints, and how it ends. What needs pipes, signals or a terminal is run as a program."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import pytest
+
+from projector import cli
+from projector.dialects import DIALECTS
+
+EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
+START: Final = (sys.executable, "-c", "import sys; from projector.cli import main; sys.exit(main())")
+ENVIRONMENT: Final = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+"""As users run it: output to a pipe is held back until it is flushed."""
+
+CREATED: Final = b'{"type":"response.created","response":{"id":"resp_1","status":"in_progress"}}\n'
+HI: Final = b'{"type":"response.output_text.delta","output_index":0,"item_id":"msg","delta":"Hi"}\n'
+ENDED: Final = b'{"type":"response.completed","response":{"id":"resp_1","status":"completed"}}\n'
+CANCEL: Final = b'{"type":"projector.cancel"}\n'
+CLOCK: Final = ("--clock", "2025-12-15T12:00:00.123Z", "--stream-id", "stream_1")
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    status: int
+    out: bytes
+    err: bytes
+
+
+Run: TypeAlias = Callable[..., Done]
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> Iterator[Callable[..., Done]]:
+    """Runs commands in this process, which is quicker than starting one; `given` is a file as standard input."""
+    with ExitStack() as opened:
+
+        def run_one(*arguments: str, given: bytes = b"") -> Done:
+            source = tmp_path / "standard-input"
+            source.write_bytes(given)
+            monkeypatch.setattr(sys, "stdin", opened.enter_context(source.open(encoding="utf-8")))
+            try:
+                status = cli.main(list(arguments))
+            except SystemExit as end:
+                status = int(end.code or 0)
+            return Done(status, *capfdbinary.readouterr())
+
+        yield run_one
+
+
+def sse(*lines: bytes) -> bytes:
+    return b"".join(b"data: " + line + b"\n" for line in lines)
+
+
+def kinds(data: bytes) -> list[str]:
+    return [json.loads(line)["kind"] for line in data.splitlines()]
+
+
+@pytest.fixture
+def started() -> Iterator[Any]:
+    """Starts the program with pipes; ends what a test leaves running."""
+    programs: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: str, **settings: Any) -> subprocess.Popen[bytes]:
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        programs.append(subprocess.Popen([*START, *arguments], env=ENVIRONMENT, **{**pipes, **settings}))
+        return programs[-1]
+
+    yield start
+    for program in programs:
+        program.kill()
+        program.wait()
+        for pipe in (program.stdin, program.stdout, program.stderr):
+            if pipe is not None and not pipe.closed:
+                pipe.close()
+
+
+# project
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        pytest.param((), CREATED + HI + ENDED, id="standard-input"),
+        pytest.param(("-",), CREATED + HI + ENDED, id="dash"),
+        pytest.param(("-",), sse(CREATED, HI, ENDED), id="sse-is-recognised"),
+        pytest.param(("--in", "ndjson"), CREATED + HI + ENDED, id="ndjson"),
+        pytest.param(("--in", "sse", "--provider", "openai_responses"), sse(CREATED, HI, ENDED), id="sse"),
+        pytest.param(("--dialect", "public_sse_v1"), CREATED + HI + ENDED, id="dialect"),
+    ],
+)
+def test_project(run: Run, arguments: tuple[str, ...], given: bytes) -> None:
+    done = run("project", *CLOCK, *arguments, given=given)
+    assert (done.status, done.err) == (0, b"")
+    events = [json.loads(line) for line in done.out.splitlines()]
+    assert [event["kind"] for event in events] == [
+        "lifecycle",
+        "output_item.added",
+        "message.delta",
+        "output_item.done",
+        "lifecycle",
+        "final",
+    ]
+    assert {(event["stream_id"], event["server_timestamp"]) for event in events} == {
+        ("stream_1", "2025-12-15T12:00:00.123Z")
+    }
+
+
+def test_project_writes_sse(run: Run) -> None:
+    done = run("project", "--out", "sse", given=CREATED + ENDED)
+    messages = done.out.split(b"\n\n")
+    assert messages.pop() == b""
+    assert kinds(b"\n".join(message.removeprefix(b"data: ") for message in messages)) == ["lifecycle"] * 2 + ["final"]
+
+
+def test_project_reads_a_file(run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "in.ndjson"
+    source.write_bytes(CREATED + HI)
+    done = run("project", str(source))
+    assert done.status == 0, "an error terminal is an answer"
+    assert kinds(done.out)[-2:] == ["output_item.done", "error"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "last"),
+    [
+        pytest.param((), {"status": "completed", "response_text": "Hi"}, id="one-response"),
+        pytest.param(("--run",), {"status": "completed", "response_text": "HiHi"}, id="D12-run"),
+        pytest.param(
+            ("--run", "--host-events"), {"status": "cancelled", "response_text": "HiHi"}, id="D35-host-events"
+        ),
+    ],
+)
+def test_runs_and_host_events(run: Run, arguments: tuple[str, ...], last: dict[str, str]) -> None:
+    given = CREATED + HI + ENDED + CREATED.replace(b"resp_1", b"resp_2") + HI + HI + CANCEL + ENDED
+    assert json.loads(run("project", *arguments, given=given).out.splitlines()[-1])["final"] == last
+
+
+def test_project_streams(started: Any) -> None:
+    program = started("project")
+    for line, expected in ((CREATED, ["lifecycle"]), (HI, ["output_item.added", "message.delta"])):
+        program.stdin.write(line)
+        program.stdin.flush()
+        assert kinds(b"".join(program.stdout.readline() for _ in expected)) == expected, "before the input ends"
+    out, _ = program.communicate()
+    assert kinds(out) == ["output_item.done", "error"]
+
+
+def test_an_interrupt_cancels(started: Any) -> None:
+    program = started("project")
+    program.stdin.write(CREATED + HI)
+    program.stdin.flush()
+    for _ in range(3):
+        program.stdout.readline()
+    program.send_signal(signal.SIGINT)
+    out, err = program.communicate()
+    assert (program.returncode, err) == (130, b"")
+    assert json.loads(out.splitlines()[-1])["final"] == {"status": "cancelled", "response_text": "Hi"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        pytest.param(("project",), CREATED + HI * 20_000, id="project"),
+        pytest.param(("explain",), b"", id="explain"),
+        pytest.param(("explain", "error"), b"", id="explain-one"),
+        pytest.param(("validate", "-"), b"{}\n" * 3, id="validate"),
+        pytest.param(("replay", str(EXAMPLES)), b"", id="replay"),
+    ],
+)
+def test_a_reader_that_leaves_early_is_no_failure(arguments: tuple[str, ...], given: bytes) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [*START, *arguments]
+    with os.fdopen(writer, "wb") as out:
+        done = subprocess.run(
+            command, input=given, stdout=out, stderr=subprocess.PIPE, env=ENVIRONMENT, timeout=60, check=False
+        )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_reader_that_leaves_in_a_long_stream(started: Any) -> None:
+    program = started("project")
+    program.stdin.write(CREATED)
+    program.stdin.flush()
+    assert kinds(program.stdout.readline()) == ["lifecycle"]
+    program.stdout.close()
+    with suppress(BrokenPipeError):
+        program.stdin.write(HI * 20_000)
+    with suppress(BrokenPipeError):
+        program.stdin.close()
+    assert program.stderr.read() == b""
+    assert program.wait() == 0
+
+
+# validate
+
+
+def written(tmp_path: Path, *lines: bytes) -> str:
+    target = tmp_path / "out.ndjson"
+    target.write_bytes(b"".join(lines))
+    return str(target)
+
+
+def test_validate_obeyed(run: Run, tmp_path: Path) -> None:
+    said = run("project", given=CREATED + HI + ENDED).out
+    as_sse = b": heartbeat\n\n" + b"".join(b"data: " + line + b"\n\n" for line in said.splitlines())
+    for lines in (said, as_sse, said.replace(b"\n", b"\r\n")):
+        done = run("validate", "--dialect", "public_sse_v1", written(tmp_path, lines))
+        assert done == Done(0, b"", b"")
+
+
+def test_validate_names_file_and_line(run: Run, tmp_path: Path) -> None:
+    lines = run("project", given=CREATED + HI + ENDED).out.splitlines(keepends=True)
+    name = written(tmp_path, lines[0], b"\n", *lines[2:5], b"{broken\n")
+    good = tmp_path / "good.ndjson"
+    good.write_bytes(b"".join(lines))
+    done = run("validate", str(good), name)
+    assert done.status == 1
+    places = [line.split(" ")[0] for line in done.out.decode().splitlines()]
+    assert f"{name}:3:" in places, "the item was never announced"
+    assert f"{name}:6:" in places, "no JSON, and no terminal"
+    assert all(place.startswith(name) for place in places)
+    assert b" event 3 " in done.out
+
+
+def test_validate_standard_input(run: Run) -> None:
+    done = run("validate", "-", given=b'{"kind": "odd", "secret": "hunter2"}\n')
+    assert done.status == 1
+    assert done.out.startswith(b"-:1: kind (seed): ")
+    assert b"hunter2" not in done.out
+
+
+# replay
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    source = tmp_path / "openai_responses" / "mine.ndjson"
+    source.parent.mkdir()
+    source.write_bytes(CREATED + HI + ENDED)
+    return tmp_path
+
+
+def test_replay_a_folder_of_ones_own(run: Run, folder: Path) -> None:
+    done = run("replay", str(folder))
+    assert (done.status, b"mine.ndjson: golden is missing" in done.out) == (1, True)
+    written_now = f"1 cases written in {len(DIALECTS)} dialect(s), 0 differ\n"
+    assert run("replay", str(folder), "--update") == Done(0, written_now.encode(), b"")
+    assert run("replay", str(folder)).status == 0
+    golden = folder / "public_sse_v1" / "mine.ndjson"
+    golden.write_bytes(golden.read_bytes().replace(b'"Hi"', b'"Ho"', 1))
+    done = run("replay", str(folder))
+    assert done.status == 1
+    shown = done.out.decode().splitlines()
+    assert shown[0] == "public_sse_v1/mine.ndjson: differs"
+    assert [line[0] for line in shown if '"message.delta"' in line] == ["-", "+"]
+    assert shown[-1] == f"1 cases replayed in {len(DIALECTS)} dialect(s), 1 differ"
+
+
+def test_replay_without_a_folder_takes_the_examples(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(EXAMPLES.parent)
+    done = run("replay")
+    assert (done.status, done.out.endswith(b" 0 differ\n")) == (0, True)
+
+
+# explain
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("response.output_text.delta", "response.output_text.delta: message.delta\n"),
+        ("keepalive", "keepalive: says nothing\n  says only that the connection lives\n"),
+        ("shell_call", "shell_call (item): output_item.added and output_item.done only\n"),
+        ("response.output_text.detla", "  nearest known name: response.output_text.delta\n"),
+    ],
+)
+def test_explain(run: Run, name: str, said: str) -> None:
+    done = run("explain", name)
+    assert (done.status, done.err) == (0, b"")
+    assert said in done.out.decode()
+
+
+def test_explain_everything(run: Run) -> None:
+    assert b"\nresponse.completed: lifecycle, final\n" in run("explain").out
+
+
+# mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "the following arguments are required: COMMAND"),
+        (("projekt",), "invalid choice: 'projekt'"),
+        (("project", "--provider", "nobody"), "argument --provider: invalid choice: 'nobody'"),
+        (("project", "--dialect", "none"), "argument --dialect: invalid choice: 'none'"),
+        (("project", "--in", "xml"), "argument --in: invalid choice: 'xml'"),
+        (("project", "--clock", "noon"), "--clock: expected a time of ISO 8601, such as 2025-12-15T12:00:00.000Z"),
+        (("project", "no/such/file"), "No such file or directory: 'no/such/file'"),
+        (("project", "."), "Is a directory: '.'"),
+        (("validate",), "the following arguments are required: FILE"),
+        (("validate", "no/such/file"), "No such file or directory: 'no/such/file'"),
+        (("replay", "no/such/folder"), "expected a folder of cases at `no/such/folder`"),
+        (("demo", "--port", "x"), "argument --port: invalid int value: 'x'"),
+    ],
+)
+def test_mistakes_of_the_caller(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    done = run(*arguments)
+    assert (done.status, done.out) == (2, b"")
+    assert message in done.err.decode()
+
+
+def test_the_server_needs_its_packages(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "projector.asgi.server", None)
+    done = run("demo")
+    assert (done.status, b"install `public-stream-projector[server]`" in done.err) == (2, True)
+
+
+# a terminal
+
+
+def test_long_work_shows_its_progress_on_a_terminal(started: Any) -> None:
+    screen, end = pty.openpty()
+    program = started("project", stderr=end)
+    program.stdin.write(CREATED)
+    program.stdin.flush()
+    program.stdout.readline()
+    time.sleep(0.6)  # what takes less than half a second shows nothing
+    program.communicate(HI)
+    os.write(end, b".")
+    shown = b""
+    while not shown.endswith(b"."):
+        shown += os.read(screen, 65_536)
+    os.close(screen)
+    os.close(end)
+    assert program.returncode == 0
+    assert re.fullmatch(rb"(\r\x1b\[K[0-9,]+ bytes)+\r\x1b\[K\.", shown)

@@ -1,0 +1,77 @@
+"""Clean values put together and taken apart; nothing is lost without a notice (CONTRACT D26, D27)."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from redaction import compose
+from redaction.clean import REDACTED_HERE, TRUNCATED_HERE, Cleaned, CleanJson, CleanText, Notice, notice
+
+
+def text(value: str, *notices: Notice) -> Cleaned[CleanText]:
+    return Cleaned(CleanText(value), notices)
+
+
+def places(cleaned: Cleaned[Any]) -> list[tuple[str, str]]:
+    return [(found.type, found.path) for found in cleaned.notices]
+
+
+def test_texts_are_joined() -> None:
+    assert compose.join([CleanText("a"), CleanText("b")], ", ") == "a, b"
+    assert compose.join([]) == ""
+    assert compose.own_words("code") == "code"
+    assert compose.collected(io.StringIO("said")) == "said"
+
+
+def test_neighbours_keep_their_notices_once() -> None:
+    said = compose.joined(text("a", *REDACTED_HERE), text("b", *REDACTED_HERE, *TRUNCATED_HERE))
+    assert said == Cleaned("ab", REDACTED_HERE + TRUNCATED_HERE)
+
+
+@pytest.mark.parametrize(("value", "pieces"), [("", []), ("abcde", ["ab", "cd", "e"]), ("😀é", ["😀é"])])
+def test_split(value: str, pieces: list[str]) -> None:
+    assert compose.split(CleanText(value), 2) == pieces
+
+
+@pytest.mark.parametrize(
+    ("max_chars", "value", "kinds"),
+    [
+        (3, "abc", ["redacted"]),
+        (2, "ab", ["redacted", "truncated"]),
+        (0, "", ["redacted", "truncated"]),
+        (-5, "", None),
+    ],
+)
+def test_cut(max_chars: int, value: str, kinds: list[str] | None) -> None:
+    said = compose.cut(text("abc", *REDACTED_HERE), max_chars)
+    assert said.value == value
+    assert [found.type for found in said.notices] == (kinds or ["redacted", "truncated"])
+
+
+def test_listed() -> None:
+    parts = [text("a"), text("b", notice("redacted", ".x")), text("c")]
+    whole: Cleaned[Any] = compose.listed(parts, 3)
+    assert whole.value == ["a", "b", "c"]
+    assert places(whole) == [("redacted", "[1].x")]
+    cut: Cleaned[Any] = compose.listed(parts, 1)
+    assert cut.value == ["a"]
+    assert places(cut) == [("truncated", "")]
+
+
+def test_record() -> None:
+    members = {"a": text("x", *TRUNCATED_HERE), "b": None, "c": compose.plain(0), "d": compose.plain(None)}
+    said: Cleaned[Any] = compose.record(members)
+    assert said.value == {"a": "x", "c": 0, "d": None}
+    assert places(said) == [("truncated", ".a")]
+
+
+@pytest.mark.parametrize("value", [0, 1.5, True, None])
+def test_plain(value: float | None) -> None:
+    assert compose.plain(value) == Cleaned(CleanJson(value))
+
+
+def test_nothing_is_empty() -> None:
+    assert Cleaned("", ()) == compose.NOTHING

@@ -1,0 +1,76 @@
+"""The tables in words (docs/mapping.md, `projector explain`)."""
+
+from __future__ import annotations
+
+import pytest
+
+from contracts.kinds import PrivateKind
+from projector import explain
+from projector.handlers import DROPPED, HANDLERS, HOST_HANDLERS
+from projector.handlers.items import FINISHERS, ITEMS_ONLY
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        pytest.param(
+            "response.output_text.delta",
+            ["response.output_text.delta: message.delta", "  Say what may be said of the delta now."],
+            id="handled",
+        ),
+        pytest.param(
+            "response.audio.delta", ["response.audio.delta: says nothing", "  the contract has no audio"], id="dropped"
+        ),
+        pytest.param(
+            "projector.context",
+            [
+                "projector.context: says nothing by itself",
+                "  " + explain.summary(HOST_HANDLERS["projector.context"]),
+            ],
+            id="D35-host",
+        ),
+        pytest.param(
+            "message",
+            ["message (item): output_item.added, output_item.done", "  " + explain.summary(FINISHERS["message"])],
+            id="item",
+        ),
+        pytest.param(
+            "shell_call",
+            ["shell_call (item): output_item.added and output_item.done only", "  no public tool type"],
+            id="D22-item-only",
+        ),
+        pytest.param(
+            "response.output_text.detla",
+            [
+                "response.output_text.detla: unknown: counted, dropped, never forwarded (CONTRACT D30)",
+                "  nearest known name: response.output_text.delta",
+            ],
+            id="D30-unknown",
+        ),
+    ],
+)
+def test_explain(name: str, lines: list[str]) -> None:
+    assert explain.explain(name) == lines
+
+
+NAMES = [*HANDLERS, *DROPPED, *HOST_HANDLERS, *FINISHERS, *ITEMS_ONLY]
+
+
+def test_everything_is_explained_once() -> None:
+    heads = [line.split(":")[0].removesuffix(" (item)") for line in explain.everything() if not line.startswith("  ")]
+    assert heads == NAMES
+    assert all(line.strip().rstrip(".") for line in explain.everything())
+
+
+def test_the_mapping_has_a_row_for_every_name() -> None:
+    mapping = explain.mapping_markdown()
+    rows = [line for line in mapping.splitlines() if line.startswith("| `")]
+    for name in [*HANDLERS, *DROPPED, *HOST_HANDLERS, *ITEMS_ONLY, *PrivateKind]:
+        assert sum(row.startswith(f"| `{name}` |") for row in rows) == 1, name
+    assert mapping.endswith("\n")
+    assert "\n\n\n" not in mapping
+
+
+@pytest.mark.parametrize("handler", {*HANDLERS.values(), *HOST_HANDLERS.values(), *FINISHERS.values()})
+def test_every_handler_says_what_it_does(handler: object) -> None:
+    assert explain.summary(handler).endswith(".")  # type: ignore[arg-type]  # handlers and finishers alike

@@ -1,0 +1,47 @@
+"""Every way to fail, its source, and whether trying again may help (CONTRACT D12, D14)."""
+
+from __future__ import annotations
+
+import pytest
+
+from contracts.limits import ERROR_MESSAGE_MAX_CHARS
+from projector.faults import FAULTS, Fault, http_status_fault, is_retryable_status
+
+
+@pytest.mark.parametrize(
+    ("code", "source", "is_retryable"),
+    [
+        ("upstream_truncated", "provider", True),
+        ("upstream_empty", "provider", True),
+        ("upstream_unreachable", "provider", True),
+        ("upstream_reset", "provider", True),
+        ("upstream_timeout_connect", "provider", True),
+        ("upstream_timeout_first_byte", "provider", True),
+        ("upstream_timeout_idle", "provider", True),
+        ("upstream_timeout_total", "provider", True),
+        ("upstream_malformed", "provider", False),
+        ("upstream_event_too_large", "provider", False),
+        ("provider_error", "provider", False),
+        ("internal_error", "server", False),
+        ("redaction_failed", "server", False),
+        ("server_shutdown", "server", True),
+    ],
+)
+def test_d14_codes(code: str, source: str, *, is_retryable: bool) -> None:
+    fault = FAULTS[code]
+    assert (fault.code, fault.source, fault.is_retryable) == (code, source, is_retryable)
+    assert fault.message.endswith(".")
+    assert len(fault.message) <= ERROR_MESSAGE_MAX_CHARS
+
+
+@pytest.mark.parametrize(
+    ("status", "is_retryable"),
+    [
+        *((status, True) for status in (408, 409, 425, 429, 500, 502, 503, 504, 529, 599)),
+        *((status, False) for status in (301, 400, 401, 403, 404, 410, 418, 422, 499, 600)),
+    ],
+)
+def test_d14_http_statuses(status: int, *, is_retryable: bool) -> None:
+    assert is_retryable_status(status) is is_retryable
+    message = f"The provider answered with HTTP status {status}."
+    assert http_status_fault(status) == Fault(f"upstream_http_{status}", "provider", message, is_retryable)

@@ -1,0 +1,94 @@
+"""Frames within a budget of bytes: the longest fields are cut, each with a notice (CONTRACT D27)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeAlias
+
+import pytest
+
+from contracts import codec, paths
+from contracts.limits import FRAME_MAX_BYTES
+from projector.dialects.public_sse_v1 import write
+from projector.fitting import HOLDERS, fit
+
+Frame: TypeAlias = dict[str, Any]
+
+BUDGET = 8_192
+
+
+def final(**fields: object) -> Frame:
+    return {"kind": "final", "final": {"status": "completed", **fields}}
+
+
+def output(value: object) -> Frame:
+    return {"kind": "tool.output", "item_id": "it", "output": value}
+
+
+@pytest.mark.parametrize(
+    ("frame", "cut"),
+    [
+        pytest.param(final(response_text="x" * 9_000), ["final.response_text"], id="one-text"),
+        pytest.param(
+            final(response_text="x" * 100_000, refusal_text="short", usage={"input_tokens": 1}),
+            ["final.response_text"],
+            id="small-fields-stay",
+        ),
+        pytest.param(
+            final(response_text="x" * 50_000, reasoning_summary_text="y" * 40_000),
+            ["final.reasoning_summary_text", "final.response_text"],
+            id="two-texts",
+        ),
+        pytest.param(
+            final(response_text="x" * 6_000, reasoning_summary_text="y" * 3_000),
+            ["final.response_text"],
+            id="the-longest-first",
+        ),
+        pytest.param(final(response_text="\x01" * 9_000), ["final.response_text"], id="bytes-not-characters"),
+        pytest.param(output("😀" * 9_000), ["output"], id="a-field-at-the-top"),
+        pytest.param(output({"logs": "x" * 9_000, "ok": True}), ["output.logs"], id="a-text-in-a-tree"),
+        pytest.param(output(["x" * 100] * 500), ["output"], id="many-short-texts"),
+        pytest.param(output({f"k{at}": {"n": at} for at in range(5_000)}), ["output"], id="many-members"),
+        pytest.param(
+            {"kind": "error", "error": {"code": "c", "message": "m" * 9_000}}, ["error.message"], id="an-error"
+        ),
+        pytest.param(
+            {"kind": "tool.status", "tool": {"status": "completed", "arguments_text": "x" * 9_000}},
+            ["tool.arguments_text"],
+            id="a-status",
+        ),
+        pytest.param(
+            {"kind": "message.citation", "citation": {"type": "url_citation", "url": "u" * 9_000}},
+            ["citation.url"],
+            id="a-citation",
+        ),
+    ],
+)
+def test_what_is_too_long_is_cut_with_a_notice(frame: Frame, cut: list[str]) -> None:
+    before = json.dumps(frame)
+    fitted = fit(frame, BUDGET)
+    assert BUDGET // 3 < len(codec.dumps(fitted)) <= BUDGET
+    assert json.dumps(frame) == before, "the frame itself is not touched"
+    assert sorted({notice["path"] for notice in fitted["notices"]}) == cut
+    assert {notice["type"] for notice in fitted["notices"]} == {"truncated"}
+    assert fitted["kind"] == frame["kind"]
+
+
+def test_notices_stay_where_their_places_stay() -> None:
+    frame = output({"rows": [{"key": "<redacted>", "text": "x" * 300} for _ in range(100)]})
+    here = [{"type": "redacted", "path": f"output.rows[{at}].key", "message": "m"} for at in (0, 99)]
+    fitted = fit({**frame, "notices": here}, BUDGET)
+    assert fitted["notices"][0] == here[0]
+    assert all(paths.resolve(fitted, notice["path"]) is not paths.ABSENT for notice in fitted["notices"])
+
+
+def test_a_frame_within_the_budget_is_written_as_it_is() -> None:
+    frame = final(response_text="x" * (FRAME_MAX_BYTES - len(codec.dumps(final(response_text="")))))
+    assert len(write(frame, FRAME_MAX_BYTES)) == FRAME_MAX_BYTES
+    assert b"notices" not in write(frame, FRAME_MAX_BYTES)
+    frame["final"]["response_text"] += "x"
+    assert b'"path":"final.response_text"' in write(frame, FRAME_MAX_BYTES)
+
+
+def test_every_kind_with_a_holder_has_its_fields_there() -> None:
+    assert HOLDERS == {"tool.status": "tool", "message.citation": "citation", "error": "error", "final": "final"}

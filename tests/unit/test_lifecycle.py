@@ -1,0 +1,63 @@
+"""Walks through the table of phases and signals; that it is total, tests/contract/test_tables.py shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from projector.lifecycle import RUN_STATUS_ORDER, TRANSITIONS, Phase, Signal, Verdict
+from projector.projector import BEGINNINGS, TERMINALS
+
+ROWS = [(phase, signal, *row) for phase, signals in TRANSITIONS.items() for signal, row in signals.items()]
+
+
+@pytest.mark.parametrize(
+    ("signals", "verdicts"),
+    [
+        pytest.param("PROGRESS RESPONSE_END RUN_CLOSE", "BEGIN SETTLE FINISH", id="one-response"),
+        pytest.param(
+            "PROGRESS RESPONSE_END NEXT PROGRESS RESPONSE_END RUN_CLOSE",
+            "BEGIN SETTLE IGNORE BEGIN SETTLE FINISH",
+            id="D12-run",
+        ),
+        pytest.param("RESPONSE_END RUN_CLOSE", "BEGIN_AND_SETTLE FINISH", id="the-end-is-the-first-that-is-heard"),
+        pytest.param("EOF PROGRESS", "EMPTY IGNORE", id="D12-empty"),
+        pytest.param("HOST RUN_CLOSE", "SPEAK EMPTY", id="D12-the-host-alone-begins-nothing"),
+        pytest.param("UNSAID EOF", "BEGIN TRUNCATED", id="D12-an-event-that-is-not-said-is-an-event"),
+        pytest.param("PROGRESS EOF FAULT", "BEGIN TRUNCATED IGNORE", id="D12-truncated"),
+        pytest.param("PROGRESS NEXT NEXT", "BEGIN TRUNCATED IGNORE", id="D12-truncated-by-the-next-response"),
+        pytest.param("PROGRESS FAULT RESPONSE_END", "BEGIN FAIL IGNORE", id="D11-nothing-after-a-fault"),
+        pytest.param("PROGRESS CANCEL CANCEL", "BEGIN CANCELLED IGNORE", id="D11-nothing-after-cancel"),
+        pytest.param(
+            "BEGINNING RESPONSE_END BEGINNING RESPONSE_END EOF",
+            "BEGIN SETTLE BEGIN SETTLE FINISH",
+            id="D12-a-recorded-run",
+        ),
+        pytest.param("RESPONSE_END PROGRESS EOF", "BEGIN_AND_SETTLE IGNORE FINISH", id="too-late-for-its-response"),
+        pytest.param("RESPONSE_END UNSAID EOF", "BEGIN_AND_SETTLE IGNORE FINISH", id="a-late-keepalive"),
+        pytest.param("RESPONSE_END RESPONSE_END HOST FAULT", "BEGIN_AND_SETTLE IGNORE SPEAK FAIL", id="settled"),
+    ],
+)
+def test_walks(signals: str, verdicts: str) -> None:
+    phase, heard = Phase.IDLE, []
+    for name in signals.split():
+        phase, verdict = TRANSITIONS[phase][Signal[name]]
+        heard.append(verdict.name)
+    assert heard == verdicts.split()
+
+
+@pytest.mark.parametrize(("phase", "signal", "to", "verdict"), ROWS)
+def test_a_stream_ends_with_a_terminal_and_only_so(phase: Phase, signal: Signal, to: Phase, verdict: Verdict) -> None:
+    ends = to is Phase.ENDED and phase is not Phase.ENDED
+    assert ends == (verdict in TERMINALS), signal.name
+
+
+@pytest.mark.parametrize(("phase", "signal", "to", "verdict"), ROWS)
+def test_verdicts_agree_with_phases(phase: Phase, signal: Signal, to: Phase, verdict: Verdict) -> None:
+    if verdict is Verdict.SPEAK:
+        assert to is phase, "the projector's short way stays in its phase"
+    if verdict in BEGINNINGS:
+        assert phase is not Phase.OPEN, f"{signal.name} would forget an open response"
+
+
+def test_d12_the_gravest_status_of_a_run_comes_first() -> None:
+    assert RUN_STATUS_ORDER == ("cancelled", "failed", "refused", "incomplete", "completed")

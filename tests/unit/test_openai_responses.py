@@ -1,0 +1,44 @@
+"""Messages of an OpenAI Responses stream as events (CONTRACT D12, D30, D31)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+
+from projector.faults import FAULTS
+from projector.providers.openai_responses import OpenAIResponsesStage
+from projector.sse import SseMessage
+
+MALFORMED: Final = FAULTS["upstream_malformed"]
+DEEP: Final = b"[" * 100_000 + b"]" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected", "dropped"),
+    [
+        pytest.param([(b'{"type": "a", "n": 1}', "")], [{"type": "a", "n": 1}], {}, id="an-event"),
+        pytest.param([(b'{"type": "a"}', "b")], [{"type": "a"}], {}, id="its-own-type-counts"),
+        pytest.param([(b'{"n": 1}', "a")], [{"n": 1, "type": "a"}], {}, id="the-type-is-the-messages-name"),
+        pytest.param([(b'{"type": null}', "a")], [{"type": None}], {}, id="D30-a-null-type-is-one"),
+        pytest.param([(b'{"error": {"code": 1}}', "")], [{"error": {"code": 1}, "type": "error"}], {}, id="D12-nested"),
+        pytest.param([(b'{"error": "x"}', "odd")], [{"error": "x", "type": "error"}], {}, id="an-error-by-its-member"),
+        pytest.param([(b'{"message": "x"}', "error")], [{"message": "x", "type": "error"}], {}, id="error-by-its-name"),
+        pytest.param([(b'{"n": 1}', "")], [], {"(no type)": 1}, id="D30-no-type"),
+        pytest.param([(b'{"error": null}', "")], [], {"(no type)": 1}, id="D30-no-error"),
+        pytest.param([(b"5", ""), (b"[]", ""), (b"null", "x")], [], {"(no object)": 3}, id="D30-no-object"),
+        pytest.param([(DEEP, "")], [], {"(too deep)": 1}, id="D31-too-deep-for-any-parser"),
+        pytest.param([(b"", ""), (b"[DONE]", ""), (b" [DONE]\n", "")], [], {}, id="end-marks"),
+        pytest.param([(b"oops", "")], [MALFORMED], {}, id="D12-no-json"),
+        pytest.param([(b'{"type": "a"', ""), (b'{"type": "b"}', "")], [MALFORMED], {}, id="D12-a-fault-is-the-last"),
+        pytest.param([(b'{"type": "a", "n": NaN}', "")], [{"type": "a", "n": None}], {}, id="D31-nan"),
+        pytest.param([(b'{"type": "caf\xff"}', "")], [{"type": "caf\ufffd"}], {}, id="malformed-utf-8"),
+    ],
+)
+def test_messages(messages: Sequence[tuple[bytes, str]], expected: list[object], dropped: dict[str, int]) -> None:
+    stage = OpenAIResponsesStage()
+    events = [event for data, name in messages for event in stage.feed(SseMessage(data, name))]
+    assert events == expected
+    assert stage.close() == []
+    assert stage.dropped == dropped

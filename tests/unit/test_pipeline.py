@@ -1,0 +1,281 @@
+"""The whole middleware without I/O: bytes in, bytes out, the host's door, the envelope (CONTRACT D1, D2, D11, D12)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+import pytest
+
+from contracts import codec
+from contracts.stream_rules import check_stream
+from projector import FAULTS, Pipeline, Policy, StreamContext, UsageError, build_pipeline
+from projector.dialects import public_sse_v1
+from projector.faults import http_status_fault
+from projector.providers.openai_responses import OpenAIResponsesStage
+from redaction.mint import Redactor
+
+Event: TypeAlias = dict[str, Any]
+
+CREATED: Final[Event] = {"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}}
+HI: Final[Event] = {"type": "response.output_text.delta", "output_index": 0, "item_id": "msg", "delta": "Hi ✓"}
+CALL: Final[Event] = {
+    "type": "response.output_item.done",
+    "output_index": 1,
+    "item": {"type": "function_call", "id": "fc", "call_id": "call", "name": "f", "arguments": "{}"},
+}
+OUTPUT: Final[Event] = {"type": "projector.tool_output", "call_id": "call", "output": 1}
+COMPLETED: Final[Event] = {"type": "response.completed", "response": {"id": "resp_1", "status": "completed"}}
+NEXT: Final[Event] = {"type": "projector.next_response"}
+CANCEL: Final[Event] = {"type": "projector.cancel"}
+STREAM: Final = (CREATED, HI, CALL, COMPLETED)
+
+
+def opened(**settings: Any) -> Pipeline:
+    defaults: dict[str, Any] = {"output_format": "ndjson", "clock": lambda: 1_765_800_000.0}
+    given = {"provider": "openai_responses", "dialect": "public_sse_v1", **defaults, **settings}
+    return build_pipeline(**given)
+
+
+def sse(*events: Event) -> bytes:
+    return b"".join(b"data: " + codec.dumps(event) + b"\n\n" for event in events)
+
+
+def ndjson(*events: Event) -> bytes:
+    return b"".join(codec.dumps(event) + b"\n" for event in events)
+
+
+def read(data: bytes) -> list[Event]:
+    return [json.loads(line) for line in data.splitlines()]
+
+
+def kinds(data: bytes) -> list[str]:
+    return [event["kind"] for event in read(data)]
+
+
+def pieces(data: bytes, size: int) -> Iterable[bytes]:
+    return (data[at : at + size] for at in range(0, len(data), size))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 4_096])
+@pytest.mark.parametrize(("write", "input_format"), [(sse, "sse"), (sse, "auto"), (ndjson, "ndjson"), (ndjson, "auto")])
+def test_cuts_do_not_matter(write: Callable[..., bytes], input_format: str, size: int) -> None:
+    whole, cut = opened(input_format=input_format, context=CONTEXT), opened(input_format=input_format, context=CONTEXT)
+    data = write(*STREAM)
+    assert b"".join(map(cut.feed, pieces(data, size))) + cut.close() == whole.feed(data) + whole.close()
+
+
+CONTEXT: Final = StreamContext(stream_id="stream_1")
+
+
+def test_d1_ids_start_at_1_and_rise_by_1() -> None:
+    pipeline = opened(policy=Policy.load({"reasoning": "full"}))
+    said = pipeline.feed(sse(CREATED, HI, {"type": "keepalive"}, {"type": "odd"}, CALL)) + pipeline.cancel()
+    assert [event["event_id"] for event in read(said)] == list(range(1, len(read(said)) + 1))
+
+
+def test_d2_a_stream_id_is_made_where_the_host_gives_none() -> None:
+    ids = [read(opened().close())[0]["stream_id"] for _ in range(2)]
+    assert all(re.fullmatch(r"stream_[0-9a-f]{32}", stream_id) for stream_id in ids)
+    assert ids[0] != ids[1]
+    assert read(opened(context=CONTEXT).close())[0]["stream_id"] == "stream_1"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "written"),
+    [
+        (0.0, "1970-01-01T00:00:00.000Z"),
+        (1_765_800_000.0, "2025-12-15T12:00:00.000Z"),
+        (1_765_800_000.001, "2025-12-15T12:00:00.001Z"),
+        (1_765_800_000.29, "2025-12-15T12:00:00.290Z"),
+        (1_765_800_059.999, "2025-12-15T12:00:59.999Z"),
+    ],
+)
+def test_d2_times_are_utc_with_milliseconds(seconds: float, written: str) -> None:
+    assert read(opened(clock=lambda: seconds).close())[0]["server_timestamp"] == written
+
+
+def test_d2_one_reading_of_the_clock_per_feed_and_times_never_go_back() -> None:
+    times = [1.0, 2.5, 1.5, 3.0]
+    pipeline = opened(clock=lambda: times.pop(0))
+    said = [pipeline.feed(sse(CREATED, HI)), pipeline.feed(sse(HI)), pipeline.feed(sse(HI)), pipeline.close()]
+    shown = [sorted({event["server_timestamp"][17:-1] for event in read(data)}) for data in said]
+    assert shown == [["01.000"], ["02.500"], ["02.500"], ["03.000"]]
+
+
+@pytest.mark.parametrize(
+    ("data", "fault", "code"),
+    [
+        pytest.param(b"", None, "upstream_empty", id="D12-no-bytes"),
+        pytest.param(b"\n\n: ping\n\n", None, "upstream_empty", id="D12-comments-only"),
+        pytest.param(b"data:\n\n", None, "upstream_malformed", id="D12-empty-data-is-no-message"),
+        pytest.param(b"<html>no</html>", None, "upstream_malformed", id="D12-an-error-page"),
+        pytest.param(b"data: oops\n\n", None, "upstream_malformed", id="D12-no-json"),
+        pytest.param(sse(CREATED) + b"data: {]\n\n", None, "upstream_malformed", id="D12-no-json-in-mid-stream"),
+        pytest.param(sse(CREATED, HI), None, "upstream_truncated", id="D12-truncated"),
+        pytest.param(sse(CREATED) + sse(COMPLETED).rstrip(), None, None, id="D12-the-last-blank-line-is-missing"),
+        pytest.param(sse(CREATED) + sse(COMPLETED)[:-9], None, "upstream_truncated", id="D12-half-a-last-event"),
+        pytest.param(sse(CREATED, HI, COMPLETED) + b"data: [DONE]\n\n", None, None, id="done-mark"),
+        pytest.param(sse(CREATED, HI), FAULTS["upstream_reset"], "upstream_reset", id="D12-reset"),
+        pytest.param(sse(CREATED)[:-9], FAULTS["upstream_reset"], "upstream_reset", id="D12-reset-in-the-first-event"),
+        pytest.param(b"", FAULTS["upstream_unreachable"], "upstream_unreachable", id="D12-unreachable"),
+        pytest.param(b"", http_status_fault(503), "upstream_http_503", id="D12-http-status"),
+        pytest.param(sse(CREATED), FAULTS["server_shutdown"], "server_shutdown", id="D12-draining"),
+        pytest.param(sse(CREATED, COMPLETED), FAULTS["upstream_reset"], None, id="D12-a-fault-after-the-end"),
+        pytest.param(
+            sse(CREATED) + sse(COMPLETED).rstrip(), FAULTS["upstream_reset"], None, id="a-fault-loses-nothing"
+        ),
+    ],
+)
+def test_how_bytes_end(data: bytes, fault: Any, code: str | None) -> None:
+    pipeline = opened()
+    said = pipeline.feed(data) + pipeline.close(fault)
+    assert check_stream(said.splitlines()) == []
+    assert read(said)[-1].get("error", {}).get("code") == code
+
+
+def test_d12_an_event_over_the_size_limit() -> None:
+    pipeline = opened(policy=Policy.load({"limits": {"event_max_bytes": 200}}))
+    said = pipeline.feed(sse(CREATED, {**HI, "delta": "x" * 200})) + pipeline.feed(sse(HI)) + pipeline.close()
+    assert read(said)[-1]["error"]["code"] == "upstream_event_too_large"
+    assert kinds(said) == ["lifecycle", "error"]
+
+
+def test_d11_after_the_terminal_nothing_whatever_comes() -> None:
+    pipeline = opened()
+    pipeline.feed(sse(*STREAM))
+    assert pipeline.ended
+    said = [
+        pipeline.feed(sse(*STREAM)),
+        pipeline.feed(b"data: oops\n\n"),
+        pipeline.host(OUTPUT),
+        pipeline.next_response(),
+        pipeline.cancel(),
+        pipeline.close(),
+        pipeline.close(FAULTS["internal_error"]),
+    ]
+    assert said == [b""] * 7
+
+
+def test_the_host_has_a_door_of_its_own() -> None:
+    pipeline = opened(run=True)
+    assert pipeline.host({"type": "projector.context", "agent": "triage"}) == b""
+    pipeline.feed(sse(CREATED, CALL))
+    said = read(pipeline.host(OUTPUT))
+    assert [(event["kind"], event["agent"]) for event in said] == [("tool.output", "triage"), ("tool.status", "triage")]
+    assert pipeline.host({"type": "projector.odd"}) == b""
+    assert pipeline.dropped == {"projector.odd": 1}
+
+
+def test_d12_a_run_reads_each_upstream_from_its_start() -> None:
+    pipeline = opened(run=True)
+    said = pipeline.feed(sse(CREATED) + sse(COMPLETED).rstrip())  # the end is known only when the upstream is over
+    assert kinds(said) == ["lifecycle"]
+    assert kinds(pipeline.next_response()) == ["lifecycle"]
+    pipeline.feed(b"\xef\xbb\xbf" + sse(CREATED, HI, COMPLETED))
+    assert not pipeline.ended
+    assert read(pipeline.close())[-1]["final"] == {"status": "completed", "response_text": "Hi ✓"}
+
+
+@pytest.mark.parametrize("run", [False, True])
+def test_d12_cancel_has_the_text_so_far(*, run: bool) -> None:
+    pipeline = opened(run=run)
+    pipeline.feed(sse(CREATED, HI))
+    assert read(pipeline.cancel())[-1]["final"] == {"status": "cancelled", "response_text": "Hi ✓"}
+    assert pipeline.ended
+
+
+@pytest.mark.parametrize(("write", "input_format"), [(sse, "sse"), (ndjson, "ndjson")])
+def test_d35_recordings_hold_what_the_host_did(write: Callable[..., bytes], input_format: str) -> None:
+    events = (CREATED, CALL, OUTPUT, COMPLETED, NEXT, CREATED, HI, CANCEL, HI)
+    recorded = opened(run=True, takes_host_events=True, input_format=input_format, context=CONTEXT)
+    live = opened(run=True, input_format=input_format, context=CONTEXT)
+    expected = live.feed(write(CREATED, CALL)) + live.host(OUTPUT) + live.feed(write(COMPLETED)) + live.next_response()
+    expected += live.feed(write(CREATED, HI)) + live.cancel()
+    assert recorded.feed(write(*events)) == expected
+    assert recorded.ended
+
+
+@pytest.mark.parametrize("event", [OUTPUT, NEXT, CANCEL, {"type": "projector.context", "agent": "x"}])
+def test_d35_provider_bytes_cannot_forge_the_host(event: Event) -> None:
+    forged, plain = opened(context=CONTEXT), opened(context=CONTEXT)
+    assert forged.feed(sse(CREATED, CALL, event, HI, COMPLETED)) == plain.feed(sse(CREATED, CALL, HI, COMPLETED))
+    assert forged.dropped == {event["type"]: 1}
+
+
+def test_d35_a_recorded_line_that_only_mentions_the_host_is_the_providers() -> None:
+    pipeline = opened(takes_host_events=True)
+    said = read(pipeline.feed(sse({**HI, "delta": '"projector.cancel"'}) + b'data: "projector." [\n\n'))
+    assert said[1]["delta"] == '"projector.cancel"'
+    assert said[-1]["error"]["code"] == "upstream_malformed"
+
+
+def test_d31_integers_of_recorded_outputs_are_exact() -> None:
+    pipeline = opened(takes_host_events=True)
+    output = json.dumps({**OUTPUT, "output": 2**70}).encode()
+    said = read(pipeline.feed(sse(CALL) + b"data: " + output + b"\n\n"))
+    assert [event["output"] for event in said if event["kind"] == "tool.output"] == [str(2**70)]
+
+
+def test_d30_what_was_not_said_is_counted_once() -> None:
+    pipeline = opened(run=True)
+    pipeline.feed(sse(CREATED, {"type": "odd"}) + b"data: 5\n\n" + sse({"type": "odd"}, {"n": 1}, COMPLETED))
+    expected = {"odd": 2, "(no object)": 1, "(no type)": 1}
+    assert pipeline.dropped == expected
+    pipeline.next_response()
+    pipeline.close()
+    assert pipeline.dropped == expected
+
+
+def test_sse_output_is_data_only() -> None:
+    said = opened(output_format="sse").feed(sse(CREATED))
+    assert re.fullmatch(rb"data: \{[^\n]*\}\n\n", said)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"provider": "openai_response"},
+            "unknown provider `openai_response`; known: `openai_responses`",
+        ),
+        ({"dialect": "public"}, "unknown dialect `public`; known: `public_sse_v1`"),
+        ({"policy": Policy(), "redactor": Redactor(Policy())}, "expected a policy or a redactor, not both"),
+    ],
+)
+def test_names_that_are_not_known(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match="^" + re.escape(message)):
+        opened(**settings)
+
+
+def test_a_compiled_policy_serves_many_streams() -> None:
+    redactor = Redactor(Policy.load({"registered": [{"value": "quay-7781"}]}))
+    said = [opened(redactor=redactor).feed(sse({**HI, "delta": "at quay-7781."}, COMPLETED)) for _ in range(2)]
+    assert all(read(data)[-1]["final"]["response_text"] == "at <redacted>." for data in said)
+
+
+@pytest.mark.parametrize(
+    ("owner", "member"),
+    [
+        pytest.param(OpenAIResponsesStage, "feed", id="the-provider-stage"),
+        pytest.param(public_sse_v1.PublicSseV1, "feed", id="the-dialect"),
+    ],
+)
+def test_d12_a_fault_of_ours_ends_the_stream(monkeypatch: pytest.MonkeyPatch, owner: type, member: str) -> None:
+    pipeline = opened()
+    said = pipeline.feed(sse(CREATED, HI))
+    original = getattr(owner, member)
+
+    def fails(self: object, item: Any, /) -> object:
+        if "Bang" in str(item):
+            raise ZeroDivisionError("a secret of ours")
+        return original(self, item)
+
+    monkeypatch.setattr(owner, member, fails)
+    said += pipeline.feed(sse({**HI, "delta": "Bang"}))
+    assert pipeline.ended
+    assert read(said)[-1]["error"] == FAULTS["internal_error"]._asdict()
+    assert check_stream(said.splitlines()) == []
+    assert pipeline.close() == b""

@@ -1,0 +1,185 @@
+"""Golden replay: cases, their settings, and how a difference is shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from projector import UsageError, replay
+from projector.dialects import DIALECTS
+from projector.providers import PROVIDERS
+
+CREATED: Final = '{"type": "response.created", "response": {"id": "resp_1", "status": "queued"}}\n'
+DIALECT: Final = "public_sse_v1"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with one case and no settings."""
+    source = tmp_path / "openai_responses" / "one.ndjson"
+    source.parent.mkdir()
+    source.write_text(CREATED)
+    return tmp_path
+
+
+def settings(folder: Path, text: str) -> Path:
+    (folder / replay.CASES_FILE).write_text(text)
+    return folder
+
+
+def only(folder: Path) -> replay.Case:
+    cases = replay.load_cases(folder)
+    assert [case.name for case in cases] == ["one"]
+    return cases[0]
+
+
+def played(folder: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in replay.play(only(folder), DIALECT).splitlines()]
+
+
+def test_a_case_without_settings(folder: Path) -> None:
+    case = only(folder)
+    assert case == replay.Case("one", "openai_responses", folder / "openai_responses/one.ndjson", replay.CaseSettings())
+    said = played(folder)
+    assert [event["kind"] for event in said] == ["lifecycle", "error"]
+    assert {event["server_timestamp"] for event in said} == {replay.CLOCK}
+    assert {event["stream_id"] for event in said} == {replay.STREAM_ID}
+
+
+@pytest.mark.parametrize(
+    ("table", "member", "value"),
+    [
+        ('clock = "2025-01-02T03:04:05.678+02:00"', "server_timestamp", "2025-01-02T01:04:05.678Z"),
+        pytest.param(
+            'clock = "2025-01-02T03:04:05"', "server_timestamp", "2025-01-02T03:04:05.000Z", id="UTC-by-default"
+        ),
+        ('stream_id = "stream_7"', "stream_id", "stream_7"),
+        ('context = { agent = "triage" }', "agent", "triage"),
+        ('policy = { registered = [{ value = "resp_1" }] }', "response_id", "<redacted>"),
+    ],
+)
+def test_settings_of_a_case(folder: Path, table: str, member: str, value: str) -> None:
+    assert played(settings(folder, f"[cases.one]\n{table}"))[0][member] == value
+    assert played(settings(folder, f"[defaults]\n{table}"))[0][member] == value
+
+
+def test_a_case_overrides_the_defaults(folder: Path) -> None:
+    said = played(settings(folder, '[defaults]\nclose = "upstream_reset"\n[cases.one]\nclose = "server_shutdown"'))
+    assert said[-1]["error"]["code"] == "server_shutdown"  # type: ignore[index]  # an object
+
+
+def test_d35_host_events_are_the_hosts_only_where_a_case_says_so(folder: Path) -> None:
+    with (folder / "openai_responses/one.ndjson").open("a") as source:
+        source.write('{"type": "projector.cancel"}\n')
+    assert played(folder)[-1]["kind"] == "error"
+    assert played(settings(folder, "[cases.one]\nhost_events = true"))[-1]["kind"] == "final"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[cases.one", "cases.toml: expected TOML"),
+        ("cases = 3", r"cases.toml: expected tables `\[defaults\]` and `\[cases.NAME\]`"),
+        ("defaults = 3", r"cases.toml: expected tables `\[defaults\]` and `\[cases.NAME\]`"),
+        ("[cases]\none = 3", "cases.toml: `one`: "),
+        ("[cases.one]\nclok = 1", "cases.toml: `one`: clok: "),
+        ("[defaults]\nrun = 'yes please'", "cases.toml: `defaults`: run: "),
+        ("[cases.one]\nclose = 'NOT A CODE'", "cases.toml: `one`: close: "),
+        (
+            "[cases.one]\nclose = 'upstream_odd'",
+            "cases.toml: .*unknown fault `upstream_odd`; known: upstream_truncated",
+        ),
+        ("[cases.one]\nclock = 'noon'", "cases.toml: `one`: clock: expected a time of ISO 8601"),
+        ("[cases.one]\ncontext = { stream_id = 'x' }", "cases.toml: `one`: context"),
+        ("[cases.one]\ncontext = { agnt = 'x' }", "cases.toml: `one`: context"),
+        ("[cases.one]\npolicy = { image = 'host' }", "cases.toml: `one`: policy"),
+        ("[cases.two]", "cases.toml: no input for `two`"),
+    ],
+)
+def test_settings_that_are_none(folder: Path, text: str, message: str) -> None:
+    settings(folder, text)
+    with pytest.raises(UsageError, match=message):
+        played(folder)
+
+
+def test_folders_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="expected a folder of cases at `"):
+        replay.load_cases(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match=r"expected inputs at `.*/<provider>/<case>\.ndjson`; providers: openai_resp"):
+        replay.load_cases(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "what", "diff"),
+    [
+        pytest.param(lambda golden: golden.unlink(), "golden is missing", "", id="missing"),
+        pytest.param(
+            lambda golden: golden.write_bytes(golden.read_bytes().replace(b'"queued"', b'"failed"')),
+            "differs",
+            '-{"event_id":1,"response_id":"resp_1","kind":"lifecycle","status":"failed"}\n'
+            '+{"event_id":1,"response_id":"resp_1","kind":"lifecycle","status":"queued"}\n',
+            id="a-member",
+        ),
+        pytest.param(
+            lambda golden: golden.write_bytes(golden.read_bytes().replace(b"12:00", b"13:00")),
+            "differs",
+            '"server_timestamp":"2025-12-15T13:00:00.000Z"',
+            id="a-member-that-every-line-repeats",
+        ),
+        pytest.param(
+            lambda golden: golden.write_bytes(golden.read_bytes() + golden.read_bytes()),
+            "differs",
+            '-{"event_id":1,',
+            id="more-lines",
+        ),
+        pytest.param(
+            lambda golden: golden.write_bytes(golden.read_bytes().replace(b"\n", b"\r\n")),
+            "differs",
+            "only line ends differ",
+            id="line-ends",
+        ),
+        pytest.param(
+            lambda golden: golden.write_bytes(b"\xff" + golden.read_bytes()), "differs", "-\ufffd{", id="no-utf-8"
+        ),
+        pytest.param(
+            lambda golden: golden.write_bytes(b"x" * 9_000), "differs", "-" + "x" * 499 + "\n", id="a-long-line-is-cut"
+        ),
+    ],
+)
+def test_a_golden_that_is_another(folder: Path, change: Callable[[Path], object], what: str, diff: str) -> None:
+    case = only(folder)
+    golden = folder / DIALECT / "one.ndjson"
+    assert replay.compare(folder, case, DIALECT, update=True) is None
+    assert replay.compare(folder, case, DIALECT, update=False) is None
+    change(golden)
+    found = replay.compare(folder, case, DIALECT, update=False)
+    assert found is not None
+    assert (found.case, found.dialect, found.what) == ("one", DIALECT, what)
+    assert diff in found.diff
+    assert replay.compare(folder, case, DIALECT, update=True) is None
+    assert replay.compare(folder, case, DIALECT, update=False) is None
+
+
+def test_a_golden_without_input(folder: Path) -> None:
+    cases = replay.load_cases(folder)
+    for dialect in DIALECTS:
+        replay.compare(folder, cases[0], dialect, update=True)
+    assert replay.orphans(folder, cases, update=False) == []
+    stray = folder / DIALECT / "gone.ndjson"
+    stray.touch()
+    assert replay.orphans(folder, cases, update=False) == [replay.Difference("gone", DIALECT, "input is missing")]
+    assert replay.orphans(folder, cases, update=True) == []
+    assert not stray.exists()
+    assert (folder / DIALECT / "one.ndjson").is_file()
+
+
+def test_names_are_unique_over_providers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "other").mkdir()
+    (folder / "other" / "one.ndjson").write_text(CREATED)
+    monkeypatch.setattr(replay, "PROVIDERS", {**PROVIDERS, "other": PROVIDERS["openai_responses"]})
+    with pytest.raises(UsageError, match="`one`: expected names that are unique over providers"):
+        replay.load_cases(folder)
