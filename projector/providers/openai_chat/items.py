@@ -37,7 +37,13 @@ class Message:
     def text(self, delta: str) -> Event:
         """Say more text."""
         self._texts.append(delta)
-        return {**self._place("response.output_text.delta", "output_text"), "delta": delta}
+        return {
+            "type": "response.output_text.delta",
+            "item_id": self.item_id,
+            "output_index": self.output_index,
+            "content_index": self._index_of("output_text"),
+            "delta": delta,
+        }
 
     def refusal(self, delta: str) -> Event:
         """Say more of a refusal."""
@@ -66,13 +72,11 @@ class Message:
         return [*events, {"type": "response.output_item.done", "output_index": self.output_index, "item": item}]
 
     def _place(self, event_type: str, kind: str) -> Event:
-        content_index = self._indexes.setdefault(kind, len(self._indexes))
-        return {
-            "type": event_type,
-            "item_id": self.item_id,
-            "output_index": self.output_index,
-            "content_index": content_index,
-        }
+        place = {"type": event_type, "item_id": self.item_id, "output_index": self.output_index}
+        return {**place, "content_index": self._index_of(kind)}
+
+    def _index_of(self, kind: str) -> int:
+        return self._indexes.setdefault(kind, len(self._indexes))
 
 
 class Reasoning:
@@ -93,7 +97,13 @@ class Reasoning:
     def text(self, delta: str) -> Event:
         """Say more of the full text."""
         self._texts.append(delta)
-        return {**self._place("response.reasoning_text.delta"), "content_index": 0, "delta": delta}
+        return {
+            "type": "response.reasoning_text.delta",
+            "item_id": self.item_id,
+            "output_index": self.output_index,
+            "content_index": 0,
+            "delta": delta,
+        }
 
     def summary(self, delta: str) -> Event:
         """Say more of what the provider calls a summary."""

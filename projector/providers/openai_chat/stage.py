@@ -33,7 +33,6 @@ FIRST: Final = (0, None)
 """The index of the only choice that is projected (D33)."""
 
 ERROR: Final = "error"
-HOST_PREFIX: Final = "projector."
 
 
 class OpenAIChatStage:
@@ -53,6 +52,7 @@ class OpenAIChatStage:
         self._response: dict[str, Any] = {}
         self._usage: dict[str, object] = {}
         self._finish: str | None = None
+        self._choice_error: object = None
         self._sequence = 0
         self._is_identified = False
         self._is_over = False
@@ -67,8 +67,6 @@ class OpenAIChatStage:
             return self._read_words(message)
         if type(chunk) is not dict:
             return self._drop("(no object)")
-        if "choices" not in chunk and str(chunk.get("type")).startswith(HOST_PREFIX):
-            return [chunk]  # of a recording; the pipeline takes it from nowhere else (D35)
         if self._is_over:
             return self._drop("(after the end)")
         return self._read_object(chunk, message.event)
@@ -87,6 +85,7 @@ class OpenAIChatStage:
         events: list[Event] = []
         if "choices" in chunk or not CHUNK_MARKS.isdisjoint(chunk):
             events = self._read_chunk(chunk)
+            error = error or self._choice_error
         elif not error:
             return self._drop("(no chunk)")
         if not error:
@@ -97,25 +96,29 @@ class OpenAIChatStage:
         return self._fail(events, error)
 
     def _read_chunk(self, chunk: dict[str, Any]) -> list[Event]:
-        if not chunk.keys() <= fields.CHUNK_KNOWN:
+        if not fields.CHUNK_KNOWN.issuperset(chunk):
             self._dropped.note_unknown("chunk", chunk.keys() - fields.CHUNK_KNOWN)
         events = [] if self._is_identified else self._identify(chunk)
+        self._choice_error = None
         for choice in read.mappings(chunk, "choices"):
             if choice.get("index", 0) in FIRST:
                 events += self._read_choice(choice)
             else:
                 self._dropped.note("choices beyond the first")
         if "x_groq" in chunk:
-            self._take_usage(read.mapping_or_empty(chunk, "x_groq"))
-        self._take_usage(chunk)
+            self._take_usage(read.mapping_or_empty(chunk, "x_groq").get("usage"))
+        if usage := chunk.get("usage"):
+            self._take_usage(usage)
         if "citations" in chunk or "search_results" in chunk:
             events += self._answer.cite(self._citations.of_chunk(chunk))
         return events
 
     def _read_choice(self, choice: Mapping[str, object]) -> list[Event]:
-        if not choice.keys() <= fields.CHOICE_KNOWN:
+        if not fields.CHOICE_KNOWN.issuperset(choice):
             self._dropped.note_unknown("choice", choice.keys() - fields.CHOICE_KNOWN)
-        self._take_usage(choice)
+        if usage := choice.get("usage"):
+            self._take_usage(usage)
+        self._choice_error = choice.get(ERROR)
         delta = choice.get("delta")
         if delta is None and self._answer.is_empty:
             delta = choice.get("message")  # a whole completion in one chunk; beside deltas it only repeats them
@@ -163,9 +166,8 @@ class OpenAIChatStage:
             self._is_identified = True
         return [{"type": event_type, "response": {**self._response, "status": "in_progress", "output": []}}]
 
-    def _take_usage(self, holder: Mapping[str, object]) -> None:
+    def _take_usage(self, usage: object) -> None:
         """Keep the last usage that says anything: where there are several, they are cumulative."""
-        usage = holder.get("usage")
         if isinstance(usage, dict) and usage:
             self._usage = usage
 
