@@ -11,11 +11,11 @@ from pydantic import ValidationError
 from projector.providers.openai_chat import ChatProfile, OpenAIChatStage
 from projector.providers.openai_chat.usage import to_responses
 from projector.sse import SseMessage
-from tests.unit.chat_notes import DONE, ID, call, chunk, feed, note, says, usage_chunk
+from tests.unit.chat_notes import DONE, ID, Cases, call, chunk, feed, note, says, usage_chunk
 
 HI = "0 + message | 0 text Hi | 0 - message completed"
 CUT_HI = "0 + message | 0 text Hi | 0 - message incomplete"
-ENDS = {
+ENDS: Cases = {
     "the end mark, no finish reason": (
         [chunk({"content": "Hi"}), DONE],
         f"{HI} | completed",
@@ -66,7 +66,7 @@ ENDS = {
 }
 
 
-ERRORS = {
+ERRORS: Cases = {
     "alone": ([{"error": {"message": "No.", "code": "tool_use_failed", "type": "x"}}], "error tool_use_failed: No."),
     "after text": (
         [
@@ -109,7 +109,7 @@ ERRORS = {
 }
 
 
-MALFORMED = {
+MALFORMED: Cases = {
     "not JSON": (
         [chunk({"content": "Hi"}), "oops", chunk({"content": "x"})],
         "0 + message | 0 text Hi | fault upstream_malformed",
@@ -135,7 +135,7 @@ MALFORMED = {
 }
 
 
-FAMILIES: dict[str, dict[str, tuple[list[Any], str]]] = {"ends": ENDS, "errors": ERRORS, "malformed": MALFORMED}
+FAMILIES: dict[str, Cases] = {"ends": ENDS, "errors": ERRORS, "malformed": MALFORMED}
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from projector.providers.openai_chat import OpenAIChatStage
-from tests.unit.chat_notes import DONE, ID, call, chunk, feed, says, usage_chunk
+from tests.unit.chat_notes import DONE, ID, Cases, call, chunk, feed, says, usage_chunk
 
-TEXT = {
+TEXT: Cases = {
     "text, usage, end mark": (
         [chunk({"role": "assistant", "content": ""}), chunk({"content": "Hi"}), chunk({}, "stop"), usage_chunk(), DONE],
         "0 + message | 0 text Hi | 0 - message completed | completed",
@@ -68,7 +68,7 @@ TEXT = {
 }
 
 
-REASONING = {
+REASONING: Cases = {
     "before the text, with a done between": (
         [
             chunk({"reasoning_content": "Hm"}),
@@ -202,7 +202,7 @@ REASONING = {
 }
 
 
-CALLS = {
+CALLS: Cases = {
     "streamed, later fragments blank": (
         [
             chunk(call("f", "", index=0, id="c1", type="function")),
@@ -334,7 +334,7 @@ CALLS = {
 NEWS = {"type": "url_citation", "start_index": 1, "end_index": 2, "url": "https://a.example", "title": "A"}
 
 
-CITATIONS = {
+CITATIONS: Cases = {
     "nested and flat, once": (
         [
             chunk({"content": "Hi", "annotations": [{"type": "url_citation", "url_citation": NEWS}]}),
@@ -365,7 +365,7 @@ CITATIONS = {
 }
 
 
-FAMILIES: dict[str, dict[str, tuple[list[Any], str]]] = {
+FAMILIES: dict[str, Cases] = {
     "text": TEXT,
     "reasoning": REASONING,
     "calls": CALLS,
