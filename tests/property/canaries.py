@@ -1,0 +1,170 @@
+"""Streams that hold a secret in every place where D25 looks for secrets, and a search for what is left of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import Any, Final, TypeAlias
+
+Event: TypeAlias = dict[str, Any]
+
+WINDOW_CHARS: Final = 8
+"""So many characters of a secret in a row are a leak; a shorter secret is one as a whole."""
+
+ESCAPE_LEVELS: Final = 3
+"""How often a text is unescaped: JSON, in JSON text, in JSON text."""
+
+_ESCAPE: Final = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
+
+
+def leaks(said: bytes, secret: str, context: str = "", window_chars: int = WINDOW_CHARS) -> set[str]:
+    """Give each piece of a secret that can be read from a stream, its deltas joined, its escapes decoded.
+
+    Pieces are so long that none stands in the public context of the secret too.
+    """
+    text = shown(said)
+    for size in range(min(window_chars, len(secret)), len(secret) + 1):
+        pieces = {secret[at : at + size] for at in range(len(secret) - size + 1)}
+        if not any(piece in context for piece in pieces):
+            return {piece for piece in pieces if piece in text}
+    raise ValueError("expected a secret that is no part of its context")
+
+
+def shown(said: bytes) -> str:
+    """Give all that a stream says as one text."""
+    raw = said.decode()
+    joined: dict[object, str] = defaultdict(str)
+    for line in raw.splitlines():
+        frame = json.loads(line)
+        if "delta" in frame:
+            joined[frame["kind"], frame["item_id"]] += frame["delta"]
+    texts = ["\0".join([raw, *joined.values()])]
+    for _ in range(ESCAPE_LEVELS):
+        texts.append(_ESCAPE.sub(_unescaped, texts[-1]))
+    return "\0".join(texts)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16)) if match[1] else {"n": "\n", "r": "\r", "t": "\t"}.get(match[2], match[2])
+
+
+# where a secret may stand
+
+
+def done(index: int, item_type: str, **item: object) -> Event:
+    return {"type": "response.output_item.done", "output_index": index, "item": {"type": item_type, **item}}
+
+
+def deltas(kind: str, index: int, pieces: list[str]) -> Iterator[Event]:
+    for piece in pieces:
+        yield {"type": f"response.{kind}.delta", "output_index": index, "delta": piece}
+
+
+DELTAS: Final[Mapping[str, Callable[[str], str]]] = {
+    "function_call_arguments": lambda text: json.dumps({"q": [text]}),
+    "mcp_call_arguments": lambda text: json.dumps({text: 1}),
+    "custom_tool_call_input": lambda text: text,
+    "code_interpreter_call_code": lambda text: text,
+    "output_text": lambda text: text,
+    "refusal": lambda text: text,
+    "reasoning_summary_text": lambda text: text,
+}
+"""What grows by deltas -> the whole that holds a text."""
+
+TOOL_DELTAS: Final = tuple(DELTAS)[:4]
+"""Where formats are looked for; the model's own words lose registered values only."""
+
+NESTINGS: Final[Mapping[str, Callable[[str], str]]] = {
+    "value": lambda text: json.dumps({"a": text}),
+    "key": lambda text: json.dumps({"a": {text: [1]}}),
+    "escaped": lambda text: '{"a":"' + "".join(f"\\u{ord(char):04x}" for char in text) + '"}',
+    "JSON text": lambda text: json.dumps({"a": json.dumps({"b": text})}),
+    "JSON text in JSON text": lambda text: json.dumps({"a": json.dumps([json.dumps({"b": text})])}),
+    "no JSON": lambda text: '{"a": ' + text,
+}
+"""How arguments hold a text."""
+
+
+def broken_off_everywhere(text: str, kind: str) -> list[Event]:
+    """Give one item for each beginning of a text; no item ends."""
+    whole = DELTAS[kind](text)
+    return [event for at in range(len(whole)) for event in deltas(kind, at, [whole[: at + 1]])]
+
+
+def cut_everywhere(text: str, kind: str) -> list[Event]:
+    """Give one item for each way to say a text in two deltas, and one that says it in characters."""
+    whole = DELTAS[kind](text)
+    ways = [[whole[:at], whole[at:]] for at in range(len(whole))] + [[*whole]]
+    return [event for index, pieces in enumerate(ways) for event in deltas(kind, index, pieces)]
+
+
+def everywhere(text: str) -> list[Event]:
+    """Give a stream that holds a text, whole, in each place."""
+    slots = count()
+    url = f"https://example.org/?q={text}"
+    events = [
+        done(next(slots), "function_call", call_id=name, name=text, arguments=nest(text))
+        for name, nest in NESTINGS.items()
+    ]
+    events += [
+        {"type": "projector.tool_output", "call_id": name, "output": output}
+        for name, output in zip(NESTINGS, outputs_with(text), strict=False)
+    ]
+    events += [
+        done(next(slots), "function_call_output", call_id="no JSON", output=f"said {text}."),
+        done(next(slots), "mcp_call", name=text, server_label=text, arguments="{}", output=json.dumps({"a": text})),
+        done(next(slots), "mcp_call", name="m", arguments="{}", error={"message": f"wrong: {text}"}),
+        done(next(slots), "mcp_approval_request", name="m", server_label="s", arguments=json.dumps({"a": [text]})),
+        done(next(slots), "custom_tool_call", call_id="c", name="c", input=f"run {text}"),
+        done(next(slots), "web_search_call", action={"query": f"what is {text}", "sources": [{"url": url}]}),
+        done(
+            next(slots),
+            "file_search_call",
+            queries=[f"where is {text}"],
+            results=[{"filename": f"{text}.pdf", "text": f"it is {text} here", "attributes": {"note": text, text: 1}}],
+        ),
+        done(next(slots), "code_interpreter_call", code=f"x = 1  # {text}", outputs=interpreter_outputs(text, url)),
+        done(next(slots), "image_generation_call", revised_prompt=f"a poster of {text}"),
+        done(
+            next(slots),
+            "message",
+            content=[{"type": "output_text", "text": "See there.", "annotations": annotations_with(text, url)}],
+        ),
+        {"type": "projector.attachment", "attachment": {"object_id": "o", "filename": f"{text}.png", "url": url}},
+    ]
+    return [*events, {"type": "response.completed", "response": {}}]
+
+
+def errors_with(text: str) -> list[Event]:
+    """Give errors that hold a text; each ends its stream."""
+    message = f"failed with {text}"
+    return [
+        {"type": "error", "code": "server_error", "message": message},
+        {"type": "error", "error": {"type": "server_error", "message": message}},
+        {"type": "error", "error": message},
+        {"error": {"message": message}},
+    ]
+
+
+def interpreter_outputs(text: str, url: str) -> list[Event]:
+    return [
+        {"type": "logs", "logs": f"> {text}\n"},
+        {"type": "image", "url": url},
+        {"type": "files", "files": [{"file_id": "cfile_1", "filename": f"{text}.txt", "mime_type": "text/plain"}]},
+    ]
+
+
+def outputs_with(text: str) -> list[object]:
+    """Give outputs of tools that hold a text."""
+    return [text, {"a": [f"is {text}."]}, {text: {"b": 1}}, json.dumps({"a": text}), [[json.dumps(["b", text])]]]
+
+
+def annotations_with(text: str, url: str) -> list[Event]:
+    return [
+        {"type": "url_citation", "title": f"About {text}", "url": url},
+        {"type": "file_citation", "filename": f"{text}.md", "file_id": "file-1"},
+        {"type": "container_file_citation", "filename": f"{text}.csv", "file_id": "cfile_1", "container_id": "cntr_1"},
+    ]

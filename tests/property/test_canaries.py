@@ -1,0 +1,189 @@
+"""No secret leaves: each known format, each sensitive key and registered values, in every place, at every cut (D25)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from projector.replay import CaseSettings
+from redaction.formats import FORMATS, WORD, Format
+from redaction.rules import KEY_RULES, KeyRule
+from tests.property.canaries import (
+    DELTAS,
+    TOOL_DELTAS,
+    WINDOW_CHARS,
+    Event,
+    broken_off_everywhere,
+    cut_everywhere,
+    deltas,
+    done,
+    errors_with,
+    everywhere,
+    leaks,
+    shown,
+)
+from tests.property.soundness import assert_sound, frames_of, play
+
+each_format: Final = pytest.mark.parametrize("row", FORMATS, ids=[row.name for row in FORMATS])
+HOST: Final = CaseSettings(host_events=True)
+
+
+def say(events: list[Event], case: CaseSettings = HOST) -> bytes:
+    return play([json.dumps(event).encode() + b"\n" for event in events], case=case)
+
+
+def secret_of(row: Format) -> tuple[str, str]:
+    """Give what is secret in an example, and its context: what follows the anchor, found without the detector."""
+    words = "|".join("[-_. ]?".join(rule.word) for rule in KEY_RULES)
+    anchor = re.compile(row.anchor.replace(WORD, f"(?:{words})"), re.IGNORECASE if row.any_case else 0)
+    found = anchor.search(row.example)
+    assert found is not None
+    return row.example[found.end() :].rstrip("\"'}"), row.example[: found.end()]
+
+
+@each_format
+def test_no_credential_leaves_from_any_place(row: Format) -> None:
+    said = say(everywhere(row.example))
+    assert leaks(said, *secret_of(row)) == set()
+    assert_sound(said)
+
+
+@each_format
+def test_no_credential_leaves_in_an_error(row: Format) -> None:
+    for error in errors_with(row.example):
+        assert leaks(say([error]), *secret_of(row)) == set()
+
+
+@each_format
+@pytest.mark.parametrize("kind", TOOL_DELTAS)
+def test_no_credential_leaves_at_any_cut(row: Format, kind: str) -> None:
+    assert leaks(say(cut_everywhere(f"is {row.example} here", kind)), *secret_of(row)) == set()
+
+
+@each_format
+@pytest.mark.parametrize("kind", TOOL_DELTAS)
+def test_no_credential_leaves_where_a_stream_breaks_off(row: Format, kind: str) -> None:
+    """Ordinary words may begin like a format: so much of it (`open_chars`) is said where nothing follows."""
+    said = say(broken_off_everywhere(f"is {row.example}", kind))
+    assert leaks(said, *secret_of(row), max(WINDOW_CHARS, row.open_chars + 1)) == set()
+
+
+SECRET_VALUES: Final = (
+    "quiet heron 7",
+    771_177_117_711,
+    -7.711771177,
+    ["quiet heron 7"],
+    {"a": {"b": "quiet heron 7"}},
+)
+SECRETS: Final = ("quiet heron 7", "771177117711", "7.711771177")
+
+
+@pytest.mark.parametrize("rule", KEY_RULES, ids=lambda rule: rule.word)
+def test_no_value_under_a_sensitive_key_leaves(rule: KeyRule) -> None:
+    for value in SECRET_VALUES:
+        tree = {
+            "kept": 1,
+            rule.example: value,
+            "x": [{rule.example: value}],
+            "inner": json.dumps({rule.example: value}),
+        }
+        text = json.dumps(tree)
+        events = [
+            *(done(0, "function_call", call_id="c", arguments=text), {"type": "projector.tool_output", "call_id": "c"}),
+            *(done(1, "mcp_call", arguments=text, output=text), done(2, "mcp_call", arguments="{}", error=tree)),
+            *(
+                done(3, "mcp_approval_request", arguments=text),
+                done(4, "file_search_call", results=[{"attributes": tree}]),
+            ),
+            *(
+                event
+                for at in range(len(text))
+                for event in deltas("function_call_arguments", 5 + at, [text[:at], text[at:]])
+            ),
+            *deltas("mcp_call_arguments", 5 + len(text), [*text]),
+        ]
+        events[1]["output"] = tree
+        said = say(events)
+        assert_sound(said)
+        assert not any(leaks(said, secret) for secret in SECRETS)
+        assert "kept" in shown(said)
+
+
+REGISTERED: Final = 'quay vault/6fe1 \u00fc\n"'
+VAULT: Final = CaseSettings(host_events=True, policy={"registered": [{"id": "vault", "value": REGISTERED}]})
+
+
+def test_no_registered_value_leaves_from_any_place() -> None:
+    said = say(everywhere(REGISTERED), VAULT)
+    assert leaks(said, REGISTERED) == set()
+    assert_sound(said)
+    assert all(leaks(say([error], VAULT), REGISTERED) == set() for error in errors_with(REGISTERED))
+
+
+@pytest.mark.parametrize("kind", DELTAS)
+def test_no_registered_value_leaves_at_any_cut(kind: str) -> None:
+    events = cut_everywhere(f"is {REGISTERED} here", kind)
+    said = say([*events, {"type": "response.completed"}], VAULT)
+    assert leaks(said, REGISTERED) == set()
+    assert_sound(said)
+
+
+# that these tests could fail
+
+
+def test_a_harmless_text_is_shown_in_every_place() -> None:
+    assert places_of("heron", say(everywhere("heron"))) == SHOWN
+    for error in errors_with("heron"):
+        assert places_of("heron", say([error])) == {"error: error.message"}
+
+
+@each_format
+def test_a_credential_leaves_where_its_format_is_off(row: Format) -> None:
+    off = CaseSettings(policy={"formats_off": [other.name for other in FORMATS]})
+    for events in (cut_everywhere(f"is {row.example}", "code_interpreter_call_code"), errors_with(row.example)[:1]):
+        assert leaks(say(events, off), *secret_of(row)) != set()
+
+
+def places_of(word: str, said: bytes) -> set[str]:
+    """Give the places, by kind and member, where a stream holds a word."""
+
+    def walk(value: object, path: str) -> Iterator[str]:
+        if isinstance(value, str) and word in value:
+            yield path
+        if isinstance(value, dict):
+            for key, child in value.items():
+                yield from [f"{path}.*key*"] if word in key else []
+                yield from walk(child, f"{path}.{key}")
+        if isinstance(value, list):
+            for child in value:
+                yield from walk(child, f"{path}[]")
+
+    frames = frames_of(said)
+    kept = [(frame.get("tool_type") or frame["kind"], name, frame[name]) for frame in frames for name in frame]
+    return {place for kind, name, value in kept for place in walk(value, f"{kind}: {name}")}
+
+
+SHOWN: Final = {
+    *(
+        "function: tool_name",
+        "function: arguments_text",
+        "function: arguments_json.a",
+        "function: arguments_json.a.*key*",
+    ),
+    *("function: output", "function: output.a[]", "function: output[][]", "function: output.*key*"),
+    *("tool.status: tool.name", "tool.status: tool.tool_name", "tool.status: tool.server_label"),
+    *("tool.status: tool.arguments_text", "tool.status: tool.arguments_json.a[]"),
+    *("mcp: tool_name", "mcp: output", "mcp: output.error.message"),
+    *("tool.status: tool.query", "tool.status: tool.sources[]", "tool.status: tool.queries[]"),
+    *("tool.status: tool.results[].filename", "tool.status: tool.results[].text"),
+    *("tool.status: tool.results[].attributes.note", "tool.status: tool.results[].attributes.*key*"),
+    *("tool.code.done: code", "code_interpreter: output[].logs", "code_interpreter: output[].url"),
+    *("code_interpreter: output[].files[].filename", "tool.status: tool.revised_prompt"),
+    *("message.citation: citation.title", "message.citation: citation.url", "message.citation: citation.filename"),
+    *("final: final.attachments[].filename", "final: final.attachments[].url"),
+}
+"""Every place of D25 as a page sees it: `<kind or tool type>: <path>`."""
