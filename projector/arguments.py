@@ -74,7 +74,8 @@ class CallArguments:
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
         """Take a delta; give what may be said of it now."""
-        self._fed += self._length.take(fragment)
+        length = self._length
+        self._fed += len(fragment) if fragment.isascii() and not length.is_half else length.take(fragment)
         said = self._stream.feed(fragment)
         self._said.write(said.value)
         return said

@@ -27,18 +27,22 @@ class Timestamps:
     is said per token.
     """
 
-    __slots__ = ("_last", "_second", "_written")
+    __slots__ = ("_last", "_second", "_written", "_written_second")
 
     def __init__(self) -> None:
-        self._last = 0
+        self._last = -1
         self._second = -1
+        self._written_second = ""
         self._written = ""
 
     def write(self, seconds: float) -> str:
         """Give a time in UTC with milliseconds."""
-        milliseconds = self._last = max(round(seconds * 1000), self._last)
-        second, rest = divmod(milliseconds, 1000)
-        if second != self._second:
-            self._second = second
-            self._written = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-        return f"{self._written}.{rest:03d}Z"
+        milliseconds = int(seconds * 1000 + 0.5)
+        if milliseconds > self._last:
+            self._last = milliseconds
+            second, rest = divmod(milliseconds, 1000)
+            if second != self._second:
+                self._second = second
+                self._written_second = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+            self._written = f"{self._written_second}.{rest:03d}Z"
+        return self._written

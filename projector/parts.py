@@ -37,8 +37,6 @@ class Length:
 
     def take(self, fragment: str) -> int:
         """Give by how much the text is longer with this fragment."""
-        if fragment.isascii() and not self.is_half:
-            return len(fragment)
         text = codec.scrub(fragment) if len(fragment) > 1 else fragment
         joins = self.is_half and "\udc00" <= fragment[:1] <= "\udfff"
         if fragment:
@@ -69,7 +67,8 @@ class TextPart:
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
         """Take a delta; give what may be said of it now."""
-        self._fed += self._length.take(fragment)
+        length = self._length
+        self._fed += len(fragment) if fragment.isascii() and not length.is_half else length.take(fragment)
         said = self._stream.feed(fragment)
         value, notices = said
         self._buffer.write(value)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, ParamSpec, TypeAlias
 
 from pydantic import BaseModel
 
@@ -24,13 +24,15 @@ from projector.dialects import DIALECTS
 from projector.faults import FAULTS, Fault
 from projector.projector import PublicStreamProjector
 from projector.providers import PROVIDERS, Provider, profile_of
-from projector.sse import AutoDecoder, NdjsonDecoder, SseDecoder, SseMessage, encode_sse
+from projector.sse import AutoDecoder, NdjsonDecoder, SseDecoder, SseMessage, encode_events
 from redaction.mint import Redactor
 from redaction.policy import Policy
 
 InputFormat: TypeAlias = Literal["auto", "sse", "ndjson"]
 OutputFormat: TypeAlias = Literal["ndjson", "sse"]
 Decoder: TypeAlias = SseDecoder | NdjsonDecoder | AutoDecoder
+
+P = ParamSpec("P")
 
 HOST_PREFIX: Final = "projector."
 HOST_MARK: Final = b'"projector.'
@@ -81,7 +83,7 @@ class Pipeline:
 
     def feed(self, data: bytes) -> bytes:
         """Take bytes of the provider, cut anywhere."""
-        return self._say(lambda: self._read(self._decoder.feed(data)))
+        return self._say(self._feed, data)
 
     def close(self, fault: Fault | None = None) -> bytes:
         """Take the end: of the provider's bytes, of the host's run, or a fault of the transport.
@@ -95,7 +97,7 @@ class Pipeline:
 
     def host(self, event: CanonicalEvent) -> bytes:
         """Take an event of the host: `projector.tool_output`, `projector.attachment`, `projector.context` (D35)."""
-        return self._say(lambda: self._projector.host(event))
+        return self._say(self._projector.host, event)
 
     def next_response(self) -> bytes:
         """Begin a new upstream of the same run: its bytes are read from the start."""
@@ -105,16 +107,19 @@ class Pipeline:
         """End the stream with `final` cancelled and the text so far."""
         return self._say(self._projector.cancel)
 
-    def _say(self, work: Callable[[], list[Frame]]) -> bytes:
+    def _say(self, work: Callable[P, list[Frame]], *arguments: P.args, **options: P.kwargs) -> bytes:
         """Do some work and write what it says; if a part of ours fails, the stream ends closed (D12)."""
         if self._projector.ended:
             return b""
         self._projector.tick(self._timestamps.write(self._clock()))
         before = self._projector.books()
         try:
-            return self._write(work())
+            return self._write(work(*arguments, **options))
         except Exception:  # noqa: BLE001 - whatever failed, the page gets its terminal
             return self._write(self._projector.collapse(FAULTS["internal_error"], before))
+
+    def _feed(self, data: bytes) -> list[Frame]:
+        return self._read(self._decoder.feed(data))
 
     def _begin_upstream(self) -> None:
         fields = self._provider.message_fields
@@ -140,10 +145,15 @@ class Pipeline:
 
     def _read(self, messages: Iterable[SseMessage | Fault]) -> list[Frame]:
         said: list[Frame] = []
+        stage, projector = self._stage.feed, self._projector.feed
         for message in messages:
             if isinstance(message, Fault):
-                return said + self._projector.fail(message)
-            said += self._take_recorded(message) if self._is_recording else self._project(self._stage.feed(message))
+                said += self._projector.fail(message)
+            elif self._is_recording:
+                said += self._take_recorded(message)
+            else:
+                for event in stage(message):
+                    said += self._projector.fail(event) if isinstance(event, Fault) else projector(event)
         return said
 
     def _take_recorded(self, message: SseMessage) -> list[Frame]:
@@ -173,7 +183,7 @@ class Pipeline:
             wire += self._dialect.close()
         if self._output_format == "ndjson":
             return b"".join([data + b"\n" for _, data in wire])
-        return b"".join([encode_sse(data, event) for event, data in wire])
+        return encode_events(wire)
 
 
 def build_pipeline(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType, TracebackType
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from contracts.kinds import SCHEMA, Kind
 from projector import frames
@@ -48,11 +48,8 @@ TERMINALS: Final[Mapping[Verdict, Callable[[StreamState], list[Frame]]]] = {
 """Verdicts that end the stream -> what is said last."""
 
 
-class Books(NamedTuple):
-    """What the page has been told: the last event id, and the items that are open."""
-
-    event_id: int
-    open_items: dict[object, Frame]
+Books: TypeAlias = tuple[int, dict[object, Frame]]
+"""What the page has been told: the last event id, and the items that are open."""
 
 
 class PublicStreamProjector:
@@ -124,7 +121,7 @@ class PublicStreamProjector:
 
     def books(self) -> Books:
         """Give what has been said so far, for `collapse`."""
-        return Books(self._event_id, dict(self._open_items))
+        return self._event_id, self._open_items.copy()
 
     def count(self, name: str, times: int) -> None:
         """Count something that a stage before this one did not pass on."""
@@ -174,7 +171,7 @@ class PublicStreamProjector:
         """
         self._phase = Phase.ENDED
         if unsaid_since is not None:
-            self._event_id, self._open_items = unsaid_since.event_id, unsaid_since.open_items
+            self._event_id, self._open_items = unsaid_since
         return self._seal(endings.abandon(self._open_items.values(), fault))
 
     def _unsaid(self, name: object, *, is_host: bool = False) -> list[Frame]:

@@ -17,7 +17,7 @@ Where they differ from the standard, because they read a provider's answer to on
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from contracts import codec, limits
@@ -300,6 +300,17 @@ def encode_sse(data: bytes, event: str | None = None) -> bytes:
     if event is None:
         return b"data: " + lines + b"\n\n"
     return b"event: " + event.encode() + b"\ndata: " + lines + b"\n\n"
+
+
+def encode_events(events: Iterable[tuple[str | None, bytes]]) -> bytes:
+    """Give several messages, each a name or None and its data, as bytes: `encode_sse` of each, joined."""
+    parts: list[bytes] = []
+    for name, data in events:
+        if name is None and b"\n" not in data and b"\r" not in data:
+            parts += (b"data: ", data, b"\n\n")
+        else:
+            parts.append(encode_sse(data, name))
+    return b"".join(parts)
 
 
 def encode_comment(text: str) -> bytes:

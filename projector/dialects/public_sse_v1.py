@@ -10,7 +10,7 @@ from contracts.kinds import Kind, PrivateKind
 from projector.canonical import Frame, WireEvent
 from projector.fitting import fit
 
-Writer: TypeAlias = Callable[[Frame, int], bytes]
+Writer: TypeAlias = Callable[[Frame], bytes]
 
 DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.RESPONSE_META: "model and creation time are not of the contract",
@@ -20,13 +20,8 @@ DROPPED: Final[Mapping[str, str]] = {
 }
 
 
-def write(frame: Frame, max_bytes: int) -> bytes:
-    """Give the frame as JSON of at most `max_bytes`."""
-    data = codec.dumps(frame)
-    return data if len(data) <= max_bytes else codec.dumps(fit(frame, max_bytes))
-
-
-SPOKEN: Final[Mapping[str, Writer]] = dict.fromkeys(Kind, write)
+SPOKEN: Final[Mapping[str, Writer]] = dict.fromkeys(Kind, codec.dumps)
+"""Every public frame is said as it is."""
 
 
 class PublicSseV1:
@@ -38,7 +33,10 @@ class PublicSseV1:
     def feed(self, frame: Frame, /) -> list[WireEvent]:
         """Give the wire event of a public frame, nothing for a private one."""
         writer = SPOKEN.get(frame["kind"])
-        return [(None, writer(frame, self._max_bytes))] if writer is not None else []
+        if writer is None:
+            return []
+        data = writer(frame)
+        return [(None, data if len(data) <= self._max_bytes else writer(fit(frame, self._max_bytes)))]
 
     def close(self) -> list[WireEvent]:
         """Nothing follows the terminal."""

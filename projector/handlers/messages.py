@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from contracts.limits import DELTA_MAX_CHARS
 from projector import frames
 from projector import readers as read
 from projector.canonical import CanonicalEvent, Frame
@@ -38,9 +39,10 @@ def on_text_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     delta = read.text(event, "delta")
     item, said = state.item_of(event, "message")
     clean = state.part(item.texts, content_index).feed(delta)
-    for piece in split_delta(clean):
-        said.append(frames.message_delta(item.slot, item.item_id, content_index, piece))
-    return said
+    if 0 < len(clean.value) <= DELTA_MAX_CHARS:  # the way of nearly every delta: nothing to split
+        said.append(frames.message_delta(item.slot, item.item_id, content_index, clean))
+        return said
+    return said + [frames.message_delta(item.slot, item.item_id, content_index, part) for part in split_delta(clean)]
 
 
 def on_text_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
