@@ -82,35 +82,34 @@ SECRET_VALUES: Final = (
 SECRETS: Final = ("quiet heron 7", "771177117711", "7.711771177")
 
 
-@pytest.mark.parametrize("rule", KEY_RULES, ids=lambda rule: rule.word)
-def test_no_value_under_a_sensitive_key_leaves(rule: KeyRule) -> None:
-    for value in SECRET_VALUES:
-        tree = {
-            "kept": 1,
-            rule.example: value,
-            "x": [{rule.example: value}],
-            "inner": json.dumps({rule.example: value}),
-        }
-        text = json.dumps(tree)
-        events = [
-            *(done(0, "function_call", call_id="c", arguments=text), {"type": "projector.tool_output", "call_id": "c"}),
-            *(done(1, "mcp_call", arguments=text, output=text), done(2, "mcp_call", arguments="{}", error=tree)),
-            *(
-                done(3, "mcp_approval_request", arguments=text),
-                done(4, "file_search_call", results=[{"attributes": tree}]),
-            ),
-            *(
-                event
-                for at in range(len(text))
-                for event in deltas("function_call_arguments", 5 + at, [text[:at], text[at:]])
-            ),
-            *deltas("mcp_call_arguments", 5 + len(text), [*text]),
+each_key: Final = pytest.mark.parametrize("rule", KEY_RULES, ids=lambda rule: rule.word)
+
+
+@each_key
+@pytest.mark.parametrize("value", SECRET_VALUES)
+def test_no_value_under_a_sensitive_key_leaves_from_any_place(rule: KeyRule, value: object) -> None:
+    tree = {"kept": 1, "x": [{rule.example: value}], "inner": json.dumps({rule.example: value}), rule.example: value}
+    text = json.dumps(tree)
+    said = say(
+        [
+            *(done(0, "function_call", call_id="c", arguments=text), done(1, "mcp_call", arguments=text, output=text)),
+            *(done(2, "mcp_call", arguments="{}", error=tree), done(3, "mcp_approval_request", arguments=text)),
+            done(4, "file_search_call", results=[{"attributes": tree}]),
+            {"type": "projector.tool_output", "call_id": "c", "output": tree},
         ]
-        events[1]["output"] = tree
-        said = say(events)
-        assert_sound(said)
-        assert not any(leaks(said, secret) for secret in SECRETS)
-        assert "kept" in shown(said)
+    )
+    assert not any(leaks(said, secret) for secret in SECRETS)
+    assert shown(said).count("kept") > 6
+    assert_sound(said)
+
+
+@each_key
+def test_no_value_under_a_sensitive_key_leaves_at_any_cut(rule: KeyRule) -> None:
+    wholes = [json.dumps([{rule.example: value}, json.dumps({rule.example: value})]) for value in SECRET_VALUES]
+    ways = [[whole[:at], whole[at:]] for whole in wholes for at in range(len(whole))]
+    kind = "function_call_arguments"
+    said = say([event for index, pieces in enumerate(ways) for event in deltas(kind, index, pieces)])
+    assert not any(leaks(said, secret) for secret in SECRETS)
 
 
 REGISTERED: Final = 'quay vault/6fe1 \u00fc\n"'
