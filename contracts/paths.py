@@ -7,7 +7,9 @@ stands in brackets as a JSON string. Reading is more generous than writing: any 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from enum import Enum
+from functools import cache
 from typing import Final
 
 from contracts import codec
@@ -71,11 +73,17 @@ def resolve(event: object, path: str) -> object:
 
 def find(event: object, pattern: str) -> list[tuple[str, object]]:
     """Give each place that a pattern names, with its path, in order; the key `*` stands for every entry or member."""
-    way = steps(pattern)
+    way = _pattern_steps(pattern)
     places = [] if way is None else [("", event)]
     for step in way or ():
         places = [place for path, value in places for place in _follow(path, value, step)]
     return [(path.removeprefix("."), value) for path, value in places]
+
+
+@cache
+def _pattern_steps(pattern: str) -> Sequence[str | int] | None:
+    """Read a pattern once: there are few of them, and each is asked of every event."""
+    return steps(pattern)
 
 
 def _follow(path: str, value: object, step: str | int) -> list[tuple[str, object]]:
