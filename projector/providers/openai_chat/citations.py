@@ -21,9 +21,9 @@ class Citations:
         self._given: set[object] = set()
         self._urls: set[str] = set()
 
-    def of_delta(self, delta: Mapping[str, object]) -> list[Annotation]:
-        """Read `annotations`: members stand flat, or in an object under the name of the type."""
-        return self._new(_flat(annotation) for annotation in read.mappings(delta, "annotations"))
+    def of_message(self, annotations: Iterable[Annotation]) -> list[Annotation]:
+        """Read annotations: members stand flat, or in an object under the name of the type."""
+        return self._new(map(_flat, annotations))
 
     def of_chunk(self, chunk: Mapping[str, object]) -> list[Annotation]:
         """Read `search_results` and `citations`, which have no place in the text; titles stand in the first."""

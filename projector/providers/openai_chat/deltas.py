@@ -47,21 +47,15 @@ class DeltaReader:
         if not self._known.issuperset(delta):
             self._dropped.note_unknown("delta", delta.keys() - self._known)
         events = self._read_reasoning(delta)
-        content = delta.get("content")
-        if type(content) is str:
-            if content:
-                events += self._answer.text(content) if self._splitter.is_plain else self._split(content)
-        elif content is not None:
-            events += self._read_parts(content)
-        refusal = delta.get("refusal")
-        if type(refusal) is str and refusal:
-            events += self._answer.refusal(refusal)
+        if content := delta.get("content"):
+            events += self._split(content) if type(content) is str else self._read_parts(content)
+        if refusal := delta.get("refusal"):
+            events += self._answer.refusal(refusal) if type(refusal) is str else self._drop("delta.refusal")
         if delta.get("annotations"):
-            events += self._answer.cite(self._citations.of_delta(delta))
-        if (calls := delta.get("tool_calls")) is not None:
-            events += self._read_calls(calls)
-        if (call := delta.get("function_call")) is not None:
-            events += self._read_call(LEGACY, {"function": call})
+            annotations = self._dropped.objects(delta, "delta", "annotations")
+            events += self._answer.cite(self._citations.of_message(annotations))
+        if delta.get("tool_calls") or delta.get("function_call"):
+            events += self._read_calls(delta)
         return events
 
     def flush(self) -> list[Event]:
@@ -69,7 +63,8 @@ class DeltaReader:
         return self._operate(self._splitter.close())
 
     def _split(self, text: str) -> list[Event]:
-        return self._operate(self._splitter.push(text))
+        """Read text, which may hold reasoning between tags."""
+        return self._answer.text(text) if self._splitter.is_plain else self._operate(self._splitter.push(text))
 
     def _operate(self, operations: list[Operation]) -> list[Event]:
         answer = self._answer
@@ -99,7 +94,7 @@ class DeltaReader:
 
     def _read_details(self, delta: Mapping[str, object]) -> list[Event]:
         events: list[Event] = []
-        for entry in read.mappings(delta, "reasoning_details"):
+        for entry in self._dropped.objects(delta, "delta", "reasoning_details"):
             kind = read.text_or_none(entry, "type") or ""
             if kind not in DETAILS:
                 self._dropped.note(f"reasoning_details.{kind}")
@@ -116,7 +111,7 @@ class DeltaReader:
         events: list[Event] = []
         for part in parts:
             if isinstance(part, str):
-                events += self._split(part)
+                events += self._split(part) if part else []
             elif isinstance(part, dict):
                 events += self._read_part(part)
             else:
@@ -126,7 +121,8 @@ class DeltaReader:
     def _read_part(self, part: Mapping[str, object]) -> list[Event]:
         kind = read.text_or_none(part, "type")
         if kind == "text":
-            return self._split(read.text_or_none(part, "text") or "")
+            text = read.text_or_none(part, "text")
+            return self._split(text) if text else []
         if kind == "refusal":
             refusal = read.text_or_none(part, "refusal")
             return self._answer.refusal(refusal) if refusal else []
@@ -136,15 +132,12 @@ class DeltaReader:
             return [event for text in texts if text for event in self._answer.reasoning(text)]
         return self._drop(f"content.{kind}")
 
-    def _read_calls(self, calls: object) -> list[Event]:
-        if not isinstance(calls, list):
-            return self._drop("delta.tool_calls")
+    def _read_calls(self, delta: Mapping[str, object]) -> list[Event]:
         events: list[Event] = []
-        for fragment in calls:
-            if isinstance(fragment, dict):
-                events += self._read_call(read.index_or_none(fragment, "index"), fragment)
-            else:
-                events += self._drop("delta.tool_calls")
+        for fragment in self._dropped.objects(delta, "delta", "tool_calls"):
+            events += self._read_call(read.index_or_none(fragment, "index"), fragment)
+        if function := delta.get("function_call"):
+            events += self._read_call(LEGACY, {"function": function})
         return events
 
     def _read_call(self, index: int | None, fragment: Mapping[str, object]) -> list[Event]:

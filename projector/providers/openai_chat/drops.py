@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from projector.state import DROP_NAMES_MAX, OTHER
@@ -25,3 +25,14 @@ class Drops(Counter[str]):
         """Count members of which nobody has decided anything."""
         for name in names:
             self.note(f"{place}.{name}")
+
+    def objects(self, holder: Mapping[str, object], place: str, name: str) -> list[dict[str, object]]:
+        """Give the objects of a list member, in order; what is none is counted, a member that is absent is not."""
+        value = holder.get(name)
+        if value is None:
+            return []
+        entries = value if isinstance(value, list) else [value]
+        found = [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+        if len(found) < len(entries):
+            self.note(f"{place}.{name}", len(entries) - len(found))
+        return found

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from contracts import codec
 from projector.providers.openai_chat.citations import Annotation
 
 Event: TypeAlias = dict[str, Any]
 """A canonical event under construction; it leaves as `CanonicalEvent`."""
+
+
+def _whole(pieces: list[str]) -> str:
+    """Give a text of pieces; a surrogate pair that came in two halves is one character again (CONTRACT D31)."""
+    return codec.scrub("".join(pieces))
 
 
 class Message:
@@ -62,11 +68,11 @@ class Message:
         content: list[Event] = []
         for kind in self._indexes:
             if kind == "refusal":
-                refusal = "".join(self._refusals)
+                refusal = _whole(self._refusals)
                 events.append({**self._place("response.refusal.done", "refusal"), "refusal": refusal})
                 content.append({"type": "refusal", "refusal": refusal})
             else:
-                text = "".join(self._texts)
+                text = _whole(self._texts)
                 content.append({"type": "output_text", "text": text, "annotations": self._annotations})
         item = {"type": "message", "id": self.item_id, "role": "assistant", "status": status, "content": content}
         return [*events, {"type": "response.output_item.done", "output_index": self.output_index, "item": item}]
@@ -115,11 +121,11 @@ class Reasoning:
         events: list[Event] = []
         item: Event = {"type": "reasoning", "id": self.item_id, "status": status, "summary": []}
         if self._summaries:
-            text = "".join(self._summaries)
+            text = _whole(self._summaries)
             events.append({**self._place("response.reasoning_summary_text.done"), "summary_index": 0, "text": text})
             item["summary"] = [{"type": "summary_text", "text": text}]
         if self._texts:
-            text = "".join(self._texts)
+            text = _whole(self._texts)
             events.append({**self._place("response.reasoning_text.done"), "content_index": 0, "text": text})
             item["content"] = [{"type": "reasoning_text", "text": text}]
         if self.encrypted is not None:
@@ -176,7 +182,7 @@ class Call:
 
     def done(self, status: str) -> list[Event]:
         """Say the whole input, and the end of the call."""
-        whole = "".join(self._inputs)
+        whole = _whole(self._inputs)
         item = self._item(status, whole)
         return [
             {**self._place(f"{self._shape.events}.done"), self._shape.member: whole},

@@ -100,7 +100,7 @@ class OpenAIChatStage:
             self._dropped.note_unknown("chunk", chunk.keys() - fields.CHUNK_KNOWN)
         events = [] if self._is_identified else self._identify(chunk)
         self._choice_error = None
-        for choice in read.mappings(chunk, "choices"):
+        for choice in self._dropped.objects(chunk, "chunk", "choices"):
             if choice.get("index", 0) in FIRST:
                 events += self._read_choice(choice)
             else:
