@@ -1,0 +1,44 @@
+"""What a stream holds while it is open: traced bytes, without what was written."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from itertools import takewhile
+from typing import Final
+
+from bench.inputs import Input
+from bench.subjects import CONTEXT, PUBLIC, REDACTOR
+from projector import Pipeline, build_pipeline
+
+CLOSERS: Final = (b".done", b'"finish_reason":"stop"')
+"""The first read that holds one of these is not fed: the stream has said deltas only, and is still open."""
+
+
+def at_rest(subject: Input) -> int:
+    """Give the bytes that a stream holds after its first read: it is open, and so is its first item."""
+    return _held(subject, subject.streams[0][:1])
+
+
+def after_deltas(subject: Input) -> int:
+    """Give the bytes that a stream of one item holds after its last delta."""
+    return _held(subject, list(takewhile(lambda read: not any(end in read for end in CLOSERS), subject.streams[0])))
+
+
+def _held(subject: Input, reads: list[bytes]) -> int:
+    _open(subject, reads)  # once before: what all streams share is there when the tracing begins
+    gc.collect()
+    tracemalloc.start()
+    stream = _open(subject, reads)
+    gc.collect()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    del stream  # it lived until here
+    return size
+
+
+def _open(subject: Input, reads: list[bytes]) -> Pipeline:
+    stream = build_pipeline(provider=subject.provider, dialect=PUBLIC, context=CONTEXT, redactor=REDACTOR)
+    for read in reads:
+        stream.feed(read)
+    return stream

@@ -1,0 +1,102 @@
+"""What is measured on an input: the pipeline, the bare loop, the SDK's objects, and the pipeline stage by stage."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, TypeAlias
+
+from openai import APIError
+
+from bench import bare_loop, sdk_objects
+from bench.inputs import Input
+from projector import Policy, PublicStreamProjector, StreamContext, build_pipeline
+from projector.canonical import Frame
+from projector.pipeline import OutputFormat
+from projector.providers import PROVIDERS, ProviderStage, profile_of
+from projector.sse import SseDecoder
+from redaction.mint import Redactor
+
+Written: TypeAlias = list[list[bytes]]
+"""For each stream, what was written after each read."""
+
+PUBLIC: Final = "public_sse_v1"
+REDACTOR: Final = Redactor(Policy())
+CONTEXT: Final = StreamContext(stream_id=bare_loop.STREAM_ID)
+
+
+def pipeline(subject: Input, dialect: str = PUBLIC, output_format: OutputFormat = "sse") -> Written:
+    """Run the whole pipeline over each stream, as a host with one policy does."""
+    written = []
+    for reads in subject.streams:
+        stream = build_pipeline(
+            provider=subject.provider,
+            dialect=dialect,
+            context=CONTEXT,
+            redactor=REDACTOR,
+            output_format=output_format,
+            clock=lambda: 1_765_800_000.0,  # `bare_loop.TIMESTAMP`
+        )
+        written.append([*map(stream.feed, reads), stream.close()])
+    return written
+
+
+def bare(subject: Input, frames: bare_loop.Frames) -> Written:
+    """Run a bare loop over each stream."""
+    return [bare_loop.run(frames, reads) for reads in subject.streams]
+
+
+def bare_recorded(subject: Input) -> Callable[[], Written]:
+    """Give the bare loop over recordings: it knows their frames, and has one read each, since it joins events badly."""
+    known = [
+        (bare_loop.recorded(frames), b"".join(reads))
+        for reads, frames in zip(subject.streams, frames_of(subject), strict=True)
+    ]
+    return lambda: [bare_loop.run(frames, [whole]) for frames, whole in known]
+
+
+def frames_of(subject: Input) -> list[list[Frame]]:
+    """Give what the pipeline says of each stream."""
+    written = pipeline(subject, output_format="ndjson")
+    return [[json.loads(line) for line in b"".join(reads).splitlines()] for reads in written]
+
+
+def sdk(subject: Input) -> None:
+    """Let the SDK make its event objects, and drop each of them; it raises where a provider reports an error."""
+    for reads in subject.streams:
+        with suppress(APIError):
+            deque(sdk_objects.objects(subject.provider, reads), maxlen=0)
+
+
+def decoder(subject: Input) -> None:
+    """Run the first stage alone: bytes to messages."""
+    for reads in subject.streams:
+        messages = SseDecoder()
+        for read in reads:
+            messages.feed(read)
+
+
+def provider(subject: Input) -> None:
+    """Run the first two stages: bytes to canonical events."""
+    for reads in subject.streams:
+        messages, stage = SseDecoder(), _stage(subject)
+        for read in reads:
+            for message in messages.feed(read):
+                stage.feed(message)  # type: ignore[arg-type]  # a stream of ours has no fault
+
+
+def projector(subject: Input) -> None:
+    """Run all stages but the last: bytes to sealed frames."""
+    for reads in subject.streams:
+        messages, stage = SseDecoder(), _stage(subject)
+        frames = PublicStreamProjector(REDACTOR, CONTEXT)
+        for read in reads:
+            for message in messages.feed(read):
+                for event in stage.feed(message):  # type: ignore[arg-type]  # a stream of ours has no fault
+                    frames.feed(event)  # type: ignore[arg-type]  # the same
+
+
+def _stage(subject: Input) -> ProviderStage:
+    return PROVIDERS[subject.provider].stage(profile_of(subject.provider, {}))
