@@ -1,0 +1,100 @@
+"""What users of the library and of the command line may build upon."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+
+import pytest
+
+import projector
+from projector import Pipeline, PublicStreamProjector, StreamContext, build_pipeline, cli
+from projector.dialects import DIALECTS
+from projector.providers import PROVIDERS
+
+
+def test_names() -> None:
+    promised = {"Pipeline", "PublicStreamProjector", "Policy", "StreamContext", "build_pipeline"}
+    assert promised <= set(projector.__all__)
+    assert all(hasattr(projector, name) for name in projector.__all__)
+    assert sorted(projector.__all__) == projector.__all__
+
+
+def test_build_pipeline() -> None:
+    given = inspect.signature(build_pipeline).parameters
+    assert list(given)[:5] == ["provider", "dialect", "policy", "context", "run"]
+    assert {parameter.kind for parameter in given.values()} == {inspect.Parameter.KEYWORD_ONLY}
+    needed = [name for name, parameter in given.items() if parameter.default is inspect.Parameter.empty]
+    assert needed == ["provider", "dialect"]
+    assert (given["policy"].default, given["context"].default, given["run"].default) == (None, None, False)
+    assert inspect.signature(build_pipeline).return_annotation == "Pipeline"
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "parameters"),
+    [
+        (Pipeline, "feed", "(self, data: 'bytes') -> 'bytes'"),
+        (Pipeline, "close", "(self, fault: 'Fault | None' = None) -> 'bytes'"),
+        (Pipeline, "host", "(self, event: 'CanonicalEvent') -> 'bytes'"),
+        (Pipeline, "next_response", "(self) -> 'bytes'"),
+        (Pipeline, "cancel", "(self) -> 'bytes'"),
+        (PublicStreamProjector, "feed", "(self, event: 'CanonicalEvent') -> 'list[Frame]'"),
+        (PublicStreamProjector, "close", "(self) -> 'list[Frame]'"),
+    ],
+)
+def test_methods(owner: type, method: str, parameters: str) -> None:
+    assert str(inspect.signature(getattr(owner, method))) == parameters
+
+
+def test_a_pipeline_says_whether_it_has_ended() -> None:
+    pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1", context=StreamContext())
+    assert pipeline.ended is False
+    assert pipeline.close().startswith(b"data: {")
+    assert pipeline.ended is True
+
+
+def test_providers_and_dialects() -> None:
+    assert {"openai_responses", "openai_chat"} <= PROVIDERS.keys()
+    assert "public_sse_v1" in DIALECTS
+
+
+def commands() -> dict[str, argparse.ArgumentParser]:
+    parser = cli._parser()
+    found = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(found.choices)
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("demo", {"--port": None}),
+        ("serve", {"--config": None, "--host": None, "--port": None}),
+        (
+            "project",
+            {
+                "--provider": list(PROVIDERS),
+                "--dialect": list(DIALECTS),
+                "--in": ["auto", "sse", "ndjson"],
+                "--out": ["ndjson", "sse"],
+                "--stream-id": None,
+                "--clock": None,
+                "--run": None,
+                "--host-events": None,
+                "FILE|-": None,
+            },
+        ),
+        ("validate", {"--dialect": None, "FILE": None}),
+        ("replay", {"DIR": None, "--update": None}),
+        ("explain", {"EVENT_TYPE": None}),
+    ],
+)
+def test_commands(command: str, options: dict[str, list[str] | None]) -> None:
+    actions = {(action.option_strings or [str(action.metavar)])[-1]: action for action in commands()[command]._actions}
+    assert options.keys() <= actions.keys()
+    for name, choices in options.items():
+        assert choices is None or list(actions[name].choices or ()) == choices, name
+
+
+def test_every_command_says_what_it_does() -> None:
+    assert commands().keys() == {"demo", "serve", "project", "validate", "replay", "explain"}
+    assert all(parser.description for parser in commands().values())

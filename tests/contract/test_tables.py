@@ -1,0 +1,296 @@
+"""Every table is complete: against the provider SDK's own unions, the contract's vocabulary, and each other.
+
+`make check-latest` runs this file with the newest SDK.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import types
+import typing
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
+
+import pytest
+from openai.types.responses import ResponseOutputItem, ResponseStreamEvent
+from pydantic import BaseModel
+
+from contracts import kinds, parts, public_sse_v1
+from contracts.kinds import Kind, PrivateKind
+from projector import projector, replay
+from projector.calls import CALL_TYPES, NAME_FIELDS, TOOL_TYPES
+from projector.context import StreamContext
+from projector.dialects import DIALECTS
+from projector.faults import FAULTS
+from projector.handlers import (
+    DROPPED,
+    HANDLERS,
+    HOST_HANDLERS,
+    SAYS,
+    SIGNALS,
+    arguments,
+    items,
+    messages,
+    responses,
+    status,
+    tools,
+)
+from projector.lifecycle import RUN_STATUS_ORDER, TRANSITIONS, Phase, Signal, Verdict
+from projector.projector import BEGINNINGS, TERMINALS
+from redaction.mint import Redactor
+from redaction.policy import Policy
+
+EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
+
+
+def discriminators(union: Any, member: str = "type") -> set[str]:
+    """Give the values that tell the models of a union apart."""
+    if get_origin(union) is Annotated:
+        return discriminators(get_args(union)[0], member)
+    if get_origin(union) in {typing.Union, types.UnionType}:
+        return set().union(*(discriminators(one, member) for one in get_args(union)))
+    assert issubclass(union, BaseModel)
+    annotation = union.model_fields[member].annotation
+    assert get_origin(annotation) is Literal, union
+    return set(get_args(annotation))
+
+
+def unlisted(names: Iterable[str], *tables: Iterable[str]) -> set[str]:
+    """Give the names that no table has."""
+    return set(names).difference(*tables)
+
+
+STREAM_EVENTS: Final = discriminators(ResponseStreamEvent)
+ITEM_TYPES: Final = discriminators(ResponseOutputItem)
+
+NOT_IN_THE_SDK: Final = {
+    "keepalive",
+    "response.apply_patch_call_operation_diff.delta",
+    "response.apply_patch_call_operation_diff.done",
+    "response.reasoning_part.added",
+    "response.reasoning_part.done",
+}
+"""Recorded from real upstreams, though the SDK has no model of them."""
+
+
+# the provider's vocabulary
+
+
+def test_the_unions_are_read_as_a_whole() -> None:
+    assert len(STREAM_EVENTS) >= 59
+    assert len(ITEM_TYPES) >= 28
+    assert {"response.output_text.delta", "error"} <= STREAM_EVENTS
+    assert {"message", "compaction"} <= ITEM_TYPES
+
+
+def test_every_stream_event_is_handled_or_dropped() -> None:
+    assert unlisted(STREAM_EVENTS, HANDLERS, DROPPED) == set()
+    assert unlisted([*HANDLERS, *DROPPED], STREAM_EVENTS) == NOT_IN_THE_SDK
+    assert HANDLERS.keys() & DROPPED.keys() == set()
+
+
+def test_every_item_type_has_a_finisher_or_a_reason() -> None:
+    assert unlisted(ITEM_TYPES, items.FINISHERS, items.ITEMS_ONLY) == set()
+    assert items.FINISHERS.keys() & items.ITEMS_ONLY.keys() == set()
+
+
+def test_d35_host_events_are_no_provider_events() -> None:
+    assert all(name.startswith("projector.") for name in HOST_HANDLERS)
+    assert not any(name.startswith("projector.") for name in [*HANDLERS, *DROPPED])
+
+
+@pytest.mark.parametrize(("name", "reason"), [*DROPPED.items(), *items.ITEMS_ONLY.items()])
+def test_every_dropped_row_has_a_reason(name: str, reason: str) -> None:
+    assert len(reason.split()) >= 3, name
+
+
+def test_tool_calls_have_rows_everywhere() -> None:
+    assert tools.STEPS.keys() == TOOL_TYPES.keys() <= items.FINISHERS.keys()
+    assert set(TOOL_TYPES.values()) == set(get_args(kinds.ToolType)) == kinds.STATUS_RANKS.keys()
+    assert set(CALL_TYPES) == set(NAME_FIELDS) == set(get_args(kinds.CallType))
+    assert set(arguments.DELTAS.values()) == {item_type for item_type, _ in arguments.DONES.values()}
+    assert {TOOL_TYPES[item_type] for item_type in arguments.DELTAS.values()} == set(CALL_TYPES)
+
+
+@pytest.mark.parametrize(("name", "row"), [*status.PROGRESS.items(), *status.OUTCOMES.items()])
+def test_statuses_are_of_their_tool(name: str, row: tuple[str, str]) -> None:
+    item_type, said = row
+    assert said in kinds.STATUS_RANKS[TOOL_TYPES[item_type]]
+    assert name == f"response.{item_type}.{said}"
+
+
+def test_citations_have_rows_everywhere() -> None:
+    cited = discriminators(parts.Citation)
+    tables = (messages.CITATION_POSITIONS, messages.CITATION_IDS, messages.CITATION_NAMES)
+    assert [set(table) for table in tables] == [cited] * 3
+
+
+# the contract's vocabulary
+
+
+SECTION_9: Final = (
+    *("lifecycle", "output_item.added", "output_item.done", "message.delta", "message.citation"),
+    *("reasoning_summary.delta", "refusal.delta", "refusal.done", "tool.status", "tool.arguments.delta"),
+    *("tool.arguments.done", "tool.code.delta", "tool.code.done", "tool.output", "chunk.delta", "chunk.done"),
+    *("error", "final"),
+)
+
+
+def test_the_kinds_are_those_of_section_9() -> None:
+    assert tuple(Kind) == SECTION_9, "the contract is locked"
+    assert discriminators(public_sse_v1.PublicEvent, "kind") == set(SECTION_9)
+    assert set(PrivateKind).isdisjoint(Kind)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_kind_is_spoken_or_dropped(dialect: str) -> None:
+    tables = importlib.import_module(f"projector.dialects.{dialect}")
+    assert unlisted([*Kind, *PrivateKind], tables.SPOKEN, tables.DROPPED) == set()
+    assert unlisted([*tables.SPOKEN, *tables.DROPPED], Kind, PrivateKind) == set()
+    assert tables.SPOKEN.keys() & tables.DROPPED.keys() == set()
+    assert all(len(reason.split()) >= 3 for reason in tables.DROPPED.values())
+    assert unlisted([*Kind, *PrivateKind, "new.kind"], tables.SPOKEN, tables.DROPPED) == {"new.kind"}
+
+
+def test_the_public_dialect_says_what_is_public() -> None:
+    tables = importlib.import_module("projector.dialects.public_sse_v1")
+    assert set(tables.SPOKEN) == set(Kind)
+    assert set(tables.DROPPED) == set(PrivateKind)
+
+
+def test_statuses_are_those_of_the_contract() -> None:
+    assert set(RUN_STATUS_ORDER) == set(get_args(kinds.FinalStatus))
+    assert responses.END_STATUS.keys() == {name for name, signal in SIGNALS.items() if signal is Signal.RESPONSE_END}
+    assert set(responses.END_STATUS.values()) <= set(get_args(kinds.LifecycleStatus))
+    assert SIGNALS.keys() <= HANDLERS.keys()
+
+
+@pytest.mark.parametrize("tool_type", get_args(kinds.ToolType))
+def test_status_ranks_are_those_of_section_9_7(tool_type: kinds.ToolType) -> None:
+    models = {get_args(model.model_fields["tool_type"].annotation)[0]: model for model in tool_models()}
+    assert set(kinds.STATUS_RANKS[tool_type]) == set(get_args(models[tool_type].model_fields["status"].annotation))
+
+
+def tool_models() -> list[type[BaseModel]]:
+    union = get_args(parts.AnyTool)[0]
+    return [model for model in get_args(union) if issubclass(model, BaseModel)]
+
+
+# the lifecycle
+
+
+def test_transitions_are_total() -> None:
+    assert TRANSITIONS.keys() == set(Phase)
+    assert all(row.keys() == set(Signal) for row in TRANSITIONS.values())
+
+
+@pytest.mark.parametrize("signal", Signal)
+def test_d11_after_the_end_everything_is_ignored(signal: Signal) -> None:
+    assert TRANSITIONS[Phase.ENDED][signal] == (Phase.ENDED, Verdict.IGNORE)
+
+
+def test_every_verdict_is_given_and_handled() -> None:
+    given = {verdict for row in TRANSITIONS.values() for _, verdict in row.values()}
+    assert given == set(Verdict)
+    assert TERMINALS.keys() | BEGINNINGS | {Verdict.IGNORE, Verdict.SPEAK, Verdict.SETTLE} == set(Verdict)
+    assert TERMINALS.keys() & BEGINNINGS == set()
+
+
+# faults
+
+
+RETRYABLE: Final = {
+    *("upstream_truncated", "upstream_empty", "upstream_unreachable", "upstream_reset", "upstream_timeout_connect"),
+    *("upstream_timeout_first_byte", "upstream_timeout_idle", "upstream_timeout_total", "server_shutdown"),
+}
+FINAL: Final = {
+    *("upstream_malformed", "upstream_event_too_large", "provider_error", "internal_error", "redaction_failed"),
+}
+
+
+def test_d14_faults() -> None:
+    assert {code for code, fault in FAULTS.items() if fault.is_retryable} == RETRYABLE
+    assert {code for code, fault in FAULTS.items() if not fault.is_retryable} == FINAL
+    assert all(code == fault.code for code, fault in FAULTS.items())
+    assert {fault.source for fault in FAULTS.values()} == set(get_args(kinds.ErrorSource))
+    assert max(Counter(fault.message for fault in FAULTS.values()).values()) == 1
+
+
+# what handlers say
+
+
+def test_says_covers_every_handler() -> None:
+    assert SAYS.keys() == {*HANDLERS.values(), *HOST_HANDLERS.values()}
+    assert set(itertools.chain(*SAYS.values())) == set(Kind)
+
+
+CLOSERS: Final = {*SAYS[items.on_done]}
+ANNOUNCED: Final = {"output_item.added", "tool.status"}
+ALSO: Final[Mapping[Callable[..., object], set[str]]] = {
+    responses.on_end: CLOSERS,
+    items.on_added: CLOSERS,  # a slot that is used twice
+}
+"""What a handler may say beyond its row: items that it closes."""
+
+
+def on(name: str, index: int, **members: object) -> dict[str, object]:
+    return {"type": f"response.{name}", "output_index": index, "item_id": f"it{index}", **members}
+
+
+def done(index: int, item_type: str, **members: object) -> dict[str, object]:
+    return on("output_item.done", index, item={"type": item_type, "id": f"it{index}", **members})
+
+
+RARE: Final = (
+    on("reasoning_summary_text.done", 0, text="Hm"),
+    on("refusal.done", 1, refusal="No"),
+    on("web_search_call.completed", 2),
+    done(3, "reasoning", summary=[{"text": "Hm"}]),
+    done(4, "message", content=[{"type": "refusal", "refusal": "No"}]),
+    done(5, "code_interpreter_call", code="x = 1\n" * 10_000),
+    on("function_call_arguments.delta", 6, delta='{"a"'),
+    done(6, "function_call", arguments='{"a": 1}'),
+)
+"""What few providers do and no golden shows: whole texts without their deltas."""
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> Mapping[Callable[..., object], set[str]]:
+    """What each handler said while every golden input, and what is rare, was played."""
+    found: dict[Callable[..., object], set[str]] = defaultdict(set)
+
+    def listened(handler: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+        def listen(*arguments_of_it: object) -> list[Any]:
+            said = handler(*arguments_of_it)
+            found[handler] |= {frame["kind"] for frame in said} - set(PrivateKind)
+            return said
+
+        return listen
+
+    for table in ("HANDLERS", "HOST_HANDLERS"):
+        rows = getattr(projector, table)
+        monkeypatch.setattr(projector, table, {name: listened(handler) for name, handler in rows.items()})
+    for case in replay.load_cases(EXAMPLES):
+        replay.play(case, "public_sse_v1")
+    stream = projector.PublicStreamProjector(Redactor(Policy()), StreamContext(stream_id="stream_1"))
+    for event in RARE:
+        stream.feed(event)
+    return found
+
+
+def test_says_is_what_handlers_say(heard: Mapping[Callable[..., object], set[str]]) -> None:
+    unnamed = {
+        handler.__qualname__: more
+        for handler, said in heard.items()
+        if (more := said - set(SAYS[handler]) - ANNOUNCED - ALSO.get(handler, set()))  # type: ignore[index]  # a handler
+    }
+    assert unnamed == {}
+    unheard = {
+        f"{handler.__module__}.{handler.__qualname__}": less
+        for handler, said in SAYS.items()
+        if (less := set(said) - heard[handler] - kinds.TERMINAL_KINDS)
+    }
+    assert unheard == {}
