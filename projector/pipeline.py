@@ -21,6 +21,7 @@ from projector.canonical import CanonicalEvent, Frame
 from projector.clock import Timestamps
 from projector.context import StreamContext
 from projector.dialects import DIALECTS
+from projector.dialects.caller import Caller
 from projector.faults import FAULTS, Fault
 from projector.projector import PublicStreamProjector
 from projector.providers import PROVIDERS, Provider, profile_of
@@ -58,6 +59,7 @@ class Pipeline:
         output_format: OutputFormat,
         takes_host_events: bool,
         clock: Callable[[], float],
+        caller: Caller,
     ) -> None:
         self._provider = provider
         self._profile = profile
@@ -68,7 +70,7 @@ class Pipeline:
         self._timestamps = Timestamps()
         self._projector = PublicStreamProjector(redactor, context, is_run=run)
         self._is_recording = takes_host_events
-        self._dialect = DIALECTS[dialect](redactor.policy)
+        self._dialect = DIALECTS[dialect](redactor.policy, caller)
         self._begin_upstream()
 
     @property
@@ -199,6 +201,7 @@ def build_pipeline(
     takes_host_events: bool = False,
     clock: Callable[[], float] = time.time,
     redactor: Redactor | None = None,
+    caller: Caller | None = None,
 ) -> Pipeline:
     """Give a pipeline for one stream, without I/O.
 
@@ -214,6 +217,7 @@ def build_pipeline(
         takes_host_events: whether events of the host's door are taken from the bytes: for recordings only (D35).
         clock: gives seconds since 1970-01-01 UTC.
         redactor: a compiled policy, for hosts that open many streams with one policy; instead of `policy`.
+        caller: what the caller asked of the dialect; nothing where it is None.
 
     Raises:
         UsageError: a name that is not known, a profile that cannot be, or both policy and redactor.
@@ -236,6 +240,7 @@ def build_pipeline(
         output_format=output_format,
         takes_host_events=takes_host_events,
         clock=clock,
+        caller=caller or Caller(),
     )
 
 
