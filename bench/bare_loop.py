@@ -15,14 +15,14 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from bench.inputs import CALL_NAME, RESPONSE_ID
+from bench.inputs import CALL_NAME, CHAT_ID, RESPONSE_ID
 
 Frames: TypeAlias = Callable[[list[bytes], Iterator[int]], list[bytes]]
 """Blocks of one read, and the event ids -> the frames that they cause."""
 
 STREAM_ID: Final = "stream_" + "0" * 32
 TIMESTAMP: Final = "2025-12-15T12:00:00.000Z"
-CHAT_MESSAGE_ID: Final = "msg_" + "0" * 32
+CHAT_MESSAGE_ID: Final = f"msg_{CHAT_ID}_0"
 CALL_ID: Final = "call_" + "0" * 24
 
 
@@ -90,7 +90,7 @@ def chat(blocks: list[bytes], numbers: Iterator[int]) -> list[bytes]:
         orjson.dumps(
             {
                 "schema": "public_sse_v1",
-                "event_id": next(numbers),
+                "event_id": (number := next(numbers)),
                 "stream_id": STREAM_ID,
                 "server_timestamp": TIMESTAMP,
                 "response_id": chunk["id"],
@@ -99,6 +99,7 @@ def chat(blocks: list[bytes], numbers: Iterator[int]) -> list[bytes]:
                 "item_id": CHAT_MESSAGE_ID,
                 "content_index": 0,
                 "delta": content,
+                "provider_sequence_number": number,
             }
         )
         for block in blocks
