@@ -52,7 +52,6 @@ class CaseSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     about: str = ""
-    provider: str | None = None
     clock: str = CLOCK
     stream_id: str = STREAM_ID
     run: bool = False
