@@ -74,6 +74,11 @@ def test_what_is_too_long_is_cut_with_a_notice(frame: Frame, cut: list[str]) -> 
     assert fitted["kind"] == frame["kind"]
 
 
+def test_what_has_nothing_to_cut_stays_as_it_is() -> None:
+    frame = {"kind": "error", "error": {"code": "c", "is_retryable": True}}
+    assert fit(frame, 10) == frame
+
+
 def test_notices_stay_where_their_places_stay() -> None:
     frame = output({"rows": [{"key": "<redacted>", "text": "x" * 300} for _ in range(100)]})
     here = [{"type": "redacted", "path": f"output.rows[{at}].key", "message": "m"} for at in (0, 99)]

@@ -208,6 +208,9 @@ def redacted(*paths: str) -> list[tuple[str, str]]:
             id="D30-allow-list-and-said-with-what-it-has",
         ),
         pytest.param(
+            {"type": "file_citation", "file_id": ""}, {"type": "file_citation"}, [], id="D30-a-file-without-id"
+        ),
+        pytest.param(
             {"type": "url_citation", "title": "Tides", "url": "javascript:alert(1)"},
             {"type": "url_citation", "title": "Tides", "url": "<redacted>"},
             redacted("citation.url"),

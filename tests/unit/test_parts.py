@@ -28,6 +28,7 @@ def part(*deltas: str) -> TextPart:
         pytest.param(("Hi",), "Ho", None, id="D30-contradicts"),
         pytest.param(("Hi you",), "Hi", None, id="D30-shorter"),
         pytest.param(("at qu", "ay-77"), "at quay-7781.", "<redacted>.", id="a-value-that-was-still-open"),
+        (("Hi", ""), "Hi", ""),
         pytest.param(("a\ud83d",), "a😀b", "😀b", id="D31-half-a-character"),
         pytest.param(("a\ud83d", "\ude00"), "a😀", "", id="D31-two-halves-are-one-character"),
     ],

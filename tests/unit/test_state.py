@@ -78,6 +78,11 @@ def places(said: list[Event]) -> list[Place]:
             id="D6-added-on-a-closed-slot-opens-a-new-one",
         ),
         pytest.param(
+            [added("reasoning", "a", 0), added("message", "b", 0), delta("b", 0)],
+            [("+", 0, "a"), ("-", 0, "a"), ("+", 1, "b"), ("message.delta", 1, "b")],
+            id="D6-one-that-collides-gets-the-next-free-slot",
+        ),
+        pytest.param(
             [added("message", "a", 0), added("message", "b", 0), refused("x", 0), done("message", "y", 0)],
             [("+", 0, "a"), ("refusal.delta", 0, "a"), ("-", 0, "a")],
             id="D6-ids-that-rotate-keep-the-first",

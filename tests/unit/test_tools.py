@@ -337,6 +337,12 @@ def redacted(path: str) -> tuple[str, str]:
             id="D18-approval-with-safe-arguments",
         ),
         pytest.param(
+            [done("mcp_approval_request", name="move", arguments=None)],
+            {"tool_type": "mcp", "status": "awaiting_approval", "tool_name": "move"},
+            [],
+            id="D18-approval-of-a-call-without-arguments",
+        ),
+        pytest.param(
             [done(MCP, name="move", server_label="crane")],
             {"tool_type": "mcp", "tool_name": "move", "server_label": "crane"},
             [],
