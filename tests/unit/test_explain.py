@@ -57,17 +57,25 @@ NAMES = [*HANDLERS, *DROPPED, *HOST_HANDLERS, *FINISHERS, *ITEMS_ONLY]
 
 
 def test_everything_is_explained_once() -> None:
-    heads = [line.split(":")[0].removesuffix(" (item)") for line in explain.everything() if not line.startswith("  ")]
-    assert heads == NAMES
+    lines = [line for line in explain.everything() if not line.startswith("  ")]
+    heads = [line.split(":")[0].removesuffix(" (item)") for line in lines]
+    assert sorted(heads[: len(NAMES)]) == sorted(NAMES)
+    chat = [f"{place}.{name}" for place, table in explain.CHAT_DROPPED.items() for name in table]
+    assert heads[len(NAMES) : len(NAMES) + len(chat)] == chat
+    assert lines[len(NAMES) + len(chat) :] == explain.explain("rules")
     assert all(line.strip().rstrip(".") for line in explain.everything())
 
 
 def test_the_mapping_has_a_row_for_every_name() -> None:
     mapping = explain.mapping_markdown()
-    rows = [line for line in mapping.splitlines() if line.startswith("| `")]
+    responses, _, chat = mapping.partition("## Chat Completions")
+    rows = [line for line in responses.splitlines() if line.startswith("| `")]
+    assert all(
+        f"| `{name}` | {why} |" in chat for table in explain.CHAT_DROPPED.values() for name, why in table.items()
+    )
     for name in [*HANDLERS, *DROPPED, *HOST_HANDLERS, *ITEMS_ONLY, *PrivateKind]:
         assert sum(row.startswith(f"| `{name}` |") for row in rows) == 1, name
-    assert mapping.endswith("\n")
+    assert mapping.endswith(f"{explain.UNKNOWN}.\n")
     assert "\n\n\n" not in mapping
 
 
