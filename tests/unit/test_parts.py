@@ -29,6 +29,7 @@ def part(*deltas: str) -> TextPart:
         pytest.param(("Hi you",), "Hi", None, id="D30-shorter"),
         pytest.param(("at qu", "ay-77"), "at quay-7781.", "<redacted>.", id="a-value-that-was-still-open"),
         (("Hi", ""), "Hi", ""),
+        pytest.param(("a\ud83d", ""), "a😀b", "😀b", id="D31-half-a-character-and-nothing"),
         pytest.param(("a\ud83d",), "a😀b", "😀b", id="D31-half-a-character"),
         pytest.param(("a\ud83d", "\ude00"), "a😀", "", id="D31-two-halves-are-one-character"),
     ],
@@ -58,8 +59,9 @@ def test_close_gives_what_was_held_back_once() -> None:
     assert grown.text == "a\ufffd"
 
 
-def test_notices_stay_with_the_text() -> None:
-    grown = part("at quay-7781, at quay-7781.")
+@pytest.mark.parametrize("deltas", [("at quay-7781, at quay-7781.",), ("at quay", "-7781")])
+def test_notices_stay_with_the_text(deltas: tuple[str, ...]) -> None:
+    grown = part(*deltas)
     grown.close()
     assert [(notice.type, notice.path) for notice in grown.notices] == [("redacted", "")]
 
