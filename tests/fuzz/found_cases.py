@@ -166,6 +166,15 @@ FOUND: Final = (
         [done(0, type="function_call", call_id="c"), {"type": "projector.tool_output", "call_id": "c"}],
         HOST,
     ),
+    FoundCase(
+        "the host's output of an MCP call, and then its own",
+        [
+            delta("mcp_call_arguments", '{"', item_id="m"),
+            {"type": "projector.tool_output", "item_id": "m", "output": 1},
+            done(0, id="m", type="mcp_call", output="x"),
+        ],
+        HOST,
+    ),
     # bounds
     FoundCase(
         "notices of places that a smaller frame no longer has",

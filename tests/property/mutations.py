@@ -231,18 +231,22 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
 """What may happen to a stream; as often as not it hits the inside of an event."""
 
 
-def spoil(random: Random, most: int) -> tuple[replay.Case, Lines]:
+KEEPING_MEMBERS: Final = tuple(mutate for mutate in MUTATIONS if mutate is not cut_bytes)
+"""Mutations after which a value still stands under its own name, or under `type`."""
+
+
+def spoil(random: Random, most: int, mutations: Sequence[Mutation] = MUTATIONS) -> tuple[replay.Case, Lines]:
     """Give a case, and its lines after at most so many mutations."""
     case = random.choice(CASES)
     lines = lines_of(case)
     for _ in range(random.randint(1, most)):
-        lines = random.choice(MUTATIONS)(random, lines)
+        lines = random.choice(mutations)(random, lines)
     return case, lines
 
 
-def spoiled(most: int = 4) -> st.SearchStrategy[tuple[replay.Case, Lines]]:
+def spoiled(most: int = 4, mutations: Sequence[Mutation] = MUTATIONS) -> st.SearchStrategy[tuple[replay.Case, Lines]]:
     """Give cases, and their lines after at most so many mutations."""
-    return st.randoms(use_true_random=False).map(lambda random: spoil(random, most))
+    return st.randoms(use_true_random=False).map(lambda random: spoil(random, most, mutations))
 
 
 def any_place(random: Random, lines: Lines) -> int:

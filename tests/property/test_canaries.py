@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from projector.replay import CaseSettings
 from redaction.formats import FORMATS, WORD, Format
+from redaction.mint import Redactor
+from redaction.policy import Policy
 from redaction.rules import KEY_RULES, KeyRule
 from tests.property.canaries import (
     DELTAS,
@@ -26,9 +31,10 @@ from tests.property.canaries import (
     leaks,
     shown,
 )
-from tests.property.soundness import assert_sound, frames_of, play
+from tests.property.soundness import assert_sound, examples, frames_of, play
 
 each_format: Final = pytest.mark.parametrize("row", FORMATS, ids=[row.name for row in FORMATS])
+REDACTOR: Final = Redactor(Policy())
 HOST: Final = CaseSettings(host_events=True)
 
 
@@ -129,6 +135,62 @@ def test_no_registered_value_leaves_at_any_cut(kind: str) -> None:
     said = say([*events, {"type": "response.completed"}], VAULT)
     assert leaks(said, REGISTERED) == set()
     assert_sound(said)
+
+
+# what is clean stays as it is
+
+
+MATERIAL: Final = (
+    *(text for row in FORMATS for text in (row.example, row.counter_example)),
+    *(rule.example for rule in KEY_RULES),
+    *(
+        "{",
+        "}",
+        "[",
+        "]",
+        '"',
+        ":",
+        ",",
+        "'",
+        "\\",
+        "=",
+        " ",
+        "\n",
+        "-",
+        "_",
+        ".",
+        "/",
+        "?",
+        "&",
+        "@",
+        "\\u0061",
+        '\\"',
+    ),
+    *('="', ": ", '"a":', "Bearer ", "<redacted>", "[REDACTED:x]", "word", "0123", "null", "é", "\U0001f511"),
+)
+TEXTS: Final = st.lists(st.sampled_from(MATERIAL), max_size=6).map("".join)
+TREES: Final = st.recursive(
+    st.one_of(TEXTS, st.integers(), st.floats(allow_nan=False), st.booleans(), st.none()),
+    lambda children: st.one_of(st.lists(children, max_size=3), st.dictionaries(TEXTS, children, max_size=3)),
+    max_leaves=6,
+)
+CLEANERS: Final[dict[str, Callable[[Redactor, Any], object]]] = {
+    "text": lambda redactor, text: redactor.text(text).value,
+    "url": lambda redactor, text: redactor.url(text).value,
+    "arguments": lambda redactor, text: redactor.arguments(text).text.value,
+    "json": lambda redactor, tree: redactor.json(tree, string_max_chars=8_000).value,
+}
+
+
+@pytest.mark.parametrize("name", CLEANERS)
+@examples(100)
+@given(text=TEXTS, tree=TREES)
+def test_cleaning_twice_is_cleaning_once(name: str, text: str, tree: object) -> None:
+    clean = partial(CLEANERS[name], REDACTOR)
+    values: dict[str, list[object]] = {"json": [tree], "url": [f"https://example.org/{text}"]}
+    for value in values.get(name, [text, json.dumps(tree)]):
+        once = clean(value)
+        assert clean(once) == once
 
 
 # that these tests could fail

@@ -17,7 +17,7 @@ from projector.faults import FAULTS
 from projector.pipeline import InputFormat
 from projector.replay import Case, CaseSettings
 from projector.sse import encode_sse
-from tests.property.mutations import CASES, Lines, lines_of, parsed, spoiled
+from tests.property.mutations import ALL_LINES, CASES, KEEPING_MEMBERS, Lines, lines_of, parsed, places, spoiled
 from tests.property.soundness import OURS, assert_sound, cut, examples, frames_of, pipeline_of, play
 
 each_case: Final = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -28,8 +28,12 @@ def as_sse(lines: Lines) -> bytes:
     return b"".join(map(encode_sse, lines))
 
 
+def as_ndjson(lines: Lines) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
 def play_lines(case: Case, lines: Lines) -> bytes:
-    return play([b"\n".join(lines)], case.provider, case.settings)
+    return play([as_ndjson(lines)], case.provider, case.settings)
 
 
 # how the bytes are cut
@@ -40,8 +44,8 @@ def test_bytes_may_come_one_by_one(case: Case) -> None:
     lines = lines_of(case)
     whole = play_lines(case, lines)
     ways: list[tuple[bytes, InputFormat]] = [
-        (b"\n".join(lines), "ndjson"),
-        (b"\n".join(lines), "auto"),
+        (as_ndjson(lines), "ndjson"),
+        (as_ndjson(lines), "auto"),
         (as_sse(lines), "sse"),
         (as_sse(lines), "auto"),
     ]
@@ -81,11 +85,25 @@ def test_deltas_may_be_cut_anywhere(case: Case, data: st.DataObject) -> None:
 def in_pieces(line: bytes, cuts: Any) -> Lines:
     """Give a delta as several; what is no delta as it is."""
     event = parsed(line)
-    delta = event.get("delta") if isinstance(event, dict) else None
+    holder, name = delta_of(event) if isinstance(event, dict) else ({}, "")
+    delta = holder.get(name)
     if not isinstance(delta, str) or not delta:
         return [line]
     edges = sorted({0, len(delta), *(at for at in cuts if at < len(delta))})
-    return [json.dumps({**event, "delta": delta[start:end]}).encode() for start, end in pairwise(edges)]
+    pieces = []
+    for start, end in pairwise(edges):
+        holder[name] = delta[start:end]
+        pieces.append(json.dumps(event).encode())
+    return pieces
+
+
+def delta_of(event: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Give where the delta of an event stands: of Responses, or of a chunk of Chat that says nothing else."""
+    match event:
+        case {"choices": [{"delta": {"content": str(), **others} as delta, "finish_reason": None}], **beside}:
+            is_alone = not {*others} - {"role"} and not beside.get("usage")
+            return (delta, "content") if is_alone else ({}, "")
+    return event, "delta"
 
 
 def gist(said: bytes) -> list[object]:
@@ -126,6 +144,26 @@ def test_whatever_comes_the_stream_is_sound(stream: tuple[Case, Lines]) -> None:
     assert_sound(play_lines(case, lines))
 
 
+PRIVATE_CHARS: Final = 24
+"""Shorter texts of tools are words of a schema, and names that a call may say."""
+PRIVATE: Final = {
+    json.dumps(value)[1:-1].encode()
+    for line in ALL_LINES
+    for place, value in places(parsed(line))
+    if {"instructions", "encrypted_content", "tools"} & {*place}
+    and isinstance(value, str)
+    and len(value) >= PRIVATE_CHARS
+}
+
+
+@examples(200)
+@given(spoiled(mutations=KEEPING_MEMBERS))
+def test_whatever_comes_nothing_private_is_said(stream: tuple[Case, Lines]) -> None:
+    case, lines = stream
+    said = play_lines(case, lines)
+    assert [text for text in PRIVATE if text in said] == []
+
+
 CALLS: Final = st.one_of(
     st.tuples(st.sampled_from(["cancel", "next_response", "close"])),
     st.tuples(st.just("close"), st.sampled_from([fault for fault in FAULTS.values() if fault.code not in OURS])),
@@ -159,7 +197,7 @@ def test_text_joins_to_the_original(*, text: str, cuts: set[int], has_done: bool
     lines = in_pieces(json.dumps({"type": "response.output_text.delta", "delta": text}).encode(), cuts)
     if has_done:
         lines.append(json.dumps({"type": "response.output_text.done", "text": text}).encode())
-    frames = frames_of(play([b"\n".join([*lines, b'{"type":"response.completed"}'])]))
+    frames = frames_of(play([as_ndjson([*lines, b'{"type":"response.completed"}'])]))
     said = "".join(frame["delta"] for frame in frames if frame["kind"] == "message.delta")
     assert said == codec.scrub(text)
     assert frames[-1]["final"].get("response_text", "") == said
@@ -183,7 +221,7 @@ def test_arguments_join_to_the_whole(*, tree: dict[str, object], cuts: set[int],
     delta = {"type": "response.function_call_arguments.delta", "delta": text}
     done = json.dumps({"type": "response.function_call_arguments.done", "arguments": text}).encode()
     alone = frames_of(play([done]))
-    frames = frames_of(play([b"\n".join([*in_pieces(json.dumps(delta).encode(), cuts), done])]))
+    frames = frames_of(play([as_ndjson([*in_pieces(json.dumps(delta).encode(), cuts), done])]))
     said = "".join(frame["delta"] for frame in frames if frame["kind"] == "tool.arguments.delta")
     whole, own = (next(f for f in fs if f["kind"] == "tool.arguments.done") for fs in (frames, alone))
     assert said == whole["arguments_text"] == own["arguments_text"]
@@ -191,9 +229,13 @@ def test_arguments_join_to_the_whole(*, tree: dict[str, object], cuts: set[int],
 
 
 @examples(100)
-@given(st.binary(min_size=1, max_size=300), st.integers(1, 40), st.sampled_from(["partial_image_b64", "image_b64"]))
-def test_chunks_join_to_the_original(image: bytes, quarter: int, field: str) -> None:
-    data, limit = base64.b64encode(image).decode(), 4 * quarter
+@given(
+    st.binary(min_size=1, max_size=300),
+    st.sampled_from([4, 8, 60, 400]),
+    st.sampled_from(["partial_image_b64", "image_b64"]),
+)
+def test_chunks_join_to_the_original(image: bytes, limit: int, field: str) -> None:
+    data = base64.b64encode(image).decode()
     partial = {
         "type": "response.image_generation_call.partial_image",
         "partial_image_index": 3,
