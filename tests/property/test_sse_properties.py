@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from projector.faults import Fault
 from projector.sse import AutoDecoder, NdjsonDecoder, SseDecoder, SseMessage, encode_comment, encode_sse
+from tests.property.soundness import examples
 
 Decoder = SseDecoder | NdjsonDecoder | AutoDecoder
 MAKERS: dict[str, Callable[[int], Decoder]] = {
@@ -22,8 +23,9 @@ MAKERS: dict[str, Callable[[int], Decoder]] = {
 FIELDS = [b"data: ", b"data:", b"data", b"event: e", b"error: {}", b": c", b"id: 1"]
 LINE_ENDS = [b"\n", b"\r", b"\r\n", b"\n\n"]
 VALUES = [b" ", b"{}", b'{"a": "', b'"}', b"[DONE]", b"x", b"\xef\xbb\xbf", "λ🎈".encode(), b"\xff", b"\0"]
-PIECES = st.sampled_from([*FIELDS, *LINE_ENDS, *VALUES])
-STREAMS = st.lists(PIECES, max_size=40).map(b"".join)
+LINES = st.tuples(*map(st.sampled_from, (FIELDS, VALUES, LINE_ENDS))).map(b"".join)
+PIECES = st.one_of(LINES, st.sampled_from([*FIELDS, *LINE_ENDS, *VALUES]))
+STREAMS = st.lists(PIECES, max_size=20).map(b"".join)
 
 
 def run(decoder: Decoder, reads: list[bytes]) -> list[SseMessage | Fault]:
@@ -33,6 +35,7 @@ def run(decoder: Decoder, reads: list[bytes]) -> list[SseMessage | Fault]:
 
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS.keys())
 @given(stream=STREAMS, limit=st.integers(4, 60), cuts=st.lists(st.integers(0, 300), max_size=20))
+@examples(200)
 def test_cuts_do_not_matter(maker: Callable[[int], Decoder], stream: bytes, limit: int, cuts: list[int]) -> None:
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
     whole = run(maker(limit), [stream])
@@ -41,12 +44,14 @@ def test_cuts_do_not_matter(maker: Callable[[int], Decoder], stream: bytes, limi
 
 
 @given(stream=st.binary(max_size=200))
+@examples(100)
 def test_any_bytes_are_read(stream: bytes) -> None:
     for said in run(SseDecoder(), [stream])[:-1]:
         assert isinstance(said, SseMessage)
 
 
 @given(st.lists(st.tuples(st.text().map(str.encode), st.sampled_from([None, "e", "λ"]), st.text()), max_size=5))
+@examples(60)
 def test_what_was_written_is_read(sent: list[tuple[bytes, str | None, str]]) -> None:
     stream = b"".join(encode_sse(data, event) + encode_comment(comment) for data, event, comment in sent)
     joined = [data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") for data, _, _ in sent]

@@ -144,7 +144,10 @@ MESSAGE_FIELDS = {
     "alone, then the end": (b'error: {"code": 1}', [SseMessage(b'{"code": 1}', "error")]),
     "with a line end": (b"data: 1\n\nerror: x\n", [SseMessage(b"1"), SseMessage(b"x", "error")]),
     "with a blank line": (b"error: x\n\ndata: 1\n\n", [SseMessage(b"x", "error"), SseMessage(b"1")]),
-    "it ends the event before it": (b"data: 1\ndata: 2\nerror:x\n\n", [SseMessage(b"1\n2"), SseMessage(b"x", "error")]),
+    "it ends the event before it": (
+        b"data: 1\ndata: 2\nerror:x\n\ndata: 3\n\n",
+        [SseMessage(b"1\n2"), SseMessage(b"x", "error"), SseMessage(b"3")],
+    ),
     "other unknown fields are none": (b"data: 1\nerrors: x\n\n", messages(b"1")),
 }
 
