@@ -95,9 +95,9 @@ def broken_off_everywhere(text: str, kind: str) -> list[Event]:
 
 
 def cut_everywhere(text: str, kind: str) -> list[Event]:
-    """Give one item for each way to say a text in two deltas, and one that says it in characters."""
+    """Give one item for each way to say a text in two deltas."""
     whole = DELTAS[kind](text)
-    ways = [[whole[:at], whole[at:]] for at in range(len(whole))] + [[*whole]]
+    ways = [[whole[:at], whole[at:]] for at in range(len(whole))]
     return [event for index, pieces in enumerate(ways) for event in deltas(kind, index, pieces)]
 
 

@@ -65,13 +65,20 @@ def test_no_credential_leaves_in_an_error(row: Format) -> None:
 
 
 @each_format
-@pytest.mark.parametrize("kind", TOOL_DELTAS)
+@pytest.mark.parametrize("kind", ["function_call_arguments", "code_interpreter_call_code"])
 def test_no_credential_leaves_at_any_cut(row: Format, kind: str) -> None:
     assert leaks(say(cut_everywhere(f"is {row.example} here", kind)), *secret_of(row)) == set()
 
 
 @each_format
-@pytest.mark.parametrize("kind", TOOL_DELTAS)
+def test_no_credential_leaves_in_characters(row: Format) -> None:
+    wholes = [(kind, DELTAS[kind](f"is {row.example} here")) for kind in TOOL_DELTAS]
+    said = say([event for at, (kind, whole) in enumerate(wholes) for event in deltas(kind, at, [*whole])])
+    assert leaks(said, *secret_of(row)) == set()
+
+
+@each_format
+@pytest.mark.parametrize("kind", ["function_call_arguments", "code_interpreter_call_code"])
 def test_no_credential_leaves_where_a_stream_breaks_off(row: Format, kind: str) -> None:
     """Ordinary words may begin like a format: so much of it (`open_chars`) is said where nothing follows."""
     said = say(broken_off_everywhere(f"is {row.example}", kind))
