@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import Protocol
 
 from projector.parts import Length
@@ -20,13 +19,14 @@ class _Stream(Protocol):
 class PlainInput:
     """The input of a custom tool: searched like tool code, cut where arguments are cut, never parsed (D22)."""
 
-    __slots__ = ("_max_chars", "_notices", "_said", "_stream")
+    __slots__ = ("_is_cut", "_notices", "_room", "_said", "_stream")
 
     def __init__(self, redactor: Redactor) -> None:
         self._stream = redactor.code_stream()
-        self._said = io.StringIO()
+        self._said = compose.Gathered()
         self._notices: tuple[Notice, ...] = ()
-        self._max_chars = redactor.policy.limits.arguments_text_max_chars
+        self._is_cut = False
+        self._room = redactor.policy.limits.arguments_text_max_chars
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
         """Take a delta; give what may be said of it now."""
@@ -35,13 +35,16 @@ class PlainInput:
     def finish(self) -> ArgumentsEnd:
         """Take the end; give what is still to say, and the whole."""
         rest = self._limit(self._stream.close())
-        whole = Cleaned(compose.collected(self._said), self._notices)
+        whole = Cleaned(self._said.text, self._notices)
         return ArgumentsEnd(rest, CleanArguments(whole, None))
 
     def _limit(self, cleaned: Cleaned[CleanText]) -> Cleaned[CleanText]:
-        room = self._max_chars - self._said.tell()
-        said = compose.cut(cleaned, room)
-        self._said.write(said.value)
+        if self._is_cut:
+            return compose.NOTHING
+        said = compose.cut(cleaned, self._room)
+        self._is_cut = len(said.value) < len(cleaned.value)
+        self._room -= len(said.value)
+        self._said.add(said.value)
         self._notices = bounded(self._notices + said.notices)
         return said
 
@@ -59,7 +62,7 @@ class CallArguments:
         self._redactor = redactor
         self._is_plain = is_plain
         self._stream = self._new_stream()
-        self._said = io.StringIO()
+        self._said = compose.Gathered()
         self._fed = 0
         self._length = Length()
         self.done = False
@@ -77,17 +80,17 @@ class CallArguments:
         length = self._length
         self._fed += len(fragment) if fragment.isascii() and not length.is_half else length.take(fragment)
         said = self._stream.feed(fragment)
-        self._said.write(said.value)
+        self._said.add(said.value)
         return said
 
     def complete(self, text: str | None) -> tuple[Cleaned[CleanText], CleanArguments]:
         """Take the provider's whole text, if it gave one; give the last delta and the whole."""
-        began = self._said.tell() > 0
+        began = bool(self._said.text)
         more = compose.NOTHING
         if text is not None:
             whole = self._new_stream()
             certain = self._fed - self._length.is_half
-            self.agrees = whole.feed(text[:certain]).value == self._said.getvalue()
+            self.agrees = whole.feed(text[:certain]).value == self._said.text
             if self.agrees:
                 self._stream, self._fed, self._length = whole, certain, Length()
                 more = self.feed(text[certain:])

@@ -1,4 +1,4 @@
-"""The command line: project, validate, replay, explain, demo, serve. Thin; the work is done elsewhere."""
+"""The command line: project, validate, replay, explain, demo, serve, config. Thin; the work is done elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from contracts import stream_rules
 from projector import clock, explain, replay
@@ -117,23 +117,40 @@ def explain_event(arguments: argparse.Namespace) -> int:
 
 def demo(arguments: argparse.Namespace) -> int:
     """Serve with the built-in provider; print a line to try."""
-    return _serve({"port": arguments.port}, is_demo=True)
+    return _serve({"port": arguments.port}, None, is_demo=True)
 
 
 def serve(arguments: argparse.Namespace) -> int:
     """Serve with the configured provider."""
-    return _serve({"host": arguments.host, "port": arguments.port}, is_demo=False)
+    return _serve({"host": arguments.host, "port": arguments.port}, arguments.config, is_demo=False)
 
 
-def _serve(flags: Mapping[str, object], *, is_demo: bool) -> int:
-    """Run the shell, which needs the packages of the `server` extra."""
+def check_config(arguments: argparse.Namespace) -> int:
+    """Say whether a server could start with this configuration file and this environment."""
+    _shell("configuration").load(os.environ, config=arguments.file)
+    print("The configuration can be served.")
+    return 0
+
+
+def print_config(arguments: argparse.Namespace) -> int:
+    """Print the settings in effect as TOML, secrets masked."""
+    loaded = _shell("configuration").read(os.environ, config=arguments.file)
+    print(_shell("shown").shown(loaded), end="")
+    return 0
+
+
+def _serve(flags: Mapping[str, object], config: Path | None, *, is_demo: bool) -> int:
+    settings = _shell("configuration").load(os.environ, flags, config)
+    _shell("server").run(settings, demo=is_demo)
+    return 0
+
+
+def _shell(name: str) -> Any:
+    """Give a module of the shell, which needs the packages of the `server` extra."""
     try:
-        server = importlib.import_module("projector.asgi.server")
-        settings = importlib.import_module("projector.asgi.settings")
+        return importlib.import_module(f"projector.asgi.{name}")
     except ModuleNotFoundError as error:
         raise UsageError(f"`{error.name}` is missing; install `public-stream-projector[server]`") from None
-    server.run(settings.load(os.environ, flags), demo=is_demo)
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -147,6 +164,12 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--config", type=Path)
     command.add_argument("--host")
     command.add_argument("--port", type=int)
+
+    config = commands.add_parser("config", help="about the configuration of `serve`")
+    config_commands = config.add_subparsers(required=True, metavar="COMMAND")
+    for name, run in (("check", check_config), ("print", print_config)):
+        command = _command(config_commands, name, run)
+        command.add_argument("file", nargs="?", type=Path, metavar="FILE")
 
     command = _command(commands, "project", project)
     command.add_argument("--provider", choices=list(PROVIDERS), default="openai_responses")

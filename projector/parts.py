@@ -6,7 +6,6 @@ text with clean text; the raw text is never kept.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Collection, Iterable
 
 from contracts import codec
@@ -47,12 +46,12 @@ class Length:
 class TextPart:
     """One text that grows by deltas and may be completed by a `done`."""
 
-    __slots__ = ("_buffer", "_fed", "_length", "_make_stream", "_settled", "_stream", "done", "notices")
+    __slots__ = ("_fed", "_length", "_make_stream", "_said", "_settled", "_stream", "done", "notices")
 
     def __init__(self, make_stream: Callable[[], TextStream]) -> None:
         self._make_stream = make_stream
         self._stream = make_stream()
-        self._buffer = io.StringIO()
+        self._said = compose.Gathered()
         self._fed = 0
         self._length = Length()
         self.notices: tuple[Notice, ...] = ()
@@ -63,7 +62,7 @@ class TextPart:
     @property
     def text(self) -> CleanText:
         """All that has been said so far."""
-        return compose.collected(self._buffer)
+        return self._said.text
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
         """Take a delta; give what may be said of it now."""
@@ -71,7 +70,7 @@ class TextPart:
         self._fed += len(fragment) if fragment.isascii() and not length.is_half else length.take(fragment)
         said = self._stream.feed(fragment)
         value, notices = said
-        self._buffer.write(value)
+        self._said.add(value)
         if notices:
             self.notices = notices
         return said
@@ -85,7 +84,7 @@ class TextPart:
             return compose.NOTHING if len(text) == self._fed else None
         whole = self._make_stream()
         certain = self._fed - self._length.is_half
-        if whole.feed(text[:certain]).value != self._buffer.getvalue():
+        if whole.feed(text[:certain]).value != self._said.text:
             return None
         self._stream, self._fed, self._length = whole, certain, Length()
         more = self.feed(text[certain:])
@@ -97,7 +96,7 @@ class TextPart:
         """Give what was still held back, now that nothing more comes."""
         said = self._stream.close()
         self._stream = self._make_stream()  # nothing is given twice
-        self._buffer.write(said.value)
+        self._said.add(said.value)
         if said.notices:
             self.notices = said.notices
         return said

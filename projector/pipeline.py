@@ -179,8 +179,9 @@ class Pipeline:
 
     def _write(self, said: list[Frame]) -> bytes:
         wire = []
+        write = self._dialect.feed
         for frame in said:
-            wire += self._dialect.feed(frame)
+            wire += write(frame)
         if said and self._projector.ended:
             wire += self._dialect.close()
         if self._output_format == "ndjson":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
@@ -11,7 +10,38 @@ from redaction.clean import TRUNCATED_HERE, Cleaned, CleanJson, CleanText, bound
 EMPTY: Final = CleanText("")
 NOTHING: Final[Cleaned[CleanText]] = Cleaned(EMPTY)
 
+PIECES_MAX: Final = 512
+"""How many pieces wait to be joined: few enough to weigh nothing, enough to make a join rare."""
+
 Part: TypeAlias = Cleaned[CleanText] | Cleaned[CleanJson]
+
+
+class Gathered:
+    """Clean text that is gathered piece by piece, in little more memory than the text itself.
+
+    A list of small strings takes ten times the room of what they say; so they are joined, some hundreds at a time.
+    """
+
+    __slots__ = ("_joined", "_pieces")
+
+    def __init__(self) -> None:
+        self._joined: list[str] = []
+        self._pieces: list[str] = []
+
+    def add(self, piece: CleanText) -> None:
+        """Put a piece at the end."""
+        pieces = self._pieces
+        pieces.append(piece)
+        if len(pieces) >= PIECES_MAX:
+            self._joined.append("".join(pieces))
+            pieces.clear()
+
+    @property
+    def text(self) -> CleanText:
+        """All of it."""
+        whole = "".join((*self._joined, *self._pieces))
+        self._joined, self._pieces = [whole] if whole else [], []
+        return CleanText(whole)
 
 
 def own_words(text: str) -> CleanText:
@@ -27,11 +57,6 @@ def join(parts: Iterable[CleanText], between: str = "") -> CleanText:
 def joined(first: Cleaned[CleanText], second: Cleaned[CleanText]) -> Cleaned[CleanText]:
     """Give two neighbours as one value."""
     return Cleaned(CleanText(first.value + second.value), bounded(first.notices + second.notices))
-
-
-def collected(buffer: io.StringIO) -> CleanText:
-    """Give what was written to a buffer; its owner has written clean text only."""
-    return CleanText(buffer.getvalue())
 
 
 def split(text: CleanText, max_chars: int) -> list[CleanText]:

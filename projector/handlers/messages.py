@@ -38,7 +38,7 @@ def on_text_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     content_index = read.index(event, "content_index")
     delta = read.text(event, "delta")
     item, said = state.item_of(event, "message")
-    clean = state.part(item.texts, content_index).feed(delta)
+    clean = (item.texts.get(content_index) or state.part(item.texts, content_index)).feed(delta)
     if 0 < len(clean.value) <= DELTA_MAX_CHARS:  # the way of nearly every delta: nothing to split
         said.append(frames.message_delta(item.slot, item.item_id, content_index, clean))
         return said

@@ -37,16 +37,16 @@ def code_interpreter(state: StreamState, item: Item, call: ToolCall, raw: Mappin
     shown = [_interpreter_output(state, output) for output in read.mappings(raw, "outputs")]
     if not shown:
         return []
-    return say(item, call, compose.listed(shown, state.policy.limits.container_max_entries))
+    return say(state, item, call, compose.listed(shown, state.policy.limits.container_max_entries))
 
 
 def mcp(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
     """Say what the server answered, or its error."""
     output, error = raw.get("output"), raw.get("error")
     if output is not None:
-        return say(item, call, clean_output(state, output))
+        return say(state, item, call, clean_output(state, output))
     if error:
-        return say(item, call, compose.record({"error": clean_output(state, error)}))
+        return say(state, item, call, compose.record({"error": clean_output(state, error)}))
     return []
 
 
@@ -61,16 +61,16 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
 
 
 def answer(state: StreamState, item: Item, call: ToolCall, output: object, ended: str) -> list[Frame]:
-    """Say the output of a call that is executed elsewhere, then that it is over; once (D17)."""
+    """Say the output of a call that is executed elsewhere, then that it is over (D17)."""
+    return say(state, item, call, clean_output(state, output)) + status.say_status(item, call, ended)
+
+
+def say(state: StreamState, item: Item, call: ToolCall, output: Cleaned[CleanJson]) -> list[Frame]:
+    """Say the output of a call, once: a second one would stand behind the call's end (D15)."""
     if call.output_said:
         state.count("output of a call that has one")
         return []
     call.output_said = True
-    return say(item, call, clean_output(state, output)) + status.say_status(item, call, ended)
-
-
-def say(item: Item, call: ToolCall, output: Cleaned[CleanJson]) -> list[Frame]:
-    """Say one output."""
     return [frames.tool_output(item.slot, item.item_id, call.call_id, call.tool_type, output)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import pytest
@@ -23,7 +22,10 @@ def test_texts_are_joined() -> None:
     assert compose.join([CleanText("a"), CleanText("b")], ", ") == "a, b"
     assert compose.join([]) == ""
     assert compose.own_words("code") == "code"
-    assert compose.collected(io.StringIO("said")) == "said"
+    gathered = compose.Gathered()
+    for number in range(3 * compose.PIECES_MAX):
+        gathered.add(CleanText(f"{number} "))
+    assert gathered.text == gathered.text == "".join(f"{number} " for number in range(3 * compose.PIECES_MAX))
 
 
 def test_neighbours_keep_their_notices_once() -> None:
