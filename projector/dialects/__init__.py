@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from projector.canonical import Frame, WireEvent
+from projector.dialects.ag_ui import AgUi
 from projector.dialects.caller import Caller
 from projector.dialects.public_sse_v1 import PublicSseV1
 from redaction.policy import Policy
@@ -25,4 +26,5 @@ class DialectWriter(Protocol):
 
 DIALECTS: Final[Mapping[str, Callable[[Policy, Caller], DialectWriter]]] = {
     "public_sse_v1": lambda policy, _caller: PublicSseV1(policy.limits.frame_max_bytes),
+    "ag_ui": lambda _policy, caller: AgUi(caller),
 }

@@ -1,0 +1,111 @@
+"""What a run has said so far, and how its events are made: what all writers of the dialect share."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias
+
+from contracts.ag_ui import VENDOR
+from projector.dialects.ag_ui.items import Activity, Call, Message, Reasoning
+from projector.dialects.caller import Caller
+
+Event: TypeAlias = dict[str, Any]
+"""One event of AG-UI; `contracts.ag_ui` says what it may hold."""
+
+COMPLETED: Final = "completed"
+
+PARAGRAPH: Final = "\n\n"
+
+_NOTHING: Final[tuple[object, ...]] = (None, [], "")
+
+
+class Ids:
+    """Gives ids to messages, or to calls, each once in a thread.
+
+    Clients find messages by id over the whole conversation: text under an id that is there already would be appended to
+    an old message, and arguments to an old call.
+    """
+
+    __slots__ = ("_taken",)
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+
+    def give(self, wanted: str) -> str:
+        """Give the id that is wanted; where that is taken, the same with a number behind it."""
+        given, number = wanted, 1
+        while given in self._taken:
+            number += 1
+            given = f"{wanted}.{number}"
+        self._taken.add(given)
+        return given
+
+
+class Transcript:
+    """What messages have said in the last response that said anything, by kind."""
+
+    def __init__(self) -> None:
+        self._pieces: dict[str, list[str]] = defaultdict(list)
+        self._items: dict[str, str] = {}
+        self._last: dict[str, str] = {}
+
+    def add(self, kind: str, item_id: str, delta: str) -> None:
+        """Take what a message says."""
+        pieces = self._pieces[kind]
+        if pieces and self._items[kind] != item_id:
+            pieces.append(PARAGRAPH)
+        self._items[kind] = item_id
+        pieces.append(delta)
+
+    def settle(self) -> None:
+        """Take the end of a response."""
+        self._last.update({kind: "".join(pieces) for kind, pieces in self._pieces.items()})
+        self._pieces.clear()
+
+    def has(self, kind: str, text: str) -> bool:
+        """Tell whether the text is what was said last."""
+        return self._last.get(kind) == text
+
+
+class Run:
+    """What one run has said so far."""
+
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+        self.message_ids = Ids(caller.taken_ids)
+        self.call_ids = Ids(caller.taken_ids)
+        self.at = 0
+        """The time of the frame that is written, in milliseconds since 1970-01-01 UTC."""
+        self.thread_id = ""
+        self.run_id = ""
+        self.response = 0
+        """How many responses have ended: the number of the one that streams now."""
+        self.reason: str | None = None
+        """Why the last response ended as it did."""
+        self.models: set[str] = set()
+        self.parent_id: str | None = None
+        """The assistant message that a call joins: the last of the transcript, or None where something else is."""
+        self.transcript = Transcript()
+        self.messages: dict[str, Message] = {}
+        self.silent: list[Message] = []
+        """Messages that were closed without a text."""
+        self.reasonings: dict[str, Reasoning] = {}
+        self.calls: dict[str, Call] = {}
+        self.activities: dict[str, Activity] = {}
+
+    def event(self, event_type: str, /, **fields: object) -> Event:
+        """Give an event with the fields that have a value."""
+        event: Event = {"type": event_type, "timestamp": self.at}
+        event.update((name, value) for name, value in fields.items() if value is not None)
+        return event
+
+
+def metadata(**members: object) -> dict[str, object] | None:
+    """Give metadata of the members that hold something, under the vendor's prefix; None where none does."""
+    return {f"{VENDOR}.{name}": value for name, value in members.items() if value not in _NOTHING} or None
+
+
+def unless_completed(status: str) -> str | None:
+    """Give a status that is worth saying."""
+    return status if status != COMPLETED else None
