@@ -49,7 +49,10 @@ class _Table(BaseModel):
 
 
 class Limits(_Table):
-    """The numbers of `contracts.limits`, each under its name in lower case."""
+    """The numbers of `contracts.limits` that a host may change, each under its name in lower case.
+
+    Names, deltas and notices have the same bounds for everybody: frames are built on them.
+    """
 
     arguments_json_string_max_chars: Count = limits.ARGUMENTS_JSON_STRING_MAX_CHARS
     arguments_text_max_chars: Count = limits.ARGUMENTS_TEXT_MAX_CHARS
@@ -60,17 +63,14 @@ class Limits(_Table):
         limits.IMAGE_CHUNK_MAX_CHARS
     )  # each decodes alone
     error_message_max_chars: Count = limits.ERROR_MESSAGE_MAX_CHARS
-    notices_max_items: Count = limits.NOTICES_MAX_ITEMS
     frame_max_bytes: Count = limits.FRAME_MAX_BYTES
     container_max_entries: Count = limits.CONTAINER_MAX_ENTRIES
     container_max_depth: Count = limits.CONTAINER_MAX_DEPTH
     id_max_chars: Count = limits.ID_MAX_CHARS
-    name_max_chars: Count = limits.NAME_MAX_CHARS
     key_max_chars: Count = limits.KEY_MAX_CHARS
     title_max_chars: Count = limits.TITLE_MAX_CHARS
     url_max_chars: Count = limits.URL_MAX_CHARS
     event_max_bytes: Count = limits.EVENT_MAX_BYTES
-    delta_max_chars: Count = limits.DELTA_MAX_CHARS
     query_max_chars: Count = limits.QUERY_MAX_CHARS
 
 
