@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from projector.faults import FAULTS, Fault
-from projector.sse import AutoDecoder, NdjsonDecoder, SseDecoder, SseMessage, encode_comment, encode_sse
+from projector.sse import AutoDecoder, NdjsonDecoder, SseDecoder, SseMessage, encode_comment, encode_events, encode_sse
 
 MALFORMED = FAULTS["upstream_malformed"]
 TOO_LARGE = FAULTS["upstream_event_too_large"]
@@ -109,6 +109,12 @@ def test_the_end_of_input(sent: bytes, expected: list[SseMessage | Fault]) -> No
     assert whole[-1:] == expected[-1:]
 
 
+def test_names_without_end_are_read_all_the_same() -> None:
+    """More names than are remembered."""
+    named = [SseMessage(b"1", f"e{number}") for number in range(300)]
+    assert run(SseDecoder(), *(encode_sse(*message) for message in named)) == named
+
+
 def test_nothing_is_said_after_the_end() -> None:
     for decoder in (SseDecoder(), NdjsonDecoder(), AutoDecoder()):
         decoder.feed(b"{}")
@@ -210,6 +216,11 @@ WRITTEN = {
     "data": (encode_sse(b"{}"), b"data: {}\n\n"),
     "a named event": (encode_sse(b"{}", "ping"), b"event: ping\ndata: {}\n\n"),
     "lines": (encode_sse(b"a\nb\r\nc\rd\n"), b"data: a\ndata: b\ndata: c\ndata: d\ndata: \n\n"),
+    "several messages": (
+        encode_events([(None, b"{}"), ("ping", b"1"), (None, b"a\nb")]),
+        b"data: {}\n\nevent: ping\ndata: 1\n\ndata: a\ndata: b\n\n",
+    ),
+    "no message": (encode_events([]), b""),
     "a comment": (encode_comment("heartbeat 12:00"), b": heartbeat 12:00\n\n"),
     "a comment stays one line": (encode_comment("a\n\ndata: b\rc"), b": a  data: b c\n\n"),
 }
