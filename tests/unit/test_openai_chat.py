@@ -92,6 +92,10 @@ ERRORS: Cases = {
         ],
         "error 429: No.",
     ),
+    "of one provider's own member": (
+        [chunk({"content": "Hi"}), chunk({}, x_groq={"id": "r", "error": "over capacity"})],
+        "0 + message | 0 text Hi | error None: over capacity",
+    ),
     "in plain words": ([{"error": "No."}], "error None: No."),
     "flat": ([{"object": "error", "message": "No.", "code": 400, "type": "x"}], "error 400: No."),
     "beside choices after a finish reason": (
@@ -262,7 +266,7 @@ def test_nothing_disappears_uncounted() -> None:
             chunk(call("f", 5, index=0, id="c1")),
             chunk({"annotations": [{"type": "url_citation"}, "x"], "reasoning": " "}),
             {"id": ID, "choices": [None, 1]},
-            {"id": ID, "choices": "x"},
+            {"id": ID, "choices": "x", "usage": 5},
             [],
             {"detail": "x"},
             chunk({}, "eos"),
@@ -290,6 +294,7 @@ def test_nothing_disappears_uncounted() -> None:
         "citations without a text": 1,
         "delta.annotations": 1,
         "chunk.choices": 3,
+        "usage": 1,
         "(no object)": 1,
         "(no chunk)": 1,
         "finish_reason.eos": 1,

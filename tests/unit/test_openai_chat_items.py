@@ -106,6 +106,10 @@ REASONING: Cases = {
         [chunk({"reasoning": "\n"}), chunk({"reasoning": " ", "content": "Hi"}, "stop")],
         "0 + message | 0 text Hi | 0 - message completed | completed",
     ),
+    "blank summaries wait too": (
+        [chunk({"reasoning_details": [{"type": "reasoning.summary", "summary": text}]}) for text in ("\n", "s")],
+        "0 + reasoning | 0 summary \ns",
+    ),
     "blanks belong to the reasoning that follows": (
         [chunk({"reasoning": "\n"}), chunk({"reasoning": "Hm"}, "stop")],
         "0 + reasoning | 0 thought \nHm | 0 thought= \nHm | 0 - reasoning completed | completed",
@@ -448,7 +452,9 @@ def test_events_in_full() -> None:
 
 def test_an_empty_shell_first_tells_its_id_later() -> None:
     shell = {"id": "", "model": "", "created": 0, "choices": [], "prompt_filter_results": []}
-    events = feed(OpenAIChatStage(), [shell, chunk({"content": "Hi"}, model="m"), chunk({"content": "x"}, id="other")])
+    events = feed(
+        OpenAIChatStage(), [shell, shell, chunk({"content": "Hi"}, model="m"), chunk({"content": "x"}, id="other")]
+    )
     begun = {"object": "response", "status": "in_progress", "output": []}
     assert [event["type"] for event in events[:2]] == ["response.created", "response.in_progress"]
     assert events[0]["response"] == begun

@@ -52,7 +52,7 @@ class OpenAIChatStage:
         self._response: dict[str, Any] = {}
         self._usage: dict[str, object] = {}
         self._finish: str | None = None
-        self._choice_error: object = None
+        self._inner_error: object = None
         self._sequence = 0
         self._is_identified = False
         self._is_over = False
@@ -85,7 +85,7 @@ class OpenAIChatStage:
         events: list[Event] = []
         if "choices" in chunk or not CHUNK_MARKS.isdisjoint(chunk):
             events = self._read_chunk(chunk)
-            error = error or self._choice_error
+            error = error or self._inner_error
         elif not error:
             return self._drop("(no chunk)")
         if not error:
@@ -99,14 +99,17 @@ class OpenAIChatStage:
         if not fields.CHUNK_KNOWN.issuperset(chunk):
             self._dropped.note_unknown("chunk", chunk.keys() - fields.CHUNK_KNOWN)
         events = [] if self._is_identified else self._identify(chunk)
-        self._choice_error = None
+        self._inner_error = None
         for choice in self._dropped.objects(chunk, "chunk", "choices"):
             if choice.get("index", 0) in FIRST:
                 events += self._read_choice(choice)
             else:
                 self._dropped.note("choices beyond the first")
         if "x_groq" in chunk:
-            self._take_usage(read.mapping_or_empty(chunk, "x_groq").get("usage"))
+            extension = read.mapping_or_empty(chunk, "x_groq")
+            self._take_usage(extension.get("usage") or {})
+            if ERROR in extension:
+                self._inner_error = extension[ERROR]
         if usage := chunk.get("usage"):
             self._take_usage(usage)
         if "citations" in chunk or "search_results" in chunk:
@@ -118,7 +121,8 @@ class OpenAIChatStage:
             self._dropped.note_unknown("choice", choice.keys() - fields.CHOICE_KNOWN)
         if usage := choice.get("usage"):
             self._take_usage(usage)
-        self._choice_error = choice.get(ERROR)
+        if ERROR in choice:
+            self._inner_error = choice[ERROR]
         delta = choice.get("delta")
         if delta is None and self._answer.is_empty:
             delta = choice.get("message")  # a whole completion in one chunk; beside deltas it only repeats them
@@ -168,7 +172,9 @@ class OpenAIChatStage:
 
     def _take_usage(self, usage: object) -> None:
         """Keep the last usage that says anything: where there are several, they are cumulative."""
-        if isinstance(usage, dict) and usage:
+        if not isinstance(usage, dict):
+            self._dropped.note("usage")
+        elif usage:
             self._usage = usage
 
     def _end(self) -> list[CanonicalEvent | Fault]:
