@@ -150,7 +150,7 @@ class Pipeline:
         stage, projector = self._stage.feed, self._projector.feed
         for message in messages:
             if isinstance(message, Fault):
-                said += self._projector.fail(message)
+                said += self._end_stage() + self._projector.fail(message)  # what the stage holds may be an end (D32)
             elif self._is_recording:
                 said += self._take_recorded(message)
             else:
