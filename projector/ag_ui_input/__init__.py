@@ -1,0 +1,50 @@
+"""A `RunAgentInput` of AG-UI becomes a provider's request, and what the dialect has to know of its caller.
+
+    asked = read_run_input(body)
+    request = {"model": ..., **provider_request(asked, "openai_responses")}
+    pipeline = build_pipeline(provider=..., dialect="ag_ui", caller=caller_of(asked))
+
+Clients send the whole conversation with each request, so it is put together anew each time. Nothing of it is trusted:
+what a client says that the model said is only history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
+
+from contracts.ag_ui_input import RunAgentInput, Tool
+from projector._errors import known_name
+from projector.ag_ui_input import chat, responses
+from projector.ag_ui_input.history import History, Switches
+from projector.ag_ui_input.reading import InputRefusedError, caller_of, read_run_input
+
+__all__ = ["TRANSLATORS", "InputRefusedError", "Switches", "caller_of", "provider_request", "read_run_input"]
+
+TRANSLATORS: Final[Mapping[str, Callable[[History, Sequence[Tool]], dict[str, Any]]]] = {
+    "openai_responses": responses.request,
+    "openai_chat": chat.request,
+}
+"""Provider -> what writes the members of its request that come from the client."""
+
+DEFAULTS: Final = Switches()
+
+
+def provider_request(
+    asked: RunAgentInput, provider: str, *, client_tools: Collection[str] = (), switches: Switches = DEFAULTS
+) -> dict[str, Any]:
+    """Give the members of the provider's request that come from the client; the others are the agent's.
+
+    Args:
+        asked: the request.
+        provider: a name of `TRANSLATORS`.
+        client_tools: names of the tools that a client may bring with it; others are left out.
+        switches: what the agent decides about conversations that clients hold.
+
+    Raises:
+        UsageError: a provider that is not known.
+        InputRefusedError: there is nothing to answer, or an answer to what was not asked.
+    """
+    known_name("provider", provider, TRANSLATORS)
+    tools = [tool for tool in asked.tools or () if tool.name in client_tools]
+    return TRANSLATORS[provider](History(asked, switches), tools)
