@@ -1,0 +1,244 @@
+"""Real clients of Open Responses read every golden to its end over loopback HTTP, and get what the public stream says.
+
+The clients: the `openai` SDK (events, its own accumulator, answers that do not stream) and the Open Responses provider
+of the AI SDK.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any, ClassVar, Final, NamedTuple
+
+import pytest
+from openai import APIError, APIStatusError, OpenAI
+
+from projector.dialects.openresponses import assemble
+from projector.sse import encode_sse
+
+EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
+NAMES: Final = sorted(path.stem for path in (EXAMPLES / "openresponses").glob("*.ndjson"))
+each_golden: Final = pytest.mark.parametrize("name", NAMES)
+
+STATUSES: Final = {"refused": "completed", "cancelled": "incomplete"}
+"""Ends of the public stream that Open Responses calls otherwise."""
+
+AI_SDK_FINISH: Final = {"failed": "error", "content_filter": "content-filter", "max_output_tokens": "length"}
+"""Status, or reason of an incomplete response -> what the AI SDK calls it."""
+
+COUNTS: Final = ("input_tokens", "output_tokens", "total_tokens")
+
+
+class Said(NamedTuple):
+    """What a stream comes to."""
+
+    text: str
+    refusal: str
+    summary: str
+    calls: list[tuple[str, str, str]]
+    """Call id, name and arguments of functions, in the order in which the calls end."""
+    status: str
+    usage: dict[str, int] | None
+    error: str | None
+
+
+@cache
+def golden(dialect: str, name: str) -> list[bytes]:
+    return (EXAMPLES / dialect / f"{name}.ndjson").read_bytes().splitlines()
+
+
+@cache
+def public(name: str) -> Said:
+    """Read the public stream."""
+    frames = [json.loads(line) for line in golden("public_sse_v1", name)]
+    text, refusal, summary = (
+        "".join(frame["delta"] for frame in frames if frame["kind"] == kind)
+        for kind in ("message.delta", "refusal.delta", "reasoning_summary.delta")
+    )
+    calls: dict[str, list[str]] = {}
+    ended: list[tuple[str, str, str]] = []
+    for frame in frames:
+        item_id = frame.get("item_id", "")
+        if frame["kind"] == "tool.status" and frame["tool"]["tool_type"] == "function":
+            calls.setdefault(item_id, [frame["tool"]["tool_call_id"], frame["tool"]["name"], ""])
+        elif frame["kind"] == "tool.arguments.delta" and item_id in calls:
+            calls[item_id][2] += frame["delta"]
+        elif frame["kind"] == "tool.arguments.done" and item_id in calls:
+            calls[item_id][1:] = frame["tool_name"], frame["arguments_text"]
+        elif frame["kind"] == "output_item.done" and frame["item_type"] == "function_call":
+            call_id, call_name, arguments = calls[item_id]
+            ended.append((call_id, call_name, arguments))
+    final, error = frames[-1].get("final", {}), frames[-1].get("error")
+    status = "failed" if error else STATUSES.get(final["status"], final["status"])
+    return Said(text, refusal, summary, ended, status, final.get("usage"), error["code"] if error else None)
+
+
+class Replay(BaseHTTPRequestHandler):
+    """Answers `/streams/NAME` with a golden as an event stream, `/answers/NAME` with the object that it makes."""
+
+    timeout = 10
+    content_types: ClassVar = {"streams": "text/event-stream; charset=utf-8", "answers": "application/json"}
+
+    def do_POST(self) -> None:
+        kind, name = self.path.removesuffix("/responses").strip("/").split("/")
+        self.rfile.read(int(self.headers["content-length"]))
+        status, body = 200, sse(name)
+        if kind == "answers":
+            answer = assemble(golden("openresponses", name))
+            status, body = answer.status, json.dumps(answer.body).encode()
+        self.send_response(status)
+        self.send_header("content-type", self.content_types[kind])
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Keep quiet."""
+
+
+def sse(name: str) -> bytes:
+    """Give a golden as the pipeline sends it."""
+    lines = golden("openresponses", name)
+    return b"".join(encode_sse(line, json.loads(line)["type"]) for line in lines[:-1]) + encode_sse(lines[-1])
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Replay)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def openai(base: str) -> Iterator[OpenAI]:
+    with OpenAI(api_key="none", base_url=base, max_retries=0) as client:
+        yield client
+
+
+# the openai SDK
+
+
+def read_events(openai: OpenAI, base: str, name: str) -> tuple[list[dict[str, Any]], str | None]:
+    """Give the events of a stream as the SDK gives them, and the code of the error that it raised."""
+    client = openai.with_options(base_url=f"{base}/streams/{name}")
+    events: list[dict[str, Any]] = []
+    try:
+        with client.responses.create(model="any", input="Hi", stream=True) as stream:
+            events.extend(event.to_dict(warnings=False) for event in stream)  # it warns of items that it does not know
+    except APIError as error:
+        return events, error.code
+    return events, None
+
+
+def joined(events: list[dict[str, Any]], name: str) -> str:
+    return "".join(event["delta"] for event in events if event["type"] == f"response.{name}.delta")
+
+
+@each_golden
+def test_the_openai_sdk_reads_every_event(openai: OpenAI, base: str, name: str) -> None:
+    events, error = read_events(openai, base, name)
+    expected = public(name)
+    sent = [json.loads(line) for line in golden("openresponses", name)[:-1]]
+    assert error == expected.error
+    assert events == sent[: None if error is None else next(n for n, it in enumerate(sent) if it["type"] == "error")]
+    assert (joined(events, "output_text"), joined(events, "refusal")) == (expected.text, expected.refusal)
+    assert joined(events, "reasoning_summary_text") == expected.summary
+    assert calls_of(events) == expected.calls
+    if error is None:
+        response = events[-1]["response"]
+        assert response["status"] == expected.status
+        assert counts(expected.usage).items() <= counts(response["usage"]).items()
+
+
+def calls_of(events: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    items = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    return [(it["call_id"], it["name"], it["arguments"]) for it in items if it["type"] == "function_call"]
+
+
+def counts(usage: dict[str, Any] | None) -> dict[str, int]:
+    """Give the counts that somebody reported; Open Responses asks for a total, which may be our own sum."""
+    return {name: usage[name] for name in COUNTS if usage.get(name)} if usage else {}
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # of items that it does not know
+@each_golden
+def test_the_openai_sdk_accumulates_every_stream(openai: OpenAI, base: str, name: str) -> None:
+    """Its accumulator looks up each item and part by its index, and refuses what does not fit together."""
+    client = openai.with_options(base_url=f"{base}/streams/{name}")
+    expected = public(name)
+    with client.responses.stream(model="any", input="Hi") as stream:
+        if expected.error is not None:
+            with pytest.raises(APIError) as raised:
+                stream.until_done()
+            assert raised.value.code == expected.error
+        elif expected.status == "completed":
+            assert stream.get_final_response().output_text == expected.text
+        else:
+            assert [event.type for event in stream][-1] == f"response.{expected.status}"
+
+
+@each_golden
+def test_the_openai_sdk_reads_the_answer_without_a_stream(openai: OpenAI, base: str, name: str) -> None:
+    client = openai.with_options(base_url=f"{base}/answers/{name}")
+    expected = public(name)
+    if expected.error is not None:
+        with pytest.raises(APIStatusError) as raised:
+            client.responses.create(model="any", input="Hi")
+        assert raised.value.code == expected.error
+        return
+    response = client.responses.create(model="any", input="Hi")
+    assert (response.status, response.output_text) == (expected.status, expected.text)
+    assert sorted(
+        (item.call_id, item.name, item.arguments) for item in response.output if item.type == "function_call"
+    ) == sorted(expected.calls)
+    assert counts(expected.usage).items() <= counts(response.usage.to_dict() if response.usage else None).items()
+
+
+# the AI SDK
+
+
+@pytest.fixture(scope="module")
+def ai_sdk(base: str, node_modules: Path) -> dict[str, dict[str, Any]]:
+    """Give what the provider reads of every golden, in one process."""
+    command = ["node", "openresponses.mjs", f"{base}/streams"]
+    result = subprocess.run(
+        command, input="\n".join(NAMES), capture_output=True, text=True, check=False, cwd=node_modules, timeout=60
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    return {read["name"]: read for read in map(json.loads, result.stdout.strip().split("\n"))}
+
+
+@pytest.mark.node
+@each_golden
+def test_the_ai_sdk_reads_every_stream(ai_sdk: dict[str, dict[str, Any]], name: str) -> None:
+    read, expected = ai_sdk[name], public(name)
+    assert read["errors"] == []
+    assert (read["text"], [tuple(call) for call in read["calls"]]) == (expected.text, expected.calls)
+    assert read["reasoning"] == expected.summary, "full reasoning (`response.reasoning.delta`) it does not know"
+    assert counts(expected.usage).items() <= counts(read["usage"]).items()
+    opened = [span_id for kind, span_id in read["spans"] if kind.endswith("-start") and kind != "tool-input-start"]
+    closed = [span_id for kind, span_id in read["spans"] if kind.endswith("-end")]
+    assert sorted(opened) == sorted(closed)
+    assert finish_of(read["finish"]) == finish_expected(name)
+
+
+def finish_of(finish: dict[str, Any]) -> str:
+    return str(finish["unified"])
+
+
+def finish_expected(name: str) -> str:
+    """Give what the AI SDK calls the end of a golden."""
+    response = json.loads(golden("openresponses", name)[-2])["response"]
+    reason = (response["incomplete_details"] or {}).get("reason", response["status"])
+    ordinary = "stop" if response["status"] == "completed" else "other"
+    calls = "tool-calls" if public(name).calls else ordinary
+    return AI_SDK_FINISH.get(reason, calls)
