@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from redaction.clean import TRUNCATED_HERE, Cleaned, CleanJson, CleanText, bounded, notice
+from redaction import texts
+from redaction.clean import TRUNCATED_HERE, Cleaned, CleanJson, CleanText, bounded
 
 EMPTY: Final = CleanText("")
 NOTHING: Final[Cleaned[CleanText]] = Cleaned(EMPTY)
@@ -49,14 +50,19 @@ def own_words(text: str) -> CleanText:
     return CleanText(text)
 
 
-def join(parts: Iterable[CleanText], between: str = "") -> CleanText:
-    """Give the parts as one text; `between` is our own words."""
-    return CleanText(between.join(parts))
+def joined(*parts: Cleaned[CleanText]) -> Cleaned[CleanText]:
+    """Give neighbours as one value."""
+    return _between("", parts)
 
 
-def joined(first: Cleaned[CleanText], second: Cleaned[CleanText]) -> Cleaned[CleanText]:
-    """Give two neighbours as one value."""
-    return Cleaned(CleanText(first.value + second.value), bounded(first.notices + second.notices))
+def paragraphs(parts: Iterable[Cleaned[CleanText]]) -> Cleaned[CleanText]:
+    """Give the parts as one text with a blank line between them."""
+    return _between("\n\n", list(parts))
+
+
+def _between(words: str, parts: Sequence[Cleaned[CleanText]]) -> Cleaned[CleanText]:
+    text = words.join([part.value for part in parts])
+    return Cleaned(CleanText(text), bounded(notice for part in parts for notice in part.notices))
 
 
 def split(text: CleanText, max_chars: int) -> list[CleanText]:
@@ -65,17 +71,17 @@ def split(text: CleanText, max_chars: int) -> list[CleanText]:
 
 
 def cut(text: Cleaned[CleanText], max_chars: int) -> Cleaned[CleanText]:
-    """Give at most `max_chars` code points, with a notice where something is missing."""
+    """Give at most `max_chars` code points and no part of a mark, with a notice where something is missing."""
     if len(text.value) <= max_chars:
         return text
-    return Cleaned(CleanText(text.value[: max(max_chars, 0)]), bounded(text.notices + TRUNCATED_HERE))
+    return Cleaned(CleanText(texts.cut(text.value, max_chars)), bounded(text.notices + TRUNCATED_HERE))
 
 
 def listed(parts: Sequence[Part], max_entries: int) -> Cleaned[CleanJson]:
     """Give a list of the values, cut with a notice where it is too long."""
     notices = [n._replace(path=f"[{at}]{n.path}") for at, part in enumerate(parts[:max_entries]) for n in part.notices]
     if len(parts) > max_entries:
-        notices.append(notice("truncated"))
+        notices.extend(TRUNCATED_HERE)
     return Cleaned(CleanJson([part.value for part in parts[:max_entries]]), bounded(notices))
 
 

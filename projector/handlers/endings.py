@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from contracts.kinds import Kind
 from projector import frames
@@ -14,9 +13,7 @@ from projector.lifecycle import RUN_STATUS_ORDER
 from projector.parts import TextPart
 from projector.state import StreamState
 from redaction import compose
-from redaction.clean import Cleaned, CleanText, bounded
-
-PARAGRAPH: Final = "\n\n"
+from redaction.clean import Cleaned, CleanText
 
 
 def close_items(state: StreamState) -> list[Frame]:
@@ -31,13 +28,13 @@ def close_items(state: StreamState) -> list[Frame]:
 def settle(state: StreamState, status: str) -> None:
     """Remember what the ended response leaves for the terminal."""
     run, response = state.run, state.response
-    texts = [_joined(list(item.texts.values()), "") for item in response.items if item.texts]
-    summaries = [part for item in response.items for part in item.summaries.values()]
-    refusals = [part for item in response.items for part in item.refusals.values()]
+    texts = [compose.joined(*_spoken(item.texts.values())) for item in response.items]
     said = {
-        "response_text": _paragraphs([text for text in texts if text.value]),
-        "refusal_text": _joined([part for part in refusals if part.text], PARAGRAPH),
-        "reasoning_summary_text": _joined([part for part in summaries if part.text], PARAGRAPH),
+        "response_text": compose.paragraphs(text for text in texts if text.value),
+        "refusal_text": compose.paragraphs(_spoken(part for item in response.items for part in item.refusals.values())),
+        "reasoning_summary_text": compose.paragraphs(
+            _spoken(part for item in response.items for part in item.summaries.values())
+        ),
     }
     run.texts.update({name: text for name, text in said.items() if text.value})
     if said["response_text"].value:
@@ -104,13 +101,6 @@ def _run_status(state: StreamState) -> str:
     return next((status for status in RUN_STATUS_ORDER if status in statuses), "completed")
 
 
-def _joined(parts: list[TextPart], between: str) -> Cleaned[CleanText]:
-    return Cleaned(
-        compose.join((part.text for part in parts), between), bounded(n for part in parts for n in part.notices)
-    )
-
-
-def _paragraphs(texts: list[Cleaned[CleanText]]) -> Cleaned[CleanText]:
-    return Cleaned(
-        compose.join((text.value for text in texts), PARAGRAPH), bounded(n for t in texts for n in t.notices)
-    )
+def _spoken(parts: Iterable[TextPart]) -> list[Cleaned[CleanText]]:
+    """Give the texts that are not empty, with what is missing from them."""
+    return [Cleaned(part.text, part.notices) for part in parts if part.text]

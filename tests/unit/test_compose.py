@@ -19,8 +19,8 @@ def places(cleaned: Cleaned[Any]) -> list[tuple[str, str]]:
 
 
 def test_texts_are_joined() -> None:
-    assert compose.join([CleanText("a"), CleanText("b")], ", ") == "a, b"
-    assert compose.join([]) == ""
+    assert compose.paragraphs([text("a"), text("b", *REDACTED_HERE)]) == Cleaned("a\n\nb", REDACTED_HERE)
+    assert compose.paragraphs([]) == compose.joined() == Cleaned("")
     assert compose.own_words("code") == "code"
     gathered = compose.Gathered()
     for number in range(3 * compose.PIECES_MAX):
