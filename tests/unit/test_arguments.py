@@ -78,6 +78,14 @@ def test_d23_deltas_stream_and_join_to_the_whole(play: Play, item_type: str, siz
         pytest.param([added(), done(JSON), done("{}"), item_done(arguments="[]")], [JSON], id="D23-said-once"),
         pytest.param([added(), done(JSON), delta("x")], [JSON], id="D23-no-delta-after-the-whole"),
         pytest.param([added(), delta(JSON[:9]), done(JSON)], [JSON], id="D23-a-longer-done-adds-a-last-delta"),
+        pytest.param(
+            [added(), delta('{"a": "\ud83d'), delta('\ude00"'), done('{"a": "😀"}')],
+            ['{"a": "😀"}'],
+            id="D31-a-character-in-two-halves",
+        ),
+        pytest.param(
+            [added(), delta('{"a": "\ud83d'), done('{"a": "😀"}')], ['{"a": "😀"}'], id="D31-half-a-character"
+        ),
         pytest.param([added(), delta(JSON), done('{"place": "Oslo"}')], [JSON], id="D23-deltas-win"),
         pytest.param([item_done(arguments=None)], [], id="D3-null-is-no-arguments"),
         pytest.param([added(), delta(5), done(None), delta(None)], [], id="D30-wrong-types"),

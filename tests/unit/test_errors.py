@@ -60,7 +60,7 @@ def test_errors_end_the_stream(play: Callable[..., list[Event]], event: Event, c
         *((flat(code=code), True) for code in ("timeout", "Rate_Limit_Exceeded", "429", "500", "503", 529, 408)),
         *(
             (flat(code=code), False)
-            for code in ("insufficient_quota", "invalid_prompt", "400", "404", 401, 5000, "²²²")
+            for code in ("insufficient_quota", "invalid_prompt", "400", "404", 401, 5000, "0503", "²²²")
         ),
         (nested(type="server_error"), True),
         (nested(type="server_error", code="model_hiccup"), True),

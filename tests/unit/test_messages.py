@@ -114,6 +114,15 @@ def said_refusal_done(text: str) -> Event:
             [ADDED, said_text("Hi"), DONE],
             id="D30-parts-without-text",
         ),
+        pytest.param(
+            [
+                item_done(
+                    {"type": "odd", "text": "x"}, {"type": "odd", "refusal": "x"}, {"type": "refusal", "refusal": 5}
+                )
+            ],
+            [WHOLE, DONE],
+            id="D30-parts-of-unknown-types",
+        ),
         pytest.param([item_done(content=7)], [WHOLE, DONE], id="D30-content-that-is-no-list"),
         pytest.param(
             [delta("Hi", logprobs=[{"token": "Hi"}], obfuscation="xyz", future={"a": 1})],

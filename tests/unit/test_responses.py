@@ -104,6 +104,12 @@ def test_d7_d30_the_snapshot_says_what_nobody_streamed(play: Play) -> None:
         pytest.param([], [message("Hi")], "Hi", id="D13-only-the-snapshot"),
         pytest.param([delta("Hi")], [message("Hi", "other")], "Hi", id="D13-rotated-ids"),
         pytest.param(
+            [delta("A", 0, "a"), delta("B", 1, "b")],
+            [message("B2", "b"), message("A1", "a")],
+            "A1\n\nB2",
+            id="D13-ids-before-places",
+        ),
+        pytest.param(
             [delta("A", 1, "a"), delta("B", 2, "b")],
             [message("A", "a"), message("B", "b")],
             "A\n\nB",

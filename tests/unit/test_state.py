@@ -30,6 +30,7 @@ def refused(item_id: str, index: int) -> Event:
     return {"type": "response.refusal.delta", "output_index": index, "item_id": item_id, "delta": "No"}
 
 
+UNNAMED: Final = (("+", 2, "item_2"), ("message.delta", 2, "item_2"))
 COMPLETED: Event = {"type": "response.completed", "response": {"status": "completed"}}
 
 
@@ -71,6 +72,11 @@ def places(said: list[Event]) -> list[Place]:
             [added("message", "a", 0), added("message", "b", 0)],
             [("+", 0, "a")],
             id="D6-an-item-announced-twice-is-one",
+        ),
+        pytest.param(
+            [added("message", "a"), added("reasoning", "b"), delta(None), done("message", "a"), delta(None)],
+            [("+", 0, "a"), ("+", 1, "b"), ("message.delta", 0, "a"), ("-", 0, "a"), *UNNAMED],
+            id="D6-neither-a-closed-item-nor-one-of-another-type",
         ),
         pytest.param(
             [added("reasoning", "a", 0), done("reasoning", "a", 0), added("message", "b", 0), delta("b", 0)],
