@@ -87,7 +87,8 @@ class _Measure:
                     return False
         elif isinstance(value, list):
             self._add(_QUOTES + max(0, min(len(value), self._entries) - 1))
-            return all(self.fits(entry) for entry in islice(value, self._entries))
+            if not all(self.fits(entry) for entry in islice(value, self._entries)):
+                return False
         else:
             self._add(len(codec.dumps(value)))
         return self._max_bytes is None or self._total <= self._max_bytes

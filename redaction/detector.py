@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import product
 from typing import Final, NamedTuple
 
 from contracts import codec
@@ -43,9 +44,8 @@ class Detector:
     def __init__(self, policy: Policy) -> None:
         self.keys = KeyRules(policy.sensitive_keys_add, policy.sensitive_keys_remove)
         self.rows = tuple(row for row in FORMATS if row.name not in policy.formats_off)
-        branches = [branch for index, row in enumerate(self.rows) for branch in self._branches(index, row)]
-        self.live = patterns.compile_branches(branches, at_end=False)
-        self.last = patterns.compile_branches(branches, at_end=True)
+        self.live = patterns.compile_branches(self._branches(at_end=False), at_end=False)
+        self.last = patterns.compile_branches(self._branches(at_end=True), at_end=True)
         self.tails = {row.name: _tail(row) for row in self.rows}
         self.values = Values((row.value.get_secret_value(), _mark(row.id)) for row in policy.registered)
         self.crossing = self.values.crossing()
@@ -68,9 +68,10 @@ class Detector:
             start = match.start() + 1
         return None
 
-    def _branches(self, index: int, row: Format) -> Iterable[patterns.Branch]:
-        for anchor in self._anchors(row.anchor):
-            for body in patterns.alternatives(row.body):
+    def _branches(self, *, at_end: bool) -> Iterable[patterns.Branch]:
+        for index, row in enumerate(self.rows):
+            bodies = patterns.alternatives(row.body) + (patterns.alternatives(row.body_at_end) if at_end else [])
+            for anchor, body in product(self._anchors(row.anchor), bodies):
                 yield patterns.branch(
                     index,
                     patterns.pieces(anchor, any_case=row.any_case),

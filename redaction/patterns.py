@@ -21,6 +21,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from redaction.formats.row import NEVER
+
 _PIECE: Final = re.compile(
     r"(?P<atom>\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\\[\]{}|?])"
     r"(?:\{(?P<least>\d+)(?:,(?P<most>\d+))?\}|(?P<maybe>\?))?"
@@ -140,10 +142,6 @@ class _Node:
         return self.children.setdefault(step, _Node())
 
 
-_NEVER: Final = 1 << 30
-"""More characters than any pattern has: an open end here is no credential."""
-
-
 class _Writer:
     """Writes the trie as one expression, and remembers what its groups mean."""
 
@@ -152,7 +150,7 @@ class _Writer:
         self.groups = [Group(-1, complete=False, body=0)]
 
     def start(self, root: _Node) -> str:
-        need = _NEVER if self._at_end else 0
+        need = NEVER if self._at_end else 0
         ways = [
             step.atom + self._rest(node, 1, need, 0) for step, node in root.children.items() if isinstance(step, Piece)
         ]

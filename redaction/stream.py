@@ -22,6 +22,7 @@ from redaction.clean import (
     notice,
     render,
 )
+from redaction.compose import Gathered
 from redaction.detector import Detector
 from redaction.documents import JsonSieve, Place
 from redaction.grammar import ESCAPE
@@ -109,12 +110,11 @@ class ArgumentStream:
         self._sieve = JsonSieve(detector)
         self._halves = _Halves()
         self._sifted = Said()
-        self._said: list[str] = []
         self._room = limits.arguments_text_max_chars
         self._is_cut = False
         self._marked = False
         self._unread = False
-        self._clean: list[str] = []  # the whole clean text, to be parsed
+        self._clean = Gathered()  # the whole clean text, to be parsed; what was said is how it begins
         self._late: list[str] = []  # what came behind the limit, to be read at the end
         self._late_chars = 0
 
@@ -142,7 +142,7 @@ class ArgumentStream:
             clean += self._end()
         rest = _NOTHING
         if self._is_cut:
-            self._clean.append(clean)
+            self._clean.add(CleanText(clean))
         elif was_whole:
             rest = self._say(clean)
         parsed = self._parse()
@@ -164,13 +164,11 @@ class ArgumentStream:
 
     def _say(self, clean: str) -> Cleaned[CleanText]:
         """Say clean text, up to the limit."""
-        self._clean.append(clean)
+        self._clean.add(CleanText(clean))
         if len(clean) <= self._room and not self._sifted.marked and not self._sieve.failed:
-            self._said.append(clean)
             self._room -= len(clean)
             return Cleaned(CleanText(clean)) if clean else _NOTHING
         said = _cut(clean, self._room)
-        self._said.append(said)
         self._room -= len(said)
         self._is_cut = len(said) < len(clean)
         notices: tuple[Notice, ...] = ()
@@ -187,7 +185,7 @@ class ArgumentStream:
         if self._sieve.failed or not self._sieve.complete or self._late_chars > _UNPARSED_MAX_CHARS:
             return None
         try:
-            tree = codec.loads_exact("".join(self._clean))
+            tree = codec.loads_exact(self._clean.text)
         except codec.CodecError:  # deeper than any parser reads, or an integer of thousands of digits
             self._unread = True
             return None
@@ -216,7 +214,7 @@ class ArgumentStream:
         whole = not self._sieve.failed and (self._sieve.complete or self._sieve.blank)
         if self._is_cut or self._unread or not whole:
             notices += TRUNCATED_HERE
-        return Cleaned(CleanText("".join(self._said)), notices)
+        return Cleaned(CleanText(self._clean.text[: self._limits.arguments_text_max_chars - self._room]), notices)
 
 
 def _cut(text: str, max_chars: int) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from redaction.formats.row import MIXED, UPPER, Format
+from redaction.formats.row import MIXED, NEVER, UPPER, Format
 
 WORD: Final = "WORD"
 """Stands in an anchor for each sensitive word of the policy (`redaction.rules`), however it is written."""
 
+# Up to fifteen backslashes stand before a quote that is four strings deep.
 _TO_QUOTE_OR_LINE_END: Final = r"[^\"'`\r\n]"
 
 # A table is read across: name and purpose, then what it looks like, then what shows it.
@@ -29,30 +30,31 @@ CONTEXTS: Final = (
            "AGE-SECRET-KEY"),
     Format("url-password", "passwords in URLs, and the host that they open", r"://[^\s/?#@:\"'<>\[\]\\]{0,256}:",
            r"[^\s/?#@\"'<>\\]{1,256}@", "postgres://app:" + "hunter2@db.internal/app", "http://localhost:8080",
-           tail=r"[^\s/?#\"'<>\\,;)]", says_anchor=True, inside_words=True, open_chars=6),  # a port has five digits
+           tail=r"[^\s/?#\"'<>\\,;)]", says_anchor=True, inside_words=True, open_chars=NEVER,
+           body_at_end=r"[0-9]{0,5}[^\s/?#@\"'<>\\0-9]|[0-9]{6}"),  # a port has five digits
     Format("authorization-header", "what follows `Authorization:`, to the next quote or line",
-           r"authorization[\"'\\\]]{0,4}[ \t]{0,4}[=:>]{1,3}[ \t]{0,4}[\\\"'`]{0,4}",
+           r"authorization[\"'\\\]]{0,16}[ \t]{0,4}[=:>]{1,3}[ \t]{0,4}[\\\"'`]{0,16}",
            r"[^\s\"'`\\<\[=:>]|<[^r\s\"'`\\]|\[[^R\s\"'`\\]", "Authorization: " + "Basic " + MIXED[:24],
            "Authorization: ", tail=_TO_QUOTE_OR_LINE_END, says_anchor=True, any_case=True, inside_words=True),
     Format("cookie-header", "what follows `Cookie:`, to the next quote or line",
-           r"cookie[\"'\\\]]{0,4}:[ \t]{0,4}[\\\"'`]{0,4}", r"[A-Za-z0-9_.-]{1,64}=",
+           r"cookie[\"'\\\]]{0,16}:[ \t]{0,4}[\\\"'`]{0,16}", r"[A-Za-z0-9_.-]{1,64}=",
            "Set-Cookie: " + "sid=" + MIXED[:24] + "; Path=/", "cookie: a small file", tail=_TO_QUOTE_OR_LINE_END,
            says_anchor=True, any_case=True, inside_words=True, open_chars=16),
     Format("bearer", "bearer tokens", r"bearer[ \t]{1,4}", r"[A-Za-z0-9._~+/-]{20}", "Bearer " + MIXED[:32],
            "bearer authentication", tail="[A-Za-z0-9._~+/=-]", says_anchor=True, any_case=True, open_chars=16),
     Format("quoted-assignment", "a sensitive word, `=` or `:`, and a value in double quotes",
-           WORD + r"[A-Za-z0-9_]{0,32}[\"'\\\])]{0,4}[ \t]{0,4}[=:>]{1,3}[ \t]{0,4}[\\]{0,3}\"",
+           WORD + r"[A-Za-z0-9_]{0,32}[\"'\\\])]{0,16}[ \t]{0,4}[=:>]{1,3}\s{0,8}[\\]{0,15}\"",
            r"[^\"\\<\[]|<[^r\"\\]|\[[^R\"\\]", "api_key = " + '"hunter2"', 'password = ""', tail=r"[^\"\r\n]",
            says_anchor=True, any_case=True, inside_words=True),
     Format("single-quoted-assignment", "the same in single quotes",
-           WORD + r"[A-Za-z0-9_]{0,32}[\"'\\\])]{0,4}[ \t]{0,4}[=:>]{1,3}[ \t]{0,4}[\\]{0,3}'",
+           WORD + r"[A-Za-z0-9_]{0,32}[\"'\\\])]{0,16}[ \t]{0,4}[=:>]{1,3}\s{0,8}[\\]{0,15}'",
            r"[^'\\<\[]|<[^r'\\]|\[[^R'\\]", "{'password': " + "'hunter2'}", "password = ''", tail=r"[^'\r\n]",
            says_anchor=True, any_case=True, inside_words=True),
     Format("bare-assignment", "a sensitive word, `=` or `:`, and a value without quotes: environments, URLs, options",
            WORD + r"[A-Za-z0-9_]{0,32}[=:]", r"[^\s\"'`\\,;&<>(){}\[\]=:|]", "DB_PASSWORD=" + "hunter2",
            "token == other", tail=r"[^\s\"'`\\,;&<>(){}\[\]]", says_anchor=True, any_case=True, inside_words=True),
     Format("bare-member", "a sensitive word in quotes, `:`, and a value without quotes",
-           WORD + r"[A-Za-z0-9_]{0,32}[\"'\\]{1,4}[ \t]{0,4}[=:>]{1,3}[ \t]{0,4}", r"[^\s\"'`\\,;&<>(){}\[\]=:|]",
+           WORD + r"[A-Za-z0-9_]{0,32}[\"'\\]{1,16}[ \t]{0,4}[=:>]{1,3}[ \t]{0,4}", r"[^\s\"'`\\,;&<>(){}\[\]=:|]",
            '{"password": ' + "1234}", '"tokens": 512', tail=r"[^\s\"'`\\,;&<>(){}\[\]]", says_anchor=True,
            any_case=True, inside_words=True),
     Format("option", "a sensitive option of a command, and its value",
@@ -62,6 +64,6 @@ CONTEXTS: Final = (
     Format("line-assignment", "a sensitive word, `: `, and a value that holds more than letters",
            WORD + r"[A-Za-z0-9_]{0,32}[ \t]{0,4}:[ \t]{1,4}", r"[A-Za-z]{0,24}[0-9@#$%^&*_+=/~]",
            "password: " + "hunter2", "password: required", tail=r"[^\s\"'`\\,;&<>(){}\[\]]", says_anchor=True,
-           any_case=True, inside_words=True, open_chars=99),  # letters alone are a word, at the end too
+           any_case=True, inside_words=True, open_chars=NEVER),  # letters alone are a word, at the end too
 )
 # fmt: on

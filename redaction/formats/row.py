@@ -13,6 +13,10 @@ LOWER: Final = "a1b2c3d4e5g6h7k8" * 8
 HEX: Final = "0123456789abcdef" * 10
 
 
+NEVER: Final = 1 << 30
+"""As `open_chars`: an unfinished one is no credential."""
+
+
 class Format(NamedTuple):
     """What one kind of credential looks like, written from its issuer's public description.
 
@@ -22,7 +26,7 @@ class Format(NamedTuple):
     characters of the class `tail` that follow (by default, those of the body's last class).
 
     `open_chars`: at the end of a text so many characters of the body make an unfinished credential one. It is 1 unless
-    ordinary words begin like the format.
+    ordinary words begin like the format. Where a count does not tell, `body_at_end` is what does, as a pattern.
     """
 
     name: str
@@ -33,6 +37,7 @@ class Format(NamedTuple):
     counter_example: str
     tail: str = ""
     open_chars: int = 1
+    body_at_end: str = ""
     says_anchor: bool = False
     any_case: bool = False
     inside_words: bool = False

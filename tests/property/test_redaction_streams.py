@@ -1,0 +1,100 @@
+"""The laws of cleaning, for arguments and code, whole and however they are cut (CONTRACT D23 to D25)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from redaction.mint import Redactor
+from redaction.policy import Policy
+from tests.property.redaction_documents import LAWS, POLICY, pieces
+
+REDACTOR = Redactor(POLICY)
+PLAIN = Redactor(Policy())
+
+# What JSON, credentials and sensitive keys are made of, so that chance finds their edges.
+_SCRAPS = [
+    *'{}[]",: \\\n\t',
+    '\\"',
+    "\\u00",
+    "\\ud83d",
+    "\\ude00",
+    "0",
+    "-1",
+    ".5",
+    "e+",
+    "true",
+    "nul",
+    "token",
+    "api_key",
+]
+_SCRAPS += [
+    "password=",
+    "ghp" + "_",
+    "a1B2c3D4" * 5,
+    "sk-",
+    "eyJ",
+    "-----BEGIN ",
+    "PRIVATE KEY",
+    "Bearer ",
+    "://",
+    "@",
+    "é",
+]
+_SCRAPS += ["\ud83d", "\ude00", "<redacted>", "987654321", "Ж кit", " 😀 x-9", "Ж [b] {x}-9"]
+scraps = st.lists(st.sampled_from(_SCRAPS), max_size=30).map("".join)
+cuts = st.lists(st.integers(0, 400), max_size=12)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=[law.__name__ for law in LAWS])
+@settings(max_examples=120, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_law(law: Callable[[Redactor, Random], None], seed: int) -> None:
+    law(REDACTOR, Random(seed))
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=scraps, cuts=cuts)
+@example(text='{"a":"\\ud83d\\ude00"}', cuts=list(range(20)))
+def test_scraps_are_cleaned_the_same_for_every_cut(text: str, cuts: list[int]) -> None:
+    for redactor in (PLAIN, REDACTOR):
+        whole = redactor.arguments(text)
+        for parts in (pieces(text, cuts), list(text)):
+            stream = redactor.argument_stream()
+            said = "".join(stream.feed(part).value for part in parts)
+            end = stream.finish()
+            assert said + end.rest.value == whole.text.value
+            assert end.arguments == whole
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=scraps, cuts=cuts)
+def test_scraps_of_text_are_cleaned_the_same_for_every_cut(text: str, cuts: list[int]) -> None:
+    for redactor in (PLAIN, REDACTOR):
+        code, message = redactor.code_stream(), redactor.message_stream()
+        parts = pieces(text, cuts)
+        assert "".join(code.feed(part).value for part in parts) + code.close().value == redactor.text(text).value
+        whole = redactor.message_stream()
+        expected = whole.feed(text).value + whole.close().value
+        assert "".join(message.feed(part).value for part in parts) + message.close().value == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=scraps)
+def test_what_is_valid_json_is_known_as_such(text: str) -> None:
+    """Our grammar and the standard library's agree on what is whole; NaN and infinities aside, which are not JSON."""
+    import json  # noqa: PLC0415  # the oracle of this test only
+
+    def refuse(_name: str) -> None:
+        raise ValueError
+
+    try:
+        json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), parse_constant=refuse)
+        whole = True
+    except ValueError:
+        whole = not text.strip(" \t\n\r")
+    assert ("truncated" not in [n.type for n in PLAIN.arguments(text).text.notices]) is whole
