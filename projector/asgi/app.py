@@ -6,9 +6,8 @@ import re
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import anyio
 from starlette.applications import Starlette
@@ -19,65 +18,62 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from projector import Policy, StreamContext, build_pipeline
+from projector import StreamContext
 from projector.asgi import problems, requests
+from projector.asgi.bodies import agent_body, drop_in_body
+from projector.asgi.catalog import Catalog, MakeUpstream, Offer
 from projector.asgi.memory import Account
+from projector.asgi.openai_upstream import OpenAIUpstream
 from projector.asgi.problems import Problem, problem, problem_of_fault
 from projector.asgi.relay import Relay
 from projector.asgi.requests import ClientLeftError
 from projector.asgi.settings import Settings
 from projector.asgi.streams import Streams
-from projector.asgi.upstream import OpenAIUpstream, ProviderRequest, Upstream
-from projector.dialects import DIALECTS
+from projector.asgi.upstream import ProviderRequest
 from projector.faults import FAULTS
-from projector.providers import PROVIDERS
-from redaction.mint import Redactor
-
-DEFAULT_DIALECT: Final = "public_sse_v1"
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 """What we take over from a caller's `x-request-id`: what is safe in a header and in a log line."""
 
 
-class _Asked(NamedTuple):
+class Ask(NamedTuple):
+    """What a request asks for."""
+
+    offer: Offer
     body: Mapping[str, object]
     conversation_id: str | None = None
 
 
-def _asked_chat(body: dict[str, Any], settings: Settings) -> _Asked:
-    asked = requests.chat(body)
-    return _Asked(requests.chat_body(asked, settings), asked.conversation_id)
+Reader: TypeAlias = Callable[[dict[str, Any]], Ask]
 
 
-def _asked_drop_in(body: dict[str, Any], settings: Settings, *, required: str) -> _Asked:
-    return _Asked(requests.drop_in_body(body, settings, required=required))
+def _agent_reader(catalog: Catalog) -> Reader:
+    def read(body: dict[str, Any]) -> Ask:
+        asked = requests.chat(body)
+        offer = catalog.agent(asked.agent)
+        return Ask(offer, agent_body(asked, offer), asked.conversation_id)
+
+    return read
 
 
-_STREAMS: Final[tuple[tuple[str, str, Callable[[dict[str, Any], Settings], _Asked]], ...]] = (
-    ("/api/v1/chat/stream", "openai_responses", _asked_chat),
-    ("/v1/responses", "openai_responses", partial(_asked_drop_in, required="input")),
-    ("/v1/chat/completions", "openai_chat", partial(_asked_drop_in, required="messages")),
+def _drop_in_reader(offer: Offer, required: str) -> Reader:
+    return lambda body: Ask(offer, drop_in_body(body, offer, required=required))
+
+
+_DROP_INS: Final = (
+    ("/v1/responses", "responses", "input"),
+    ("/v1/chat/completions", "chat_completions", "messages"),
 )
-"""The routes that answer with a stream: path, provider, how its body is read."""
+"""The routes that pass a caller's body on: path, name in the settings, the member that the body must have."""
 
 
 class StreamRoute:
-    """One row of `_STREAMS` as an ASGI application."""
+    """A route that answers with a stream, as an ASGI application."""
 
-    def __init__(
-        self,
-        provider: str,
-        read: Callable[[dict[str, Any], Settings], _Asked],
-        settings: Settings,
-        upstream: Upstream,
-        streams: Streams,
-    ) -> None:
-        self._provider = provider
+    def __init__(self, read: Reader, settings: Settings, streams: Streams) -> None:
         self._read = read
         self._settings = settings
-        self._upstream = upstream
         self._streams = streams
-        self._redactor = Redactor(Policy())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request with a stream.
@@ -85,7 +81,6 @@ class StreamRoute:
         Raises:
             Problem: there is no stream for this request.
         """
-        dialect = _dialect(scope)
         client = scope.get("client")
         with self._streams.admitted(client[0] if client else "") as account:
             try:
@@ -95,21 +90,18 @@ class StreamRoute:
                 raise problem("request_timeout") from None
             except ClientLeftError:
                 return
-            relay = self._relay(self._read(body, self._settings), dialect, account)
+            relay = self._relay(self._read(body), QueryParams(scope["query_string"]).get("dialect"), account)
             with self._streams.running(relay):
                 await relay.run(scope, receive, send)
 
-    def _relay(self, asked: _Asked, dialect: str, account: Account) -> Relay:
+    def _relay(self, ask: Ask, dialect: str | None, account: Account) -> Relay:
         stream_id = f"stream_{uuid.uuid4().hex}"
-        pipeline = build_pipeline(
-            provider=self._provider,
-            dialect=dialect,
-            redactor=self._redactor,
-            context=StreamContext(stream_id=stream_id, conversation_id=asked.conversation_id),
-            takes_host_events=self._upstream.is_recording,
-        )
-        request = ProviderRequest(self._provider, asked.body)
-        return Relay(stream_id, pipeline, self._upstream, request, self._settings, account)
+        context = StreamContext(stream_id=stream_id, conversation_id=ask.conversation_id)
+        provider = ask.offer.provider
+        pipeline = ask.offer.pipeline(ask.offer.dialect(dialect), context)
+        request = ProviderRequest(provider.api, ask.body)
+        settings = self._settings.model_copy(update={"timeouts": provider.timeouts})
+        return Relay(stream_id, pipeline, provider.upstream, request, settings, account)
 
 
 class WithRequestId:
@@ -127,26 +119,30 @@ class WithRequestId:
         await self._app(scope, receive, send)
 
 
-def create_app(settings: Settings, upstream: Upstream | None = None) -> Starlette:
-    """Give the application for an upstream; without one, for the OpenAI API that the settings name.
+def create_app(settings: Settings, make_upstream: MakeUpstream = OpenAIUpstream) -> Starlette:
+    """Give the application that offers what the settings name.
 
     The running streams are in `app.state.streams`.
     """
-    if upstream is None:
-        upstream = OpenAIUpstream(settings)
+    catalog = Catalog(settings, make_upstream)
     streams = Streams(settings.limits)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None, None]:
         yield
-        await upstream.aclose()
+        await catalog.aclose()
 
     app = Starlette(
         routes=[
+            Route("/api/v1/chat/stream", StreamRoute(_agent_reader(catalog), settings, streams), methods=["POST"]),
             *(
-                Route(path, StreamRoute(provider, read, settings, upstream, streams), methods=["POST"])
-                for path, provider, read in _STREAMS
-                if provider in upstream.providers and provider in PROVIDERS
+                Route(
+                    path,
+                    StreamRoute(_drop_in_reader(catalog.drop_in[name], required), settings, streams),
+                    methods=["POST"],
+                )
+                for path, name, required in _DROP_INS
+                if name in catalog.drop_in
             ),
             Route("/api/v1/streams/{stream_id}/cancel", _cancel, methods=["POST"]),
             Route("/livez", _alive),
@@ -184,10 +180,3 @@ async def _ready(request: Request) -> Response:
     if streams.is_draining:
         raise problem_of_fault(FAULTS["server_shutdown"])
     return await _alive(request)
-
-
-def _dialect(scope: Scope) -> str:
-    name = QueryParams(scope["query_string"]).get("dialect", DEFAULT_DIALECT)
-    if name not in DIALECTS:
-        raise problem("unknown_dialect", f"`dialect` must be one of: {', '.join(sorted(DIALECTS))}.")
-    return name

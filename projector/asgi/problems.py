@@ -32,6 +32,7 @@ PROBLEMS: Final[Mapping[str, _Row]] = {
     "malformed_json": _Row(HTTPStatus.BAD_REQUEST, "The body is not JSON."),
     "not_found": _Row(HTTPStatus.NOT_FOUND, "There is nothing at this path."),
     "unknown_stream": _Row(HTTPStatus.NOT_FOUND, "There is no stream of this id."),
+    "unknown_agent": _Row(HTTPStatus.NOT_FOUND, "There is no agent of this name."),
     "method_not_allowed": _Row(HTTPStatus.METHOD_NOT_ALLOWED, "This path does not answer this method."),
     "request_timeout": _Row(HTTPStatus.REQUEST_TIMEOUT, "The body did not arrive in time.", True),
     "body_too_large": _Row(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is larger than this server reads."),

@@ -1,7 +1,4 @@
-"""What a client may ask: reading a request's body, and turning it into the body for the provider.
-
-`/api/v1/chat/stream` takes an allow-list; the drop-in routes pass the caller's body on and only set `stream`.
-"""
+"""What a client may ask: reading a request's body, and the allow-list of `/api/v1/chat/stream`."""
 
 from __future__ import annotations
 
@@ -16,15 +13,27 @@ from starlette.types import Receive, Scope
 from contracts import codec
 from projector.asgi.memory import Account
 from projector.asgi.problems import problem
-from projector.asgi.settings import Settings
 
 _TEXT_MAX_CHARS: Final = 1_000_000
 """Of one text: longer than any context window; the body's own limit comes first by default."""
 _ITEMS_MAX: Final = 1_000
 _ID_MAX_CHARS: Final = 256
+_TOKENS_MAX: Final = 10_000_000
+"""More than any model gives; a number that a provider can read."""
+_METADATA_MAX: Final = 16
+_METADATA_KEY_MAX_CHARS: Final = 64
+_METADATA_VALUE_MAX_CHARS: Final = 512
+"""What the Responses API takes."""
 
 _Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=_TEXT_MAX_CHARS)]
 _Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=_ID_MAX_CHARS)]
+_Metadata: TypeAlias = Annotated[
+    dict[
+        Annotated[str, Field(min_length=1, max_length=_METADATA_KEY_MAX_CHARS)],
+        Annotated[str, Field(max_length=_METADATA_VALUE_MAX_CHARS)],
+    ],
+    Field(max_length=_METADATA_MAX),
+]
 
 
 class ClientLeftError(Exception):
@@ -98,18 +107,46 @@ _Item: TypeAlias = Annotated[
 _Items: TypeAlias = Annotated[list[_Item], Field(min_length=1, max_length=_ITEMS_MAX)]
 
 
+class Parameters(_Asked):
+    """What a request may ask of a model, where the agent lets it."""
+
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    max_output_tokens: Annotated[int, Field(ge=1, le=_TOKENS_MAX)] | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+
+
 class ChatRequest(_Asked):
     """The body of `/api/v1/chat/stream`: one message, or input items in the shape of the Responses API."""
 
     message: _Text | None = None
     input: _Items | None = None
+    agent: _Id | None = None
     conversation_id: _Id | None = None
+    previous_response_id: _Id | None = None
+    metadata: _Metadata | None = None
+    parameters: Parameters = Parameters()
 
     @model_validator(mode="after")
     def _says_one_thing(self) -> ChatRequest:
         if (self.message is None) == (self.input is None):
             raise PydanticCustomError("one_of", "expected either `message` or `input`")
         return self
+
+    def items(self) -> list[dict[str, Any]]:
+        """Give the input items, none where there is a message."""
+        return [item.model_dump(exclude_none=True) for item in self.input or []]
+
+    def says(self) -> set[str]:
+        """Give what it says that an agent may not let it say, by the names of `AgentSettings.may_set`."""
+        said = set(self.parameters.model_dump(exclude_none=True))
+        said |= self.model_dump(exclude_none=True, include={"previous_response_id", "metadata"}).keys()
+        return said | {"images"} if any(map(_has_image, self.input or [])) else said
+
+
+def _has_image(item: _Asked) -> bool:
+    return isinstance(item, UserMessage) and any(isinstance(part, InputImage) for part in item.content)
 
 
 async def read_json(scope: Scope, receive: Receive, max_bytes: int, account: Account) -> dict[str, Any]:
@@ -160,25 +197,6 @@ def chat(body: Mapping[str, Any]) -> ChatRequest:
         raise problem("invalid_request", _complaint(body, first["type"], first["loc"], first["msg"])) from None
 
 
-def chat_body(request: ChatRequest, settings: Settings) -> dict[str, Any]:
-    """Give the body for the Responses API."""
-    asked = request.model_dump(exclude_none=True)
-    return {"model": settings.model, "input": asked.get("input", asked.get("message"))}
-
-
-def drop_in_body(body: Mapping[str, Any], settings: Settings, *, required: str) -> dict[str, Any]:
-    """Give the caller's own body as a stream's.
-
-    Raises:
-        Problem: it asks for an answer in one piece, or lacks the `required` member.
-    """
-    if body.get("stream") is False:
-        raise problem("invalid_request", "`stream`: this server answers with streams only; leave it out or say true.")
-    if required not in body:
-        raise problem("invalid_request", f"`{required}` is missing.")
-    return {"model": settings.model, **body}
-
-
 _COMPLAINTS: Final[Mapping[str, str]] = {
     "missing": "is missing",
     "extra_forbidden": "is not known here",
@@ -186,6 +204,12 @@ _COMPLAINTS: Final[Mapping[str, str]] = {
     "string_too_short": "is empty",
     "string_too_long": "is too long",
     "bool_type": "must be true or false",
+    "float_type": "must be a number",
+    "int_type": "must be a whole number",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "greater_than_equal": "is too small",
+    "less_than_equal": "is too large",
     "list_type": "must be a list",
     "too_short": "is empty",
     "too_long": "has too many entries",

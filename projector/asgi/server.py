@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import logging
 import os
 import socket
@@ -20,8 +19,10 @@ except ImportError:  # Windows has no such limits
     resource = None  # type: ignore[assignment]
 
 from projector.asgi.app import create_app
+from projector.asgi.configuration import SettingsError, load
 from projector.asgi.demo import DemoUpstream
-from projector.asgi.settings import Settings, SettingsError, load
+from projector.asgi.openai_upstream import OpenAIUpstream
+from projector.asgi.settings import Settings
 from projector.asgi.streams import Streams
 
 logger = logging.getLogger(__name__)
@@ -39,14 +40,12 @@ def demo(*, port: int | None = None) -> int:
 
 
 def serve(*, config: Path | None = None, host: str | None = None, port: int | None = None) -> int:
-    """Serve the upstream that the environment names; see `run`.
+    """Serve what the configuration and the environment name; see `run`.
 
     Raises:
-        SettingsError: a setting that cannot be; any configuration file, which this version does not read.
+        SettingsError: a setting that cannot be.
     """
-    if config is not None:
-        raise SettingsError("--config: expected none; settings are read from the environment")
-    return run(load(os.environ, {"host": host, "port": port}))
+    return run(load(os.environ, {"host": host, "port": port}, config))
 
 
 def run(settings: Settings, *, demo: bool = False) -> int:
@@ -75,7 +74,7 @@ def run(settings: Settings, *, demo: bool = False) -> int:
 
 def server(settings: Settings, *, demo: bool = False) -> uvicorn.Server:
     """Give the server, not yet running; it is given its listening socket on `run` or `serve`."""
-    app = create_app(settings, DemoUpstream() if demo else None)
+    app = create_app(settings, (lambda *_: DemoUpstream()) if demo else OpenAIUpstream)
     config = uvicorn.Config(
         app,
         http="httptools",
@@ -153,17 +152,10 @@ def _raise_file_limit(settings: Settings) -> None:
 
 def _warn(settings: Settings) -> None:
     """Say what is likely a mistake."""
-    if settings.api_key is None and "api.openai.com" in settings.base_url:
+    if not settings.upstreams and settings.api_key is None and "api.openai.com" in settings.base_url:
         logger.warning("OPENAI_API_KEY is not set: the provider will refuse every request")
-    if not _is_loopback(settings.host):
+    if not settings.is_loopback:
         logger.warning("listening on %s: whoever reaches it can use the provider's key", settings.host)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _say(text: str) -> None:

@@ -1,38 +1,79 @@
-"""Settings of the shell: their names, defaults and bounds, and how they are read from the environment.
+"""Settings of the shell: their names, defaults and bounds. How they are read is in `projector.asgi.configuration`.
 
-A setting is a field of `Settings` or of one of its sections; its variable is `PROJECTOR_` and the name in capitals,
-with `__` between section and field (`PROJECTOR_TIMEOUTS__IDLE_S`). `OPENAI_API_KEY` and `OPENAI_BASE_URL` are read as
-well. Every field is listed in `docs/operations.md`.
+A setting is a field of `Settings` or of one of its tables. Every field is listed in `docs/operations.md`. A field
+`X_file` names a file that holds `X`.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Mapping
-from typing import Final
+import ipaddress
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SecretStr,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
-from projector._errors import UsageError
+from projector._errors import known_name
+from projector.dialects import DIALECTS
+from projector.providers import profile_of
+from redaction.policy import Policy
 
-PREFIX: Final = "PROJECTOR_"
-_NESTED: Final = "__"
-_OF_OUR_TESTS: Final = "PROJECTOR_TESTS_"
+DEFAULT: Final = "default"
+"""The agent that answers where a request names none, and the name of what the shorthand configures."""
 
-_OPENAI: Final[Mapping[str, str]] = {"OPENAI_API_KEY": "api_key", "OPENAI_BASE_URL": "base_url"}
-"""The variables that every OpenAI client honours, and the settings that they set."""
+DEFAULT_DIALECT: Final = "public_sse_v1"
+
+Dialect: TypeAlias = Annotated[str, AfterValidator(lambda name: known_name("dialect", name, DIALECTS))]
+Dialects: TypeAlias = Annotated[tuple[Dialect, ...], Field(min_length=1)]
+BaseUrl: TypeAlias = Annotated[str, StringConstraints(pattern=r"^https?://[^@\s?#]+$")]
+"""Of a provider: without a user or a key in it, which would be printed."""
+Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$")]
+Sha256: TypeAlias = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+Origin: TypeAlias = Annotated[str, StringConstraints(pattern=r"^https?://[^/@\s?#*]+$")]
+Api: TypeAlias = Literal["openai_responses", "openai_chat"]
+MaySet: TypeAlias = Literal[
+    "temperature",
+    "top_p",
+    "max_output_tokens",
+    "reasoning_effort",
+    "verbosity",
+    "previous_response_id",
+    "metadata",
+    "images",
+]
+
+_OWN_FIELDS: Final = frozenset(
+    {
+        "model", "input", "messages", "instructions", "tools", "stream", "stream_options", "previous_response_id",
+        "conversation", "metadata", "background", "n",
+    }
+)  # fmt: skip
+"""What a request to a provider says by other means, or what would make its answer something else than one stream."""
+
+SHORTHAND: Final = frozenset({"api_key", "api_key_file", "base_url", "model"})
+
+DROP_IN_APIS: Final[Mapping[str, Api]] = {"responses": "openai_responses", "chat_completions": "openai_chat"}
+"""Fields of `DropIn`, and what their upstreams must speak."""
 
 
-class SettingsError(UsageError):
-    """A setting is unknown or has a value that cannot be; the message names it and never its value."""
+class Table(BaseModel):
+    """One table of the configuration."""
 
-
-class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
-class Timeouts(_Section):
-    """How long others may take, in seconds. Each limit of an upstream ends the stream with a code of its own."""
+class UpstreamTimeouts(Table):
+    """How long a provider may take, in seconds; each limit ends the stream with a code of its own."""
 
     connect_s: float = Field(5, gt=0)
     """TCP and TLS; a healthy upstream needs well under one."""
@@ -42,13 +83,18 @@ class Timeouts(_Section):
     """Between two reads; reasoning models fall silent for a minute."""
     total_s: float = Field(1800, gt=0)
     """The whole answer; longer than any seen, short enough to free what hangs."""
+
+
+class Timeouts(UpstreamTimeouts):
+    """How long others may take, in seconds. An upstream's own table wins."""
+
     body_s: float = Field(30, gt=0)
     """The client: from its request's head to the end of its body."""
     client_s: float = Field(60, gt=0)
     """How long a client may take nothing of what waits for it before it counts as gone."""
 
 
-class Retries(_Section):
+class Retries(Table):
     """When a request to the upstream is made again; only before the first byte of its answer."""
 
     max: int = Field(2, ge=0)
@@ -58,7 +104,7 @@ class Retries(_Section):
     """A person waits: an upstream that wants a longer pause is reported instead."""
 
 
-class Limits(_Section):
+class Limits(Table):
     """How much requests may cost: one, those of one caller, all together."""
 
     max_body_bytes: int = Field(8 * 1024 * 1024, gt=0)
@@ -70,20 +116,76 @@ class Limits(_Section):
     max_streams: int = Field(1000, gt=0)
     """At once; each needs two file descriptors and some 100 KB."""
     max_streams_per_caller: int | None = Field(None, gt=0)
-    """At once from one address; None where everybody comes from one, as behind a reverse proxy."""
+    """At once of one caller; None where everybody is one, as behind a reverse proxy."""
 
 
-class Settings(_Section):
+class UpstreamSettings(Table):
+    """One provider: where it is and how it is spoken to."""
+
+    api: Api = "openai_responses"
+    base_url: BaseUrl = "https://api.openai.com/v1"
+    api_key: SecretStr | None = None
+    """None for an upstream that needs none."""
+    api_key_file: Path | None = None
+    timeouts: UpstreamTimeouts = UpstreamTimeouts()
+    """Where it says nothing, the table of all upstreams counts."""
+    profile: dict[str, JsonValue] = {}
+    """How it differs from others of its kind, by the names of `projector.providers`."""
+
+    @model_validator(mode="after")
+    def _has_a_profile(self) -> UpstreamSettings:
+        profile_of(self.api, self.profile)
+        return self
+
+
+class AgentSettings(Table):
+    """What a browser may choose by name: everything here stays on the server."""
+
+    upstream: Name
+    model: str = Field(min_length=1)
+    instructions: str | None = None
+    instructions_file: Path | None = None
+    tools: tuple[dict[str, JsonValue], ...] = ()
+    """In the words of the upstream's API."""
+    parameters: dict[str, JsonValue] = {}
+    """Further members of the request, in the words of the upstream's API."""
+    policy: Policy = Policy()
+    dialects: Dialects = (DEFAULT_DIALECT,)
+    """What a request may choose by `?dialect=`; the first where it chooses none."""
+    may_set: frozenset[MaySet] = frozenset({"previous_response_id", "metadata", "images"})
+    """What of its own a request may say beside text."""
+
+    @field_validator("parameters")
+    @classmethod
+    def _are_no_other_settings(cls, parameters: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        for name in sorted(_OWN_FIELDS & parameters.keys()):
+            raise ValueError(f"`{name}` is not a parameter: the server itself says it")
+        return parameters
+
+
+class DropIn(Table):
+    """Which upstream answers the routes that pass a caller's whole body on; a route without one is off."""
+
+    responses: Name | None = None
+    """`/v1/responses`."""
+    chat_completions: Name | None = None
+    """`/v1/chat/completions`."""
+    dialects: Dialects | None = None
+    """None: all."""
+
+
+class Settings(Table):
     """Everything the shell can be told; the defaults serve one OpenAI upstream on loopback."""
 
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
     """0 lets the system choose."""
     api_key: SecretStr | None = None
-    """None for an upstream that needs none."""
-    base_url: str = Field("https://api.openai.com/v1", pattern=r"^https?://")
+    """With `base_url` and `model` the shorthand for one upstream and one agent, where no upstream is named."""
+    api_key_file: Path | None = None
+    base_url: BaseUrl = "https://api.openai.com/v1"
     model: str = Field("gpt-5.4-mini", min_length=1)
-    """What answers `/api/v1/chat/stream`, and requests of the drop-in routes that name no model."""
+    """What the agent of the shorthand asks, and drop-in requests that name no model."""
     heartbeat_s: float = Field(15, gt=0)
     """Silence before a comment is sent; nginx cuts after 60 s."""
     grace_s: float = Field(20, ge=0)
@@ -91,61 +193,33 @@ class Settings(_Section):
     timeouts: Timeouts = Timeouts()
     retries: Retries = Retries()
     limits: Limits = Limits()
+    upstreams: dict[Name, UpstreamSettings] = {}
+    agents: dict[Name, AgentSettings] = {}
+    drop_in: DropIn | None = None
+    """None: both routes for the shorthand on loopback, else none."""
 
+    def timeouts_of(self, upstream: UpstreamSettings) -> Timeouts:
+        """Give the time-outs of an upstream: its own, else those of all."""
+        return self.timeouts.model_copy(update=upstream.timeouts.model_dump(exclude_unset=True))
 
-def load(environ: Mapping[str, str], flags: Mapping[str, object] | None = None) -> Settings:
-    """Give the settings: what the flags say, else the variables, else the defaults.
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
-    A flag that is None says nothing, and so does an empty variable. `PROJECTOR_TESTS_...` belongs to this project's own
-    tests and is passed over.
-
-    Raises:
-        SettingsError: a variable with our prefix that sets nothing (the nearest known name is in the message), or a
-            value that its setting does not allow.
-    """
-    values: dict[str, object] = {field: environ[name] for name, field in _OPENAI.items() if environ.get(name)}
-    known = set(variables())
-    for name, value in sorted(environ.items()):
-        if not name.startswith(PREFIX) or name.startswith(_OF_OUR_TESTS):
-            continue
-        if name not in known:
-            raise SettingsError(f"{name} is not a setting{_nearest(name, known)}")
-        if value:
-            _put(values, name.removeprefix(PREFIX).lower().split(_NESTED), value)
-    values |= {name: value for name, value in (flags or {}).items() if value is not None}
-    try:
-        return Settings.model_validate(values)
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        name = PREFIX + _NESTED.join(str(part) for part in first["loc"]).upper()
-        raise SettingsError(f"{name}: {first['msg']}") from None
-
-
-def variables() -> list[str]:
-    """Give the name of every variable that sets something."""
-    return list(_variables(Settings))
-
-
-def _variables(section: type[BaseModel], prefix: str = PREFIX) -> Iterator[str]:
-    """Give the name of each variable that sets a field of the section."""
-    for field, about in section.model_fields.items():
-        inner = about.annotation
-        if isinstance(inner, type) and issubclass(inner, _Section):
-            yield from _variables(inner, f"{prefix}{field.upper()}{_NESTED}")
-        else:
-            yield f"{prefix}{field.upper()}"
-
-
-def _nearest(name: str, known: set[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]}?" if close else ""
-
-
-def _put(values: dict[str, object], path: list[str], value: str) -> None:
-    """Set one value in nested mappings."""
-    *sections, field = path
-    for section in sections:
-        inner = values.setdefault(section, {})
-        assert isinstance(inner, dict)  # noqa: S101 - a known variable's sections are mappings that we made here
-        values = inner
-    values[field] = value
+    @model_validator(mode="after")
+    def _names_exist(self) -> Settings:
+        upstreams: Mapping[str, UpstreamSettings | None] = self.upstreams or {DEFAULT: None}
+        for name, agent in self.agents.items():
+            known_name(f"upstream of agent `{name}`", agent.upstream, upstreams)
+        for name in sorted(SHORTHAND & self.model_fields_set if self.upstreams else ()):
+            raise ValueError(f"`{name}` belongs to an upstream or an agent where upstreams are named")
+        for route, api in DROP_IN_APIS.items():
+            named: str | None = getattr(self.drop_in, route, None)
+            upstream = upstreams[known_name(f"upstream of drop_in.{route}", named, upstreams)] if named else None
+            if upstream is not None and upstream.api != api:
+                raise ValueError(f"drop_in.{route}: expected an upstream with api `{api}`")
+        return self

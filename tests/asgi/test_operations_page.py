@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
+from projector.asgi.configuration import PREFIX, fields, members, variables
 from projector.asgi.problems import PROBLEMS
-from projector.asgi.settings import Settings, variables
+from projector.asgi.settings import Settings
 from projector.faults import FAULTS
+from redaction.policy import Policy
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 ROWS = {line.split("|")[1].strip().strip("`"): line for line in PAGE.splitlines() if line.startswith("| `")}
@@ -25,9 +28,22 @@ def test_every_setting_has_its_row_and_no_other() -> None:
 
 
 def test_every_default_is_the_true_one() -> None:
-    for name in variables():
-        value: object = Settings()
-        for field in name.removeprefix("PROJECTOR_").lower().split("__"):
-            value = getattr(value, field)
+    for path in fields():
+        kind: Any = Settings
+        about: Any = None
+        for part in path:
+            about = None if part == "<name>" else kind.model_fields[part]
+            kind = members(kind)[part]
+        name = PREFIX + "__".join(path).upper()
         said = re.split(r"\s*\|\s*", ROWS[name])[2]
-        assert said == ("none" if value is None else str(value)), name
+        assert said == _written(about), name
+
+
+def _written(about: Any) -> str:
+    if about.is_required():
+        return "required"
+    if isinstance(about.default, tuple | frozenset):
+        return ", ".join(sorted(about.default)) or "none"
+    if isinstance(about.default, Policy):
+        return "the contract's"
+    return str(about.default) if about.default not in ({}, None) else "none"

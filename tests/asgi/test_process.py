@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from projector.asgi.configuration import SettingsError
 from projector.asgi.server import listen, serve
-from projector.asgi.settings import Settings, SettingsError
+from projector.asgi.settings import Settings
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -145,6 +146,6 @@ def test_an_address_that_cannot_be_listened_on() -> None:
             listen(Settings(port=port))
 
 
-def test_a_configuration_file_is_not_read_yet(tmp_path: Any) -> None:
-    with pytest.raises(SettingsError, match="--config: expected none"):
-        serve(config=tmp_path / "projector.toml")
+def test_a_configuration_file_that_is_not_there(tmp_path: Any) -> None:
+    with pytest.raises(SettingsError, match=r"none\.toml: cannot be read: No such file"):
+        serve(config=tmp_path / "none.toml")

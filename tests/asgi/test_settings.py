@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from projector.asgi.settings import Settings, SettingsError, load
+from projector.asgi.configuration import SettingsError, load
+from projector.asgi.settings import Settings
 
 
 def test_nothing_said_is_the_defaults() -> None:

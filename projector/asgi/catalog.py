@@ -1,0 +1,137 @@
+"""What a server offers: its agents and drop-in routes by name, made from the settings once, ready to be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from projector import Pipeline, Policy, StreamContext, build_pipeline
+from projector.asgi.openai_upstream import OpenAIUpstream
+from projector.asgi.problems import problem
+from projector.asgi.settings import (
+    DEFAULT,
+    DEFAULT_DIALECT,
+    DROP_IN_APIS,
+    AgentSettings,
+    DropIn,
+    Settings,
+    Timeouts,
+    UpstreamSettings,
+)
+from projector.asgi.upstream import Upstream
+from projector.dialects import DIALECTS
+from redaction.mint import Redactor
+
+MakeUpstream: TypeAlias = Callable[[UpstreamSettings, Timeouts], Upstream]
+
+ALL_DIALECTS: Final = (DEFAULT_DIALECT, *(name for name in DIALECTS if name != DEFAULT_DIALECT))
+
+SHORTHAND_DROP_IN: Final = DropIn(responses=DEFAULT, chat_completions=DEFAULT)
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """An upstream as it is asked by one of its APIs."""
+
+    name: str
+    api: str
+    upstream: Upstream
+    timeouts: Timeouts
+    profile: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What answers a request: an agent, or an upstream that is passed the caller's own body."""
+
+    name: str | None
+    """Of the agent."""
+    provider: Provider
+    agent: AgentSettings
+    redactor: Redactor
+
+    def dialect(self, asked: str | None) -> str:
+        """Give the dialect of a stream.
+
+        Raises:
+            Problem: `asked` is none of those that are spoken here.
+        """
+        if asked is not None and asked not in self.agent.dialects:
+            raise problem("unknown_dialect", f"`dialect` must be one of: {', '.join(sorted(self.agent.dialects))}.")
+        return asked or self.agent.dialects[0]
+
+    def pipeline(self, dialect: str, context: StreamContext) -> Pipeline:
+        """Give the pipeline of one stream."""
+        return build_pipeline(
+            provider=self.provider.api,
+            profile=self.provider.profile,
+            dialect=dialect,
+            redactor=self.redactor,
+            context=context,
+            takes_host_events=self.provider.upstream.is_recording,
+        )
+
+
+class Catalog:
+    """All offers of one server."""
+
+    def __init__(self, settings: Settings, make_upstream: MakeUpstream = OpenAIUpstream) -> None:
+        upstreams = settings.upstreams or {DEFAULT: _shorthand_upstream(settings)}
+        agents = settings.agents or ({} if settings.upstreams else {DEFAULT: _shorthand_agent(settings)})
+        drop_in = settings.drop_in or (
+            SHORTHAND_DROP_IN if settings.is_loopback and not settings.upstreams else DropIn()
+        )
+        self._made = {name: _made(name, named, settings, make_upstream) for name, named in upstreams.items()}
+        self._agents = {name: self._agent(name, agent) for name, agent in agents.items()}
+        self.drop_in = {
+            route: self._whole(self._made[name], api, drop_in, settings)
+            for route, api in DROP_IN_APIS.items()
+            if (name := getattr(drop_in, route)) and api in self._made[name].upstream.providers
+        }
+        """What answers each drop-in route that is on, by the names of `DropIn`."""
+
+    def agent(self, name: str | None) -> Offer:
+        """Give the agent that a request names; one that names none gets the default, or the only one.
+
+        Raises:
+            Problem: there is none of this name, or none was named and there is no default.
+        """
+        if name is not None:
+            if name not in self._agents:
+                raise problem("unknown_agent")
+            return self._agents[name]
+        if DEFAULT in self._agents or len(self._agents) == 1:
+            return self._agents.get(DEFAULT) or next(iter(self._agents.values()))
+        raise problem("invalid_request", "`agent` is missing.")
+
+    @property
+    def has_agents(self) -> bool:
+        """Whether there is any."""
+        return bool(self._agents)
+
+    async def aclose(self) -> None:
+        """Close the connections that the upstreams kept."""
+        for provider in self._made.values():
+            await provider.upstream.aclose()
+
+    def _agent(self, name: str, agent: AgentSettings) -> Offer:
+        return Offer(name, self._made[agent.upstream], agent, Redactor(agent.policy))
+
+    def _whole(self, made: Provider, api: str, drop_in: DropIn, settings: Settings) -> Offer:
+        provider = Provider(made.name, api, made.upstream, made.timeouts, made.profile if made.api == api else {})
+        agent = AgentSettings(upstream=made.name, model=settings.model, dialects=drop_in.dialects or ALL_DIALECTS)
+        return Offer(None, provider, agent, Redactor(Policy()))
+
+
+def _made(name: str, named: UpstreamSettings, settings: Settings, make_upstream: MakeUpstream) -> Provider:
+    timeouts = settings.timeouts_of(named)
+    return Provider(name, named.api, make_upstream(named, timeouts), timeouts, named.profile)
+
+
+def _shorthand_upstream(settings: Settings) -> UpstreamSettings:
+    return UpstreamSettings(base_url=settings.base_url, api_key=settings.api_key)
+
+
+def _shorthand_agent(settings: Settings) -> AgentSettings:
+    return AgentSettings(upstream=DEFAULT, model=settings.model, dialects=ALL_DIALECTS)

@@ -1,0 +1,222 @@
+"""What an agent's upstream is asked, in the words of its API; what a request may not say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from projector.asgi import requests
+from projector.asgi.bodies import agent_body, drop_in_body
+from projector.asgi.catalog import Catalog, Offer
+from projector.asgi.problems import Problem
+from projector.asgi.settings import Settings
+
+IMAGE = {"type": "input_image", "image_url": "https://a.example/b.png"}
+TOOL = {"type": "web_search"}
+
+
+def offer(api: str = "openai_responses", profile: dict[str, object] | None = None, **agent: object) -> Offer:
+    settings = {
+        "upstreams": {"one": {"api": api, "profile": profile or {}}},
+        "agents": {"helper": {"upstream": "one", "model": "gpt-test", **agent}},
+    }
+    return Catalog(Settings.model_validate(settings)).agent("helper")
+
+
+FULL = {
+    "instructions": "Be short.",
+    "tools": [TOOL],
+    "parameters": {"temperature": 1, "reasoning": {"effort": "low", "summary": "auto"}},
+    "may_set": [
+        "temperature",
+        "reasoning_effort",
+        "max_output_tokens",
+        "verbosity",
+        "previous_response_id",
+        "metadata",
+    ],
+}
+SAYS = {"parameters": {"temperature": 0.5, "reasoning_effort": "high", "max_output_tokens": 9, "verbosity": "low"}}
+
+
+@pytest.mark.parametrize(
+    ("agent", "asked", "body"),
+    [
+        ({}, {"message": "hi"}, {"model": "gpt-test", "input": "hi"}),
+        (
+            FULL,
+            {"message": "hi"},
+            {
+                "model": "gpt-test",
+                "input": "hi",
+                "instructions": "Be short.",
+                "tools": [TOOL],
+                "temperature": 1,
+                "reasoning": {"effort": "low", "summary": "auto"},
+            },
+        ),
+        (
+            FULL,
+            {"message": "hi", "previous_response_id": "r", "metadata": {"a": "b"}, **SAYS},
+            {
+                "model": "gpt-test",
+                "input": "hi",
+                "instructions": "Be short.",
+                "tools": [TOOL],
+                "temperature": 0.5,
+                "reasoning": {"effort": "high", "summary": "auto"},
+                "max_output_tokens": 9,
+                "text": {"verbosity": "low"},
+                "previous_response_id": "r",
+                "metadata": {"a": "b"},
+            },
+        ),
+    ],
+)
+def test_the_responses_api_is_asked(agent: dict[str, Any], asked: dict[str, Any], body: dict[str, Any]) -> None:
+    one = offer(**agent)
+    assert agent_body(requests.chat(asked), one) == body
+    assert agent_body(requests.chat({"message": "hi"}), one).get("reasoning") == agent.get("parameters", {}).get(
+        "reasoning"
+    )  # what one request sets is not the agent's
+
+
+@pytest.mark.parametrize(
+    ("agent", "asked", "body"),
+    [
+        (
+            {},
+            {"message": "hi"},
+            {"messages": [{"role": "user", "content": "hi"}], "stream_options": {"include_usage": True}},
+        ),
+        (
+            {"profile": {"takes_stream_options": False}},
+            {"message": "hi"},
+            {"messages": [{"role": "user", "content": "hi"}]},
+        ),
+        (
+            {"profile": {"takes_stream_options": False}, **FULL, "parameters": {}},
+            {
+                "input": [
+                    {"role": "user", "content": [{"type": "input_text", "text": "a"}]},
+                    {"role": "user", "content": "b"},
+                    {"type": "function_call_output", "call_id": "c", "output": "d"},
+                ],
+                "metadata": {"of": "ours"},
+                **SAYS,
+            },
+            {
+                "messages": [
+                    {"role": "system", "content": "Be short."},
+                    {"role": "user", "content": [{"type": "text", "text": "a"}]},
+                    {"role": "user", "content": "b"},
+                    {"role": "tool", "tool_call_id": "c", "content": "d"},
+                ],
+                "tools": [TOOL],
+                "temperature": 0.5,
+                "reasoning_effort": "high",
+                "max_completion_tokens": 9,
+                "verbosity": "low",
+            },
+        ),
+        (
+            {"profile": {"takes_stream_options": False}},
+            {"input": [{"role": "user", "content": [IMAGE]}]},
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [
+                            {"type": "image_url", "image_url": {"url": "https://a.example/b.png", "detail": "auto"}}
+                        ],
+                    }
+                ]
+            },
+        ),
+    ],
+)
+def test_chat_completions_is_asked(agent: dict[str, Any], asked: dict[str, Any], body: dict[str, Any]) -> None:
+    assert agent_body(requests.chat(asked), offer("openai_chat", **agent)) == {"model": "gpt-test", **body}
+
+
+@pytest.mark.parametrize(
+    ("api", "may_set", "asked", "detail"),
+    [
+        ("openai_responses", [], {"message": "a", "parameters": {"top_p": 1}}, "`top_p` cannot be set here."),
+        ("openai_responses", [], {"message": "a", "metadata": {}}, "`metadata` cannot be set here."),
+        ("openai_responses", [], {"message": "a", "previous_response_id": "r"}, "`previous_response_id` cannot be"),
+        ("openai_responses", [], {"input": [{"role": "user", "content": [IMAGE]}]}, "`images` cannot be set here."),
+        (
+            "openai_chat",
+            ["previous_response_id"],
+            {"message": "a", "previous_response_id": "r"},
+            "`previous_response_id` cannot be set here.",
+        ),
+        (
+            "openai_chat",
+            [],
+            {"input": [{"type": "mcp_approval_response", "approval_request_id": "m", "approve": True}]},
+            "an item that this agent cannot take: `mcp_approval_response`.",
+        ),
+    ],
+)
+def test_what_an_agent_does_not_let_a_request_say(
+    api: str, may_set: list[str], asked: dict[str, Any], detail: str
+) -> None:
+    with pytest.raises(Problem) as caught:
+        agent_body(requests.chat(asked), offer(api, may_set=may_set))
+    assert detail in caught.value.detail
+    assert caught.value.code == "invalid_request"
+
+
+def drop_in() -> Offer:
+    return Catalog(Settings(model="gpt-test")).drop_in["responses"]
+
+
+def test_a_drop_in_body_passes_whole() -> None:
+    body = {"input": "hello", "tools": [TOOL], "stream": True, "instructions": "be short"}
+    assert drop_in_body(body, drop_in(), required="input") == {"model": "gpt-test"} | body
+    assert drop_in_body({"input": "a", "model": "b"}, drop_in(), required="input")["model"] == "b"
+
+
+@pytest.mark.parametrize("body", [{"input": "a", "stream": False}, {"messages": []}])
+def test_a_drop_in_body_that_cannot_be_streamed(body: dict[str, Any]) -> None:
+    with pytest.raises(Problem):
+        drop_in_body(body, drop_in(), required="input")
+
+
+@pytest.mark.parametrize(
+    ("settings", "routes"),
+    [
+        ({}, {"responses", "chat_completions"}),
+        ({"host": "10.0.0.1"}, set()),
+        ({"drop_in": {}}, set()),
+        ({"host": "10.0.0.1", "drop_in": {"responses": "default"}}, {"responses"}),
+        ({"upstreams": {"a": {}}}, set()),
+        ({"upstreams": {"a": {}}, "drop_in": {"responses": "a"}}, {"responses"}),
+    ],
+)
+def test_drop_in_routes_that_are_on(settings: dict[str, Any], routes: set[str]) -> None:
+    assert set(Catalog(Settings.model_validate(settings)).drop_in) == routes
+
+
+@pytest.mark.parametrize(
+    ("names", "asked", "given"),
+    [
+        (["a"], None, "a"),
+        (["a", "default"], None, "default"),
+        (["a", "b"], "b", "b"),
+        (["a", "b"], None, None),
+        (["a"], "z", None),
+        ([], None, None),
+    ],
+)
+def test_which_agent_answers(names: list[str], asked: str | None, given: str | None) -> None:
+    agents = {name: {"upstream": "one", "model": "m"} for name in names}
+    catalog = Catalog(Settings.model_validate({"upstreams": {"one": {}}, "agents": agents}))
+    if given is not None:
+        assert catalog.agent(asked).name == given
+        return
+    with pytest.raises(Problem):
+        catalog.agent(asked)

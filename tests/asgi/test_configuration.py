@@ -1,0 +1,203 @@
+"""The file, the variables and the flags: which wins, what is refused, what is shown."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from projector import cli
+from projector.asgi.configuration import SettingsError, load, read
+from projector.asgi.settings import Settings
+from projector.asgi.shown import shown
+
+FILE = """
+port = 9001
+
+[timeouts]
+idle_s = 60
+
+[upstreams.openai]
+api_key = "${OPENAI_API_KEY}"
+
+[upstreams.local]
+api = "openai_chat"
+base_url = "http://localhost:11434/v1"
+api_key_file = "key"
+timeouts.first_byte_s = 300
+profile.takes_stream_options = false
+
+[agents.helper]
+upstream = "openai"
+model = "gpt-5.4-mini"
+instructions_file = "helper.md"
+tools = [{ type = "mcp", server_label = "a b", authorization = "${MCP_TOKEN}" }]
+parameters = { temperature = 0.5 }
+may_set = ["temperature", "images"]
+policy.registered = [{ id = "vault", value = "${MCP_TOKEN}" }]
+
+[drop_in]
+chat_completions = "local"
+"""
+ENVIRON = {"OPENAI_API_KEY": "sk-of-the-environment", "MCP_TOKEN": "mcp-token-of-the-environment"}
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Any:
+    """Writes a configuration and the files that it names."""
+    (tmp_path / "key").write_text("sk-of-a-file\n", encoding="utf-8")
+    (tmp_path / "helper.md").write_text("Be short.\n", encoding="utf-8")
+
+    def write(text: str = FILE) -> Path:
+        file = tmp_path / "projector.toml"
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    return write
+
+
+def test_a_file_names_upstreams_and_agents(written: Any) -> None:
+    settings = load(ENVIRON, config=written())
+    openai, local, helper = settings.upstreams["openai"], settings.upstreams["local"], settings.agents["helper"]
+    assert openai.api_key is not None
+    assert openai.api_key.get_secret_value() == "sk-of-the-environment"
+    assert local.api_key is not None
+    assert local.api_key.get_secret_value() == "sk-of-a-file"
+    assert helper.instructions == "Be short."
+    assert helper.tools[0]["authorization"] == "mcp-token-of-the-environment"
+    assert (settings.timeouts_of(openai).idle_s, settings.timeouts_of(local).idle_s) == (60, 60)
+    assert (settings.timeouts_of(openai).first_byte_s, settings.timeouts_of(local).first_byte_s) == (120, 300)
+
+
+@pytest.mark.parametrize(
+    ("environ", "flags", "port"),
+    [
+        ({}, {}, 9001),
+        ({"PROJECTOR_PORT": "9002"}, {}, 9002),
+        ({"PROJECTOR_PORT": "9002"}, {"port": 9003}, 9003),
+        ({"PROJECTOR_PORT": ""}, {"port": None}, 9001),
+    ],
+)
+def test_flags_win_over_variables_over_the_file(
+    written: Any, environ: dict[str, str], flags: dict[str, object], port: int
+) -> None:
+    assert load(ENVIRON | environ, flags, written()).port == port
+
+
+def test_variables_reach_into_named_tables(written: Any) -> None:
+    environ = {
+        "PROJECTOR_AGENTS__HELPER__MODEL": "gpt-other",
+        "PROJECTOR_AGENTS__HELPER__MAY_SET": '["top_p"]',
+        "PROJECTOR_AGENTS__HELPER__POLICY": '{"images": "host"}',
+        "PROJECTOR_UPSTREAMS__LOCAL__TIMEOUTS__IDLE_S": "7",
+    }
+    settings = load(ENVIRON | environ, config=written())
+    helper = settings.agents["helper"]
+    assert (helper.model, helper.may_set, helper.policy.images) == ("gpt-other", {"top_p"}, "host")
+    assert settings.timeouts_of(settings.upstreams["local"]).idle_s == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("prot = 1", "prot is not a setting; did you mean port?"),
+        ("[timeout]\nidle_s = 1", "timeout is not a setting; did you mean timeouts?"),
+        ("[timeouts]\nidel_s = 1", "timeouts.idel_s is not a setting; did you mean timeouts.idle_s?"),
+        (
+            '[agents.a]\nupstream = "default"\nmodle = "secret"',
+            "agents.a.modle is not a setting; did you mean agents.a.model?",
+        ),
+        ("port = 70000", "projector.toml: port: Input should be less than or equal to 65535"),
+        ('[upstreams.a]\napi_key = "sk-in-the-file"', "upstreams.a.api_key: expected `${NAME}` of a variable, or"),
+        ('[upstreams.a]\napi_key = "${NOT_THERE}"', "upstreams.a.api_key: the variable NOT_THERE is not set"),
+        ('[upstreams.a]\napi_key_file = "none"', "upstreams.a.api_key_file: cannot be read: No such file"),
+        ('[upstreams.a]\napi_key = "${MCP_TOKEN}"\napi_key_file = "key"', "expected it or `api_key`, not both"),
+        ('[upstreams.a]\napi = "telepathy"', "upstreams.a.api: Input should be 'openai_responses' or 'openai_chat'"),
+        ('[upstreams.a]\nbase_url = "https://me:secret@host/v1"', "upstreams.a.base_url: "),
+        ("[upstreams.a]\nprofile.takes_options = 1", "profile of `openai_responses`"),
+        ('[agents.a]\nupstream = "b"\nmodel = "m"', "unknown upstream of agent `a` `b`; known: `default`"),
+        ('[agents.a]\nupstream = "default"\nmodel = "m"\ndialects = ["x"]', "unknown dialect `x`; known: "),
+        ('[agents.a]\nupstream = "default"\nmodel = "m"\npolicy.image = "host"', "nearest known name is `images`"),
+        ('[agents.a]\nupstream = "default"\nmodel = "m"\nparameters.tools = []', "`tools` is not a parameter"),
+        ('[agents."A b"]\nupstream = "default"\nmodel = "m"', "agents.A b: "),
+        ('[drop_in]\nresponses = "a"', "unknown upstream of drop_in.responses `a`"),
+        ('model = "m"\n[upstreams.a]', "`model` belongs to an upstream or an agent where upstreams are named"),
+        ('[upstreams.a]\n[drop_in]\nchat_completions = "a"', "expected an upstream with api `openai_chat`"),
+        ("port = secret-value", "not TOML: at line 1"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_its_place(written: Any, text: str, message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(ENVIRON, config=written(text))
+    assert message in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    [
+        ({"PROJECTOR_AGENT__A__MODEL": "m"}, "; did you mean PROJECTOR_AGENTS__A__MODEL?"),
+        ({"PROJECTOR_AGENTS__A__MODLE": "m"}, "; did you mean PROJECTOR_AGENTS__A__MODEL?"),
+        ({"PROJECTOR_AGENTS__A__TOOLS": "[secret"}, "PROJECTOR_AGENTS__A__TOOLS: expected JSON"),
+        ({"PROJECTOR_AGENTS__A__MAY_SET": '["secret"]'}, "PROJECTOR_AGENTS__A__MAY_SET: Input should be"),
+    ],
+)
+def test_what_a_variable_cannot_say(environ: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(environ)
+    assert message in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_bytes(b"\xff")
+    with pytest.raises(SettingsError, match="expected TOML in UTF-8"):
+        load({}, config=tmp_path / "a.toml")
+
+
+def test_the_drop_in_routes_are_on_without_a_file_and_off_with_one(written: Any) -> None:
+    assert load({}).drop_in is None
+    drop_in = load({}, config=written("port = 1")).drop_in
+    assert drop_in is not None
+    assert (drop_in.responses, drop_in.chat_completions) == (None, None)
+
+
+def test_what_is_shown_holds_no_secret(written: Any) -> None:
+    text = shown(read(ENVIRON | {"PROJECTOR_UPSTREAMS__LOCAL__PROFILE": "{}"}, config=written()))
+    assert "sk-of" not in text
+    assert "mcp-token" not in text
+    assert 'api_key = "${OPENAI_API_KEY}"' in text
+    assert 'value = "${MCP_TOKEN}"' in text
+    assert 'api_key_file = "key"' in text
+    assert "first_byte_s = 300.0" in text
+
+
+def test_what_is_shown_can_be_read_again(written: Any) -> None:
+    text = FILE.replace('authorization = "${MCP_TOKEN}"', 'note = "\\u007f \\"x\\""')
+    loaded = read(ENVIRON, config=written(text))
+    again = read(ENVIRON, config=written(shown(loaded)))
+    assert again.settings.agents == loaded.settings.agents
+    assert again.settings.upstreams.keys() == loaded.settings.upstreams.keys()
+    assert again.settings.timeouts == loaded.settings.timeouts
+
+
+def test_defaults_are_shown() -> None:
+    assert tomllib.loads(shown(read({})))["port"] == Settings().port
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "status", "said"),
+    [
+        ("check", "port = 1", 0, "The configuration can be served.\n"),
+        ("print", "port = 1", 0, "\nport = 1\n"),
+        ("check", "prot = 1", 2, "projector.toml: prot is not a setting; did you mean port?\n"),
+    ],
+)
+def test_the_commands(
+    written: Any, capsys: pytest.CaptureFixture[str], command: str, text: str, status: int, said: str
+) -> None:
+    assert cli.main(["config", command, str(written(text))]) == status
+    out, err = capsys.readouterr()
+    assert said in out + err
