@@ -1,0 +1,174 @@
+"""AG-UI streams of ours, beside the public streams of the same inputs: what each says, in a form to compare."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from projector import replay
+from projector.context import StreamContext
+from projector.dialects.caller import Caller
+from projector.faults import FAULTS
+from projector.pipeline import build_pipeline
+from projector.replay import CaseSettings
+from projector.sse import encode_sse
+from redaction.mint import Redactor
+from redaction.policy import Policy
+
+Event: TypeAlias = dict[str, Any]
+
+EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
+CASES: Final = replay.load_cases(EXAMPLES)
+CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"
+RECORDED: Final = {
+    "responses": "openai_responses",
+    "agents_sdk": "openai_responses",
+    "chat_completions": "openai_chat",
+}
+"""Folder of the corpus -> provider."""
+
+DECLARED: Final = Caller()
+BEFORE_1_0: Final = Caller(is_before_1_0=True)
+
+
+class Source(NamedTuple):
+    """An input: a golden one, or a recorded one."""
+
+    name: str
+    provider: str
+    path: Path
+    settings: CaseSettings
+
+
+GOLDEN: Final = [Source(case.name, case.provider, case.source, case.settings) for case in CASES]
+CORPUS_SOURCES: Final = [
+    Source(f"{folder}/{path.stem}", provider, path, CaseSettings(run=folder == "agents_sdk"))
+    for folder, provider in RECORDED.items()
+    for path in sorted((CORPUS / folder).glob("*.ndjson"))
+]
+
+
+def play(source: Source, dialect: str = "ag_ui", caller: Caller = DECLARED) -> list[Event]:
+    """Give the events of an input; each is played once."""
+    key = (source.name, dialect, caller)
+    if key not in _PLAYED:
+        _PLAYED[key] = _play(source, dialect, caller)
+    return _PLAYED[key]
+
+
+_PLAYED: Final[dict[tuple[str, str, Caller], list[Event]]] = {}
+
+
+def _play(source: Source, dialect: str, caller: Caller) -> list[Event]:
+    settings = source.settings
+    pipeline = build_pipeline(
+        provider=source.provider,
+        dialect=dialect,
+        context=StreamContext(stream_id=settings.stream_id, **settings.context.model_dump()),
+        run=settings.run,
+        profile=settings.profile,
+        input_format="ndjson",
+        output_format="ndjson",
+        takes_host_events=settings.host_events,
+        clock=lambda: 1_765_800_000.0,
+        redactor=_redactor(json.dumps(settings.policy)),
+        caller=caller,
+    )
+    said = pipeline.feed(_lines(source)) + pipeline.close(FAULTS[settings.close] if settings.close else None)
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def as_sse(events: Iterable[Event]) -> str:
+    return b"".join(encode_sse(json.dumps(event).encode()) for event in events).decode()
+
+
+@cache
+def _redactor(policy: str) -> Redactor:
+    """Give the redactor of a policy, compiled once."""
+    return Redactor(Policy.load(json.loads(policy)))
+
+
+def _lines(source: Source) -> bytes:
+    """Give the events of a provider; runs of agents have them within events of their own."""
+    if source.path.parent.name != "agents_sdk":
+        return source.path.read_bytes()
+    lines = [json.loads(line) for line in source.path.read_bytes().splitlines()]
+    raw = [
+        line if "type" in line else line["payload"]
+        for line in lines
+        if line.get("kind") in {None, "raw_response_event"}
+    ]
+    return b"".join(json.dumps(event).encode() + b"\n" for event in raw)
+
+
+class Said(NamedTuple):
+    """What a stream says, whatever its vocabulary."""
+
+    texts: list[str]
+    refusals: list[str]
+    summaries: list[str]
+    arguments: dict[str, str]
+    results: dict[str, list[str]]
+    activities: dict[str, str]
+    """Last status, by item."""
+
+
+def said_in_public(frames: list[Event]) -> Said:
+    """Read a public stream."""
+    parts: dict[str, dict[object, str]] = defaultdict(lambda: defaultdict(str))
+    said = Said([], [], [], {}, defaultdict(list), {})
+    for frame in frames:
+        kind, item_id = frame["kind"], frame.get("item_id")
+        if kind in DELTAS:
+            parts[kind][item_id, frame.get("summary_index")] += frame["delta"]
+        elif kind == "tool.status" and frame["tool"]["tool_type"] in {"function", "mcp"}:
+            said.arguments.setdefault(frame["tool"]["tool_call_id"], frame["tool"].get("arguments_text", ""))
+        elif kind == "tool.arguments.delta":
+            said.arguments[frame["tool_call_id"]] += frame["delta"]
+        elif kind == "tool.arguments.done":
+            said.arguments[frame["tool_call_id"]] = frame["arguments_text"]
+        elif kind == "tool.output" and frame["tool_type"] in {"function", "mcp"}:
+            output = frame["output"]
+            text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, separators=(",", ":"))
+            said.results[frame["tool_call_id"]].append(text)
+        elif kind == "output_item.done" and frame["item_type"] not in SAID_OTHERWISE:
+            said.activities[str(item_id)] = frame["status"]
+    for kind, found in DELTAS.items():
+        getattr(said, found).extend(text for text in parts[kind].values() if text)
+    return said
+
+
+DELTAS: Final = {"message.delta": "texts", "refusal.delta": "refusals", "reasoning_summary.delta": "summaries"}
+SAID_OTHERWISE: Final = {
+    *("message", "reasoning", "function_call", "custom_tool_call", "mcp_call", "mcp_approval_request"),
+    *("function_call_output", "custom_tool_call_output"),
+}
+
+
+OURS: Final = {"answered", "incomplete"}
+"""Status of a result that only tells the client that it has nothing to do."""
+
+
+def said_by_client(messages: list[Mapping[str, Any]]) -> Said:
+    """Read the messages that a client has put together."""
+    said = Said([], [], [], {}, defaultdict(list), {})
+    for message in messages:
+        about = message.get("metadata", {})
+        if message["role"] == "assistant":
+            found = said.refusals if about.get("public-sse.kind") == "refusal" else said.texts
+            found.extend([message["content"]] if message.get("content") else [])
+            said.arguments.update((call["id"], call["function"]["arguments"]) for call in message.get("toolCalls", ()))
+        elif message["role"] == "reasoning":
+            if about["public-sse.kind"] == "full":
+                continue  # the public stream has none of it
+            said.summaries.extend([message["content"]] if message["content"] else [])
+        elif message["role"] == "tool":
+            if about.get("public-sse.status") not in OURS and message["content"]:
+                said.results[message["toolCallId"]].append(message["content"])
+        else:
+            said.activities[message["id"]] = message["content"]["status"]
+    return said
