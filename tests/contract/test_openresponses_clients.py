@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import pytest
 from openai import APIError, APIStatusError, OpenAI
 
+from contracts.openresponses import EVENT_ADAPTER, check_stream
 from projector.dialects.openresponses import assemble
 from projector.sse import encode_sse
 
@@ -242,3 +243,21 @@ def finish_expected(name: str) -> str:
     ordinary = "stop" if response["status"] == "completed" else "other"
     calls = "tool-calls" if public(name).calls else ordinary
     return AI_SDK_FINISH.get(reason, calls)
+
+
+# our own models
+
+
+@each_golden
+def test_every_golden_obeys_the_rules(name: str) -> None:
+    assert check_stream(golden("openresponses", name)) == []
+
+
+def test_every_event_stands_in_a_golden() -> None:
+    """FR-010: the core events of the protocol, reasoning included, and ours."""
+    said = {json.loads(line)["type"] for name in NAMES for line in golden("openresponses", name)[:-1]}
+    schemas = EVENT_ADAPTER.json_schema()["$defs"].values()
+    types = [schema["properties"]["type"] for schema in schemas if "sequence_number" in schema["properties"]]
+    known = {name for of_type in types for name in of_type.get("enum", [of_type.get("const")])}
+    assert said == known
+    assert len([name for name in known if not name.startswith("public-sse:")]) == 24

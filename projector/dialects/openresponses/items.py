@@ -159,7 +159,9 @@ class Item:
         self._arguments.write(delta)
 
     def learn(self, fields: Mapping[str, object]) -> None:
-        """Take members of a call, by their public names."""
+        """Take members of a call, by their public names; what Open Responses calls done is done."""
+        if self.is_core and self.members["status"] != "in_progress":
+            return
         for name, value in fields.items():
             said = OWN_MEMBERS.get(name, name) if self.is_core else name
             if not self.is_core or said in self.members:

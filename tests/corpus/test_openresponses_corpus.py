@@ -1,0 +1,114 @@
+"""Every recorded stream in Open Responses: it obeys the rules, and says what the public stream says."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from contracts.openresponses import check_stream
+from projector.context import StreamContext
+from projector.dialects.openresponses import assemble
+from projector.pipeline import build_pipeline
+from redaction.mint import Redactor
+from redaction.policy import Policy
+
+CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"
+PROVIDERS: Final = {
+    "responses": "openai_responses",
+    "agents_sdk": "openai_responses",
+    "chat_completions": "openai_chat",
+}
+STREAMS: Final = [
+    (path, provider) for folder, provider in PROVIDERS.items() for path in sorted(CORPUS.glob(f"{folder}/*"))
+]
+REDACTOR: Final = Redactor(Policy(reasoning="full"))
+
+RAW_EVENTS: Final = {None, "raw_response_event"}
+"""Lines of an agents run that hold a provider's event, bare or as the payload of one of its own."""
+
+SAME: Final = {
+    "message.delta": "response.output_text.delta",
+    "refusal.delta": "response.refusal.delta",
+    "reasoning_summary.delta": "response.reasoning_summary_text.delta",
+}
+"""Deltas of the public stream -> the same ones here."""
+
+
+def test_the_corpus_is_there(corpus: Path) -> None:
+    assert len(STREAMS) > 600, corpus
+
+
+@pytest.mark.parametrize(("path", "provider"), STREAMS, ids=lambda value: getattr(value, "stem", ""))
+def test_the_stream_says_what_the_public_stream_says(path: Path, provider: str) -> None:
+    lines = play(path, provider, "openresponses")
+    assert check_stream(lines) == []
+    public = [json.loads(line) for line in play(path, provider, "public_sse_v1")]
+    events = [json.loads(line) for line in lines[:-1]]
+    joined = texts(events, "type")
+    for kind, name in SAME.items():
+        assert joined[name] == texts(public, "kind")[kind]
+    assert calls_of(events) == calls_in(public)
+    assert ended(assemble(lines).body) == ended_in(public)
+
+
+def play(path: Path, provider: str, dialect: str) -> list[bytes]:
+    is_run = path.parent.name == "agents_sdk"
+    pipeline = build_pipeline(
+        provider=provider,
+        dialect=dialect,
+        context=StreamContext(stream_id="stream_of_the_corpus"),
+        run=is_run,
+        input_format="ndjson",
+        output_format="ndjson",
+        clock=lambda: 0.0,
+        redactor=REDACTOR,
+    )
+    data = unwrapped(path) if is_run else path.read_bytes()
+    return (pipeline.feed(data) + pipeline.close()).splitlines()
+
+
+def unwrapped(path: Path) -> bytes:
+    """Give the provider's events of an agents run, some of which stand in events of its own."""
+    lines = map(json.loads, path.read_bytes().splitlines())
+    events = [line if "type" in line else line["payload"] for line in lines if line.get("kind") in RAW_EVENTS]
+    return b"".join(json.dumps(event).encode() + b"\n" for event in events)
+
+
+def texts(events: list[dict[str, Any]], name: str) -> dict[str, list[tuple[str, str]]]:
+    """Give the texts that deltas make: by event, the id of each item and its text."""
+    joined: dict[str, dict[str, str]] = defaultdict(lambda: defaultdict(str))
+    for event in events:
+        if "delta" in event:
+            joined[event[name]][event["item_id"]] += event["delta"]
+    return defaultdict(list, {kind: [*items.items()] for kind, items in joined.items()})
+
+
+def calls_of(events: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    done = [event for event in events if event["type"] == "response.function_call_arguments.done"]
+    items = {event["item"]["id"]: event["item"] for event in events if event["type"] == "response.output_item.done"}
+    return [(items[event["item_id"]]["call_id"], event["name"], event["arguments"]) for event in done]
+
+
+def calls_in(public: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    types = {frame["item_id"]: frame["item_type"] for frame in public if frame["kind"] == "output_item.added"}
+    done = [frame for frame in public if frame["kind"] == "tool.arguments.done"]
+    core = [frame for frame in done if types[frame["item_id"]] == "function_call"]
+    return [(frame["tool_call_id"], frame["tool_name"], frame["arguments_text"]) for frame in core]
+
+
+def ended(body: dict[str, Any]) -> tuple[str, int | None]:
+    if "object" not in body:
+        return body["error"]["code"], None
+    return body["status"], (body["usage"] or {}).get("output_tokens")
+
+
+def ended_in(public: list[dict[str, Any]]) -> tuple[str, int | None]:
+    if public[-1]["kind"] == "error":
+        return public[-1]["error"]["code"], None
+    final = public[-1]["final"]
+    status = {"refused": "completed", "cancelled": "incomplete"}.get(final["status"], final["status"])
+    return status, final["usage"].get("output_tokens", 0) if "usage" in final else None
