@@ -1,13 +1,12 @@
 r"""The incremental JSON cleaner: JSON text in, steps over that text out (CONTRACT D23 to D25).
 
-The text is never rebuilt. A document is read character by character along the tables of `redaction.grammar`; each
-character is said as it stands, or withheld. Four things make it wait, each bounded, and nothing else does:
+The text is never rebuilt: along the tables of `redaction.grammar` each character is said as it stands or withheld. Four
+things make it wait, each bounded, and nothing else does:
 
     an escape that is not finished               at most 11 characters
     what may become a credential                 until it can or cannot (`redaction.sieves`)
     a number that may become a registered one    until it can or cannot (`redaction.numbers`)
-    the value of a sensitive key                 for ever: a mark is said at its first character, and the rest is read
-                                                 by the same grammar and dropped
+    the value of a sensitive key                 for ever: a mark stands for all of it, and the grammar finds its end
 
 Strings are searched with their escapes decoded and said in the provider's spelling: `in_raw` turns steps over decoded
 characters into steps over escapes. So `sk-\u0061...` is the credential that it spells, and a key counts as it reads.
@@ -28,7 +27,7 @@ from redaction.detector import Detector
 from redaction.grammar import Act, Expect
 from redaction.numbers import NumberSieve
 from redaction.rules import Verdict
-from redaction.sieves import Sieve, Step, plain_sieve, whole
+from redaction.sieves import ContentSieve, Step, plain_sieve, whole
 from redaction.spoken import Spoken
 from redaction.strings import OPENERS, StringSieve
 
@@ -55,7 +54,7 @@ class JsonSieve:
         self._verdict = Verdict.PLAIN  # of the key whose value comes next
         self._muted_at: int | None = None  # how many containers were open where a withheld value began
         self._key: list[str] | None = None
-        self._string: Sieve | None = None
+        self._string: ContentSieve | None = None
         self._string_begins = False
         self._number = NumberSieve(detector.values)
         self._literal = ""
@@ -75,10 +74,9 @@ class JsonSieve:
         """Whether one whole value was read; blanks may stand around it."""
         return self._expect is Expect.NOTHING
 
-    @property
-    def seal(self) -> str | None:
-        """What stands for all that follows, if reading stops here; None when what follows may be plain text."""
-        if self._muted_at is not None or (self._string is not None and self._string.seal is not None):
+    def seal(self, rest: str, /) -> str | None:
+        """Give what stands for all that follows, if reading stops before `rest`; None when that may be plain text."""
+        if self._muted_at is not None or (self._string is not None and self._string.seal(rest) is not None):
             return ""
         verdict = self._verdict if self._key is None else self._detector.keys.verdict("".join(self._key))
         return None if verdict is Verdict.PLAIN else REDACTED

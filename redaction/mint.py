@@ -14,7 +14,6 @@ from redaction import texts, trees, urls
 from redaction.clean import CleanArguments, Cleaned, CleanJson, CleanText
 from redaction.detector import Detector
 from redaction.policy import Policy
-from redaction.rules import Verdict
 from redaction.sieves import Said, ValueSieve
 from redaction.stream import ArgumentStream, TextStream
 
@@ -76,14 +75,7 @@ class Redactor:
             value = codec.loads_exact(text)
         except codec.CodecError:
             return None
-        rules = trees.TreeRules(
-            limits=self.policy.limits,
-            string=lambda string: texts.bound(codec.scrub(string), None),
-            key=lambda key: texts.bound(codec.scrub(key), self.policy.limits.key_max_chars),
-            verdict=lambda _key: Verdict.PLAIN,
-            numbers={},
-        )
-        return None if value is None else trees.clean(value, rules)
+        return None if value is None else trees.clean(value, trees.bounding(self.policy.limits, None))
 
     def base64(self, text: str) -> CleanText | None:
         """Give image data; None when it is not base64 in its standard alphabet, padded and without line ends."""

@@ -27,17 +27,20 @@ Step: TypeAlias = tuple[int, str | None]
 class Sieve(Protocol):
     """What every sieve does."""
 
-    @property
-    def seal(self) -> str | None:
-        """What stands for all that follows, if the text breaks off here; None when what follows may be said."""
-        ...
-
     def feed(self, text: str, /) -> list[Step]:
         """Take a piece; give the steps that are certain now."""
         ...
 
     def end(self) -> list[Step]:
         """Take the end of the text; give the steps over what was held. The sieve may be used for a new text."""
+        ...
+
+
+class ContentSieve(Sieve, Protocol):
+    """A sieve for the content of a string."""
+
+    def seal(self, rest: str, /) -> str | None:
+        """Give what stands for all that follows, if the text breaks off before `rest`; None when that may be said."""
         ...
 
 
@@ -91,11 +94,6 @@ class ValueSieve:
         self._values = values
         self._held = ""
 
-    @property
-    def seal(self) -> str | None:
-        """Nothing: a value ends where it ends."""
-        return None
-
     def feed(self, text: str, /) -> list[Step]:
         """Take a piece; give the steps that are certain now."""
         return self._sift(self._held + text, at_end=False)
@@ -133,9 +131,13 @@ class FormatSieve:
         self._tail: re.Pattern[str] | None = None
 
     @property
-    def seal(self) -> str | None:
-        """What stands for all that follows where a credential has not ended; None when what follows may be said."""
-        return None if self._tail is None else ""
+    def swallowing(self) -> bool:
+        """Whether a credential was found that has not ended."""
+        return self._tail is not None
+
+    def seal(self, rest: str, /) -> str | None:
+        """Give nothing for all that follows where a credential goes on in it; None when what follows may be said."""
+        return "" if self._tail is not None and self._tail.fullmatch(rest[:1]) else None
 
     def follow(self, said: str) -> None:
         """Go on behind text that was said already: what began in it may end in a credential."""
@@ -208,10 +210,9 @@ class PlainSieve:
         self._formats = FormatSieve(detector)
         self._held = ""
 
-    @property
-    def seal(self) -> str | None:
-        """What stands for all that follows where a credential has not ended; None when what follows may be said."""
-        return self._formats.seal
+    def seal(self, rest: str, /) -> str | None:
+        """Give nothing for all that follows where a credential goes on in it; None when what follows may be said."""
+        return self._formats.seal(rest)
 
     def follow(self, said: str) -> None:
         """Go on behind text that was said already."""
@@ -233,11 +234,11 @@ class PlainSieve:
         for count, mark in found:
             if mark is None:
                 steps += self._formats.feed(text[at : at + count])
-            elif self._formats.seal is None:
+            elif not self._formats.swallowing:
                 steps += self._formats.end()
                 steps.append((count, mark))
             else:
-                steps.append((count, self._formats.seal))
+                steps.append((count, ""))
             at += count
         self._held = text[at:]
         return steps

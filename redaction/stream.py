@@ -27,9 +27,8 @@ from redaction.detector import Detector
 from redaction.documents import JsonSieve, Place
 from redaction.grammar import ESCAPE
 from redaction.policy import Limits
-from redaction.rules import Verdict
 from redaction.sieves import Said, Sieve
-from redaction.texts import MARK, PIECE_CHARS, bound, cut, in_pieces
+from redaction.texts import MARK, PIECE_CHARS, cut, in_pieces
 
 _NOTHING: Final[Cleaned[CleanText]] = Cleaned(CleanText(""))
 _UNPARSED_MAX_CHARS: Final = 4 * 1024 * 1024
@@ -191,20 +190,10 @@ class ArgumentStream:
             return None
         if not isinstance(tree, dict):
             return None
-        bounded_tree = trees.clean(tree, self._bounds())
+        bounded_tree = trees.clean(tree, trees.bounding(self._limits, self._limits.arguments_json_string_max_chars))
         shown = [place for place in self._sieve.withheld if _shows(bounded_tree.value, place)]
         notices = [notice("redacted", render(place)) for place in shown]
         return Cleaned(bounded_tree.value, bounded([*notices, *bounded_tree.notices]))
-
-    def _bounds(self) -> trees.TreeRules:
-        string_max, key_max = self._limits.arguments_json_string_max_chars, self._limits.key_max_chars
-        return trees.TreeRules(
-            limits=self._limits,
-            string=lambda text: bound(codec.scrub(text), string_max),
-            key=lambda text: bound(codec.scrub(text), key_max),
-            verdict=lambda _key: Verdict.PLAIN,
-            numbers={},
-        )
 
     def _whole(self, parsed: Cleaned[CleanJson] | None) -> Cleaned[CleanText]:
         """Give the text with the notices that the parsed object does not show (D26)."""

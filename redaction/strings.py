@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from redaction.detector import Detector
 from redaction.grammar import BLANKS
-from redaction.sieves import Sieve, Step, ValueSieve, plain_sieve
+from redaction.sieves import ContentSieve, Step, ValueSieve, plain_sieve
 
 _MAX_LEVELS: Final = 3
 """Documents in strings of documents; what is deeper is plain text."""
@@ -24,7 +24,7 @@ OPENERS: Final = frozenset('{["')
 """How a text begins that may be JSON."""
 
 
-class Document(Sieve, Protocol):
+class Document(ContentSieve, Protocol):
     """What is read as JSON, piece by piece: `redaction.documents.JsonSieve`."""
 
     failed: bool
@@ -59,15 +59,12 @@ class StringSieve:
         self._guarded = ""
         self._recent = ""
 
-    @property
-    def seal(self) -> str | None:
-        """What stands for all that follows, if the text breaks off here; None when what follows may be said."""
-        if self._mode is _Mode.SEALED:
-            return ""
-        return self._plain.seal if self._document is None else self._document.seal
+    def seal(self, rest: str, /) -> str | None:
+        """Give what stands for all that follows, if the text breaks off before `rest`; None when that may be said."""
+        return "" if self._mode is _Mode.SEALED else (self._document or self._plain).seal(rest)
 
     @property
-    def settled(self) -> Sieve | None:
+    def settled(self) -> ContentSieve | None:
         """The sieve that does all that is left to do, once that is known."""
         return self._plain if self._mode is _Mode.PLAIN else None
 
@@ -129,7 +126,7 @@ class StringSieve:
             if self._document.complete and text[0] in OPENERS:
                 self._document = self._new_document(self._detector, self._level)
                 continue
-            seal = self._document.seal
+            seal = self._document.seal(text)
             self._document = None
             if seal is None:
                 self._mode = _Mode.PLAIN

@@ -9,10 +9,12 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
+from contracts import codec
 from contracts.kinds import REDACTED, NoticeType
 from redaction.clean import Cleaned, CleanJson, CleanText, Notice, bounded, notice, render
 from redaction.policy import Limits
 from redaction.rules import Verdict
+from redaction.texts import bound
 
 CleanString: TypeAlias = Callable[[str], Cleaned[CleanText]]
 
@@ -29,6 +31,17 @@ class TreeRules(NamedTuple):
     key: CleanString
     verdict: Callable[[str], Verdict]
     numbers: Mapping[str, str]
+
+
+def bounding(limits: Limits, string_max_chars: int | None) -> TreeRules:
+    """Give the rules for a tree that was parsed from clean text: it only needs its bounds."""
+    return TreeRules(
+        limits=limits,
+        string=lambda text: bound(codec.scrub(text), string_max_chars),
+        key=lambda text: bound(codec.scrub(text), limits.key_max_chars),
+        verdict=lambda _key: Verdict.PLAIN,
+        numbers={},
+    )
 
 
 def clean(value: object, rules: TreeRules) -> Cleaned[CleanJson]:

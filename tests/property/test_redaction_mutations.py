@@ -117,7 +117,7 @@ def strings_hold_no_documents(patch: pytest.MonkeyPatch) -> None:
 
 
 def broken_documents_are_not_sealed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(JsonSieve, "seal", property(lambda _self: None))
+    patch.setattr(JsonSieve, "seal", lambda _self, _rest: None)
 
 
 def broken_documents_are_forgotten(patch: pytest.MonkeyPatch) -> None:

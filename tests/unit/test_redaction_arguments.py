@@ -120,6 +120,21 @@ SAID = {
         json.dumps({"a": '{"key": "<redacted>', "b": 1}),
         {"a": '{"key": "<redacted>', "b": 1},
     ),
+    "a document that breaks off around one that broke off": (
+        json.dumps({"a": '{"b": "{\\"password\\": oops\n more"}', "c": 1}),
+        json.dumps({"a": '{"b": "{\\"password\\": <redacted>', "c": 1}),
+        {"a": '{"b": "{\\"password\\": <redacted>', "c": 1},
+    ),
+    "a document that breaks off in a credential": (
+        json.dumps({"a": '{"b": "' + GITHUB + '\n", "c": "x"}', "d": 1}),
+        json.dumps({"a": '{"b": "<redacted>\n", "c": "x"}', "d": 1}),
+        {"a": '{"b": "<redacted>\n", "c": "x"}', "d": 1},
+    ),
+    "a document that breaks off in a key": (
+        json.dumps({"a": '{"my password\n": "hunter2"}', "b": 1}),
+        json.dumps({"a": '{"my password<redacted>', "b": 1}),
+        {"a": '{"my password<redacted>', "b": 1},
+    ),
     "a document encoded twice": (
         json.dumps({"a": json.dumps(GITHUB)}),
         json.dumps({"a": '"<redacted>"'}),

@@ -1,0 +1,112 @@
+"""The pattern language of credential formats, and what its two expressions say of a text."""
+
+from __future__ import annotations
+
+import pytest
+
+from redaction import patterns
+from redaction.formats.row import NEVER
+from redaction.patterns import Piece
+from redaction.texts import cut
+
+
+@pytest.mark.parametrize(
+    ("pattern", "pieces"),
+    [
+        ("ab", [Piece("a"), Piece("b")]),
+        (r"a\.", [Piece("a"), Piece(r"\.")]),
+        ("-", [Piece(r"\-")]),
+        ("[a-z]{3}", [Piece("[a-z]", 3, 3)]),
+        ("[a-z]{2,5}x", [Piece("[a-z]", 2, 5), Piece("x")]),
+        ("[]a]?", [Piece("[]a]", 0, 1)]),
+        (r"[^\]|]{1,2}", [Piece(r"[^\]|]", 1, 2)]),
+        ("", []),
+    ],
+)
+def test_a_pattern_is_pieces_in_a_row(pattern: str, pieces: list[Piece]) -> None:
+    assert patterns.pieces(pattern) == pieces
+
+
+def test_letters_of_any_case_become_classes() -> None:
+    assert patterns.pieces("a1-", any_case=True) == [Piece("[Aa]"), Piece("1"), Piece(r"\-")]
+
+
+@pytest.mark.parametrize("pattern", ["a{", "a|b", "[a", "a}", "?a"])
+def test_what_is_not_in_the_language_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match="expected a literal, a class or a count"):
+        patterns.pieces(pattern)
+
+
+def test_alternatives_are_parted_outside_classes() -> None:
+    assert patterns.alternatives(r"a|[|]{2}|c\|d") == ["a", "[|]{2}", r"c\|d"]
+
+
+def expression(anchor: str, body: str, *, open_chars: int = 1, at_end: bool = False) -> patterns.Expression:
+    branch = patterns.branch(
+        7, patterns.pieces(anchor), patterns.pieces(body), open_chars=open_chars, inside_words=False
+    )
+    return patterns.compile_branches([branch], at_end=at_end)
+
+
+def told(text: str, **options: object) -> tuple[str, int] | None:
+    """What is found, and where: complete, open, or nothing."""
+    found = expression("k[xy]_", "[0-9]{3}-[a-f]{1,4}", **options)  # type: ignore[arg-type]  # a table's options
+    match = found.regex.search(text)
+    if match is None:
+        return None
+    return ("complete" if found.groups[match.lastindex or 0].complete else "open", match.start())
+
+
+@pytest.mark.parametrize(
+    ("text", "live", "last"),
+    [
+        ("a kx_123-a", ("complete", 2), ("complete", 2)),
+        ("a ky_123-abcdefg", ("complete", 2), ("complete", 2)),
+        ("a kx_123-", ("open", 2), ("open", 2)),
+        ("a kx_12", ("open", 2), ("open", 2)),
+        ("a kx_1", ("open", 2), ("open", 2)),
+        ("a kx_", ("open", 2), None),
+        ("a k", ("open", 2), None),
+        ("a kx_1 ", None, None),
+        ("a kz", None, None),
+        ("akx_123-a", None, None),
+        ("1kx_123-a", None, None),
+        ("_kx_123-a", ("complete", 1), ("complete", 1)),
+        ("kx_1kx_123-a", None, None),
+        ("kx_1-kx_123-a", ("complete", 5), ("complete", 5)),
+    ],
+)
+def test_a_start_is_complete_open_or_nothing(text: str, live: object, last: object) -> None:
+    assert told(text) == live
+    assert told(text, at_end=True) == last
+
+
+@pytest.mark.parametrize(
+    ("open_chars", "text", "last"),
+    [
+        (3, "kx_12", None),
+        (3, "kx_123", ("open", 0)),
+        (5, "kx_123-", None),
+        (NEVER, "kx_123-", None),
+        (NEVER, "kx_123-a", ("complete", 0)),
+    ],
+)
+def test_an_open_end_counts_once_enough_of_its_body_is_there(open_chars: int, text: str, last: object) -> None:
+    assert told(text, open_chars=open_chars, at_end=True) == last
+
+
+@pytest.mark.parametrize(
+    ("text", "max_chars", "said"),
+    [
+        ("abc", 3, "abc"),
+        ("abc", 0, ""),
+        ("abc", -1, ""),
+        ("<redacted>", 9, ""),
+        ("<redacted>x", 10, "<redacted>"),
+        ("<redacted> <redacted>", 15, "<redacted> "),
+        ("ab [REDACTED:x] c", 14, "ab "),
+        ("ab [REDACTED: c", 8, "ab [REDA"),
+    ],
+)
+def test_a_cut_leaves_no_part_of_a_mark(text: str, max_chars: int, said: str) -> None:
+    assert cut(text, max_chars) == said
