@@ -1,0 +1,236 @@
+"""What holds for AG-UI streams whatever the provider sends: the protocol's rules, and nothing that must not leave."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from ag_ui_validate.pytest_plugin import validate_agui
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contracts.ag_ui import parse_event
+from projector.context import StreamContext
+from projector.dialects.caller import Caller
+from projector.faults import FAULTS
+from projector.pipeline import Pipeline, build_pipeline
+from projector.replay import Case, CaseSettings
+from projector.sse import encode_sse
+from redaction.formats import FORMATS, Format
+from redaction.mint import Redactor
+from redaction.policy import Policy
+from tests.property.canaries import everywhere, leaks
+from tests.property.mutations import CASES, Lines, lines_of, spoiled, weave
+from tests.property.soundness import OURS, examples
+from tests.property.test_canaries import secret_of
+from tests.property.test_pipeline_properties import CALLS
+
+Event = dict[str, Any]
+
+CLIENT: Final = ("ag-ui-clients.mjs", "@ag-ui/client")
+TERMINALS: Final = {"RUN_FINISHED", "RUN_ERROR"}
+PAIRS: Final = {
+    "STEP_STARTED": ("STEP_FINISHED", "stepName"),
+    "TEXT_MESSAGE_START": ("TEXT_MESSAGE_END", "messageId"),
+    "REASONING_START": ("REASONING_END", "messageId"),
+    "REASONING_MESSAGE_START": ("REASONING_MESSAGE_END", "messageId"),
+    "TOOL_CALL_START": ("TOOL_CALL_END", "toolCallId"),
+}
+"""What opens -> what closes it, and by which member."""
+
+each_case: Final = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+@cache
+def redactor(policy: str) -> Redactor:
+    return Redactor(Policy.load(json.loads(policy)))
+
+
+def open_pipeline(provider: str, settings: CaseSettings, caller: Caller | None = None) -> Pipeline:
+    now = datetime.fromisoformat(settings.clock).timestamp()
+    return build_pipeline(
+        provider=provider,
+        dialect="ag_ui",
+        context=StreamContext(stream_id=settings.stream_id, **settings.context.model_dump()),
+        run=settings.run,
+        profile=settings.profile,
+        input_format="ndjson",
+        output_format="ndjson",
+        takes_host_events=settings.host_events,
+        clock=lambda: now,
+        redactor=redactor(json.dumps(settings.policy)),
+        caller=caller,
+    )
+
+
+def play(case: Case, lines: Lines, **policy: object) -> list[Event]:
+    settings = case.settings.model_copy(update={"policy": {**case.settings.policy, **policy}})
+    pipeline = open_pipeline(case.provider, settings)
+    said = pipeline.feed(b"\n".join(lines)) + pipeline.close(FAULTS[settings.close] if settings.close else None)
+    return events_of(said)
+
+
+def events_of(said: bytes) -> list[Event]:
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def assert_valid(events: list[Event]) -> None:
+    """The models, the rules of the validator, and those of the client that the validator does not have."""
+    for event in events:
+        parse_event(event)
+    report = validate_agui([json.dumps(event) for event in events], severity_overrides={"AGUI204": "off"})
+    assert [found for found in report.diagnostics if found.severity != "info"] == []
+    types = [event["type"] for event in events]
+    assert types[0] == "RUN_STARTED"
+    assert [kind in TERMINALS for kind in types] == [False] * (len(types) - 1) + [True]
+    for opening, (closing, member) in PAIRS.items():
+        opened = Counter(event[member] for event in events if event["type"] == opening)
+        closed = Counter(event[member] for event in events if event["type"] == closing)
+        assert opened == closed or (types[-1] == "RUN_ERROR" and opening == "STEP_STARTED")
+        assert opening == "STEP_STARTED" or set(opened.values()) <= {1}
+    made = ("TEXT_MESSAGE_START", "REASONING_MESSAGE_START", "TOOL_CALL_RESULT", "ACTIVITY_SNAPSHOT")
+    ids = Counter(event["messageId"] for event in events if event["type"] in made)
+    assert set(ids.values()) <= {1}
+    assert events[-1].get("code") not in OURS
+
+
+@each_case
+def test_a_stream_may_end_after_any_event(case: Case) -> None:
+    lines = lines_of(case)
+    for end in range(len(lines)):
+        assert_valid(play(case, lines[:end]))
+
+
+@examples(250)
+@given(spoiled())
+def test_whatever_comes_the_run_is_valid(stream: tuple[Case, Lines]) -> None:
+    case, lines = stream
+    assert_valid(play(case, lines, reasoning="full", encrypted_reasoning=True))
+
+
+@examples(120)
+@given(st.sampled_from(CASES), st.randoms(use_true_random=False))
+def test_streams_may_be_woven_into_each_other(case: Case, random: Any) -> None:
+    assert_valid(play(case, weave(random, lines_of(case))))
+
+
+@examples(120)
+@given(stream=spoiled(most=2), run=st.booleans(), calls=st.lists(st.tuples(st.integers(0, 40), CALLS), max_size=3))
+def test_whenever_the_host_speaks_the_run_is_valid(
+    *, stream: tuple[Case, Lines], run: bool, calls: list[tuple[int, tuple[Any, ...]]]
+) -> None:
+    case, lines = stream
+    pipeline = open_pipeline(case.provider, case.settings.model_copy(update={"run": run}))
+    said = b""
+    for at, line in enumerate(lines):
+        said += b"".join(getattr(pipeline, name)(*given_to) for when, (name, *given_to) in calls if when == at)
+        said += pipeline.feed(line + b"\n")
+    assert_valid(events_of(said + pipeline.close()))
+
+
+@each_case
+def test_ids_of_the_thread_are_not_given_again(case: Case) -> None:
+    settings, lines = case.settings, b"\n".join(lines_of(case))
+    first = open_pipeline(case.provider, settings)
+    before = events_of(first.feed(lines) + first.close())
+    names = ("messageId", "toolCallId", "parentMessageId")
+    taken = frozenset(event[name] for event in before for name in names if name in event)
+    again = open_pipeline(case.provider, settings, Caller(taken_ids=taken))
+    after = events_of(again.feed(lines) + again.close())
+    assert_valid(after)
+    spans = ("REASONING_START", "REASONING_END")  # a span is in no list of messages
+    assert not {event[name] for event in after if event["type"] not in spans for name in names if name in event} & taken
+
+
+@pytest.mark.node
+def test_the_client_agrees(node_modules: Path) -> None:
+    """The protocol's own client takes streams that are cut off after each third."""
+    streams = [play(case, lines_of(case)[: len(lines_of(case)) * third // 3]) for case in CASES for third in (1, 2)]
+    pairs = [
+        {"declared": "".join(encode_sse(json.dumps(event).encode()).decode() for event in each)} for each in streams
+    ]
+    result = subprocess.run(
+        ["node", *CLIENT],
+        input="\n".join(map(json.dumps, pairs)).encode(),
+        stdout=subprocess.PIPE,
+        check=True,
+        cwd=node_modules,
+    )
+    heard = [json.loads(line) for line in result.stdout.split(b"\n")[:-1]]
+    assert [(one["thrown"], one["warnings"]) for one in heard] == [(None, [])] * len(streams)
+
+
+# nothing leaves
+
+
+@pytest.mark.parametrize("row", FORMATS, ids=[row.name for row in FORMATS])
+def test_no_credential_leaves(row: Format) -> None:
+    pipeline = open_pipeline("openai_responses", CaseSettings(host_events=True))
+    said = b"".join(pipeline.feed(json.dumps(event).encode() + b"\n") for event in everywhere(row.example))
+    events = events_of(said + pipeline.close())
+    assert_valid(events)
+    assert leaks(b"\n".join(as_frames(events)), *secret_of(row)) == set()
+
+
+def as_frames(events: Iterable[Event]) -> Iterable[bytes]:
+    """Give events with their growing texts where the search for leaks joins them."""
+    for event in events:
+        place = {"kind": event["type"], "item_id": event.get("messageId", event.get("toolCallId", ""))}
+        pieces = [step["value"] for step in event.get("patch", ()) if step["path"].startswith("/code")]
+        for piece in pieces:
+            yield json.dumps({**place, "delta": "".join(piece)}).encode()
+        yield json.dumps({**event, **place}).encode()
+
+
+RESPONSES_CASES: Final = [case for case in CASES if case.provider == "openai_responses"]
+NO_REASONING: Final = {"reasoning": "off", "encrypted_reasoning": False}
+CANARY: Final = "the cellar door was never locked"
+THOUGHTS: Final = [
+    {"type": "response.reasoning_text.delta", "item_id": "rs_canary", "output_index": 90, "delta": CANARY},
+    {"type": "response.reasoning_text.done", "item_id": "rs_canary", "output_index": 90, "text": CANARY},
+    {
+        "type": "response.output_item.done",
+        "output_index": 91,
+        "item": {
+            "type": "reasoning",
+            "id": "rs_whole",
+            "summary": [],
+            "content": [{"type": "reasoning_text", "text": CANARY}],
+            "encrypted_content": "gAAAA-sealed",
+        },
+    },
+]
+
+
+@pytest.mark.parametrize(
+    ("policy", "says_text", "says_value"),
+    [
+        ({"reasoning": "off"}, False, False),
+        ({"reasoning": "summary"}, False, False),
+        ({"reasoning": "summary", "encrypted_reasoning": True}, False, True),
+        ({"reasoning": "full"}, True, False),
+        ({"reasoning": "full", "encrypted_reasoning": True}, True, True),
+    ],
+)
+def test_reasoning_leaves_only_where_policy_lets_it(
+    policy: dict[str, object], *, says_text: bool, says_value: bool
+) -> None:
+    for case in CASES:
+        if case.provider != "openai_responses":
+            continue
+        lines = lines_of(case)
+        at = len(lines) // 2
+        own_policy = {"reasoning": "off", "encrypted_reasoning": False, **policy}
+        said = json.dumps(
+            play(case, [*lines[:at], *(json.dumps(event).encode() for event in THOUGHTS), *lines[at:]], **own_policy)
+        )
+        assert CANARY not in said or says_text, case.name
+        assert "gAAAA-sealed" not in said or says_value, case.name
+    assert (CANARY in said, "gAAAA-sealed" in said) == (says_text, says_value)
