@@ -169,9 +169,9 @@ FOUND: Final = (
     FoundCase(
         "the host's output of an MCP call, and then its own",
         [
-            delta("mcp_call_arguments", '{"', item_id="m"),
+            added(0, type="mcp_call", id="m"),
             {"type": "projector.tool_output", "item_id": "m", "output": 1},
-            done(0, id="m", type="mcp_call", output="x"),
+            done(0, type="mcp_call", id="m", output="x"),
         ],
         HOST,
     ),

@@ -135,6 +135,27 @@ def test_any_event_may_be_missing(case: Case) -> None:
         assert_sound(play_lines(case, lines[:at] + lines[at + 1 :]))
 
 
+@each_case
+def test_any_event_may_come_again_late(case: Case) -> None:
+    lines = lines_of(case)
+    for line in lines[:-1]:
+        assert_sound(play_lines(case, [*lines[:-1], line, lines[-1]]))
+
+
+ADDITIONS: Final = {"projector.attachment"}
+"""Events that say something new each time, beside deltas."""
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.provider == "openai_responses"], ids=lambda c: c.name)
+def test_what_is_no_delta_may_come_twice(case: Case) -> None:
+    lines = lines_of(case)
+    for at, line in enumerate(lines):
+        event = parsed(line)
+        is_placed = isinstance(event, dict) and ("output_index" in event or "response" in event)
+        if is_placed and "delta" not in event and event["type"] not in ADDITIONS:
+            assert gist(play_lines(case, [*lines[:at], line, *lines[at:]])) == gist(play_lines(case, lines))
+
+
 @examples(600)
 @given(spoiled())
 def test_whatever_comes_the_stream_is_sound(stream: tuple[Case, Lines]) -> None:
