@@ -25,6 +25,8 @@ CLOUDS: Final = (
            "GOCSPX-" + MIXED[:28], "GOCSPX"),
     Format("azure-account-key", "Azure storage keys in connection strings", r"AccountKey=", r"[A-Za-z0-9+/]{20}",
            "AccountKey=" + MIXED[:86] + "==", "AccountKey=;EndpointSuffix", tail="[A-Za-z0-9+/=]", says_anchor=True),
+    Format("azure-client-secret", "client secrets of Microsoft Entra applications, from their mark on", r"7Q~|8Q~",
+           r"[A-Za-z0-9_.~-]{31}", "abc" + "8Q~" + MIXED[:34], "8Q~ is a mark", open_chars=8, inside_words=True),
     Format("azure-signature", "shared access signatures in URLs of Azure", r"[?&]sig=", r"[A-Za-z0-9%+/_-]{20}",
            "?sv=2024&sig=" + MIXED[:43] + "%3D", "?sig=1&sv=2", tail="[A-Za-z0-9%+/=_-]", says_anchor=True,
            inside_words=True),
