@@ -75,6 +75,7 @@ def test_d23_deltas_stream_and_join_to_the_whole(play: Play, item_type: str, siz
         pytest.param([added(), done(JSON)], [JSON], id="D23-only-done"),
         pytest.param([item_done(arguments=JSON)], [JSON], id="D30-only-the-item"),
         pytest.param([added(), delta(JSON), item_done()], [JSON], id="D30-deltas-and-an-item-without-arguments"),
+        pytest.param([added(), delta("7"), item_done()], ["7"], id="D30-one-character-and-an-item-without-arguments"),
         pytest.param([added(), done(JSON), done("{}"), item_done(arguments="[]")], [JSON], id="D23-said-once"),
         pytest.param([added(), done(JSON), delta("x")], [JSON], id="D23-no-delta-after-the-whole"),
         pytest.param([added(), delta(JSON[:9]), done(JSON)], [JSON], id="D23-a-longer-done-adds-a-last-delta"),
@@ -170,6 +171,11 @@ def test_d23_text_and_deltas_stop_together(play: Play, chars: int) -> None:
         pytest.param([done('{"a": 1}', "custom_tool_call")], '{"a": 1}', id="D22-json-is-text-too"),
         pytest.param([item_done("custom_tool_call", input="go")], "go", id="D22-only-the-item"),
         pytest.param([done("x" * 8_001, "custom_tool_call")], "x" * 8_000, id="D22-cut-where-arguments-are-cut"),
+        pytest.param(
+            [*[delta("x y " * 1_250, "custom_tool_call")] * 2, item_done("custom_tool_call")],
+            "x y " * 2_000,
+            id="D22-all-deltas-together",
+        ),
     ],
 )
 def test_custom_tools_take_one_text(play: Play, events: list[Event], expected: str) -> None:

@@ -83,6 +83,12 @@ def cancelled(stream: Any) -> list[Event]:
             [{"type": "keepalive"}], closed, "error upstream_truncated provider True", id="D12-keepalive-only"
         ),
         pytest.param([], closed, "error upstream_empty provider True", id="D12-empty"),
+        pytest.param(
+            [{"type": "projector.odd"}, {"type": "projector.context", "agent": "a"}],
+            closed,
+            "error upstream_empty provider True",
+            id="D12-the-host-alone-is-no-stream",
+        ),
         *(
             pytest.param(
                 before, failed(code), f"error {code} {fault.source} {fault.is_retryable}", id=f"D12-{code}{how}"

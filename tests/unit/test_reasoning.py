@@ -117,6 +117,12 @@ CONTENT: Final = [{"type": "reasoning_text", "text": "step one"}]
             [ADDED, said_full("st"), said_full_done("st"), DONE],
             id="D36-full-text-that-nobody-ended",
         ),
+        pytest.param(
+            {"reasoning": "full"},
+            [full("a\ud83d"), item_done()],
+            [ADDED, said_full("a"), said_full("\ufffd"), said_full_done("a\ufffd"), DONE],
+            id="D31-half-a-character-of-full-text",
+        ),
         pytest.param({}, [item_done(encrypted_content="gAAA")], [ADDED, DONE], id="D36-encrypted-stays-behind"),
         pytest.param(
             {"encrypted_reasoning": True},

@@ -301,6 +301,12 @@ def redacted(path: str) -> tuple[str, str]:
             id="9.7-container-explicit",
         ),
         pytest.param(
+            [on(f"{CODE}.interpreting"), done(CODE, container_id="cntr_1")],
+            {"tool_type": "code_interpreter", "container_id": "cntr_1"},
+            [],
+            id="9.7-container-of-the-finished-item",
+        ),
+        pytest.param(
             [
                 done(
                     IMAGE,
@@ -362,6 +368,26 @@ def test_the_fields_of_the_last_status(
     said = [it for it in play(*events) if it["kind"] == "tool.status"][-1]
     assert said["tool"] == {"tool_call_id": "it", "status": "completed", **expected}
     assert [(notice["type"], notice["path"]) for notice in said.get("notices", [])] == notices
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (added(CODE, container_id="cntr_1"), {"tool_type": "code_interpreter", "container_id": "cntr_1"}),
+        (added(MCP, name="t", server_label="s"), {"tool_type": "mcp", "tool_name": "t", "server_label": "s"}),
+        (added("function_call", name="f", arguments="{}"), {"tool_type": "function", "name": "f"}),
+        (added(WEB, action={"query": "tides"}), {"tool_type": "web_search"}),
+    ],
+    ids=lambda row: row.get("tool_type", ""),
+)
+def test_the_first_status_says_what_is_known(play: Play, event: Event, expected: Event) -> None:
+    first = play(event)[1]["tool"]
+    assert first == {"tool_call_id": "it", "status": "in_progress", **expected}
+
+
+def test_d18_an_approval_says_its_arguments_as_soon_as_they_are_known(play: Play) -> None:
+    said = play(added("mcp_approval_request", name="t", arguments='{"a": 1}'), done("mcp_approval_request", name="t"))
+    assert [it["tool"]["arguments_json"] for it in said if it["kind"] == "tool.status"] == [{"a": 1}]
 
 
 def cited(url: str, index: int = 1) -> Event:
