@@ -10,10 +10,13 @@ import pytest
 
 from contracts import codec
 from contracts.kinds import Kind, PrivateKind
-from contracts.openresponses import EVENT_MAX_BYTES, check_stream
+from contracts.openresponses import check_stream
+from contracts.public_sse_v1 import Envelope
 from projector.context import StreamContext
-from projector.dialects.openresponses import DROPPED, SPOKEN, OpenResponses, assemble
+from projector.dialects.openresponses import DROPPED, EVENT_MAX_BYTES, SPOKEN, OpenResponses, assemble
 from projector.dialects.openresponses.response import ERROR_TYPES, HTTP_STATUSES, SOURCE_TYPES
+from projector.dialects.openresponses.stream import ENVELOPE
+from projector.dialects.openresponses.writers import SILENT_ITEMS
 from projector.faults import FAULTS, http_status_fault
 from projector.pipeline import Pipeline, build_pipeline
 from redaction.policy import Policy
@@ -93,7 +96,11 @@ def finish(reason: str) -> Event:
 def test_every_kind_is_said_or_dropped_with_a_reason() -> None:
     assert SPOKEN.keys() | DROPPED.keys() == {*Kind, *PrivateKind}
     assert not SPOKEN.keys() & DROPPED.keys()
-    assert all(DROPPED.values())
+    assert all([*DROPPED.values(), *SILENT_ITEMS.values()])
+
+
+def test_the_envelope_is_the_public_one() -> None:
+    assert {field.alias or name for name, field in Envelope.model_fields.items()} == ENVELOPE | {"notices"}
 
 
 # the sequence of events

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 from contracts.kinds import Kind, PrivateKind
-from contracts.openresponses import EVENT_MAX_BYTES
 from projector.canonical import Frame, WireEvent
 from projector.dialects.openresponses.assembly import Answer, assemble
+from projector.dialects.openresponses.fitting import EVENT_MAX_BYTES
 from projector.dialects.openresponses.stream import Stream
 from projector.dialects.openresponses.writers import DROPPED, SPOKEN
 
-__all__ = ["DROPPED", "SPOKEN", "Answer", "OpenResponses", "assemble"]
+__all__ = ["DROPPED", "EVENT_MAX_BYTES", "SPOKEN", "Answer", "OpenResponses", "assemble"]
 
 DONE: Final[WireEvent] = (None, b"[DONE]")
 

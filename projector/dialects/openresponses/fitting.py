@@ -17,6 +17,9 @@ from redaction.clean import Notice, bounded, notice, render
 Holder = dict[str, Any] | list[Any]
 Place = tuple[str | int, ...]
 
+EVENT_MAX_BYTES: Final = 16 * 1024 * 1024
+"""One event: a whole response object has all texts in it (D37)."""
+
 SMALL_BYTES: Final = 1_024
 """Texts below this are not cut: ids, names, types and titles."""
 QUOTES_BYTES: Final = 2

@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from contracts import codec
-from contracts.public_sse_v1 import Envelope
 from projector.canonical import Frame, WireEvent
 from projector.dialects.openresponses.fitting import fit
 from projector.dialects.openresponses.items import VENDOR, Item
 from projector.dialects.openresponses.response import ResponseObject
 
-ENVELOPE: Final = {field.alias or name for name, field in Envelope.model_fields.items()} - {"notices"}
-"""Members of the public envelope; an event of this dialect has its own."""
+ENVELOPE: Final = frozenset(
+    {
+        *("schema", "event_id", "stream_id", "server_timestamp", "conversation_id", "response_id", "agent", "workflow"),
+        "provider_sequence_number",
+    }
+)
+"""Members of the public envelope; an event of this dialect has its own. Notices are no part of it here."""
 
 PLACED: Final = ENVELOPE | {"kind", "item_id", "output_index"}
 """Members of a frame that an event says in its own way."""

@@ -16,16 +16,19 @@ from projector.dialects.openresponses.stream import Stream
 
 Writer: TypeAlias = Callable[[Stream, Frame], None]
 
-OUTPUT_ITEMS: Final[Mapping[str, str]] = {
-    "function_call_output": "function_call",
-    "custom_tool_call_output": "custom_tool_call",
+SILENT_ITEMS: Final[Mapping[str, str]] = {
+    "function_call_output": "its output is said on the call, and becomes an item there, whoever gave it",
+    "custom_tool_call_output": "its output is said on the call, and becomes an item there, whoever gave it",
 }
-"""Items that hold the output of a call, and the calls. Each output becomes an item, so the provider's own is silent."""
+"""Item types of which nothing is said, and why; every other one is said, under our own name where it must be."""
 
 CORE_CITATIONS: Final[Mapping[str, Mapping[str, object]]] = {
     "url_citation": {"url": "", "title": "", "start_index": 0, "end_index": 0},
 }
 """Citations of Open Responses, and their members, which are all required."""
+
+ID_ROOM: Final = 200
+"""What the id of an output keeps of its call's, so that it stays within the contract's limit of ids."""
 
 NO_FIELDS: Final = frozenset({"tool_type", "status"})
 """Members of a tool's payload that its item says in its own way."""
@@ -92,7 +95,7 @@ def on_error(stream: Stream, frame: Frame) -> None:
 def on_item_added(stream: Stream, frame: Frame) -> None:
     """Announce an item; a call waits for its first status, which follows at once with its name and id."""
     item_type = frame["item_type"]
-    if item_type in OUTPUT_ITEMS:
+    if item_type in SILENT_ITEMS:
         return
     item = stream.items[frame["item_id"]] = Item(frame["item_id"], item_type, frame.get("role"))
     if item_type not in TOOL_TYPES:
@@ -101,7 +104,7 @@ def on_item_added(stream: Stream, frame: Frame) -> None:
 
 def on_item_done(stream: Stream, frame: Frame) -> None:
     """Close the item's parts, then the item."""
-    if frame["item_type"] in OUTPUT_ITEMS:
+    if frame["item_type"] in SILENT_ITEMS:
         return
     if frame["item_id"] not in stream.items:
         on_item_added(stream, frame)  # only where a fault of ours took the announcement back
@@ -206,7 +209,7 @@ def on_output(stream: Stream, frame: Frame) -> None:
         call.learn({"output": output})
         stream.extend(frame, call)
         return
-    item = Item(_free_id(stream, f"{call.id}_output"), f"{call.type.removeprefix(f'{VENDOR}:')}_output")
+    item = Item(_output_id(stream, call.id), f"{call.type.removeprefix(f'{VENDOR}:')}_output")
     stream.items[item.id] = item
     item.learn({"tool_call_id": frame["tool_call_id"]})
     stream.announce(item)
@@ -242,8 +245,9 @@ def _close_part(stream: Stream, part: Part) -> None:
     stream.say(f"{kind.part_event}.done", {**part.place, "part": part.wire()})
 
 
-def _free_id(stream: Stream, item_id: str) -> str:
-    """Give an id that no item has."""
+def _output_id(stream: Stream, call_id: str) -> str:
+    """Give the id for the output of a call; no other item has it."""
+    item_id = f"{call_id[:ID_ROOM]}_output"
     while item_id in stream.items:
         item_id += "_"
     return item_id
