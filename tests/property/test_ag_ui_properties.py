@@ -153,17 +153,11 @@ def test_ids_of_the_thread_are_not_given_again(case: Case) -> None:
 def test_the_client_agrees(node_modules: Path) -> None:
     """The protocol's own client takes streams that are cut off after each third."""
     streams = [play(case, lines_of(case)[: len(lines_of(case)) * third // 3]) for case in CASES for third in (1, 2)]
-    pairs = [
-        {"declared": "".join(encode_sse(json.dumps(event).encode()).decode() for event in each)} for each in streams
-    ]
-    result = subprocess.run(
-        ["node", *CLIENT],
-        input="\n".join(map(json.dumps, pairs)).encode(),
-        stdout=subprocess.PIPE,
-        check=True,
-        cwd=node_modules,
-    )
-    heard = [json.loads(line) for line in result.stdout.split(b"\n")[:-1]]
+    data = [b"".join(encode_sse(json.dumps(event).encode()) for event in events).decode() for events in streams]
+    lines = "\n".join(json.dumps({"declared": sse}) for sse in data).encode()
+    command = ["node", *CLIENT]
+    said = subprocess.run(command, input=lines, stdout=subprocess.PIPE, check=True, cwd=node_modules).stdout
+    heard = [json.loads(line) for line in said.split(b"\n")[:-1]]
     assert [(one["thrown"], one["warnings"]) for one in heard] == [(None, [])] * len(streams)
 
 
