@@ -32,9 +32,9 @@ CONTEXTS: Final = (
            r"[^\s/?#@\"'<>\\]{1,256}@", "postgres://app:" + "hunter2@db.internal/app", "http://localhost:8080",
            tail=r"[^\s/?#\"'<>\\,;)]", says_anchor=True, inside_words=True, open_chars=NEVER,
            body_at_end=r"[0-9]{0,5}[^\s/?#@\"'<>\\0-9]|[0-9]{6}"),  # a port has five digits
-    Format("connection-string-password", "`Pwd=` in the connection string of a database", r";[ ]?pwd=",
-           r"[^\s;\"'`\\<\[]", "Uid=app;Pwd=" + "hunter2;", "PWD=/home/app", tail=r"[^;\"'`\r\n]", says_anchor=True,
-           any_case=True, inside_words=True),
+    Format("connection-string-password", "`Pwd=` in the connection string of a database", r"pwd=",
+           r"[^\s;\"'`\\<\[/$]", "Uid=app;Pwd=" + "hunter2;", "PWD=/home/app", tail=r"[^\s;\"'`]", says_anchor=True,
+           any_case=True),  # a shell's PWD is a folder
     Format("authorization-header", "what follows `Authorization:`, to the next quote or line",
            r"authorization[\"'\\\]]{0,16}[ \t]{0,4}[=:>]{1,3}[ \t]{0,4}[\\\"'`]{0,16}",
            r"[^\s\"'`\\<\[=:>]|<[^r\s\"'`\\]|\[[^R\s\"'`\\]", "Authorization: " + "Basic " + MIXED[:24],
