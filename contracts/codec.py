@@ -7,6 +7,7 @@ and integers of any size. Nothing here names a payload value in an error.
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, Final
 
@@ -39,25 +40,23 @@ def loads(data: bytes | str) -> Any:
 
 
 def loads_exact(text: str) -> Any:
-    """Read one JSON text of a tool strictly, with integers of any size kept exact.
+    """Read one JSON text of a tool strictly, with integers of any size kept exact; numbers beyond a double are None.
 
     orjson turns integers over 64 bits into floats without a word; only text with a run of 19 digits can hold one.
 
     Raises:
         CodecError: the text is not JSON (NaN and infinities are not), or too deep.
     """
-    try:
-        if _LONG_DIGITS.search(text) is None:
+    if _LONG_DIGITS.search(text) is None:
+        try:
             return orjson.loads(text)
-        return json.loads(text, parse_constant=_refuse_constant)
+        except orjson.JSONDecodeError:
+            pass  # lone surrogates and numbers beyond a double are JSON all the same
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except RecursionError:
         raise TooDeepError("expected JSON of a depth that can be read") from None
     except ValueError:
-        if _SURROGATE.search(text) is None and "\\u" not in text:
-            raise CodecError("expected JSON text") from None
-    try:  # lone surrogates, as characters or as escapes, are what orjson refuses and the contract allows
-        return json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
         raise CodecError("expected JSON text") from None
 
 
@@ -101,6 +100,11 @@ def _loads_slow(data: bytes | str) -> Any:
 
 def _null_constant(_name: str) -> None:
     return None
+
+
+def _finite(digits: str) -> float | None:
+    number = float(digits)
+    return number if math.isfinite(number) else None
 
 
 def _refuse_constant(_name: str) -> None:

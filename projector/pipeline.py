@@ -114,11 +114,11 @@ class Pipeline:
         if self._projector.ended:
             return b""
         self._projector.tick(self._timestamps.write(self._clock()))
-        before = self._projector.books()
+        self._projector.mark()
         try:
             return self._write(work(*arguments, **options))
         except Exception:  # noqa: BLE001 - whatever failed, the page gets its terminal
-            return self._write(self._projector.collapse(FAULTS["internal_error"], before))
+            return self._write(self._projector.collapse(FAULTS["internal_error"], is_unsent=True))
 
     def _feed(self, data: bytes) -> list[Frame]:
         return self._read(self._decoder.feed(data))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType, TracebackType
-from typing import Final, TypeAlias
+from typing import Final
 
 from contracts.kinds import SCHEMA, Kind
 from projector import frames
@@ -48,10 +48,6 @@ TERMINALS: Final[Mapping[Verdict, Callable[[StreamState], list[Frame]]]] = {
 """Verdicts that end the stream -> what is said last."""
 
 
-Books: TypeAlias = tuple[int, dict[object, Frame]]
-"""What the page has been told: the last event id, and the items that are open."""
-
-
 class PublicStreamProjector:
     """Project one public stream.
 
@@ -69,6 +65,9 @@ class PublicStreamProjector:
         self._event_id = 0
         self._open_items: dict[object, Frame] = {}
         """Announced items as they were said: what must be closed even if nothing else can be trusted."""
+        self._sent_id = 0
+        self._unsent: list[tuple[object, Frame | None]] = []
+        """How each change of these since the last `mark` is undone."""
         self._context: Mapping[str, object] = {}
         self._envelope: Frame = {}
         self._renew_envelope()
@@ -119,9 +118,11 @@ class PublicStreamProjector:
         """Take the end of the provider's bytes, or of the run; give the closers and the terminal."""
         return self._signal(Signal.RUN_CLOSE if self._is_run else Signal.EOF)
 
-    def books(self) -> Books:
-        """Give what has been said so far, for `collapse`."""
-        return self._event_id, self._open_items.copy()
+    def mark(self) -> None:
+        """Remember that everything given so far has been sent, for `collapse`."""
+        self._sent_id = self._event_id
+        if self._unsent:
+            self._unsent.clear()
 
     def count(self, name: str, times: int) -> None:
         """Count something that a stage before this one did not pass on."""
@@ -162,16 +163,18 @@ class PublicStreamProjector:
             said += TERMINALS[verdict](state)
         return said
 
-    def collapse(self, fault: Fault, unsaid_since: Books | None = None) -> list[Frame]:
+    def collapse(self, fault: Fault, *, is_unsent: bool = False) -> list[Frame]:
         """Give the closers and the terminal in nothing but our own words: what failed must not be asked again.
 
         Args:
             fault: what to say.
-            unsaid_since: the books as they stood before frames that were given but could not be sent.
+            is_unsent: whether the frames since the last `mark` could not be sent: then they have not been said.
         """
         self._phase = Phase.ENDED
-        if unsaid_since is not None:
-            self._event_id, self._open_items = unsaid_since
+        if is_unsent:
+            self._event_id = self._sent_id
+            for item_id, before in reversed(self._unsent):
+                self._book(item_id, before)
         return self._seal(endings.abandon(self._open_items.values(), fault))
 
     def _unsaid(self, name: object, *, is_host: bool = False) -> list[Frame]:
@@ -218,10 +221,16 @@ class PublicStreamProjector:
         if kind in frames.PRIVATE:
             return
         self._event_id += 1
-        if kind == Kind.OUTPUT_ITEM_ADDED:
-            self._open_items[frame["item_id"]] = frame
+        item_id = frame["item_id"]
+        self._unsent.append((item_id, self._open_items.get(item_id)))
+        self._book(item_id, frame if kind == Kind.OUTPUT_ITEM_ADDED else None)
+
+    def _book(self, item_id: object, added: Frame | None) -> None:
+        """Note an item as open, by the frame that announced it, or as closed."""
+        if added is None:
+            self._open_items.pop(item_id, None)
         else:
-            self._open_items.pop(frame["item_id"], None)
+            self._open_items[item_id] = added
 
 
 def _fault_of(traceback: TracebackType | None) -> Fault:

@@ -60,6 +60,8 @@ class StreamState:
         self.envelope: dict[str, object] = {}
         """The context members of section 6.2 as they are said now."""
         self._item_ids: set[str] = set()
+        self._spare_id = 0
+        """The last number that a taken id was replaced by: they are tried once each, not once per item."""
         self._call_ids: set[str] = set()
         self._slots: set[int] = set()
         self._next_slot = 0
@@ -94,10 +96,16 @@ class StreamState:
             self._say_always("response_id", self.response.id)
 
     def find(self, index: int | None, provider_id: str | None) -> Item | None:
-        """Give the item at the provider's index; without one, the item with the provider's id."""
-        if index is not None:
-            return self.response.by_index.get(index)
-        return self.response.by_id.get(provider_id) if provider_id else None
+        """Give the item at the provider's index; without one, the item with the provider's id.
+
+        An index that comes later than its item is bound to it by the id.
+        """
+        response = self.response
+        if index is None:
+            return response.by_id.get(provider_id) if provider_id else None
+        if index not in response.by_index and provider_id in response.unplaced:
+            response.by_index[index] = response.unplaced.pop(provider_id)
+        return response.by_index.get(index)
 
     def item_of(self, event: CanonicalEvent, item_type: str) -> tuple[Item, list[Frame]]:
         """Give the open item that an event belongs to; one that the provider never announced is announced here (D7).
@@ -113,7 +121,7 @@ class StreamState:
         provider_id = read.text_or_none(event, "item_id")
         item = self.find(index, provider_id)
         if item is None and index is None and provider_id is None:
-            item = next((last for last in reversed(self.response.items) if last.open and last.type == item_type), None)
+            item = self.response.last_open(item_type)
         if item is None:
             return self.announce(item_type, index=index, provider_id=provider_id)
         if not item.open:
@@ -141,10 +149,13 @@ class StreamState:
         said_role = self.redactor.label(role).value if role else None
         item = Item(slot, self._item_id(provider_id, slot), self.redactor.identifier(item_type), said_role)
         self.response.items.append(item)
+        self.response.by_type.setdefault(item.type, []).append(item)
         if index is not None:
             self.response.by_index[index] = item
         if provider_id:
             self.response.by_id[provider_id] = item
+        if provider_id and index is None:
+            self.response.unplaced[provider_id] = item
         said_status = self.redactor.identifier(status or "in_progress")
         return item, [
             frames.output_item(Kind.OUTPUT_ITEM_ADDED, item.slot, item.item_id, item.type, item.role, said_status)
@@ -186,9 +197,11 @@ class StreamState:
     def _item_id(self, provider_id: str | None, slot: int) -> CleanText:
         """Give the public id of a slot: the provider's unless another slot has it (D6)."""
         item_id = self.redactor.identifier(provider_id or f"item_{slot}")
-        while item_id in self._item_ids:
+        if item_id in self._item_ids:
             item_id = self.redactor.identifier(f"item_{slot}")
-            slot += 1
+        while item_id in self._item_ids:
+            self._spare_id = max(self._spare_id, slot) + 1
+            item_id = self.redactor.identifier(f"item_{self._spare_id}")
         self._item_ids.add(item_id)
         return item_id
 

@@ -54,8 +54,18 @@ class Response:
         self.items: list[Item] = []
         self.by_index: dict[int, Item] = {}
         self.by_id: dict[str, Item] = {}
+        self.by_type: dict[str, list[Item]] = {}
+        self.unplaced: dict[str | None, Item] = {}
+        """Items that came without an index, by the provider's id."""
         self.cited_urls: dict[CleanText, None] = {}
         """URLs that messages cite and no search has said, in order (D19)."""
+
+    def last_open(self, item_type: str) -> Item | None:
+        """Give the last item of a type that is open; closed ones are passed over once and for all."""
+        items = self.by_type.get(item_type, [])
+        while items and not items[-1].open:
+            items.pop()
+        return items[-1] if items else None
 
 
 class Run:
