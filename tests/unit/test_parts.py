@@ -59,7 +59,7 @@ def test_close_gives_what_was_held_back_once() -> None:
     assert grown.text == "a\ufffd"
 
 
-@pytest.mark.parametrize("deltas", [("at quay-7781, at quay-7781.",), ("at quay", "-7781")])
+@pytest.mark.parametrize("deltas", [("at quay-7781, at quay-7781.",), ("at quay", "-7781"), ("at quay-77",)])
 def test_notices_stay_with_the_text(deltas: tuple[str, ...]) -> None:
     grown = part(*deltas)
     grown.close()

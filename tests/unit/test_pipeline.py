@@ -257,6 +257,22 @@ def test_a_compiled_policy_serves_many_streams() -> None:
     assert all(read(data)[-1]["final"]["response_text"] == "at <redacted>." for data in said)
 
 
+BANG: Final[Event] = {**HI, "delta": "Bang"}
+HI_DONE: Final[Event] = {
+    "type": "response.output_item.done",
+    "output_index": 0,
+    "item": {"type": "message", "id": "msg", "status": "completed"},
+}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param([BANG], id="alone"),
+        pytest.param([CALL, {**BANG, "output_index": 5, "item_id": "other"}], id="behind-an-item-that-was-not-sent"),
+        pytest.param([HI_DONE, {**BANG, "output_index": 5, "item_id": "other"}], id="behind-an-end-that-was-not-sent"),
+    ],
+)
 @pytest.mark.parametrize(
     ("owner", "member"),
     [
@@ -264,7 +280,9 @@ def test_a_compiled_policy_serves_many_streams() -> None:
         pytest.param(public_sse_v1.PublicSseV1, "feed", id="the-dialect"),
     ],
 )
-def test_d12_a_fault_of_ours_ends_the_stream(monkeypatch: pytest.MonkeyPatch, owner: type, member: str) -> None:
+def test_d12_a_fault_of_ours_ends_the_stream(
+    monkeypatch: pytest.MonkeyPatch, owner: type, member: str, events: list[Event]
+) -> None:
     pipeline = opened()
     said = pipeline.feed(sse(CREATED, HI))
     original = getattr(owner, member)
@@ -275,7 +293,7 @@ def test_d12_a_fault_of_ours_ends_the_stream(monkeypatch: pytest.MonkeyPatch, ow
         return original(self, item)
 
     monkeypatch.setattr(owner, member, fails)
-    said += pipeline.feed(sse({**HI, "delta": "Bang"}))
+    said += pipeline.feed(sse(*events))
     assert pipeline.ended
     assert read(said)[-1]["error"] == FAULTS["internal_error"]._asdict()
     assert check_stream(said.splitlines()) == []

@@ -64,6 +64,11 @@ def places(said: list[Event]) -> list[Place]:
             id="D6-without-an-index-the-id-correlates",
         ),
         pytest.param(
+            [added("message", "a"), delta("a", 4), delta("x", 4), delta("b", 5)],
+            [("+", 0, "a"), *[("message.delta", 0, "a")] * 2, ("+", 5, "b"), ("message.delta", 5, "b")],
+            id="D6-an-index-that-comes-later-than-its-item",
+        ),
+        pytest.param(
             [added("message", None), delta(None), delta(None)],
             [("+", 0, "item_0"), ("message.delta", 0, "item_0"), ("message.delta", 0, "item_0")],
             id="D6-with-neither-the-last-open-item-of-the-type",
