@@ -328,6 +328,30 @@ def test_what_was_withheld_is_said_on_the_event_and_at_the_end(run: Run) -> None
     assert [notice["path"] for notice in end["metadata"]["public-sse.notices"]] == ["delta"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "item_type", "index", "closing"),
+    [
+        ("message.delta", "message", "content_index", "TEXT_MESSAGE_END"),
+        ("reasoning_summary.delta", "reasoning", "summary_index", "REASONING_MESSAGE_END"),
+    ],
+)
+def test_a_delta_of_which_nothing_is_left_says_why_at_the_end(
+    kind: str, item_type: str, index: str, closing: str
+) -> None:
+    envelope = {"server_timestamp": "2025-12-15T12:00:00.000Z", "stream_id": "s", "output_index": 0, "item_id": "i"}
+    notices = [{"type": "redacted", "path": "delta", "message": "Something was withheld for safety."}]
+    item = {"item_type": item_type, "status": "completed"}
+    dialect = AgUi(Caller())
+    frames = [
+        {**envelope, "kind": "output_item.added", **item},
+        {**envelope, "kind": kind, index: 0, "delta": "", "notices": notices},
+        {**envelope, "kind": "output_item.done", **item},
+    ]
+    said = [json.loads(data) for frame in frames for _, data in dialect.feed(frame)]
+    assert not [event for event in said if event["type"].endswith("CONTENT")]
+    assert of(said, closing)[0]["metadata"] == {"public-sse.notices": notices}
+
+
 def test_a_text_that_only_the_snapshot_has_is_said(run: Run) -> None:
     item = {"type": "message", "id": "item_0", "content": [{"type": "output_text", "text": "x" * 40_000}]}
     said = run(CREATED, added(0, "message"), done(0, "message"), ended("completed", output=[item]))
@@ -542,6 +566,18 @@ def test_an_approval_that_the_run_has_left_behind_interrupts_nothing(run: Run) -
     said = run(*first, NEXT, CREATED, text(0, "Done."), COMPLETED, run=True)
     assert said[-1]["outcome"] == SUCCESS
     assert of(said, "TOOL_CALL_RESULT")[0]["metadata"] == {"public-sse.status": "answered"}
+
+
+def test_an_output_of_a_call_that_was_cut_off_is_said(run: Run) -> None:
+    said = run(CREATED, done(0, "mcp_call", **MCP, output="half", status="incomplete"), COMPLETED)
+    (result,) = of(said, "TOOL_CALL_RESULT")
+    assert (result["content"], result["metadata"]) == ("half", {"public-sse.status": "incomplete"})
+
+
+def test_an_output_item_is_the_result_of_its_call(run: Run) -> None:
+    answer = done(1, "function_call_output", call_id="call_0", output="42")
+    said = run(CREATED, function(0), done(0, "function_call"), answer, COMPLETED)
+    assert types(said) == ["TOOL_CALL_START", "TOOL_CALL_END", "TOOL_CALL_RESULT"]
 
 
 # activities

@@ -45,7 +45,7 @@ def on_status(run: Run, frame: Frame) -> list[Event]:
     said = _name(run, call, tool.get("name", tool.get("tool_name", UNKNOWN)))
     if not call.has_ended and "arguments_text" in tool:
         said += _complete(run, call, tool["arguments_text"])
-    if tool["status"] in ENDED_STATUSES and (call.output is not None or not call.is_answered):
+    if tool["status"] in ENDED_STATUSES and not call.is_answered:
         said += _answer(run, call, tool["status"])
     return said
 
@@ -70,10 +70,8 @@ def on_arguments_done(run: Run, frame: Frame) -> list[Event]:
 
 def on_output(run: Run, frame: Frame) -> list[Event]:
     """Keep an output until the status that follows it says whether the call failed."""
-    call = run.calls[frame["item_id"]]
-    said = _answer(run, call, COMPLETED) if call.output is not None else []
-    call.output = frame
-    return said
+    run.calls[frame["item_id"]].output = frame
+    return []
 
 
 def on_done(run: Run, frame: Frame) -> list[Event]:
@@ -88,8 +86,6 @@ def say_unanswered(run: Run) -> list[Event]:
     """Answer the calls that no client shall take for its own: cut off, or overtaken by a later response."""
     said: list[Event] = []
     for call in run.calls.values():
-        if call.output is not None:
-            said += _answer(run, call, COMPLETED)
         if call.has_started and not call.is_answered and not _is_pending(call) and not waits(run, call):
             said += _answer(run, call, CUT_OFF if call.is_cut_off else ANSWERED)
     return said
