@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
+from urllib.parse import urlsplit
 
 from projector import Pipeline, Policy, StreamContext, build_pipeline
 from projector.asgi.openai_upstream import OpenAIUpstream
@@ -27,6 +28,8 @@ MakeUpstream: TypeAlias = Callable[[UpstreamSettings, Timeouts], Upstream]
 
 ALL_DIALECTS: Final = (DEFAULT_DIALECT, *(name for name in DIALECTS if name != DEFAULT_DIALECT))
 
+_PORTS: Final = {"http": 80, "https": 443}
+
 SHORTHAND_DROP_IN: Final = DropIn(responses=DEFAULT, chat_completions=DEFAULT)
 
 
@@ -39,6 +42,8 @@ class Provider:
     upstream: Upstream
     timeouts: Timeouts
     profile: Mapping[str, object]
+    address: tuple[str, int]
+    """Host and port, for who reads traces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +124,19 @@ class Catalog:
         return Offer(name, self._made[agent.upstream], agent, Redactor(agent.policy))
 
     def _whole(self, made: Provider, api: str, drop_in: DropIn, settings: Settings) -> Offer:
-        provider = Provider(made.name, api, made.upstream, made.timeouts, made.profile if made.api == api else {})
+        provider = replace(made, api=api, profile=made.profile if made.api == api else {})
         agent = AgentSettings(upstream=made.name, model=settings.model, dialects=drop_in.dialects or ALL_DIALECTS)
         return Offer(None, provider, agent, Redactor(Policy()))
 
 
 def _made(name: str, named: UpstreamSettings, settings: Settings, make_upstream: MakeUpstream) -> Provider:
     timeouts = settings.timeouts_of(named)
-    return Provider(name, named.api, make_upstream(named, timeouts), timeouts, named.profile)
+    return Provider(name, named.api, make_upstream(named, timeouts), timeouts, named.profile, _address(named.base_url))
+
+
+def _address(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or _PORTS[parts.scheme]
 
 
 def _shorthand_upstream(settings: Settings) -> UpstreamSettings:

@@ -1,11 +1,12 @@
 """What streams hold in memory: one budget of bytes for all of them, one account for each.
 
-Counted is what a client or a provider can make large: the request's body, an event that is not whole yet, output that
-waits for its client. It is an estimate of what they cost, not a measure.
+Counted is what a client or a provider can make large: the request's body, an event that is not whole yet, output of a
+large event that waits for its client. It is an estimate of what they cost, not a measure. A stream reads no more before
+its client took what one read said, so nothing else can grow.
 
-While the budget is spent no stream is started, and those that run go on with care: one whose output waits for its
-client reads no more before all of it is taken, and of those with an unfinished event only one reads on, the one whose
-turn it is. So every stream comes to its end, and the budget is exceeded by one event, and one read of each, at most.
+While the budget is spent no stream is started, and of those that run with an unfinished event only one reads on, the
+one whose turn it is. So every stream comes to its end, and the budget is exceeded by one event, and one read of each,
+at most.
 """
 
 from __future__ import annotations

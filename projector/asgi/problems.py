@@ -30,9 +30,12 @@ class _Row(NamedTuple):
 
 PROBLEMS: Final[Mapping[str, _Row]] = {
     "malformed_json": _Row(HTTPStatus.BAD_REQUEST, "The body is not JSON."),
+    "unauthenticated": _Row(HTTPStatus.UNAUTHORIZED, "The request must show a key or token that is known here."),
     "not_found": _Row(HTTPStatus.NOT_FOUND, "There is nothing at this path."),
     "unknown_stream": _Row(HTTPStatus.NOT_FOUND, "There is no stream of this id."),
     "unknown_agent": _Row(HTTPStatus.NOT_FOUND, "There is no agent of this name."),
+    "unknown_conversation": _Row(HTTPStatus.NOT_FOUND, "There is no conversation of this id."),
+    "unknown_response": _Row(HTTPStatus.NOT_FOUND, "There is no response of this id."),
     "method_not_allowed": _Row(HTTPStatus.METHOD_NOT_ALLOWED, "This path does not answer this method."),
     "request_timeout": _Row(HTTPStatus.REQUEST_TIMEOUT, "The body did not arrive in time.", True),
     "body_too_large": _Row(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is larger than this server reads."),
@@ -41,6 +44,9 @@ PROBLEMS: Final[Mapping[str, _Row]] = {
     "unknown_dialect": _Row(HTTPStatus.UNPROCESSABLE_ENTITY, "`dialect` names none that this server speaks."),
     "too_many_streams": _Row(HTTPStatus.TOO_MANY_REQUESTS, "The caller has as many streams as it may.", True),
     "overloaded": _Row(HTTPStatus.SERVICE_UNAVAILABLE, "The server has as many streams as it can serve.", True),
+    "auth_unavailable": _Row(
+        HTTPStatus.SERVICE_UNAVAILABLE, "The keys that tokens are checked with are missing.", True
+    ),
     "internal_error": _Row(HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong on the server."),
 }
 """Problems of requests and of ours, by code. A provider's are in `_FAULT_STATUS`."""
@@ -82,6 +88,8 @@ def problem(code: str, detail: str | None = None) -> Problem:
     """Give the problem of a row of `PROBLEMS`, with a detail of this request if there is one."""
     row = PROBLEMS[code]
     headers = _retry_after(row.status)
+    if row.status is HTTPStatus.UNAUTHORIZED:
+        headers["www-authenticate"] = "Bearer"
     return Problem(row.status, code, detail or row.detail, is_retryable=row.is_retryable, headers=headers)
 
 

@@ -1,45 +1,54 @@
 """One stream over one ASGI request: provider bytes in, dialect bytes out.
 
-Four tasks share it. The reader takes bytes from the upstream through the pipeline into the outbox, and is the only one
-that touches the pipeline. The writer sends what is in the outbox. The watcher waits for the client to leave. The clock
-ends what takes too long and says a heartbeat into silence.
+Three tasks share it. The reader takes bytes from the upstream through the pipeline and sends what they say, so that an
+event costs one wake-up and a client that takes nothing stops the upstream by itself; it is the only one that touches
+the pipeline. The watcher waits for the client to leave. The clock ends what takes too long and says a heartbeat into
+silence.
 
 The HTTP status is committed when the upstream's headers are there, at the latest when the first heartbeat is due. A
 failure before that is a problem document, a failure after it is a terminal event. Whoever ends a stream, the reader
 leaves the upstream's context on the way out, and that closes the connection.
+
+A stream is stopped (cancelled, timed out, drained) only while the reader waits for its upstream: a read that has come
+is said whole first, or not at all.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-import logging
 import random
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
 import anyio
+import structlog
 from anyio import to_thread
+from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 from starlette.types import Message, Receive, Scope, Send
 
 from projector import Pipeline
 from projector.asgi.deadlines import Deadlines
 from projector.asgi.memory import Account
-from projector.asgi.outbox import Outbox
 from projector.asgi.problems import Problem, problem_of_fault
+from projector.asgi.record import Record
 from projector.asgi.retries import wait_s
-from projector.asgi.settings import Settings
+from projector.asgi.settings import Retries, Timeouts
 from projector.asgi.upstream import ProviderRequest, Upstream, UpstreamError
 from projector.faults import FAULTS, Fault
 from projector.sse import encode_comment
 
-logger = logging.getLogger(__name__)
+log: Final = structlog.get_logger()
 
 _SEND_MAX_BYTES: Final = 65_536
 """Of one send: what uvicorn holds before it makes us wait, so that a slow client can be seen to move."""
+
+_READS_IN_A_ROW: Final = 64
+"""After so many reads others get their turn: where both sides are faster than we are, nothing else makes us wait."""
 
 _HEADERS: Final = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -54,32 +63,41 @@ class Relay:
 
     def __init__(
         self,
-        stream_id: str,
+        record: Record,
         pipeline: Pipeline,
         upstream: Upstream,
         request: ProviderRequest,
-        settings: Settings,
         account: Account,
+        *,
+        timeouts: Timeouts,
+        retries: Retries,
+        heartbeat_s: float,
     ) -> None:
         now = time.monotonic()
-        self.stream_id = stream_id
+        self.record = record
         self.is_upstream_open = False
         self._pipeline = pipeline
         self._upstream = upstream
         self._request = request
-        self._settings = settings
         self._account = account
-        self._deadlines = Deadlines(settings.timeouts, now)
-        self._outbox = Outbox(settings.limits.max_buffer_bytes, account)
+        self._timeouts = timeouts
+        self._retries = retries
+        self._heartbeat_s = heartbeat_s
+        self._deadlines = Deadlines(timeouts, now)
         self._stream = anyio.CancelScope()
         self._reading = anyio.CancelScope()
-        self._committed = anyio.Event()
+        self._line = asyncio.Lock()  # asyncio's own: every event passes it, and anyio's has a checkpoint
+        self._head: Message = {}
+        self._send: Send = _nowhere
         self._refusal: Problem | None = None
         self._last_words: Callable[[], bytes] = pipeline.close
-        self._wrote_at = now
-        self._sending_since: float | None = None
-        self._has_bytes = False
+        self._is_stopped = False
+        self._is_waiting = True
+        self._is_committed = False
+        self._is_ending = False
         self._is_sent = False
+        self._sent_at = now
+        self._sending_since: float | None = None
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request with the stream.
@@ -87,15 +105,17 @@ class Relay:
         Raises:
             Problem: the stream failed before its status was committed; nothing was sent.
         """
-        async with anyio.create_task_group() as stream:
-            self._stream = stream.cancel_scope
-            stream.start_soon(self._read)
-            async with anyio.create_task_group() as client:
-                client.start_soon(self._watch, receive)
-                client.start_soon(self._keep_time)
-                await self._write(scope, send)
-                client.cancel_scope.cancel()
-            # all was sent; the reader may still have its upstream to close
+        self._send = send
+        self._head = {"type": "http.response.start", "status": 200, "headers": self._headers(scope)}
+        try:
+            async with anyio.create_task_group() as stream:
+                self._stream = stream.cancel_scope
+                stream.start_soon(self._watch, receive)
+                stream.start_soon(self._keep_time, stream)
+                await self._read()
+                stream.cancel_scope.cancel()
+        finally:
+            self._pipeline.cancel()  # where the client left: what it had been told is the end of it
         if self._refusal is not None:
             raise self._refusal
 
@@ -108,27 +128,27 @@ class Relay:
         self._stop(lambda: self._pipeline.close(fault), fault)
 
     def _stop(self, last_words: Callable[[], bytes], fault: Fault | None = None) -> None:
-        if self._reading.cancel_called or self._outbox.is_closed:
+        if self._is_stopped or self._pipeline.ended:
             return
-        if fault is not None and not self._committed.is_set():
+        self._is_stopped = True
+        if fault is not None and not self._is_committed:
             self._refusal = problem_of_fault(fault)
         self._last_words = last_words
-        self._reading.cancel()
+        if self._is_waiting:
+            self._reading.cancel()
 
     async def _read(self) -> None:
-        """Bring everything from the upstream into the outbox; whatever happens, say the end and close it."""
+        """Bring everything from the upstream to the client; whatever happens, say the end."""
         try:
             with self._reading:
                 await self._relay()
         except UpstreamError as error:
             self._on_failure(error.fault, error.retry_after_s)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told how its stream ended
-            _log_crash(self.stream_id, error)
+            _log_crash(self.record, error)
             self._on_failure(FAULTS["internal_error"])
-        if self._refusal is None and not self._pipeline.ended:
-            self._outbox.add(self._last_words())
-        self._outbox.close()
-        self._committed.set()
+        if self._refusal is None:
+            await self._end()
 
     async def _relay(self) -> None:
         """Relay one answer; a request that failed before the first byte of it may be made again."""
@@ -139,8 +159,8 @@ class Relay:
                 await self._relay_answer()
             except UpstreamError as error:
                 chance = random.random()  # noqa: S311 - it spreads load, it guards nothing
-                pause_s = wait_s(error, attempt, self._settings.retries, chance)
-                if pause_s is None or self._has_bytes:
+                pause_s = wait_s(error, attempt, self._retries, chance)
+                if pause_s is None or self.record.first_byte_at is not None or self._is_stopped:
                     raise
             else:
                 return
@@ -151,57 +171,99 @@ class Relay:
 
     async def _relay_answer(self) -> None:
         async with self._upstream.open(self._request) as chunks:
-            self._committed.set()
+            self._is_waiting = False
+            await self._say(b"")
+            await self._wait_again()
+            reads = itertools.cycle(range(_READS_IN_A_ROW))
             async for chunk in chunks:
-                if self._reading.cancel_called or self._stream.cancel_called:
+                if self._reading.cancel_called or self._stream.cancel_called or not next(reads):
                     await checkpoint()  # bytes that come without a pause leave no other moment for it
-                self._has_bytes = True
-                self._deadlines.on_bytes()
-                if self._account.read(chunk):
-                    self._outbox.add(await to_thread.run_sync(self._pipeline.feed, chunk))
-                else:
-                    self._outbox.add(self._pipeline.feed(chunk))
+                self._is_waiting = False
+                await self._say(await self._feed(chunk))
                 if self._pipeline.ended:
-                    self._outbox.close()  # before the upstream is closed, which may take a moment
+                    await self._end()  # before the upstream is closed, which may take a moment
                     return
-                if self._outbox.is_full:
-                    await self._outbox.room()
-                if self._account.is_spent:
-                    await self._account.wait_for_turn()
+                self._is_waiting = True
+                if self._is_stopped or self._account.is_spent:
+                    await self._wait_again()
                 self._deadlines.on_wait(time.monotonic())
 
+    async def _wait_again(self) -> None:
+        """Let the stream be stopped again, and wait for memory."""
+        self._is_waiting = True
+        if self._is_stopped:
+            self._reading.cancel()
+            await checkpoint()
+        await self._account.wait_for_turn()
+
+    async def _feed(self, chunk: bytes) -> bytes:
+        """Take a read through the pipeline, a large event not on the event loop."""
+        began = time.monotonic()
+        if self.record.first_byte_at is None:
+            self.record.first_byte_at = began
+        self._deadlines.on_bytes()
+        if self._account.read(chunk):
+            said = await to_thread.run_sync(self._pipeline.feed, chunk)
+        else:
+            said = self._pipeline.feed(chunk)
+        self.record.overhead_s += time.monotonic() - began
+        return said
+
     def _on_failure(self, fault: Fault, retry_after_s: int | None = None) -> None:
-        if self._committed.is_set():
+        if self._is_stopped:
+            return
+        if self._is_committed:
             self._last_words = lambda: self._pipeline.close(fault)
         else:
             self._refusal = problem_of_fault(fault, retry_after_s)
 
-    async def _write(self, scope: Scope, send: Send) -> None:
-        """Send the stream; return when all is sent or there is nothing to send."""
-        await self._committed.wait()
-        if self._refusal is not None:
+    async def _end(self) -> None:
+        """Say what is left to say, and that it was all."""
+        if self._is_ending:
             return
+        self._is_ending = True
+        self._is_waiting = False
+        await self._say(self._last_words(), is_last=True)
+        self._is_sent = True
+
+    async def _say(self, data: bytes, *, is_last: bool = False) -> None:
+        """Send the head if it was not, then bytes; nothing else of this stream is sent between them."""
+        async with self._line:
+            if not self._is_committed:
+                self._is_committed = True
+                await self._transmit(self._head)
+            if len(data) > _SEND_MAX_BYTES:
+                await self._say_in_pieces(data)
+            elif data:
+                await self._transmit({"type": "http.response.body", "body": data, "more_body": True})
+            if is_last:
+                await self._transmit({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _say_in_pieces(self, data: bytes) -> None:
+        """Send what is too much for one send; until all of it is taken it counts as memory."""
+        self._account.hold(len(data))
         try:
-            await self._send(send, {"type": "http.response.start", "status": 200, "headers": self._headers(scope)})
-            while not self._outbox.is_drained:
-                for piece in _pieces(await self._outbox.take()):
-                    await self._send(send, {"type": "http.response.body", "body": piece, "more_body": True})
-            await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
-            self._is_sent = True
+            for start in range(0, len(data), _SEND_MAX_BYTES):
+                piece = data[start : start + _SEND_MAX_BYTES]
+                await self._transmit({"type": "http.response.body", "body": piece, "more_body": True})
+        finally:
+            self._account.hold(-len(data))
+
+    async def _transmit(self, message: Message) -> None:
+        self._sending_since = time.monotonic()
+        try:
+            await self._send(message)
         except OSError:  # what ASGI servers raise when the client is gone
             self._stream.cancel()
-
-    async def _send(self, send: Send, message: Message) -> None:
-        self._sending_since = time.monotonic()
-        await send(message)
+            await checkpoint()
         self._sending_since = None
-        self._wrote_at = time.monotonic()
+        self._sent_at = time.monotonic()
 
     def _headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         headers = [
             *_HEADERS,
-            (b"x-stream-id", self.stream_id.encode()),
-            (b"x-request-id", scope["state"]["request_id"].encode()),
+            (b"x-stream-id", self.record.stream_id.encode()),
+            (b"x-request-id", self.record.request_id.encode()),
         ]
         if scope["http_version"] == "1.1":
             headers.append((b"connection", b"keep-alive"))
@@ -212,45 +274,47 @@ class Relay:
         while (await receive())["type"] != "http.disconnect":
             pass
         if not self._is_sent:  # after the whole response a server says the same
+            self.record.is_client_gone = True
             self._stream.cancel()
 
-    async def _keep_time(self) -> None:
+    async def _keep_time(self, stream: TaskGroup) -> None:
         """End what takes too long; say a heartbeat into silence."""
-        timeouts = self._settings.timeouts
-        client_s = timeouts.client_s
+        client_s = self._timeouts.client_s
         while True:
             now = time.monotonic()
             stalls_at = now + client_s if self._sending_since is None else self._sending_since + client_s
             if now >= stalls_at:
+                self.record.is_client_gone = True
                 self._stream.cancel()
             deadline, code = self._deadlines.next()
             if now >= deadline:
                 self.fail(FAULTS[code])
-            beats_at = self._wrote_at + self._settings.heartbeat_s
+            beats_at = self._sent_at + self._heartbeat_s
             if now >= beats_at:
-                self._beat()
-                beats_at = now + self._settings.heartbeat_s
+                stream.start_soon(self._beat)  # sending may take longer than the clock has
+                beats_at = now + self._heartbeat_s
             # A limit may begin to run while this sleeps, but none of them can run out before this wakes.
             ahead = [at - now for at in (stalls_at, deadline, beats_at) if at > now]
-            await anyio.sleep(min(*ahead, client_s, timeouts.idle_s, timeouts.first_byte_s))
+            await anyio.sleep(min(*ahead, client_s, self._timeouts.idle_s, self._timeouts.first_byte_s))
 
-    def _beat(self) -> None:
+    async def _beat(self) -> None:
         """Say that the stream lives, unless the client has something to take."""
-        self._committed.set()
-        if self._sending_since is None and self._outbox.is_empty:
-            self._outbox.add(encode_comment(f"heartbeat {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"))
+        if not self._line.locked() and not self._is_ending:
+            self.record.heartbeats += 1
+            await self._say(encode_comment(f"heartbeat {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"))
 
 
-def _log_crash(stream_id: str, error: Exception) -> None:
+async def _nowhere(_message: Message) -> None:
+    """Stand for the way to the client until there is one."""
+
+
+def _log_crash(record: Record, error: Exception) -> None:
     """Log a mistake of ours by its kind and place; what it says may be the payload."""
     place = traceback.extract_tb(error.__traceback__)[-1]
-    logger.error("stream %s: %s at %s:%s", stream_id, type(error).__name__, place.filename, place.lineno)
-
-
-def _pieces(data: bytes) -> Iterator[bytes]:
-    """Cut what is too much for one send."""
-    if len(data) <= _SEND_MAX_BYTES:
-        yield data
-        return
-    for start in range(0, len(data), _SEND_MAX_BYTES):
-        yield data[start : start + _SEND_MAX_BYTES]
+    log.error(
+        "stream_crashed",
+        stream_id=record.stream_id,
+        request_id=record.request_id,
+        error_type=type(error).__name__,
+        place=f"{place.filename}:{place.lineno}",
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import socket
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
+import structlog
 import uvicorn
 
 try:
@@ -18,6 +18,7 @@ try:
 except ImportError:  # Windows has no such limits
     resource = None  # type: ignore[assignment]
 
+from projector.asgi import logs
 from projector.asgi.app import create_app
 from projector.asgi.configuration import SettingsError, load
 from projector.asgi.demo import DemoUpstream
@@ -25,7 +26,7 @@ from projector.asgi.openai_upstream import OpenAIUpstream
 from projector.asgi.settings import Settings
 from projector.asgi.streams import Streams
 
-logger = logging.getLogger(__name__)
+log: Final = structlog.get_logger()
 
 _OTHER_FILES: Final = 256
 """Kept connections, connections that wait for their turn, logs, the event loop."""
@@ -58,6 +59,7 @@ def run(settings: Settings, *, demo: bool = False) -> int:
     Raises:
         SettingsError: the address cannot be listened on.
     """
+    logs.configure()
     _raise_file_limit(settings)
     listener = listen(settings)
     url = _url(listener)
@@ -144,7 +146,7 @@ def _raise_file_limit(settings: Settings) -> None:
     needed = 2 * settings.limits.max_streams + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < needed:
-        logger.warning("the system allows %s open files; %s streams need %s", hard, settings.limits.max_streams, needed)
+        log.warning("few_open_files", allowed=hard, needed=needed)
         needed = hard
     if soft not in {resource.RLIM_INFINITY, hard} and soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
@@ -153,9 +155,7 @@ def _raise_file_limit(settings: Settings) -> None:
 def _warn(settings: Settings) -> None:
     """Say what is likely a mistake."""
     if not settings.upstreams and settings.api_key is None and "api.openai.com" in settings.base_url:
-        logger.warning("OPENAI_API_KEY is not set: the provider will refuse every request")
-    if not settings.is_loopback:
-        logger.warning("listening on %s: whoever reaches it can use the provider's key", settings.host)
+        log.warning("no_api_key", hint="OPENAI_API_KEY is not set: the provider will refuse every request")
 
 
 def _say(text: str) -> None:

@@ -40,6 +40,7 @@ BaseUrl: TypeAlias = Annotated[str, StringConstraints(pattern=r"^https?://[^@\s?
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$")]
 Sha256: TypeAlias = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 Origin: TypeAlias = Annotated[str, StringConstraints(pattern=r"^https?://[^/@\s?#*]+$")]
+Algorithm: TypeAlias = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 Api: TypeAlias = Literal["openai_responses", "openai_chat"]
 MaySet: TypeAlias = Literal[
     "temperature",
@@ -109,8 +110,6 @@ class Limits(Table):
 
     max_body_bytes: int = Field(8 * 1024 * 1024, gt=0)
     """One request; a photo in base64 fits."""
-    max_buffer_bytes: int = Field(256 * 1024, gt=0)
-    """Output of one stream that waits for its client; above it the upstream is not read. One read may exceed it."""
     max_memory_bytes: int = Field(512 * 1024 * 1024, gt=0)
     """Bodies, unfinished events and waiting output of all streams; see `projector.asgi.memory`."""
     max_streams: int = Field(1000, gt=0)
@@ -163,6 +162,39 @@ class AgentSettings(Table):
         return parameters
 
 
+class Jwt(Table):
+    """Tokens that somebody else signs; each must name issuer and audience, and when it ends."""
+
+    issuer: str = Field(min_length=1)
+    audience: str = Field(min_length=1)
+    jwks_url: BaseUrl | None = None
+    """Where the public keys are; or `jwks_file`, a file that holds them."""
+    jwks: str | None = None
+    jwks_file: Path | None = None
+    algorithms: tuple[Algorithm, ...] = Field(("RS256", "ES256"), min_length=1)
+    """With public keys only: a shared secret would be one more to lose."""
+    caller_claim: str = Field("sub", min_length=1)
+
+    @model_validator(mode="after")
+    def _has_keys(self) -> Jwt:
+        if (self.jwks_url is None) == (self.jwks is None):
+            raise ValueError("expected either `jwks_url` or `jwks_file`")
+        return self
+
+
+class Auth(Table):
+    """Who may come in; nobody named means everybody, on loopback only."""
+
+    api_keys: dict[Name, Sha256] = {}
+    """Name of a caller, and the hash of its key."""
+    jwt: Jwt | None = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether a caller must show who it is."""
+        return bool(self.api_keys) or self.jwt is not None
+
+
 class DropIn(Table):
     """Which upstream answers the routes that pass a caller's whole body on; a route without one is off."""
 
@@ -192,6 +224,9 @@ class Settings(Table):
     """What running streams get after SIGTERM; with what follows it stays under the 30 s that orchestrators wait."""
     timeouts: Timeouts = Timeouts()
     retries: Retries = Retries()
+    auth: Auth = Auth()
+    cors_origins: tuple[Origin, ...] = ()
+    """Whose pages may read the answers; a page of our own origin needs none."""
     limits: Limits = Limits()
     upstreams: dict[Name, UpstreamSettings] = {}
     agents: dict[Name, AgentSettings] = {}
@@ -209,6 +244,12 @@ class Settings(Table):
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return self.host == "localhost"
+
+    @model_validator(mode="after")
+    def _is_guarded(self) -> Settings:
+        if not self.is_loopback and not self.auth.is_on:
+            raise ValueError("host: expected a loopback address, or callers in `auth`")
+        return self
 
     @model_validator(mode="after")
     def _names_exist(self) -> Settings:

@@ -33,7 +33,7 @@ class Streams:
         self._memory = Memory(limits.max_memory_bytes)
         self._asked: Counter[str] = Counter()  # requests by caller, from their head to the end of their stream
         self._running: dict[str, Relay] = {}
-        self._ended: dict[str, None] = {}  # ordered by their end
+        self._ended: dict[str, str] = {}  # id and caller, ordered by their end
         self.is_draining = False
 
     @property
@@ -84,21 +84,23 @@ class Streams:
         """
         if self.is_draining:
             raise problem_of_fault(FAULTS["server_shutdown"])
-        self._running[relay.stream_id] = relay
+        stream_id = relay.record.stream_id
+        self._running[stream_id] = relay
         try:
             yield
         finally:
-            del self._running[relay.stream_id]
-            self._ended[relay.stream_id] = None
+            del self._running[stream_id]
+            self._ended[stream_id] = relay.record.caller
             if len(self._ended) > _ENDED_MAX:
                 del self._ended[next(iter(self._ended))]
 
-    def cancel(self, stream_id: str) -> bool:
-        """End a stream with `final` `cancelled`; give whether there is or was one of this id."""
+    def cancel(self, stream_id: str, caller: str) -> bool:
+        """End a stream of a caller with `final` `cancelled`; give whether it has or had one of this id."""
         relay = self._running.get(stream_id)
-        if relay is not None:
+        if relay is not None and relay.record.caller == caller:
             relay.cancel()
-        return relay is not None or stream_id in self._ended
+            return True
+        return self._ended.get(stream_id) == caller
 
     async def drain(self, grace_s: float, is_urgent: Callable[[], bool]) -> None:
         """Start no more streams; give those that run some time, less when it becomes urgent, then a terminal."""

@@ -246,7 +246,8 @@ def _sites(upstream_port: int) -> Iterator[Callable[..., Site]]:
         key = repr((demo, sorted(settings.items())))
         if key not in sites:
             base = {"port": 0, "api_key": "sk-test", "base_url": f"http://localhost:{upstream_port}/v1"}
-            sites[key] = Site(Settings.model_validate(base | settings), demo=demo)
+            said = {name: value for name, value in (base | settings).items() if value is not None}
+            sites[key] = Site(Settings.model_validate(said), demo=demo)
         return sites[key]
 
     yield site

@@ -13,6 +13,7 @@ from projector.asgi.problems import Problem
 from projector.asgi.settings import Settings
 
 IMAGE = {"type": "input_image", "image_url": "https://a.example/b.png"}
+KEYS = {"api_keys": {"frontend": "sha256:" + "0" * 64}}
 TOOL = {"type": "web_search"}
 
 
@@ -190,9 +191,9 @@ def test_a_drop_in_body_that_cannot_be_streamed(body: dict[str, Any]) -> None:
     ("settings", "routes"),
     [
         ({}, {"responses", "chat_completions"}),
-        ({"host": "10.0.0.1"}, set()),
+        ({"host": "10.0.0.1", "auth": KEYS}, set()),
         ({"drop_in": {}}, set()),
-        ({"host": "10.0.0.1", "drop_in": {"responses": "default"}}, {"responses"}),
+        ({"host": "10.0.0.1", "auth": KEYS, "drop_in": {"responses": "default"}}, {"responses"}),
         ({"upstreams": {"a": {}}}, set()),
         ({"upstreams": {"a": {}}, "drop_in": {"responses": "a"}}, {"responses"}),
     ],

@@ -11,7 +11,8 @@ from projector.asgi.streams import _ENDED_MAX, Streams
 
 
 def relay(stream_id: str) -> Any:
-    return SimpleNamespace(stream_id=stream_id, is_upstream_open=True, cancel=lambda: None, fail=lambda _fault: None)
+    record = SimpleNamespace(stream_id=stream_id, caller="me")
+    return SimpleNamespace(record=record, is_upstream_open=True, cancel=lambda: None, fail=lambda _fault: None)
 
 
 def test_streams_are_counted_while_they_run() -> None:
@@ -26,9 +27,18 @@ def test_ended_streams_are_remembered_for_a_while() -> None:
     for number in range(_ENDED_MAX + 1):
         with streams.running(relay(f"stream_{number}")):
             pass
-    assert not streams.cancel("stream_0")
-    assert streams.cancel("stream_1")
-    assert streams.cancel(f"stream_{_ENDED_MAX}")
+    assert not streams.cancel("stream_0", "me")
+    assert streams.cancel("stream_1", "me")
+    assert streams.cancel(f"stream_{_ENDED_MAX}", "me")
+
+
+def test_a_stream_is_its_callers() -> None:
+    streams = Streams(Limits())
+    with streams.running(relay("a")):
+        assert streams.cancel("a", "me")
+        assert not streams.cancel("a", "you")
+    assert streams.cancel("a", "me")
+    assert not streams.cancel("a", "you")
 
 
 async def test_a_draining_server_starts_no_stream() -> None:

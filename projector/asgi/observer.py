@@ -1,0 +1,100 @@
+"""Runs a stream and tells of its end: one line of log, metrics, the trace, the host's hook. None of it can break it."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+import anyio
+import structlog
+from anyio import to_thread
+from starlette.types import Receive, Scope, Send
+
+from projector.asgi import tracing
+from projector.asgi.metrics import Metrics
+from projector.asgi.problems import Problem
+from projector.asgi.record import Record, Terminal, terminal_of
+from projector.asgi.relay import Relay
+from projector.asgi.tracing import Trace
+
+log: Final = structlog.get_logger()
+
+OnTerminal: TypeAlias = Callable[[Terminal], Awaitable[None] | None]
+
+HOOK_S: Final = 10.0
+"""How long a hook may take: it runs after the stream, but a server that ends waits for it."""
+
+
+class Observer:
+    """Tells of streams."""
+
+    def __init__(self, metrics: Metrics | None = None, on_terminal: OnTerminal | None = None) -> None:
+        self._metrics = metrics
+        self._on_terminal = on_terminal
+
+    async def run(self, relay: Relay, trace: Trace, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run a relay to its end, whatever that is.
+
+        Raises:
+            Problem: as `Relay.run`.
+        """
+        record = relay.record
+        try:
+            await relay.run(scope, receive, send)
+        except Problem as refusal:
+            record.problem_code = refusal.code
+            raise
+        finally:
+            with anyio.CancelScope(shield=True):  # whoever left, what happened is told
+                await self.tell(record, trace)
+
+    async def tell(self, record: Record, trace: Trace) -> None:
+        """Tell of a stream that ended."""
+        record.ended_at = time.monotonic()
+        tracing.end(trace, record)
+        if self._metrics is not None:
+            self._metrics.count(record)
+        log.info("stream_end", **_line(record))
+        if self._on_terminal is not None:
+            await _call(self._on_terminal, record)
+
+
+async def _call(hook: OnTerminal, record: Record) -> None:
+    """Call the hook: one that is a plain function in a thread, because it may wait as well."""
+    try:
+        with anyio.fail_after(HOOK_S):
+            if inspect.iscoroutinefunction(hook):
+                await hook(terminal_of(record))
+                return
+            waits = await to_thread.run_sync(hook, terminal_of(record), abandon_on_cancel=True)
+            if waits is not None:
+                await waits
+    except Exception as error:  # noqa: BLE001 - the stream is over, and the host's mistake is not its client's
+        log.error("hook_failed", stream_id=record.stream_id, error_type=type(error).__name__)  # noqa: TRY400 - no text
+
+
+def _line(record: Record) -> dict[str, object]:
+    """Give the fields of a log line: ids, names and numbers; no payload."""
+    first_byte_s = record.first_byte_s
+    fields = {
+        "stream_id": record.stream_id,
+        "request_id": record.request_id,
+        "trace_id": record.trace_id,
+        "caller": record.caller,
+        "agent": record.agent,
+        "upstream": record.upstream,
+        "model": record.model,
+        "dialect": record.dialect,
+        "response_id": record.terminal.get("response_id"),
+        "outcome": record.outcome,
+        "code": record.code,
+        "duration_s": round(record.duration_s, 3),
+        "first_byte_s": None if first_byte_s is None else round(first_byte_s, 3),
+        "overhead_s": round(record.overhead_s, 6),
+        "events": record.terminal.get("event_id"),
+        "heartbeats": record.heartbeats,
+        **record.usage,
+    }
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,156 @@
+"""Access over real sockets: what a caller gets, and what of another's it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.timeout(15)
+
+AUTH = {"api_keys": {name: f"sha256:{hashlib.sha256(name.encode()).hexdigest()}" for name in ("ann", "bob")}}
+ANN = {"authorization": "Bearer ann"}
+BOB = {"authorization": "Bearer bob"}
+CHAT = "/api/v1/chat/stream"
+
+
+def plays(events: Any, *, ends: bool = True) -> Any:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        for event in events if ends else events[:3]:
+            await peer.event(event)
+        if ends:
+            await peer.end()
+        else:
+            await peer.gone.wait()
+
+    return script
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/responses", "/api/v1/streams/stream_1/cancel"])
+async def test_a_stranger_is_told_nothing_else(serve: Any, path: str) -> None:
+    answer = await serve(auth=AUTH).ask(path, b"not even read")
+    assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+    assert (await answer.problem())["code"] == "unauthenticated"
+
+
+async def test_a_stream_is_its_callers(serve: Any, upstream: Any, text_events: Any) -> None:
+    await upstream(plays(text_events, ends=False))
+    site = serve(auth=AUTH)
+    answer = await site.ask(**ANN)
+    await answer.chunk()
+    path = f"/api/v1/streams/{answer.headers['x-stream-id']}/cancel"
+    assert [(await site.ask(path, b"", **who)).status for who in (BOB, ANN)] == [404, 204]
+    assert (await answer.frames())[-1]["final"]["status"] == "cancelled"
+
+
+async def test_a_previous_response_is_its_callers(serve: Any, upstream: Any, text_events: Any) -> None:
+    provider = await upstream(plays(text_events))
+    site = serve(auth=AUTH)
+    response_id = (await (await site.ask(**ANN)).frames())[-1]["response_id"]
+    await asyncio.sleep(0.1)  # the last byte is sent before the books are closed
+    for path, body in (
+        (CHAT, {"message": "go on", "previous_response_id": response_id}),
+        ("/v1/responses", {"input": "go on", "previous_response_id": response_id}),
+    ):
+        refused = await site.ask(path, body, **BOB)
+        assert (refused.status, (await refused.problem())["code"]) == (404, "unknown_response")
+        assert (await (await site.ask(path, body, **ANN)).frames())[-1]["kind"] == "final"
+    assert provider.peers.qsize() == 3
+
+
+async def test_a_conversation_is_its_callers(serve: Any, upstream: Any, text_events: Any) -> None:
+    await upstream(plays(text_events))
+    site = serve(auth=AUTH)
+    body = {"message": "hi", "conversation_id": "conv_of_ann"}
+    frames = await (await site.ask(CHAT, body, **ANN)).frames()
+    assert {frame["conversation_id"] for frame in frames} == {"conv_of_ann"}
+    refused = await site.ask(CHAT, body, **BOB)
+    assert (refused.status, (await refused.problem())["code"]) == (404, "unknown_conversation")
+    refused = await site.ask("/v1/responses", {"input": "hi", "conversation": {"id": "conv_of_ann"}}, **BOB)
+    assert refused.status == 404
+
+
+async def test_a_browser_chooses_an_agent_and_sees_nothing_of_it(
+    serve: Any, upstream: Any, upstream_port: int, text_events: Any
+) -> None:
+    provider = await upstream(plays(text_events))
+    site = serve(
+        api_key=None,
+        base_url=None,
+        upstreams={"one": {"base_url": f"http://localhost:{upstream_port}/v1", "api_key": "sk-one"}},
+        agents={
+            "helper": {
+                "upstream": "one",
+                "model": "gpt-x",
+                "instructions": "the secret sauce",
+                "tools": [{"type": "t"}],
+            }
+        },
+    )
+    said = await (await site.ask(body={"message": "hi", "agent": "helper"})).rest()
+    assert b"secret sauce" not in said
+    assert b'"agent":"helper"' in said
+    peer = await provider.peers.get()
+    assert peer.body == {
+        "model": "gpt-x",
+        "instructions": "the secret sauce",
+        "tools": [{"type": "t"}],
+        "input": "hi",
+        "stream": True,
+    }
+    refused = await site.ask(body={"message": "hi", "agent": "other"})
+    assert (refused.status, (await refused.problem())["code"]) == (404, "unknown_agent")
+    assert (await site.ask("/v1/responses", {"input": "hi"})).status == 404  # off unless configured
+    refused = await site.ask(f"{CHAT}?dialect=openresponses", {"message": "hi"})
+    assert (await refused.problem())["code"] == "unknown_dialect"
+
+
+async def test_a_chat_upstream_is_asked_in_its_own_words(serve: Any, upstream: Any, upstream_port: int) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.chunk(
+            b'data: {"id":"c","model":"m","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\n'
+            b'data: {"id":"c","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}\n\n'
+            b"data: [DONE]\n\n"
+        )
+        await peer.end()
+
+    provider = await upstream(script)
+    site = serve(
+        api_key=None,
+        base_url=None,
+        upstreams={"local": {"api": "openai_chat", "base_url": f"http://localhost:{upstream_port}/v1"}},
+        agents={"default": {"upstream": "local", "model": "llama", "instructions": "Be short."}},
+    )
+    final = (await (await site.ask(body={"message": "hi"})).frames())[-1]["final"]
+    assert (final["status"], final["response_text"], final["usage"]["output_tokens"]) == ("completed", "Hi", 2)
+    peer = await provider.peers.get()
+    assert peer.head.startswith(b"POST /v1/chat/completions ")
+    assert peer.body == {
+        "model": "llama",
+        "messages": [{"role": "system", "content": "Be short."}, {"role": "user", "content": "hi"}],
+        "stream_options": {"include_usage": True},
+        "stream": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("origins", "allowed"), [([], None), (["https://a.example"], "https://a.example"), (["https://b.example"], None)]
+)
+async def test_pages_of_other_origins_read_what_they_may(
+    serve: Any, upstream: Any, text_events: Any, origins: list[str], allowed: str | None
+) -> None:
+    await upstream(plays(text_events))
+    answer = await serve(cors_origins=origins).ask(origin="https://a.example")
+    assert answer.headers.get("access-control-allow-origin") == allowed
+    await answer.rest()
+
+
+async def test_the_document_names_the_routes_that_are_on(serve: Any) -> None:
+    document = json.loads(await (await serve(drop_in={}).get("/openapi.json")).rest())
+    assert "/api/v1/chat/stream" in document["paths"]
+    assert "/v1/responses" not in document["paths"]

@@ -1,0 +1,182 @@
+"""Who may come in: keys, tokens, nobody named; what belongs to whom."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.algorithms import RSAAlgorithm
+
+from projector.asgi.callers import Doorkeeper
+from projector.asgi.configuration import SettingsError, load
+from projector.asgi.owners import Owners
+from projector.asgi.problems import Problem
+from projector.asgi.settings import Auth
+
+pytestmark = pytest.mark.timeout(15)
+
+KEYS = {name: rsa.generate_private_key(public_exponent=65537, key_size=2048) for name in ("one", "two")}
+CLAIMS = {"iss": "https://login.example", "aud": "projector", "sub": "ann", "exp": 2**32}
+
+
+def key_set(*names: str) -> str:
+    keys = [json.loads(RSAAlgorithm.to_jwk(KEYS[name].public_key())) | {"kid": name, "alg": "RS256"} for name in names]
+    return json.dumps({"keys": keys})
+
+
+def hashed(key: str) -> str:
+    return f"sha256:{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def scope(authorization: str | None) -> dict[str, Any]:
+    headers = [(b"authorization", authorization.encode())] if authorization is not None else []
+    return {"type": "http", "headers": headers, "client": ("127.0.0.1", 1)}
+
+
+def door(**token: object) -> Doorkeeper:
+    about = {"issuer": "https://login.example", "audience": "projector", "jwks": key_set("one")}
+    auth = {"api_keys": {"web": hashed("key-1"), "app": hashed("key-2")}, "jwt": about | token}
+    return Doorkeeper(Auth.model_validate(auth))
+
+
+def token(name: str = "one", **claims: object) -> str:
+    said = {claim: value for claim, value in (CLAIMS | claims).items() if value is not None}
+    return f"Bearer {jwt.encode(said, KEYS[name], 'RS256', {'kid': name})}"
+
+
+@pytest.mark.parametrize(
+    ("authorization", "caller"),
+    [
+        ("Bearer key-1", "key:web"),
+        ("bearer key-2", "key:app"),
+        (token(), "token:ann"),
+        (token(exp=time.time() - 10), "token:ann"),  # clocks differ
+    ],
+)
+async def test_who_is_known(authorization: str, caller: str) -> None:
+    assert await door().caller(scope(authorization)) == caller
+
+
+@pytest.mark.parametrize(
+    ("name", "authorization"),
+    [
+        ("nothing is shown", None),
+        ("another kind", "Basic key-1"),
+        ("an empty key", "Bearer "),
+        ("an unknown key", "Bearer key-3"),
+        ("a hash is no key", f"Bearer {hashed('key-1')}"),
+        ("a token that has ended", token(exp=1)),
+        ("a token without an end", token(exp=None)),
+        ("a token for somebody else", token(aud="other")),
+        ("a token of somebody else", token(iss="https://evil.example")),
+        ("a token of nobody", token(sub=None)),
+        ("a token of an empty name", token(sub="")),
+        ("a token with an unknown key", token("two")),
+        ("a token without a signature", f"Bearer {jwt.encode(CLAIMS, None, 'none')}"),
+        ("a token with a shared secret", f"Bearer {jwt.encode(CLAIMS, 'x' * 32, 'HS256', {'kid': 'one'})}"),
+        ("a token whose signature is broken", token()[:-6] + "AAAAAA"),
+    ],
+)
+async def test_who_is_not(name: str, authorization: str | None) -> None:
+    with pytest.raises(Problem) as caught:
+        await door().caller(scope(authorization))
+    assert (caught.value.status, caught.value.code) == (401, "unauthenticated"), name
+    assert caught.value.headers == {"www-authenticate": "Bearer"}
+
+
+async def test_everybody_is_an_address_where_nobody_is_named() -> None:
+    assert await Doorkeeper(Auth()).caller(scope("Bearer anything")) == "address:127.0.0.1"
+
+
+class KeyServer:
+    """Answers with what it holds; counts."""
+
+    def __init__(self) -> None:
+        self.answer = b""
+        self.asked = 0
+        self.url = ""
+
+    async def on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        self.asked += 1
+        writer.write(self.answer)
+        await writer.drain()
+        writer.close()
+
+    def hold(self, body: str, status: str = "200 OK") -> None:
+        self.answer = f"HTTP/1.1 {status}\r\nlocation: {self.url}\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode()
+
+
+@pytest.fixture
+async def keys() -> AsyncIterator[KeyServer]:
+    served = KeyServer()
+    async with await asyncio.start_server(served.on_connection, "127.0.0.1", 0) as listening:
+        served.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/keys"
+        yield served
+
+
+async def test_keys_are_fetched_once_and_again_for_a_new_key(keys: KeyServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys.hold(key_set("one"))
+    keeper = door(jwks=None, jwks_url=keys.url)
+    for _ in range(3):
+        assert await keeper.caller(scope(token())) == "token:ann"
+    assert keys.asked == 1
+    keys.hold(key_set("one", "two"))
+    with pytest.raises(Problem):
+        await keeper.caller(scope(token("two")))  # too soon to ask again
+    monkeypatch.setattr("projector.asgi.callers._AGAIN_S", 0.0)
+    assert await keeper.caller(scope(token("two"))) == "token:ann"
+    assert keys.asked == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "status"), [("{}", "200 OK"), ("<html>", "200 OK"), ("", "302 Found"), ("", "500 No")]
+)
+async def test_keys_that_cannot_be_had(keys: KeyServer, body: str, status: str) -> None:
+    keys.hold(body, status)
+    with pytest.raises(Problem) as caught:
+        await door(jwks=None, jwks_url=keys.url).caller(scope(token()))
+    assert (caught.value.status, caught.value.code) == (503, "auth_unavailable")
+    assert keys.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    [
+        ({"PROJECTOR_HOST": "0.0.0.0"}, "host: expected a loopback address, or callers in `auth`"),  # noqa: S104 - refused
+        ({"PROJECTOR_AUTH__API_KEYS": '{"web": "key-1"}'}, "PROJECTOR_AUTH__API_KEYS"),
+        ({"PROJECTOR_AUTH__JWT__ISSUER": "a", "PROJECTOR_AUTH__JWT__AUDIENCE": "b"}, "expected either `jwks_url` or"),
+        ({"PROJECTOR_CORS_ORIGINS": '["*"]'}, "PROJECTOR_CORS_ORIGINS"),
+    ],
+)
+def test_what_would_let_anybody_in_is_refused(environ: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        load(environ)
+
+
+def test_another_address_is_listened_on_where_callers_are_named() -> None:
+    environ = {"PROJECTOR_HOST": "0.0.0.0", "PROJECTOR_AUTH__API_KEYS": json.dumps({"web": hashed("key-1")})}  # noqa: S104 - with callers
+    assert load(environ).auth.is_on
+
+
+def test_responses_and_conversations_are_their_callers() -> None:
+    owners = Owners(kept_max=2)
+    owners.made("resp_1", "ann")
+    owners.made("resp_1", "bob")
+    owners.check_response("resp_1", "ann")
+    owners.enter("conv_1", "ann")
+    owners.enter("conv_1", "ann")
+    for check in (owners.check_response, owners.enter):
+        with pytest.raises(Problem):
+            check({owners.enter: "conv_1"}.get(check, "resp_1"), "bob")
+    for number in range(2, 4):
+        owners.made(f"resp_{number}", "ann")
+    with pytest.raises(Problem):
+        owners.check_response("resp_1", "ann")  # only the newest are kept

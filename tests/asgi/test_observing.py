@@ -1,0 +1,252 @@
+"""What is told of streams: a line of log, metrics, traces; no ids as labels, no payload anywhere."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import structlog
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from starlette.datastructures import Headers
+
+from projector import build_pipeline
+from projector.asgi import logs, telemetry, tracing
+from projector.asgi.metrics import Metrics
+from projector.asgi.observer import Observer
+from projector.asgi.record import Listener, Record
+from projector.asgi.settings import Limits
+from projector.asgi.streams import Streams
+
+pytestmark = pytest.mark.timeout(10)
+
+GIVEN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+CREATED = b'data: {"type":"response.created","response":{"id":"resp_1","model":"gpt-x-1","status":"in_progress"}}\n\n'
+UNKNOWN = b'data: {"type":"response.invented","secret":"payload"}\n\ndata: {"type":"keepalive"}\n\n'
+TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"delta":"payload"}\n\n'
+DONE = (
+    b'data: {"type":"response.completed","response":{"id":"resp_1","model":"gpt-x-1","status":"completed",'
+    b'"output":[],"usage":{"input_tokens":3,"output_tokens":5,"total_tokens":8}}}\n\n'
+)
+
+
+def record(*parts: bytes) -> Record:
+    pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1")
+    heard = Listener(pipeline)
+    for part in parts:
+        pipeline.feed(part)
+    pipeline.close()
+    one = Record(stream_id="stream_1", request_id="req_1", dialect="public_sse_v1", model="gpt-x", heard=heard)
+    one.first_byte_at = one.started_at + 0.5
+    one.ended_at = one.started_at + 2
+    one.server_address, one.server_port = "api.example", 443
+    return one
+
+
+def scope(**headers: str) -> dict[str, Any]:
+    return {"headers": [(name.encode(), value.encode()) for name, value in headers.items()]}
+
+
+async def test_one_line_for_each_stream() -> None:
+    with structlog.testing.capture_logs() as lines:
+        await Observer().tell(record(CREATED, TEXT, DONE), tracing.Trace("t", {}))
+    [line] = lines
+    assert line.pop("duration_s") >= 0
+    assert line == {
+        "event": "stream_end",
+        "log_level": "info",
+        "stream_id": "stream_1",
+        "request_id": "req_1",
+        "trace_id": "",
+        "caller": "",
+        "upstream": "",
+        "model": "gpt-x",
+        "dialect": "public_sse_v1",
+        "response_id": "resp_1",
+        "outcome": "completed",
+        "first_byte_s": 0.5,
+        "overhead_s": 0.0,
+        "events": line["events"],
+        "heartbeats": 0,
+        "input_tokens": 3,
+        "output_tokens": 5,
+        "total_tokens": 8,
+    }
+
+
+@pytest.mark.parametrize(
+    ("parts", "changes", "outcome", "code"),
+    [
+        ((CREATED, DONE), {}, "completed", None),
+        ((CREATED,), {}, "error", "upstream_truncated"),
+        ((CREATED,), {"is_client_gone": True}, "client_left", "upstream_truncated"),
+        ((), {"problem_code": "upstream_http_429"}, "no_stream", "upstream_http_429"),
+    ],
+)
+def test_how_a_stream_ended(parts: Any, changes: dict[str, Any], outcome: str, code: str | None) -> None:
+    one = record(*parts)
+    for name, value in changes.items():
+        setattr(one, name, value)
+    assert (one.outcome, one.code) == (outcome, code)
+
+
+def test_metrics_have_the_names_that_are_documented() -> None:
+    counted = Metrics(Streams(Limits()))
+    one = record(CREATED, UNKNOWN, TEXT, DONE)
+    one.heartbeats = 2
+    counted.count(one)
+    text = counted.text().decode()
+    for line in (
+        "projector_streams_active 0.0",
+        "projector_upstream_open 0.0",
+        "projector_memory_held_bytes 0.0",
+        'projector_streams_total{dialect="public_sse_v1",outcome="completed"} 1.0',
+        'projector_events_dropped_total{type="other"} 1.0',
+        'projector_events_dropped_total{type="keepalive"} 1.0',
+        "projector_heartbeats_total 2.0",
+        "projector_overhead_seconds_count 1.0",
+    ):
+        assert line in text.splitlines()
+    assert "stream_1" not in text
+    assert "invented" not in text
+
+
+async def test_metrics_are_served(serve: Any, upstream: Any, text_events: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event(text_events[-1])
+        await peer.end()
+
+    await upstream(script)
+    site = serve(heartbeat_s=7)
+    await (await site.ask()).rest()
+    assert await site.is_quiet()
+    answer = await site.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert b'projector_streams_total{dialect="public_sse_v1",outcome="completed"} 1.0' in await answer.rest()
+
+
+@pytest.mark.parametrize(
+    ("headers", "trace_id", "state"),
+    [
+        ({"traceparent": GIVEN}, "0af7651916cd43dd8448eb211c80319c", None),
+        ({"traceparent": GIVEN, "tracestate": "a=b"}, "0af7651916cd43dd8448eb211c80319c", "a=b"),
+        ({"traceparent": GIVEN, "tracestate": "a" * 600}, "0af7651916cd43dd8448eb211c80319c", None),
+        ({"traceparent": "ff" + GIVEN[2:]}, None, None),
+        ({"traceparent": "00-" + "0" * 32 + "-b7ad6b7169203331-01", "tracestate": "a=b"}, None, None),
+        ({"traceparent": "nonsense"}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_a_trace_goes_on(headers: dict[str, str], trace_id: str | None, state: str | None) -> None:
+    began = tracing.begin(scope(**headers), record())
+    assert re.fullmatch("00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]", began.headers["traceparent"])
+    assert began.headers["traceparent"] != GIVEN
+    assert (began.trace_id == trace_id) == (trace_id is not None)
+    assert began.headers.get("tracestate") == state
+
+
+async def test_the_provider_is_told_of_the_trace(serve: Any, upstream: Any, text_events: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event(text_events[-1])
+        await peer.end()
+
+    provider = await upstream(script)
+    await (await serve().ask(traceparent=GIVEN)).rest()
+    peer = await provider.peers.get()
+    said = peer.header(b"traceparent").decode()
+    assert said.split("-")[1] == GIVEN.split("-")[1]
+    assert said.split("-")[2] != GIVEN.split("-")[2]
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """OpenTelemetry set up for this test alone: the process has only one provider of each, for good."""
+    exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    meter = MeterProvider([reader]).get_meter("projector")
+    monkeypatch.setattr(telemetry, "_TRACER", provider.get_tracer("projector"))
+    for name, instrument in (
+        ("_DURATION", "gen_ai.client.operation.duration"),
+        ("_FIRST_CHUNK", "gen_ai.client.operation.time_to_first_chunk"),
+        ("_PER_CHUNK", "gen_ai.client.operation.time_per_output_chunk"),
+        ("_USAGE", "gen_ai.client.token.usage"),
+    ):
+        monkeypatch.setattr(telemetry, name, meter.create_histogram(instrument))
+    return SimpleNamespace(exporter=exporter, reader=reader)
+
+
+def test_a_stream_is_a_span_of_a_client(recorded: SimpleNamespace) -> None:
+    one = record(CREATED, TEXT, DONE)
+    began = tracing.begin(scope(traceparent=GIVEN), one)
+    tracing.end(began, one)
+    [span] = recorded.exporter.get_finished_spans()
+    assert (span.name, span.kind) == ("chat gpt-x", trace.SpanKind.CLIENT)
+    assert format(span.parent.span_id, "016x") == GIVEN.split("-")[2]
+    assert began.headers["traceparent"].split("-")[2] == format(span.context.span_id, "016x")
+    assert dict(span.attributes) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-x",
+        "gen_ai.request.stream": True,
+        "gen_ai.response.model": "gpt-x-1",
+        "gen_ai.response.id": "resp_1",
+        "gen_ai.response.finish_reasons": ("completed",),
+        "gen_ai.response.time_to_first_chunk": 0.5,
+        "gen_ai.usage.input_tokens": 3,
+        "gen_ai.usage.output_tokens": 5,
+        "server.address": "api.example",
+        "server.port": 443,
+    }
+    found = recorded.reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
+    assert {metric.name for metric in found} == {
+        "gen_ai.client.operation.duration",
+        "gen_ai.client.operation.time_to_first_chunk",
+        "gen_ai.client.operation.time_per_output_chunk",
+        "gen_ai.client.token.usage",
+    }
+
+
+def test_a_failed_stream_is_a_failed_span(recorded: SimpleNamespace) -> None:
+    one = record(CREATED)
+    tracing.end(tracing.begin(scope(), one), one)
+    [span] = recorded.exporter.get_finished_spans()
+    assert span.status.status_code is trace.StatusCode.ERROR
+    assert span.attributes["error.type"] == "upstream_truncated"
+
+
+def test_the_bounds_are_those_of_the_conventions() -> None:
+    assert (telemetry._SECONDS[0], telemetry._SECONDS[-1], len(telemetry._SECONDS)) == (0.01, 81.92, 14)
+    assert [4**n for n in range(14)] == telemetry._TOKENS
+    assert metrics.get_meter("projector") is not None
+    assert telemetry.begin(Headers(), record()) is None  # nobody set OpenTelemetry up
+
+
+def test_libraries_are_logged_without_their_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr("sys.stderr", written)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    before = structlog.get_config()
+    try:
+        logs.configure()
+        monkeypatch.setattr(logs, "log", structlog.get_logger())
+        try:
+            {}["payload"]
+        except KeyError:
+            logging.getLogger("library").exception("it failed: %s", "payload")
+    finally:
+        structlog.configure(**before)
+    line = json.loads(written.getvalue())
+    assert (line["event"], line["logger"], line["error_type"]) == ("library", "library", "KeyError")
+    assert "payload" not in written.getvalue()
