@@ -721,6 +721,19 @@ def test_what_is_dropped_is_said_by_other_frames() -> None:
     assert set(writer.DROPPED) == {Kind.REFUSAL_DONE, "reasoning.done"}
 
 
+def test_after_a_frame_that_cannot_be_written_only_an_error_is_said() -> None:
+    envelope = {"server_timestamp": "2025-12-15T12:00:00.000Z", "stream_id": "s", "output_index": 0, "item_id": "i"}
+    item = {**envelope, "item_type": "message", "status": "completed"}
+    error = {"code": "internal_error", "message": "m", "source": "server", "is_retryable": False}
+    dialect = AgUi(Caller())
+    dialect.feed({**item, "kind": "output_item.added"})
+    with pytest.raises(KeyError):
+        dialect.feed({**envelope, "kind": "message.delta"})
+    assert dialect.feed({**item, "kind": "output_item.done"}) == []
+    ((_, last),) = dialect.feed({**envelope, "kind": "error", "error": error})
+    assert json.loads(last)["type"] == "RUN_ERROR"
+
+
 START: Final = {"type": "RUN_STARTED", "timestamp": 1, "threadId": "t", "runId": "r", "protocolVersion": "1.0"}
 
 

@@ -119,14 +119,30 @@ class AgUi:
         self._run = Run(caller)
         self._steps = Steps()
         self._has_started = False
+        self._has_failed = False
         self._timestamp = ""
 
     def feed(self, frame: Frame, /) -> list[WireEvent]:
-        """Give the events of a frame."""
-        kind = frame["kind"]
-        writer = SPOKEN.get(kind)
-        if writer is None:
+        """Give the events of a frame.
+
+        A frame that cannot be written takes what was written with it along, so nobody knows what is open any more:
+        after it only `RUN_ERROR` is said, which ends all of it.
+        """
+        writer = SPOKEN.get(frame["kind"])
+        if writer is None or (self._has_failed and frame["kind"] != Kind.ERROR):
             return []
+        try:
+            return [(None, codec.dumps(event)) for event in self._say(writer, frame)]
+        except Exception:
+            self._has_failed = True
+            raise
+
+    def close(self) -> list[WireEvent]:
+        """Nothing follows the end of the run."""
+        return []
+
+    def _say(self, writer: Writer, frame: Frame) -> list[Event]:
+        kind = frame["kind"]
         if frame["server_timestamp"] != self._timestamp:
             self._tick(frame["server_timestamp"])
         said = [] if self._has_started else self._start(frame)
@@ -134,14 +150,7 @@ class AgUi:
             said += self._finish(frame)
         else:
             said += self._steps.follow(self._run, frame.get("workflow"))
-        if kind in LARGE:
-            frame = _fitted(frame)
-        said += writer(self._run, frame)
-        return [(None, codec.dumps(event)) for event in said]
-
-    def close(self) -> list[WireEvent]:
-        """Nothing follows the end of the run."""
-        return []
+        return said + writer(self._run, _fitted(frame) if kind in LARGE else frame)
 
     def _tick(self, timestamp: str) -> None:
         self._timestamp = timestamp
