@@ -6,7 +6,7 @@ An item closes once: by its own `done`, by the end of its response, or by the en
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from contracts.kinds import Kind
 from projector import frames
@@ -62,38 +62,41 @@ STATUSES: Final = frozenset({"in_progress", "completed", "incomplete", "failed"}
 """What an item may be said to be; hosted tools report their progress in `tool.status` instead."""
 
 
+class Announced(NamedTuple):
+    """An item as an event names it."""
+
+    raw: Mapping[str, object]
+    type: str
+    index: int | None
+    provider_id: str | None
+
+
 def on_added(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     """Open an item at its slot; a repeated announcement of an open one changes nothing."""
-    raw = read.mapping(event, "item")
-    item_type = read.text(raw, "type")
-    if not _is_known(state, item_type):
+    named = _read(state, event)
+    if named is None:
         return []
-    index = read.index_or_none(event, "output_index")
-    provider_id = read.text_or_none(raw, "id")
-    known = state.find(index, provider_id)
+    known = state.find(named.index, named.provider_id)
     said: list[Frame] = []
     if known is not None and known.open:
-        if known.type == item_type:
+        if known.type == named.type:
             return []
         said += close(state, known, {}, None)
-    return said + _open(state, raw, item_type, index, provider_id)[1]
+    return said + _open(state, named)[1]
 
 
 def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     """Say what only the finished item holds, then close it."""
-    raw = read.mapping(event, "item")
-    item_type = read.text(raw, "type")
-    if not _is_known(state, item_type):
+    named = _read(state, event)
+    if named is None:
         return []
-    index = read.index_or_none(event, "output_index")
-    provider_id = read.text_or_none(raw, "id")
-    item = state.find(index, provider_id)
+    item = state.find(named.index, named.provider_id)
     said: list[Frame] = []
     if item is None:
-        item, said = _open(state, raw, item_type, index, provider_id)
+        item, said = _open(state, named)
     if not item.open:
         raise read.Unreadable("`response.output_item.done`: its item is closed")
-    return said + finish(state, item, raw)
+    return said + finish(state, item, named.raw)
 
 
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
@@ -105,10 +108,10 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
 
 def say_whole(state: StreamState, raw: Mapping[str, object]) -> list[Frame]:
     """Say an item of which only the end of its response tells."""
-    item_type = read.text_or_none(raw, "type") or "(no type)"
-    if not _is_known(state, item_type):
+    named = Announced(raw, read.text_or_none(raw, "type") or "(no type)", None, read.text_or_none(raw, "id"))
+    if not _is_known(state, named.type):
         return []
-    item, said = _open(state, raw, item_type, None, read.text_or_none(raw, "id"))
+    item, said = _open(state, named)
     return said + finish(state, item, raw)
 
 
@@ -132,6 +135,15 @@ def close(state: StreamState, item: Item, raw: Mapping[str, object], default: st
     return said
 
 
+def _read(state: StreamState, event: CanonicalEvent) -> Announced | None:
+    """Read which item an event is about; None for one of an unknown type."""
+    raw = read.mapping(event, "item")
+    item_type = read.text(raw, "type")
+    if not _is_known(state, item_type):
+        return None
+    return Announced(raw, item_type, read.index_or_none(event, "output_index"), read.text_or_none(raw, "id"))
+
+
 def _is_known(state: StreamState, item_type: str) -> bool:
     """Say whether an item's type is known; an unknown one is counted (D30)."""
     known = item_type in FINISHERS or item_type in ITEMS_ONLY
@@ -140,15 +152,13 @@ def _is_known(state: StreamState, item_type: str) -> bool:
     return known
 
 
-def _open(
-    state: StreamState, raw: Mapping[str, object], item_type: str, index: int | None, provider_id: str | None
-) -> tuple[Item, list[Frame]]:
-    status = read.text_or_none(raw, "status")
+def _open(state: StreamState, named: Announced) -> tuple[Item, list[Frame]]:
+    status = read.text_or_none(named.raw, "status")
     item, said = state.announce(
-        item_type,
-        index=index,
-        provider_id=provider_id,
-        role=read.text_or_none(raw, "role"),
+        named.type,
+        index=named.index,
+        provider_id=named.provider_id,
+        role=read.text_or_none(named.raw, "role"),
         status=status if status in STATUSES else None,
     )
-    return item, said + status_of.begin(state, item, raw)
+    return item, said + status_of.begin(state, item, named.raw)
