@@ -67,7 +67,7 @@ class Announced(NamedTuple):
 
     raw: Mapping[str, object]
     type: str
-    index: int | None
+    place: int | None
     provider_id: str | None
 
 
@@ -76,7 +76,7 @@ def on_added(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     named = _read(state, event)
     if named is None:
         return []
-    known = state.find(named.index, named.provider_id)
+    known = state.find(named.place, named.provider_id)
     said: list[Frame] = []
     if known is not None and known.open:
         if known.type == named.type:
@@ -90,7 +90,7 @@ def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     named = _read(state, event)
     if named is None:
         return []
-    item = state.find(named.index, named.provider_id)
+    item = state.find(named.place, named.provider_id)
     said: list[Frame] = []
     if item is None:
         item, said = _open(state, named)
@@ -156,7 +156,7 @@ def _open(state: StreamState, named: Announced) -> tuple[Item, list[Frame]]:
     status = read.text_or_none(named.raw, "status")
     item, said = state.announce(
         named.type,
-        index=named.index,
+        index=named.place,
         provider_id=named.provider_id,
         role=read.text_or_none(named.raw, "role"),
         status=status if status in STATUSES else None,

@@ -162,7 +162,9 @@ def test_project_streams(started: Any) -> None:
 
 
 def test_an_interrupt_cancels(started: Any) -> None:
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)  # a CI in the background ignores it
     program = started("project")
+    signal.signal(signal.SIGINT, inherited)
     program.stdin.write(CREATED + HI)
     program.stdin.flush()
     for _ in range(3):
