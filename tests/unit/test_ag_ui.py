@@ -221,6 +221,18 @@ def test_usage_of_several_models_names_none(run: Run) -> None:
     assert said[-1]["usage"] == [{"inputTokens": 2}]
 
 
+def test_counts_that_a_page_cannot_hold_are_left_out(run: Run) -> None:
+    end = ended("completed", usage={"input_tokens": 2**53 - 1, "output_tokens": 1})
+    said = run(CREATED, end, NEXT, CREATED, end, run=True)
+    assert said[-1]["usage"] == [{"model": "m-1", "outputTokens": 2}]
+
+
+def test_a_run_keeps_the_reason_of_its_gravest_response(run: Run) -> None:
+    cut = ended("incomplete", incomplete_details={"reason": "max_output_tokens"})
+    said = run(CREATED, cut, NEXT, CREATED, COMPLETED, run=True)
+    assert said[-1]["metadata"] == {"public-sse.status": "incomplete", "public-sse.reason": "max_output_tokens"}
+
+
 def test_a_structured_output_is_the_result(run: Run) -> None:
     created = {"type": "response.created", "response": {"id": "r", "text": {"format": {"type": "json_object"}}}}
     said = run(created, text(0, '{"a": [1, null]}'), COMPLETED)
@@ -360,11 +372,26 @@ def test_a_text_that_only_the_snapshot_has_is_said(run: Run) -> None:
     assert types(said)[-1] == "TEXT_MESSAGE_END"
 
 
-def test_a_text_of_an_earlier_response_is_not_said_again(run: Run) -> None:
-    first = [CREATED, text(0, "a"), text(1, "b"), COMPLETED]
+@pytest.mark.parametrize(
+    "first",
+    [
+        [text(0, "a"), text(1, "b")],
+        [added(0, "message"), text(1, "b"), text(0, "a")],
+        [text(0, "a"), text(1, "b"), text(0, "c", 1), text(1, "d"), text(0, "e")],
+        [delta("refusal", 0, "a"), delta("refusal", 0, "b", content_index=1), delta("refusal", 1, "c")],
+    ],
+)
+def test_a_text_of_an_earlier_response_is_not_said_again(run: Run, first: list[Event]) -> None:
     second = [added(0, "message"), done(0, "message"), COMPLETED]
-    contents = of(run(*first, NEXT, *second, run=True), "TEXT_MESSAGE_CONTENT")
-    assert [content["delta"] for content in contents] == ["a", "b"]
+    contents = of(run(CREATED, *first, COMPLETED, NEXT, *second, run=True), "TEXT_MESSAGE_CONTENT")
+    assert [content["delta"] for content in contents] == [event["delta"] for event in first if "delta" in event]
+
+
+def test_a_refusal_that_only_the_snapshot_has_is_said(run: Run) -> None:
+    item = {"type": "message", "id": "item_0", "content": [{"type": "refusal", "refusal": "No."}]}
+    said = run(CREATED, added(0, "message"), done(0, "message"), ended("completed", output=[item]))
+    assert of(said, "TEXT_MESSAGE_START")[0]["metadata"] == {"public-sse.kind": "refusal"}
+    assert of(said, "TEXT_MESSAGE_CONTENT") == [{"messageId": "item_0", "delta": "No."}]
 
 
 # ids
@@ -484,11 +511,22 @@ def test_a_result_is_text(run: Run, value: object, content: str, status: str, ab
     assert said[-1]["outcome"] == SUCCESS
 
 
-def test_neighbouring_calls_share_a_message(run: Run) -> None:
+@pytest.mark.parametrize(
+    ("between", "parent"),
+    [
+        ([], "item_0"),
+        ([delta("reasoning_summary_text", 3, "Hm.")], "item_4"),
+        ([text(3, "And")], "item_3"),
+        ([done(3, "web_search_call")], "item_4"),
+        ([output("call_1", "42")], "item_4"),
+        ([COMPLETED, NEXT, CREATED], "item_4"),
+    ],
+)
+def test_neighbouring_calls_share_a_message(run: Run, between: list[Event], parent: str) -> None:
     calls = [done(index, "function_call", call_id=f"call_{index}", name="f") for index in (1, 2)]
-    late = done(4, "function_call", call_id="call_4", name="f")
-    said = run(CREATED, text(0, "I call."), *calls, delta("reasoning_summary_text", 3, "Hm."), late, COMPLETED)
-    assert [start["parentMessageId"] for start in of(said, "TOOL_CALL_START")] == ["item_0", "item_0", "item_4"]
+    last = done(4 - 3 * (NEXT in between), "function_call", id="item_4", call_id="call_4", name="f")
+    said = run(CREATED, text(0, "I call."), *calls, *between, last, COMPLETED, run=True)
+    assert [start["parentMessageId"] for start in of(said, "TOOL_CALL_START")] == ["item_0", "item_0", parent]
 
 
 def test_a_call_without_a_name_waits_for_it(run: Run) -> None:

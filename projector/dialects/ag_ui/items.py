@@ -30,11 +30,10 @@ class Notices:
 class Message:
     """One message item: a text, a refusal, or one after the other."""
 
-    __slots__ = ("citations", "citations_bytes", "content_index", "id", "item_id", "kind", "notices", "response")
+    __slots__ = ("citations", "citations_bytes", "content_index", "id", "item_id", "kind", "notices")
 
-    def __init__(self, item_id: str, response: int) -> None:
+    def __init__(self, item_id: str) -> None:
         self.item_id = item_id
-        self.response = response
         self.id = ""
         self.kind = ""
         """What is open, text or refusal; empty before either."""

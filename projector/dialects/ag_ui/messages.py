@@ -9,10 +9,7 @@ from contracts import codec
 from contracts.limits import DELTA_MAX_CHARS
 from projector.canonical import Frame
 from projector.dialects.ag_ui.items import Message, Notices
-from projector.dialects.ag_ui.run import Event, Run, metadata, unless_completed
-
-TEXT: Final = "text"
-REFUSAL: Final = "refusal"
+from projector.dialects.ag_ui.run import REFUSAL, TEXT, Event, Run, metadata, unless_completed
 
 FINAL_TEXTS: Final[Mapping[str, str]] = {TEXT: "response_text", REFUSAL: "refusal_text"}
 """Kind of a message -> member of `final` that holds all of that kind."""
@@ -23,7 +20,8 @@ CITATIONS_MAX_BYTES: Final = 262_144
 
 def on_added(run: Run, frame: Frame) -> list[Event]:
     """Remember the item; it is said with its first text."""
-    run.messages[frame["item_id"]] = Message(frame["item_id"], run.response)
+    run.messages[frame["item_id"]] = Message(frame["item_id"])
+    run.transcript.begin(frame["item_id"])
     return []
 
 
@@ -58,19 +56,16 @@ def on_done(run: Run, frame: Frame) -> list[Event]:
 
 
 def say_unsaid(run: Run, final: Mapping[str, str]) -> list[Event]:
-    """Say the texts of `final` that no delta has said, as the message of the last response that had none (D13)."""
-    silent = next((message for message in run.silent if message.response == run.response - 1), None)
-    if silent is None:
-        return []
+    """Say the texts of `final` that no delta has said, as the last message that had none (D13)."""
+    unsaid = {kind: text for kind, name in FINAL_TEXTS.items() if (text := final.get(name))}
     said: list[Event] = []
-    for kind, member in FINAL_TEXTS.items():
-        text = final.get(member, "")
-        if text and not run.transcript.has(kind, text):
-            said += _begin(run, silent, kind, None)
-            said += [
-                _content(run, silent, text[at : at + DELTA_MAX_CHARS]) for at in range(0, len(text), DELTA_MAX_CHARS)
-            ]
-    return said + _end(run, silent, None)
+    for message in run.silent[-1:]:
+        for kind, text in unsaid.items():
+            if not run.transcript.has(kind, text):
+                pieces = [text[at : at + DELTA_MAX_CHARS] for at in range(0, len(text), DELTA_MAX_CHARS)]
+                said += [*_begin(run, message, kind, None), *(_content(run, message, piece) for piece in pieces)]
+        said += _end(run, message, None)
+    return said
 
 
 def _say(run: Run, frame: Frame, kind: str) -> list[Event]:
@@ -80,7 +75,7 @@ def _say(run: Run, frame: Frame, kind: str) -> list[Event]:
     delta, content_index = frame["delta"], frame["content_index"]
     if not delta:
         return said
-    run.transcript.add(kind, message.item_id, delta)
+    run.transcript.add(kind, message.item_id, content_index, delta)
     content = _content(run, message, delta)
     if notices is not None or content_index != message.content_index:
         new_index = content_index if content_index != message.content_index else None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from contracts.ag_ui import VENDOR
@@ -15,7 +14,12 @@ Event: TypeAlias = dict[str, Any]
 
 COMPLETED: Final = "completed"
 
+TEXT: Final = "text"
+REFUSAL: Final = "refusal"
+
 PARAGRAPH: Final = "\n\n"
+BETWEEN_PARTS: Final[Mapping[str, str]] = {TEXT: "", REFUSAL: PARAGRAPH}
+"""Kind of a message -> what stands between its parts in `final`."""
 
 _NOTHING: Final[tuple[object, ...]] = (None, [], "")
 
@@ -43,25 +47,31 @@ class Ids:
 
 
 class Transcript:
-    """What messages have said in the last response that said anything, by kind."""
+    """What messages have said in the last response that said anything, as `final` says it (CONTRACT D13)."""
 
     def __init__(self) -> None:
-        self._pieces: dict[str, list[str]] = defaultdict(list)
-        self._items: dict[str, str] = {}
+        self._items: list[str] = []
+        self._parts: dict[tuple[str, str], dict[int, list[str]]] = {}
+        """Kind and item -> what each of its parts has said."""
         self._last: dict[str, str] = {}
 
-    def add(self, kind: str, item_id: str, delta: str) -> None:
-        """Take what a message says."""
-        pieces = self._pieces[kind]
-        if pieces and self._items[kind] != item_id:
-            pieces.append(PARAGRAPH)
-        self._items[kind] = item_id
-        pieces.append(delta)
+    def begin(self, item_id: str) -> None:
+        """Take an item at its place."""
+        self._items.append(item_id)
+
+    def add(self, kind: str, item_id: str, content_index: int, delta: str) -> None:
+        """Take what a part of a message says."""
+        self._parts.setdefault((kind, item_id), {}).setdefault(content_index, []).append(delta)
 
     def settle(self) -> None:
         """Take the end of a response."""
-        self._last.update({kind: "".join(pieces) for kind, pieces in self._pieces.items()})
-        self._pieces.clear()
+        for kind, between in BETWEEN_PARTS.items():
+            said = [self._parts[kind, item_id] for item_id in self._items if (kind, item_id) in self._parts]
+            if said:
+                texts = (between.join("".join(pieces) for pieces in parts.values()) for parts in said)
+                self._last[kind] = PARAGRAPH.join(texts)
+        self._items.clear()
+        self._parts.clear()
 
     def has(self, kind: str, text: str) -> bool:
         """Tell whether the text is what was said last."""
