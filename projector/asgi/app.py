@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -13,13 +12,13 @@ from typing import Any, Final, TypeAlias
 import anyio
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
-from starlette.datastructures import Headers, QueryParams
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from projector import StreamContext
 from projector.asgi import openapi, problems, requests, tracing
@@ -34,15 +33,13 @@ from projector.asgi.owners import Owners
 from projector.asgi.problems import Problem, problem, problem_of_fault
 from projector.asgi.record import Listener, Record
 from projector.asgi.relay import Relay
+from projector.asgi.request_ids import WithRequestId, request_id
 from projector.asgi.requests import ClientLeftError
 from projector.asgi.settings import Settings
 from projector.asgi.streams import Streams
 from projector.asgi.tracing import Trace
 from projector.asgi.upstream import ProviderRequest
 from projector.faults import FAULTS
-
-_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-"""What we take over from a caller's `x-request-id`: what is safe in a header and in a log line."""
 
 _CORS_HEADERS: Final = ("authorization", "content-type", "x-request-id", "traceparent", "tracestate")
 _CORS_EXPOSED: Final = ("x-stream-id", "x-request-id", "retry-after")
@@ -171,7 +168,7 @@ def _record(ask: Ask, scope: Scope, caller: str, dialect: str) -> Record:
     model = ask.body.get("model")
     return Record(
         stream_id=f"stream_{uuid.uuid4().hex}",
-        request_id=scope["state"]["request_id"],
+        request_id=request_id(scope),
         dialect=dialect,
         caller=caller,
         agent=ask.offer.name,
@@ -183,21 +180,6 @@ def _record(ask: Ask, scope: Scope, caller: str, dialect: str) -> Record:
         conversation_id=ask.conversation_id,
         metadata=ask.metadata,
     )
-
-
-class WithRequestId:
-    """Gives each request its id: the caller's if it is one, else a new one; read it from `scope["state"]`."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
-        if scope["type"] == "http":
-            given = Headers(scope=scope).get("x-request-id", "")
-            request_id = given if _REQUEST_ID.fullmatch(given) else f"req_{uuid.uuid4().hex}"
-            scope.setdefault("state", {})["request_id"] = request_id
-        await self._app(scope, receive, send)
 
 
 def create_app(

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from contracts import codec
+from projector.asgi.request_ids import request_id
 from projector.faults import Fault
 
 DEFAULT_RETRY_AFTER_S: Final = 5
@@ -108,7 +109,7 @@ def _retry_after(status: HTTPStatus, asked_s: int | None = None) -> dict[str, st
 
 def problem_response(problem: Problem, scope: Scope) -> Response:
     """Write a problem as the answer to a request."""
-    request_id = scope["state"]["request_id"]
+    asked = request_id(scope)
     document = {
         "type": "about:blank",  # `code` tells what happened; the title is HTTP's own
         "title": problem.status.phrase,
@@ -117,12 +118,12 @@ def problem_response(problem: Problem, scope: Scope) -> Response:
         "instance": scope["path"],
         "code": problem.code,
         "is_retryable": problem.is_retryable,
-        "request_id": request_id,
+        "request_id": asked,
     }
     return Response(
         codec.dumps(document),
         status_code=problem.status,
-        headers={"cache-control": "no-store", "x-request-id": request_id} | problem.headers,
+        headers={"cache-control": "no-store", "x-request-id": asked} | problem.headers,
         media_type="application/problem+json",
     )
 

@@ -20,7 +20,7 @@ import itertools
 import random
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -50,7 +50,7 @@ _SEND_MAX_BYTES: Final = 65_536
 _READS_IN_A_ROW: Final = 64
 """After so many reads others get their turn: where both sides are faster than we are, nothing else makes us wait."""
 
-_HEADERS: Final = (
+HEADERS: Final = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
@@ -72,6 +72,7 @@ class Relay:
         timeouts: Timeouts,
         retries: Retries,
         heartbeat_s: float,
+        headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> None:
         now = time.monotonic()
         self.record = record
@@ -83,6 +84,7 @@ class Relay:
         self._timeouts = timeouts
         self._retries = retries
         self._heartbeat_s = heartbeat_s
+        self._more_headers = headers
         self._deadlines = Deadlines(timeouts, now)
         self._stream = anyio.CancelScope()
         self._reading = anyio.CancelScope()
@@ -261,7 +263,8 @@ class Relay:
 
     def _headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         headers = [
-            *_HEADERS,
+            *HEADERS,
+            *self._more_headers,
             (b"x-stream-id", self.record.stream_id.encode()),
             (b"x-request-id", self.record.request_id.encode()),
         ]

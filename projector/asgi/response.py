@@ -1,0 +1,152 @@
+"""`PublicSSEResponse`: a stream of the host's own as the answer of a route, in Starlette, FastAPI or plain ASGI."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import anyio
+from starlette.background import BackgroundTask
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from contracts import codec
+from projector.asgi import tracing
+from projector.asgi.memory import Account, Memory
+from projector.asgi.observer import Observer
+from projector.asgi.problems import Problem, problem_response
+from projector.asgi.projection import Projection
+from projector.asgi.relay import Relay
+from projector.asgi.settings import Limits, Retries, Settings, Timeouts
+from projector.asgi.upstream import ProviderRequest
+from projector.providers import PROVIDERS
+from projector.sse import encode_sse
+
+_CLOSE_S: Final = 0.5
+_NO_RETRIES: Final = Retries(max=0)
+"""A source can be read once."""
+_MEMORY: Final = Memory(Limits().max_memory_bytes)
+"""One budget for all such responses of the process."""
+
+
+class PublicSSEResponse(Response):
+    """Project what an async iterator gives: a provider's bytes, or its events as the SDK gives them.
+
+    The response owns the source: it is closed when the stream has ended, whoever ended it. A source that fails before
+    it gave anything is a problem document; later, it is the terminal of the stream.
+
+    Args:
+        source: bytes of an event stream cut anywhere, or events: mappings, JSON texts, pydantic models.
+        projection: provider, dialect, policy, context, hook; the defaults where it is None.
+        timeouts: first byte, idle and total of the source, and how long a client may take nothing.
+        heartbeat_s: silence before a comment is sent.
+        background: runs after the stream, as with other responses.
+    """
+
+    def __init__(
+        self,
+        source: AsyncIterable[object],
+        projection: Projection | None = None,
+        *,
+        timeouts: Timeouts | None = None,
+        heartbeat_s: float = Settings().heartbeat_s,
+        background: BackgroundTask | None = None,
+    ) -> None:
+        self.status_code = 200
+        self.background = background
+        self.raw_headers = []
+        self._source = source
+        self._projection = projection or Projection()
+        self._timeouts = timeouts or Timeouts()
+        self._heartbeat_s = heartbeat_s
+        self._relay: Relay | None = None
+
+    def cancel(self) -> None:
+        """End the stream with `final` `cancelled`, if it runs."""
+        if self._relay is not None:
+            self._relay.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request with the stream."""
+        pipeline, record = self._projection.begin(scope)
+        trace = tracing.begin(scope, record)
+        record.trace_id = trace.trace_id
+        account = Account(_MEMORY)
+        self._relay = Relay(
+            record,
+            pipeline,
+            _Source(self._source),
+            ProviderRequest(self._projection.provider, {}),
+            account,
+            timeouts=self._timeouts,
+            retries=_NO_RETRIES,
+            heartbeat_s=self._heartbeat_s,
+            headers=self.raw_headers,
+        )
+        try:
+            await Observer(on_terminal=self._projection.on_terminal).run(self._relay, trace, scope, receive, send)
+        except Problem as problem:
+            await problem_response(problem, scope)(scope, receive, send)
+        finally:
+            account.close()
+        if self.background is not None:
+            await self.background()
+
+
+class _Source:
+    """The host's iterator as an upstream."""
+
+    providers = frozenset(PROVIDERS)
+    is_recording = False
+
+    def __init__(self, source: AsyncIterable[object]) -> None:
+        self._source = source
+
+    @asynccontextmanager
+    async def open(self, _request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        """Give its bytes; entered when there are some, so that until then a failure is a problem document."""
+        chunks = self._read()
+        try:
+            first = await anext(chunks, b"")
+            yield _joined(first, chunks)
+        finally:
+            with anyio.move_on_after(_CLOSE_S, shield=True):
+                await chunks.aclose()
+                await _close(self._source)
+
+    async def aclose(self) -> None:
+        """Nothing is kept."""
+
+    async def _read(self) -> AsyncGenerator[bytes, None]:
+        async for item in self._source:
+            yield _bytes(item)
+
+
+async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    yield first
+    async for chunk in rest:
+        yield chunk
+
+
+def _bytes(item: Any) -> bytes:
+    """Give what one item is as bytes of an event stream: bytes are, everything else is one event."""
+    if isinstance(item, bytes | bytearray | memoryview):
+        return bytes(item)
+    if isinstance(item, str):
+        return encode_sse(item.encode())
+    if isinstance(item, Mapping):
+        return encode_sse(codec.dumps(dict(item)))
+    if hasattr(item, "model_dump_json"):
+        text: str = item.model_dump_json(exclude_unset=True, by_alias=True)
+        return encode_sse(text.encode())
+    raise TypeError("expected bytes, a JSON text, a mapping, or a pydantic model")
+
+
+async def _close(source: Any) -> None:
+    """Close a source by whatever name it has for it: generators and streams of SDKs differ."""
+    close = getattr(source, "aclose", None) or getattr(source, "close", None)
+    if close is not None:
+        waits = close()
+        if waits is not None:
+            await waits

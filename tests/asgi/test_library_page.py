@@ -1,0 +1,76 @@
+"""The examples of docs/library.md, run as they stand, alone and under a BaseHTTPMiddleware of the host."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from starlette.middleware.base import BaseHTTPMiddleware
+
+pytestmark = pytest.mark.timeout(15)
+
+PAGE = (Path(__file__).parents[2] / "docs" / "library.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+ROUTE, HOOK, MOUNT, MIDDLEWARE = EXAMPLES
+
+
+def run(example: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(compile(example, "docs/library.md", "exec", dont_inherit=True), names)  # noqa: S102 - our own page
+    return names
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    text: str
+
+
+async def post(app: Any, path: str, **body: str) -> Answer:
+    asked = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        if asked:
+            return asked.pop()
+        await asyncio.sleep(60)
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json"), (b"host", b"test")]
+    scope = {"type": "http", "http_version": "1.1", "method": "POST", "path": path, "root_path": "", "scheme": "http"}
+    await app({**scope, "query_string": b"", "headers": headers, "client": ("127.0.0.1", 1)}, receive, send)
+    said = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return Answer(sent[0]["status"], said, b"".join(message.get("body", b"") for message in sent).decode())
+
+
+async def passes(request: Any, call_next: Any) -> Any:
+    return await call_next(request)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("example", [ROUTE, HOOK, MIDDLEWARE])
+async def test_an_example_streams(example: str, wrapped: bool) -> None:  # noqa: FBT001 - a row of the table
+    names = run(example)
+    app = BaseHTTPMiddleware(names["app"], passes) if wrapped else names["app"]
+    answer = await post(app, "/chat")
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert answer.headers["x-stream-id"].startswith("stream_")
+    assert answer.text.count('"kind":"final"') == 1
+    assert '"response_text":"Hello"' in answer.text.split("\n\n")[-2]
+    assert names.get("bills", [("completed", "Hello", 9)]) == [("completed", "Hello", 9)]
+
+
+async def test_the_mounted_proxy_answers() -> None:
+    names = run(MOUNT)
+    async with names["lifespan"](names["app"]):
+        answer = await post(names["app"], "/ai/api/v1/chat/stream", agent="other", message="hi")
+        assert (answer.status, json.loads(answer.text)["code"]) == (404, "unknown_agent")
+        assert json.loads(answer.text)["instance"] == "/ai/api/v1/chat/stream"

@@ -1,0 +1,218 @@
+"""`PublicSSEResponse`, the middleware and the hook where something goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+import pytest
+from openai.types.responses import ResponseTextDeltaEvent
+from starlette.background import BackgroundTask
+from structlog.testing import capture_logs
+
+from projector.asgi import observer
+from projector.asgi.middleware import ProjectingMiddleware
+from projector.asgi.projection import Projection
+from projector.asgi.record import Terminal
+from projector.asgi.response import PublicSSEResponse
+from projector.asgi.upstream import UpstreamError
+from projector.faults import FAULTS
+
+pytestmark = pytest.mark.timeout(10)
+
+TEXT = {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "content_index": 0, "delta": "a"}
+DONE = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": []}}
+SDK = ResponseTextDeltaEvent.model_validate({**TEXT, "sequence_number": 1, "logprobs": []})
+
+
+class Client:
+    def __init__(self) -> None:
+        self.scope = {"type": "http", "http_version": "1.1", "headers": [], "path": "/chat", "query_string": b""}
+        self.sent: list[dict[str, Any]] = []
+        self.left = asyncio.Event()
+
+    async def receive(self) -> dict[str, Any]:
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
+
+    async def call(self, app: Any) -> Client:
+        await app(self.scope, self.receive, self.send)
+        return self
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.sent)
+
+    @property
+    def headers(self) -> dict[bytes, bytes]:
+        return dict(self.sent[0]["headers"])
+
+
+async def gives(*items: object) -> AsyncGenerator[object, None]:
+    for item in items:
+        await asyncio.sleep(0)
+        if isinstance(item, Exception):
+            raise item
+        if isinstance(item, float):
+            await asyncio.sleep(item)
+            continue
+        yield item
+
+
+@pytest.mark.parametrize(
+    "text", [TEXT, b'data: {"type":"response.output_text.delta","item_id":"m","delta":"a"}\n\n', SDK, SDK.to_json()]
+)
+async def test_whatever_an_event_is(text: object) -> None:
+    client = await Client().call(PublicSSEResponse(gives(text, DONE)))
+    assert b'"kind":"message.delta"' in client.body
+    assert b'"response_text":"a"' in client.body
+    assert client.sent[-1]["more_body"] is False
+
+
+@pytest.mark.parametrize(
+    ("items", "status", "code"),
+    [
+        ([RuntimeError("payload")], 500, b'"code":"internal_error"'),
+        ([UpstreamError(FAULTS["upstream_timeout_connect"])], 504, b'"code":"upstream_timeout_connect"'),
+        ([], 200, b'"code":"upstream_empty"'),
+        ([TEXT, RuntimeError("payload")], 200, b'"code":"internal_error"'),
+        ([TEXT, UpstreamError(FAULTS["upstream_reset"])], 200, b'"code":"upstream_reset"'),
+        ([TEXT, object()], 200, b'"code":"internal_error"'),
+        ([TEXT], 200, b'"code":"upstream_truncated"'),
+    ],
+)
+async def test_a_source_that_fails(items: list[object], status: int, code: bytes) -> None:
+    client = await Client().call(PublicSSEResponse(gives(*items)))
+    assert client.sent[0]["status"] == status
+    assert client.body.count(code) == 1
+    assert client.body.count(b'"kind":"error"') == (status == 200)
+    assert b"payload" not in client.body
+
+
+async def test_headers_and_background_are_the_routes() -> None:
+    ran: list[int] = []
+    response = PublicSSEResponse(gives(DONE), background=BackgroundTask(ran.append, 1))
+    response.set_cookie("seen", "1")
+    client = await Client().call(response)
+    assert client.headers[b"set-cookie"].startswith(b"seen=1")
+    assert client.headers[b"x-accel-buffering"] == b"no"
+    assert ran == [1]
+
+
+async def test_a_response_is_cancelled() -> None:
+    response = PublicSSEResponse(gives(TEXT, 60.0))
+    client = Client()
+    task = asyncio.create_task(client.call(response))
+    while len(client.sent) < 2:  # noqa: ASYNC110 - what is waited for sets no event
+        await asyncio.sleep(0.001)
+    response.cancel()
+    await task
+    assert b'"status":"cancelled"' in client.body
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_the_hook_is_told_of_a_client_that_left(is_async: bool) -> None:  # noqa: FBT001 - a row of the table
+    told: list[Terminal] = []
+
+    async def hook(terminal: Terminal) -> None:
+        await asyncio.sleep(0)
+        told.append(terminal)
+
+    on_terminal: Callable[[Terminal], Any] = hook if is_async else told.append
+    client = Client()
+    asyncio.get_running_loop().call_later(0.05, client.left.set)
+    await client.call(PublicSSEResponse(gives(TEXT, 60.0), Projection(on_terminal=on_terminal)))
+    [terminal] = told
+    assert (terminal.outcome, terminal.final["response_text"]) == ("client_left", "a")
+
+
+def raises(_terminal: Terminal) -> None:
+    raise RuntimeError("payload")
+
+
+def takes_too_long(_terminal: Terminal) -> None:
+    time.sleep(0.5)
+
+
+async def hangs(_terminal: Terminal) -> None:
+    await asyncio.sleep(60)
+
+
+@pytest.mark.parametrize("hook", [raises, takes_too_long, hangs])
+async def test_a_hook_that_fails_breaks_nothing(hook: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observer, "HOOK_S", 0.1)
+    with capture_logs() as lines:
+        client = await Client().call(PublicSSEResponse(gives(TEXT, DONE), Projection(on_terminal=hook)))
+    assert b'"status":"completed"' in client.body
+    assert [line["event"] for line in lines] == ["stream_end", "hook_failed"]
+    assert "payload" not in repr(lines)
+
+
+def inner(*bodies: bytes, status: int = 200, fails: bool = False, **headers: str) -> Any:
+    fields = {"content_type": "text/event-stream", "content_length": "999", **headers}
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in fields.items()]
+        await send({"type": "http.response.start", "status": status, "headers": raw})
+        for body in bodies:
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+        if fails:
+            raise KeyError("payload")
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    return app
+
+
+SSE_TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"delta":"a"}\n\n'
+SSE_DONE = b'data: {"type":"response.completed","response":{"id":"r","status":"completed"}}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("app", "said"),
+    [
+        (inner(SSE_TEXT, SSE_DONE), b'"status":"completed"'),
+        (inner(SSE_TEXT, SSE_DONE, SSE_TEXT), b'"status":"completed"'),
+        (inner(SSE_TEXT[:9], SSE_TEXT[9:], SSE_DONE), b'"response_text":"a"'),
+        (inner(SSE_TEXT), b'"code":"upstream_truncated"'),
+        (inner(SSE_TEXT, content_encoding="gzip"), b'"code":"internal_error"'),
+    ],
+)
+async def test_the_middleware_projects(app: Any, said: bytes) -> None:
+    told: list[Terminal] = []
+    client = await Client().call(ProjectingMiddleware(app, Projection(on_terminal=told.append)))
+    assert said in client.body
+    assert client.body.count(b'"kind":"final"') + client.body.count(b'"kind":"error"') == 1
+    assert [message["more_body"] for message in client.sent[1:]][-1] is False
+    assert b"content-length" not in client.headers
+    assert len(told) == 1
+
+
+async def test_the_middleware_ends_what_breaks() -> None:
+    client = Client()
+    with pytest.raises(KeyError):
+        await client.call(ProjectingMiddleware(inner(SSE_TEXT, fails=True)))
+    assert b'"code":"internal_error"' in client.body
+
+
+@pytest.mark.parametrize("app", [inner(b"a", status=404), inner(b"a", content_type="text/plain")])
+async def test_the_middleware_leaves_other_answers_alone(app: Any) -> None:
+    client = await Client().call(ProjectingMiddleware(app))
+    assert client.body == b"a"
+    assert client.headers[b"content-length"] == b"999"
+
+
+async def test_the_middleware_passes_other_protocols_on() -> None:
+    seen: list[str] = []
+
+    async def app(scope: Any, _receive: Any, _send: Any) -> None:
+        seen.append(scope["type"])
+
+    client = Client()
+    client.scope["type"] = "lifespan"
+    await client.call(ProjectingMiddleware(app))
+    assert seen == ["lifespan"]
