@@ -9,6 +9,7 @@ from contracts import codec
 from contracts.kinds import Kind, PrivateKind
 from projector.canonical import Frame, WireEvent
 from projector.fitting import fit
+from projector.sse import encode_sse
 
 Writer: TypeAlias = Callable[[Frame], bytes]
 
@@ -19,16 +20,19 @@ DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.REASONING_ENCRYPTED: "full reasoning never enters the public stream (D29)",
 }
 
-
 SPOKEN: Final[Mapping[str, Writer]] = dict.fromkeys(Kind, codec.dumps)
 """Every public frame is said as it is."""
+
+
+FRAMING_BYTES: Final = len(encode_sse(b""))
+"""What SSE puts around a frame; it counts."""
 
 
 class PublicSseV1:
     """Write the frames of one stream."""
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+        self._max_bytes = max_bytes - FRAMING_BYTES
 
     def feed(self, frame: Frame, /) -> list[WireEvent]:
         """Give the wire event of a public frame, nothing for a private one."""
