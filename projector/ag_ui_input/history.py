@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from contracts.ag_ui import VENDOR
 from contracts.ag_ui_input import (
     Approval,
     AssistantMessage,
@@ -21,6 +20,7 @@ from contracts.ag_ui_input import (
     ToolMessage,
     UrlSource,
 )
+from contracts.ag_ui_parts import VENDOR
 from projector.ag_ui_input.reading import InputRefusedError
 from projector.dialects.ag_ui.calls import INTERRUPT_PREFIX
 

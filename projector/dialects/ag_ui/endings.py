@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from contracts.ag_ui import SAFE_INTEGER_MAX, VENDOR
+from contracts.ag_ui_parts import SAFE_INTEGER_MAX, VENDOR
 from projector.canonical import Frame
 from projector.dialects.ag_ui import calls
 from projector.dialects.ag_ui.run import Event, Run, metadata, unless_completed

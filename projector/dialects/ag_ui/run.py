@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from contracts.ag_ui import VENDOR
+from contracts.ag_ui_parts import VENDOR
 from projector.dialects.ag_ui.items import Activity, Call, Message, Reasoning
 from projector.dialects.caller import Caller
 

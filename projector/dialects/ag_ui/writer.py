@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final, TypeAlias
 
 from contracts import codec
-from contracts.ag_ui import PROTOCOL_VERSION
+from contracts.ag_ui_parts import PROTOCOL_VERSION
 from contracts.kinds import TERMINAL_KINDS, Kind, PrivateKind
 from projector.canonical import Frame, WireEvent
 from projector.dialects.ag_ui import activities, calls, endings, messages, reasoning
