@@ -11,11 +11,11 @@ from contracts import codec, paths
 from contracts.limits import FRAME_MAX_BYTES
 from projector.dialects.public_sse_v1 import FRAMING_BYTES, PublicSseV1
 from projector.fitting import HOLDERS, fit
+from projector.sse import encode_sse
 
 Frame: TypeAlias = dict[str, Any]
 
-BUDGET = 8_192from projector.sse import encode_sse
-
+BUDGET = 8_192
 
 
 def final(**fields: object) -> Frame:
