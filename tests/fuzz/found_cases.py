@@ -5,7 +5,7 @@ To add one: run `make fuzz`, take the lines that it prints, shorten them while t
 
 from __future__ import annotations
 
-from functools import reduce
+import json
 from typing import Any, Final, NamedTuple
 
 from projector.replay import CaseSettings
@@ -179,7 +179,7 @@ FOUND: Final = (
     # bounds
     FoundCase(
         "an MCP error one level too deep",
-        [done(0, type="mcp_call", error={"type": reduce(lambda inner, _: [inner], range(63), [])})],
+        [done(0, type="mcp_call", error={"type": json.loads("[" * 64 + "]" * 64)})],
     ),
     FoundCase(
         "notices of places that a smaller frame no longer has",
