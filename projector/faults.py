@@ -6,11 +6,12 @@ detail (`upstream_http_<status>`, `upstream_timeout_<which>`) have a maker of th
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, final
 
 from contracts.kinds import ErrorSource
 
 
+@final
 class Fault(NamedTuple):
     """One failure that ends a stream, ready for the terminal `error`."""
 

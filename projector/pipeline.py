@@ -149,13 +149,13 @@ class Pipeline:
         said: list[Frame] = []
         stage, projector = self._stage.feed, self._projector.feed
         for message in messages:
-            if isinstance(message, Fault):
+            if type(message) is Fault:
                 said += self._end_stage() + self._projector.fail(message)  # what the stage holds may be an end (D32)
             elif self._is_recording:
                 said += self._take_recorded(message)
             else:
                 for event in stage(message):
-                    said += self._projector.fail(event) if isinstance(event, Fault) else projector(event)
+                    said += projector(event) if type(event) is not Fault else self._projector.fail(event)
         return said
 
     def _take_recorded(self, message: SseMessage) -> list[Frame]:
