@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import re
 import shlex
 import shutil
@@ -23,6 +24,9 @@ from projector.asgi.settings import Settings
 pytestmark = pytest.mark.timeout(20)
 
 DEMO = "from projector.asgi.server import demo; raise SystemExit(demo(port=0))"
+CREATED = b'data: {"type":"response.created","response":{"id":"r","status":"in_progress"}}\n\n'
+TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"delta":"a"}\n\n'
+DONE = b'data: {"type":"response.completed","response":{"id":"r","status":"completed"}}\n\n'
 SERVE = "from projector.asgi.server import serve; raise SystemExit(serve(port=0))"
 
 
@@ -119,7 +123,7 @@ async def test_running_streams_end_by_themselves_while_it_drains() -> None:
 async def test_streams_that_do_not_end_get_a_terminal(upstream: Any, upstream_port: int, signals: int) -> None:
     async def script(peer: Any) -> None:
         await peer.start()
-        await peer.chunk(b'data: {"type":"response.created","response":{"id":"r","status":"in_progress"}}\n\n')
+        await peer.chunk(CREATED)
         await peer.gone.wait()
 
     provider = await upstream(script)
@@ -137,6 +141,36 @@ async def test_streams_that_do_not_end_get_a_terminal(upstream: Any, upstream_po
         assert await server.exit_code() == 0
         peer = await provider.peers.get()
         await asyncio.wait_for(peer.gone.wait(), 1)
+
+
+async def test_under_load_no_terminal_is_lost(upstream: Any, upstream_port: int) -> None:
+    """Of 100 streams some end by themselves while the server drains, some are ended by it; each is told."""
+    chance = random.Random(1)
+
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.chunk(CREATED)
+        for _ in range(chance.choice([5, 1000])):
+            await peer.chunk(TEXT)
+            await asyncio.sleep(0.02)
+        await peer.chunk(DONE)
+        await peer.end()
+
+    provider = await upstream(script)
+    environ = {"OPENAI_BASE_URL": f"http://127.0.0.1:{upstream_port}/v1", "OPENAI_API_KEY": "sk-test"}
+    async with running(SERVE, 1, PROJECTOR_GRACE_S="0.5", **environ) as server:
+        streams = [await server.stream() for _ in range(100)]
+        for stream in streams:
+            await stream.readuntil(b"\n\n")
+        server.stop()
+        said = await asyncio.gather(*(stream.read() for stream in streams))
+        assert await server.exit_code() == 0
+    ends = [(data.count(b'"kind":"final"'), data.count(b'"code":"server_shutdown"')) for data in said]
+    assert set(ends) == {(1, 0), (0, 1)}
+    assert all(data.endswith(b"\r\n0\r\n\r\n") for data in said)
+    async with asyncio.timeout(2):
+        while provider.serving:  # noqa: ASYNC110 - each ends when it sees its connection closed
+            await asyncio.sleep(0.01)
 
 
 def test_an_address_that_cannot_be_listened_on() -> None:

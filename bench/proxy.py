@@ -1,0 +1,135 @@
+"""What the proxy costs beside a byte-for-byte pass-through, in one run: `make bench-proxy`, Linux only.
+
+CPU is the proxy process's own, from the operating system's accounting (user and system), divided by the events that
+arrived. Both proxies get the same load in turn, round after round, and the median of each is printed: on a machine that
+others use too, the ratio is worth more than either number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import uvloop
+from proxy_sites import EVENTS_PER_S
+
+from projector.asgi.server import _raise_file_limit
+from projector.asgi.settings import Settings
+
+STREAMS = 200
+BURSTS = 20
+ROUNDS = 5
+FIRST_BYTES = 200
+TARGET = 2.0
+"""Times the pass-through, when paced."""
+
+SITES = Path(__file__).with_name("proxy_sites.py")
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+LOAD_OFFSET = 11
+"""Of user time in /proc/<pid>/stat, counted behind the name of the process, which may hold blanks."""
+
+
+class Site:
+    """One server process."""
+
+    def __init__(self, what: str, *provider: int) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            self.port: int = taken.getsockname()[1]
+        ports = [str(port) for port in (self.port, *provider)]
+        self._process = subprocess.Popen([sys.executable, str(SITES), what, *ports], stderr=subprocess.DEVNULL)  # noqa: S603 - our own script
+        while True:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    break
+            time.sleep(0.05)
+
+    def cpu_s(self) -> float:
+        """Give the processor time that the process has used."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[LOAD_OFFSET]) + int(fields[LOAD_OFFSET + 1])) * TICK_S
+
+    def memory_kib(self) -> int:
+        """Give what the process has in memory."""
+        lines = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+
+    async def ask(self, what: str) -> tuple[int, float]:
+        """Give the events of one stream, and the seconds to its first byte."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**22)
+        body = b'{"message": "%b"}' % what.encode()
+        began = time.perf_counter()
+        writer.write(
+            b"POST /api/v1/chat/stream HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\n"
+            b"content-length: %d\r\n\r\n%b" % (len(body), body)
+        )
+        data = await reader.readuntil(b"data: ")
+        first_byte_s = time.perf_counter() - began
+        data += await reader.read()
+        writer.close()
+        return data.count(b"data: "), first_byte_s
+
+    async def cpu_per_event_us(self, what: str, streams: int) -> float:
+        """Give what each event of some streams costs."""
+        before = self.cpu_s()
+        answers = await asyncio.gather(*(self.ask(what) for _ in range(streams)))
+        return (self.cpu_s() - before) / sum(events for events, _ in answers) * 1e6
+
+    async def first_byte_ms(self) -> float:
+        """Give the time to the first byte of a stream when nothing else is done."""
+        return statistics.median([(await self.ask("one"))[1] for _ in range(FIRST_BYTES)]) * 1e3
+
+    async def memory_per_stream_kib(self) -> float:
+        """Give what a running stream adds to the process, once it has seen as many before."""
+        before = self.memory_kib()
+        running = [asyncio.create_task(self.ask("paced")) for _ in range(STREAMS)]
+        await asyncio.sleep(2)
+        held = self.memory_kib() - before
+        await asyncio.gather(*running)
+        return held / STREAMS
+
+    def stop(self) -> None:
+        """End the process."""
+        self._process.terminate()
+        self._process.wait()
+
+
+async def measure() -> bool:
+    """Print the table; give whether the target is reached."""
+    provider = Site("provider")
+    plain, proxy = Site("pass-through", provider.port), Site("proxy", provider.port)
+    sites = {"pass-through": plain, "proxy": proxy}
+    try:
+        memory = {name: await site.memory_per_stream_kib() for name, site in sites.items()}  # cold: nothing is reused
+        ratio = 0.0
+        for load, streams in (("burst", BURSTS), ("paced", STREAMS)):
+            costs: dict[str, list[float]] = {name: [] for name in sites}
+            for _ in range(ROUNDS):
+                for name, site in sites.items():
+                    costs[name].append(await site.cpu_per_event_us(load, streams))
+            cost = {name: statistics.median(values) for name, values in costs.items()}
+            ratio = cost["proxy"] / cost["pass-through"]
+            print(f"{load}, {streams} streams: CPU per event, {ROUNDS} rounds")
+            for name, value in cost.items():
+                print(f"  {name:14}{value:8.1f} us   {1e6 / (value * EVENTS_PER_S):6.0f} streams per core")
+            print(f"  ratio         {ratio:8.2f}")
+        first = {name: await site.first_byte_ms() for name, site in ({"provider": provider} | sites).items()}
+        for name, value in first.items():
+            print(f"first byte, {name:13}{value:8.2f} ms   added {value - first['provider']:6.2f} ms")
+        for name, value in memory.items():
+            print(f"memory per stream, {name:13}{value:8.0f} KiB")
+    finally:
+        for site in (provider, plain, proxy):
+            site.stop()
+    print(f"paced: {ratio:.2f} times the pass-through; to reach: {TARGET}")
+    return ratio <= TARGET
+
+
+if __name__ == "__main__":
+    _raise_file_limit(Settings())
+    raise SystemExit(0 if uvloop.run(measure()) else 1)

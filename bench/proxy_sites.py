@@ -1,0 +1,100 @@
+"""The three servers of `bench/proxy.py`, each a process of its own: a provider, a pass-through, and the proxy.
+
+The pass-through is what the proxy must be measured by: the same server, client and socket libraries, every byte copied.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+
+import uvicorn
+import uvloop
+from openai import AsyncOpenAI, DefaultAioHttpClient
+
+from projector.asgi import logs
+from projector.asgi.app import create_app
+from projector.asgi.server import _raise_file_limit
+from projector.asgi.settings import Settings
+
+EVENTS_PER_S = 50
+PACED_EVENTS = 250
+BURST_EVENTS = 2_000
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+FIRST = b'data: {"type":"response.created","response":{"id":"resp_1","status":"in_progress"}}\n\n'
+LAST = b'data: {"type":"response.completed","response":{"id":"resp_1","status":"completed","output":[]}}\n\n'
+EVENT = (
+    b'data: {"type":"response.output_text.delta","sequence_number":%d,"item_id":"msg_1","output_index":0,'
+    b'"content_index":0,"delta":"hello there","logprobs":[],"obfuscation":"abcdefgh"}\n\n'
+)
+
+
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Play the stream that the request names: `paced`, `burst`, or a single event."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
+    body = await reader.readexactly(int(length[1]) if length else 0)
+    writer.write(HEAD + _chunk(FIRST))
+    count = PACED_EVENTS if b"paced" in body else BURST_EVENTS if b"burst" in body else 1
+    for number in range(count):
+        writer.write(_chunk(EVENT % number))
+        if b"paced" in body:
+            await asyncio.sleep(1 / EVENTS_PER_S)
+        else:
+            await writer.drain()
+    writer.write(_chunk(LAST) + b"0\r\n\r\n")
+    await writer.drain()
+    writer.close()
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+async def provide(port: int) -> None:
+    """Serve as the provider."""
+    server = await asyncio.start_server(answer, "127.0.0.1", port, backlog=2048)
+    await server.serve_forever()
+
+
+def pass_through(port: int, provider: int) -> None:
+    """Serve a proxy that copies bytes."""
+    client = AsyncOpenAI(api_key="none", base_url=f"http://127.0.0.1:{provider}/v1", http_client=DefaultAioHttpClient())
+
+    async def app(scope: dict[str, object], receive: object, send: object) -> None:
+        if scope["type"] != "http":
+            return
+        body = (await receive())["body"]
+        headers = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        asked = client.responses.with_streaming_response.create(model="m", input=body.decode(), stream=True)
+        async with asked as response:
+            async for chunk in response.http_response.aiter_raw():
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    _serve(app, port)
+
+
+def project(port: int, provider: int) -> None:
+    """Serve the proxy, with its log as it is."""
+    logs.configure()
+    _serve(create_app(Settings(base_url=f"http://127.0.0.1:{provider}/v1")), port)
+
+
+def _serve(app: object, port: int) -> None:
+    _raise_file_limit(Settings())
+    config = uvicorn.Config(
+        app, port=port, loop="uvloop", http="httptools", lifespan="off", access_log=False, log_level="error"
+    )
+    uvicorn.Server(config).run()
+
+
+if __name__ == "__main__":
+    what, *ports = sys.argv[1], *map(int, sys.argv[2:])
+    if what == "provider":
+        uvloop.run(provide(*ports))
+    else:
+        {"pass-through": pass_through, "proxy": project}[what](*ports)
