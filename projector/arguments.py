@@ -23,7 +23,7 @@ class PlainInput:
 
     def __init__(self, redactor: Redactor) -> None:
         self._stream = redactor.code_stream()
-        self._said = compose.Gathered()
+        self._said: compose.Gathered[CleanText] = compose.Gathered()
         self._notices: tuple[Notice, ...] = ()
         self._is_cut = False
         self._room = redactor.policy.limits.arguments_text_max_chars
@@ -62,7 +62,7 @@ class CallArguments:
         self._redactor = redactor
         self._is_plain = is_plain
         self._stream = self._new_stream()
-        self._said = compose.Gathered()
+        self._said: compose.Gathered[CleanText] = compose.Gathered()
         self._fed = 0
         self._length = Length()
         self.done = False

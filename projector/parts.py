@@ -51,7 +51,7 @@ class TextPart:
     def __init__(self, make_stream: Callable[[], TextStream]) -> None:
         self._make_stream = make_stream
         self._stream = make_stream()
-        self._said = compose.Gathered()
+        self._said: compose.Gathered[CleanText] = compose.Gathered()
         self._fed = 0
         self._length = Length()
         self.notices: tuple[Notice, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final, Generic, TypeAlias, TypeVar, cast
 
 from redaction import texts
 from redaction.clean import TRUNCATED_HERE, Cleaned, CleanJson, CleanText, bounded
@@ -14,11 +14,12 @@ NOTHING: Final[Cleaned[CleanText]] = Cleaned(EMPTY)
 PIECES_MAX: Final = 512
 """How many pieces wait to be joined: few enough to weigh nothing, enough to make a join rare."""
 
+Text = TypeVar("Text", bound=str)
 Part: TypeAlias = Cleaned[CleanText] | Cleaned[CleanJson]
 
 
-class Gathered:
-    """Clean text that is gathered piece by piece, in little more memory than the text itself.
+class Gathered(Generic[Text]):
+    """Text that is gathered piece by piece, in little more memory than the text itself.
 
     A list of small strings takes ten times the room of what they say; so they are joined, some hundreds at a time.
     """
@@ -29,7 +30,7 @@ class Gathered:
         self._joined: list[str] = []
         self._pieces: list[str] = []
 
-    def add(self, piece: CleanText) -> None:
+    def add(self, piece: Text) -> None:
         """Put a piece at the end."""
         pieces = self._pieces
         pieces.append(piece)
@@ -38,11 +39,11 @@ class Gathered:
             pieces.clear()
 
     @property
-    def text(self) -> CleanText:
-        """All of it."""
+    def text(self) -> Text:
+        """All of it; as clean as its pieces."""
         whole = "".join((*self._joined, *self._pieces))
         self._joined, self._pieces = [whole] if whole else [], []
-        return CleanText(whole)
+        return cast("Text", whole)
 
 
 def own_words(text: str) -> CleanText:

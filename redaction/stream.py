@@ -113,8 +113,10 @@ class ArgumentStream:
         self._is_cut = False
         self._marked = False
         self._unread = False
-        self._clean = Gathered()  # the whole clean text, to be parsed; what was said is how it begins
-        self._late: list[str] = []  # what came behind the limit, to be read at the end
+        self._clean: Gathered[CleanText] = (
+            Gathered()
+        )  # the whole clean text, to be parsed; what was said is how it begins
+        self._late: Gathered[str] = Gathered()  # what came behind the limit, to be read at the end
         self._late_chars = 0
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
@@ -136,7 +138,7 @@ class ArgumentStream:
     def finish(self) -> ArgumentsEnd:
         """Take the end of the arguments; text that is not one whole JSON value ends with a notice, unparsed (D24)."""
         was_whole = not self._sieve.failed
-        clean = self._sift("".join(self._late) + self._halves.end())
+        clean = self._sift(self._late.text + self._halves.end())
         if not self._sieve.failed:
             clean += self._end()
         rest = _NOTHING
@@ -159,7 +161,7 @@ class ArgumentStream:
     def _keep(self, text: str) -> None:
         self._late_chars += len(text)
         if self._late_chars <= _UNPARSED_MAX_CHARS:
-            self._late.append(text)
+            self._late.add(text)
 
     def _say(self, clean: str) -> Cleaned[CleanText]:
         """Say clean text, up to the limit."""

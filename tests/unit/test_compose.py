@@ -22,7 +22,7 @@ def test_texts_are_joined() -> None:
     assert compose.paragraphs([text("a"), text("b", *REDACTED_HERE)]) == Cleaned("a\n\nb", REDACTED_HERE)
     assert compose.paragraphs([]) == compose.joined() == Cleaned("")
     assert compose.own_words("code") == "code"
-    gathered = compose.Gathered()
+    gathered: compose.Gathered[CleanText] = compose.Gathered()
     for number in range(3 * compose.PIECES_MAX):
         gathered.add(CleanText(f"{number} "))
     assert gathered.text == gathered.text == "".join(f"{number} " for number in range(3 * compose.PIECES_MAX))
