@@ -1,0 +1,240 @@
+"""Hostile input costs a whole stream CPU time in proportion to its size: time(2n)/time(n) < 3, the least of several.
+
+Twice the input costs twice the time where cost is linear and four times where it is quadratic. A row is a stream of one
+shape, and a size at which a quadratic cost would show. The decoder and the cleaners have rows of their own, in
+`test_sse_properties` and `test_redaction_linear`.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import pytest
+
+from projector.pipeline import build_pipeline
+from redaction.mint import Redactor
+from redaction.policy import Policy
+
+Event: TypeAlias = Mapping[str, Any]
+
+ROUNDS: Final = 6
+"""How often both sizes are measured before a cost counts as more than linear."""
+
+READ_BYTES: Final = 1_400
+REDACTOR: Final = Redactor(Policy())
+
+
+class Input(NamedTuple):
+    """What is fed: reads of a provider, then events of the host."""
+
+    reads: list[bytes]
+    hosted: tuple[Event, ...] = ()
+    provider: str = "openai_responses"
+    redactor: Callable[[], Redactor] = lambda: REDACTOR
+
+
+class Row(NamedTuple):
+    """A shape of input, and the size at which it takes some 20 ms."""
+
+    name: str
+    make: Callable[[int], Input]
+    size: int
+
+
+def event(name: str, **members: object) -> dict[str, object]:
+    return {"type": f"response.{name}", "output_index": 0, **members}
+
+
+def added(at: int, item_type: str, **members: object) -> Event:
+    return event("output_item.added", item={"type": item_type, **members}) | {"output_index": at}
+
+
+def done(at: int, item_type: str, **members: object) -> Event:
+    return event("output_item.done", item={"type": item_type, **members}) | {"output_index": at}
+
+
+def text(delta: str = "ab", at: int = 0) -> Event:
+    return event("output_text.delta", content_index=at, delta=delta)
+
+
+def wire(events: Iterable[Event]) -> bytes:
+    return b"".join(b"data: " + json.dumps(said).encode() + b"\n\n" for said in events)
+
+
+def cut(data: bytes, size: int = READ_BYTES) -> list[bytes]:
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+def events(said: Iterable[Event]) -> Input:
+    return Input(cut(wire(said)))
+
+
+def fragments(unit: str, size: int, count: int) -> Input:
+    """Give the arguments of one call: an opening with a unit that repeats, in fragments of one size."""
+    whole = '{"a": ' + unit * count
+    return events(
+        event("function_call_arguments.delta", item_id="fc", delta=whole[start : start + size])
+        for start in range(0, len(whole), size)
+    )
+
+
+def redactions(count: int) -> Input:
+    whole = json.dumps({f"password {at}": "x" for at in range(count)})
+    return events([added(0, "function_call", id="fc"), done(0, "function_call", id="fc", arguments=whole)])
+
+
+def output(value: Callable[[int], object], count: int) -> Input:
+    """Give an MCP call whose output is a large value."""
+    return events([added(0, "mcp_call", id="m"), done(0, "mcp_call", id="m", output=json.dumps(value(count)))])
+
+
+def hosted_output(count: int) -> Input:
+    value = {"rows": [["a"] * 1_000] * count}
+    answer = {"type": "projector.tool_output", "call_id": "c", "output": value}
+    return Input(cut(wire([added(0, "function_call", id="fc", call_id="c")])), hosted=(answer,))
+
+
+def citation(at: int) -> Event:
+    page = {"type": "url_citation", "url": f"https://example.org/{at}", "title": f"page {at}"}
+    return event("output_text.annotation.added", content_index=0, annotation=page)
+
+
+def cited_search(count: int) -> Input:
+    """Give a search, and a message that cites many pages."""
+    said = [added(1, "web_search_call", id="ws"), *map(citation, range(count)), done(0, "message")]
+    return events([*said, done(1, "web_search_call", id="ws")])
+
+
+def sources(count: int) -> Input:
+    """Give a search of many pages that reports its progress again and again."""
+    pages = [{"type": "url", "url": f"https://example.org/{at}"} for at in range(count)]
+    search = added(0, "web_search_call", id="ws", action={"type": "search", "query": "q", "sources": pages})
+    return events([search, *[event("web_search_call.searching", item_id="ws")] * count])
+
+
+def open_items(count: int) -> Input:
+    """Give items that stay open, and many reads that say nothing."""
+    return Input([wire(added(at, "message", id=f"m{at}") for at in range(count)), *[b":\n"] * (4 * count)])
+
+
+def taken_ids(count: int) -> Input:
+    """Give items whose ids are those that later items would get which share one id."""
+    taken = [added(at, "message", id=f"item_{count + at}") for at in range(count)]
+    return events([*taken, *(added(count + at, "message", id="same") for at in range(count))])
+
+
+def calls_of_one_id(count: int) -> Input:
+    said = ([added(at, "function_call", call_id="c"), done(at, "function_call", call_id="c")] for at in range(count))
+    return events(both for pair in said for both in pair)
+
+
+def placeless(count: int) -> Input:
+    """Give deltas that name no item, behind many items of another type."""
+    other = [added(at, "function_call", id=f"fc{at}") for at in range(1, count)]
+    return events([added(0, "message", id="m"), *other, *[{"type": text()["type"], "delta": "ab"}] * count])
+
+
+def displaced(count: int) -> Input:
+    """Give texts at positions where the finished message has something else."""
+    parts = [{"type": "refusal", "refusal": ""}] * count + [{"type": "output_text", "text": "ab"}] * count
+    return events([*(text(at=at) for at in range(count)), done(0, "message", content=parts)])
+
+
+def registered(count: int) -> Input:
+    """Give many values, and a text full of their beginnings."""
+    values = [f"value-{at:08d}-secret" for at in range(count)]
+    policy = Policy.model_validate({"registered": [{"value": value} for value in values]})
+    return events([text("value-0000 and value-1")] * 500)._replace(redactor=lambda: Redactor(policy))
+
+
+def chat(contents: Iterable[str]) -> Input:
+    chunks = ({"id": "c", "choices": [{"index": 0, "delta": {"content": content}}]} for content in contents)
+    return Input(cut(wire(chunks)), provider="openai_chat")
+
+
+def chat_calls(count: int) -> Input:
+    """Give calls that all begin before the first of them ends."""
+    begun = [{"index": at, "id": f"call_{at}", "function": {"name": "f", "arguments": "{"}} for at in range(count)]
+    ended = [{"index": at, "function": {"arguments": "}"}} for at in range(count)]
+    chunks = ({"id": "c", "choices": [{"index": 0, "delta": {"tool_calls": [call]}}]} for call in begun + ended)
+    return Input(cut(wire(chunks)), provider="openai_chat")
+
+
+ROWS: Final = (
+    # bytes
+    Row("one huge event in tiny reads", lambda n: Input(cut(wire([text("a" * n)]), 7)), 100_000),
+    Row("CR-only lines", lambda n: Input(cut(wire([text()] * n).replace(b"\n", b"\r"), 10)), 1_200),
+    Row("many lines in one read", lambda n: Input([b": comment\n" * n + b"data:\n" * n]), 50_000),
+    Row("many events in one read", lambda n: Input([wire([text()] * n)]), 6_000),
+    Row("deep JSON in events", lambda n: Input(cut((b"data: " + b"[" * 2_000 + b"\n\n") * n)), 250),
+    # places
+    Row("many text deltas", lambda n: events([text()] * n), 8_000),
+    Row("many unknown event types", lambda n: events({"type": f"unknown.{at}"} for at in range(n)), 12_000),
+    Row(
+        "many items",
+        lambda n: events(said for at in range(n) for said in (added(at, "message"), done(at, "message"))),
+        1_500,
+    ),
+    Row("many items that stay open", open_items, 2_500),
+    Row("many items whose ids are taken", taken_ids, 800),
+    Row("many calls of one id", calls_of_one_id, 800),
+    Row("many parts of one message", lambda n: events(text(at=at) for at in range(n)), 4_000),
+    Row("many parts at other places", displaced, 2_000),
+    Row("many deltas without a place", placeless, 1_500),
+    Row("many citations", lambda n: events(map(citation, range(n))), 2_000),
+    Row("many citations of a search", cited_search, 2_000),
+    Row("many sources of a search", sources, 8_000),
+    # arguments
+    Row("many deltas of arguments", partial(fragments, '"word ', 4), 6_000),
+    Row("deep JSON in arguments", partial(fragments, '{"a": ', 4), 4_000),
+    Row("a long near-match of a credential", partial(fragments, "a-", 4), 20_000),
+    Row("many near-matches of a credential", partial(fragments, '"sk-a AKIA ghp_ ', 4), 2_500),
+    Row("10,000 redactions in one object", redactions, 10_000),
+    # outputs
+    Row("a huge output object", partial(output, lambda n: [["text"] * 1_000] * n), 500),
+    Row("a huge output of the host", hosted_output, 20),
+    # of the host
+    Row("many registered values", registered, 1_000),
+    # Chat
+    Row("a long unclosed think tag", lambda n: chat(["<think>", *["word "] * n]), 4_000),
+    Row("many beginnings of a think tag's end", lambda n: chat(["<think>", *["</thin", "k"] * n]), 2_000),
+    Row("many blanks before a text", lambda n: chat([*["  "] * n, "a"]), 5_000),
+    Row("many calls of Chat", chat_calls, 800),
+)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+def test_cost_grows_with_size(row: Row) -> None:
+    once, twice = row.make(row.size), row.make(2 * row.size)
+    cost_of_once, cost_of_twice = float("inf"), float("inf")
+    for _ in range(ROUNDS):
+        cost_of_once = min(cost_of_once, cpu_s(once))
+        cost_of_twice = min(cost_of_twice, cpu_s(twice))
+        if cost_of_twice < 3 * cost_of_once:
+            return
+    pytest.fail(f"{cost_of_twice / cost_of_once:.1f} times the cost for twice the size")
+
+
+def cpu_s(given: Input) -> float:
+    """Give the CPU seconds of one stream, from its beginning to its end.
+
+    The collector rests meanwhile: what it costs to look through everything that the tests hold is no cost of a stream.
+    """
+    gc.collect()
+    gc.disable()
+    try:
+        start = time.process_time()
+        pipeline = build_pipeline(provider=given.provider, dialect="public_sse_v1", redactor=given.redactor())
+        for read in given.reads:
+            pipeline.feed(read)
+        for said in given.hosted:
+            pipeline.host(said)
+        pipeline.close()
+        return time.process_time() - start
+    finally:
+        gc.enable()
