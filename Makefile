@@ -4,7 +4,7 @@ BIN := .venv/bin
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --generate-hashes
 WHEEL_ENV := build/wheel
 
-.PHONY: demo test check goldens schemas docs bench fuzz wheel lock check-latest clean
+.PHONY: demo test check goldens schemas docs bench bench-proxy soak fuzz wheel lock check-latest clean
 
 demo: .venv/server          # serve with the built-in provider
 	$(BIN)/projector demo
@@ -28,6 +28,12 @@ schemas docs: .venv/dev     # rewrite what is printed from models and tables
 
 bench: .venv/dev            # ratios to a bare loop, in one run
 	$(BIN)/python bench/run.py
+
+bench-proxy: .venv/dev      # the proxy beside a pass-through, on loopback
+	$(BIN)/python bench/proxy.py
+
+soak: .venv/dev             # minutes of traffic on loopback; watches memory and loop lag
+	$(BIN)/python bench/soak.py
 
 fuzz: .venv/dev             # many thousand inputs, other ones each time; what is found becomes a row
 	PROJECTOR_TESTS_EFFORT=50 $(BIN)/python -m pytest tests/fuzz tests/property/test_pipeline_properties.py --timeout=0
