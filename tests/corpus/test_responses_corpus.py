@@ -29,6 +29,7 @@ NAME_CHARS: Final = 24
 """Shorter private texts are words of a schema (`function`, `string`, `query`) and stand everywhere."""
 
 REDACTOR: Final = Redactor(Policy())
+OPEN_REDACTOR: Final = Redactor(Policy(reasoning="full", encrypted_reasoning=True))
 
 DISAGREEMENTS: Final = {
     (
@@ -94,6 +95,11 @@ def test_nothing_private_is_said(path: Path) -> None:
     assert leaked == set()
 
 
+@CASES
+def test_what_only_other_dialects_may_say_changes_nothing(path: Path) -> None:
+    assert project(path, OPEN_REDACTOR) == project(path)
+
+
 def test_agents_of_one_run_speak_one_after_another(corpus: Path) -> None:
     streams = [read(path) for path in sorted(corpus.glob("agents_sdk/*multiple_agents*.ndjson"))]
     events = [event for stream in streams for event in stream]
@@ -146,13 +152,14 @@ def shown(path: Path) -> list[oracle.Event]:
     return [json.loads(line) for line in project(path).splitlines()]
 
 
-def project(path: Path) -> bytes:
+def project(path: Path, redactor: Redactor = REDACTOR) -> bytes:
     if is_run(path):
-        return play([json.dumps(event).encode() + b"\n" for event in read(path)], "ndjson", run=True)
-    return play([path.read_bytes()], "ndjson")
+        reads = [json.dumps(event).encode() + b"\n" for event in read(path)]
+        return play(reads, "ndjson", run=True, redactor=redactor)
+    return play([path.read_bytes()], "ndjson", redactor=redactor)
 
 
-def play(reads: list[bytes], input_format: InputFormat, *, run: bool = False) -> bytes:
+def play(reads: list[bytes], input_format: InputFormat, *, run: bool = False, redactor: Redactor = REDACTOR) -> bytes:
     pipeline = build_pipeline(
         provider="openai_responses",
         dialect="public_sse_v1",
@@ -161,7 +168,7 @@ def play(reads: list[bytes], input_format: InputFormat, *, run: bool = False) ->
         input_format=input_format,
         output_format="ndjson",
         clock=lambda: 0.0,
-        redactor=REDACTOR,
+        redactor=redactor,
     )
     return b"".join(map(pipeline.feed, reads)) + pipeline.close()
 
