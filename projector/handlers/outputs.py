@@ -46,7 +46,7 @@ def mcp(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object
     if output is not None:
         return say(state, item, call, clean_output(state, output))
     if error:
-        return say(state, item, call, compose.record({"error": clean_output(state, error)}))
+        return say(state, item, call, clean_output(state, {"error": error}))
     return []
 
 
