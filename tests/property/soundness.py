@@ -46,6 +46,7 @@ def pipeline_of(provider: str, case: CaseSettings, input_format: InputFormat = "
         dialect="public_sse_v1",
         context=StreamContext(stream_id=case.stream_id, **case.context.model_dump()),
         run=case.run,
+        profile=case.profile,
         input_format=input_format,
         output_format="ndjson",
         takes_host_events=case.host_events,

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts import codec
+from projector import replay
 from projector.faults import FAULTS
 from projector.pipeline import InputFormat
 from projector.replay import Case, CaseSettings
@@ -43,7 +44,7 @@ def play_lines(case: Case, lines: Lines) -> bytes:
 @each_case
 def test_bytes_may_come_one_by_one(case: Case) -> None:
     lines = lines_of(case)
-    whole = play_lines(case, lines)
+    whole = replay.play(case, "public_sse_v1")
     ways: list[tuple[bytes, InputFormat]] = [
         (as_ndjson(lines), "auto"),
         (as_sse(lines), "sse"),
