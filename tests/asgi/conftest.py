@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 import uvicorn
 
 from projector.asgi.server import listen, server
@@ -229,6 +230,12 @@ class Site:
                 return False
             await asyncio.sleep(0.01)
         return True
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quiet() -> None:
+    """Keep the log of servers in threads out of the report of the tests; `capture_logs` still sees it."""
+    structlog.configure(processors=[], logger_factory=structlog.ReturnLoggerFactory())
 
 
 @pytest.fixture(scope="session")

@@ -78,7 +78,12 @@ class Process:
 async def running(code: str, n_lines: int, **environ: str) -> AsyncGenerator[Process, None]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PROJECTOR_", "OPENAI_"))}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE, env=inherited | environ
+        sys.executable,
+        "-c",
+        code,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,  # its log
+        env=inherited | environ,
     )
     assert process.stdout is not None
     server = Process(process, [(await process.stdout.readline()).decode() for _ in range(n_lines)])
