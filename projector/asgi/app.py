@@ -126,11 +126,7 @@ class StreamRoute:
                 return
             relay, trace = self._relay(scope, body, caller, account)
             with site.streams.running(relay):
-                try:
-                    await site.observer.run(relay, trace, scope, receive, send)
-                finally:
-                    if response_id := relay.record.terminal.get("response_id"):
-                        site.owners.made(response_id, caller)
+                await site.observer.run(relay, trace, scope, receive, send)
 
     def _relay(self, scope: Scope, body: dict[str, Any], caller: str, account: Account) -> tuple[Relay, Trace]:
         ask = self._read(body)
@@ -139,7 +135,8 @@ class StreamRoute:
         record = _record(ask, scope, caller, dialect)
         context = StreamContext(record.stream_id, ask.conversation_id, ask.agent)
         pipeline = ask.offer.pipeline(dialect, context)
-        record.heard = Listener(pipeline)
+        owners = self._site.owners
+        record.heard = Listener(pipeline, lambda response_id: owners.made(response_id, caller))
         trace = tracing.begin(scope, record)
         record.trace_id = trace.trace_id
         provider, settings = ask.offer.provider, self._site.settings

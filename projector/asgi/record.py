@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -88,9 +88,15 @@ class Record:
 
 
 class Listener:
-    """A dialect that keeps what it hears."""
+    """A dialect that keeps what it hears.
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    Args:
+        pipeline: whose frames it hears.
+        on_response: is told the id of the response before the terminal is said, so that who reads it may go on at once.
+    """
+
+    def __init__(self, pipeline: Pipeline, on_response: Callable[[str], None] | None = None) -> None:
+        self._on_response = on_response
         self.terminal: Frame | None = None
         self.notices: Counter[str] = Counter()
         self.frames = 0
@@ -111,6 +117,8 @@ class Listener:
             self.notices.update(notice["type"] for notice in frame["notices"])
         if frame["kind"] in _TERMINALS:
             self.terminal = frame
+            if self._on_response is not None and "response_id" in frame:
+                self._on_response(frame["response_id"])
         elif frame["kind"] == _META:
             self.model = frame.get("model", self.model)
         return self._inner.feed(frame)
