@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import gc
+import sys
 import tracemalloc
+from collections.abc import Callable, Mapping
 from itertools import takewhile
 from typing import Final
 
+from bench import inputs
 from bench.inputs import Input
 from bench.subjects import CONTEXT, PUBLIC, REDACTOR
 from projector import Pipeline, build_pipeline
 
 CLOSERS: Final = (b".done", b'"finish_reason":"stop"')
 """The first read that holds one of these is not fed: the stream has said deltas only, and is still open."""
+
+
+GROWING: Final[Mapping[str, Callable[[int], Input]]] = {
+    "text": lambda deltas: inputs.text(deltas, message_deltas=deltas),
+    "arguments": lambda deltas: inputs.arguments(deltas, 4, call_chars=4 * deltas),
+    "chat": inputs.chat,
+}
+"""Streams of one item that grows with the number of deltas."""
 
 
 def at_rest(subject: Input) -> int:
@@ -23,6 +34,11 @@ def at_rest(subject: Input) -> int:
 def after_deltas(subject: Input) -> int:
     """Give the bytes that a stream of one item holds after its last delta."""
     return _held(subject, list(takewhile(lambda read: not any(end in read for end in CLOSERS), subject.streams[0])))
+
+
+def of_text(subject: Input) -> int:
+    """Give the bytes that Python needs for the text of an input, as one string."""
+    return sys.getsizeof(subject.text)
 
 
 def _held(subject: Input, reads: list[bytes]) -> int:

@@ -113,19 +113,12 @@ def _dialects(subject: Input) -> None:
 def _memory() -> None:
     """Print what an open stream of one item holds, at rest and after its deltas, beside the text that it must keep."""
     print("memory of one stream, in bytes, without what was written")
-    for make in (_one_message, _one_call):
+    for make in memory.GROWING.values():
         made = [make(deltas) for deltas in MEMORY_DELTAS]
         print(f"  {made[0].name}: {memory.at_rest(made[0]):,} at rest")
         for deltas, subject in zip(MEMORY_DELTAS, made, strict=True):
-            print(f"    after {deltas:,} deltas: {memory.after_deltas(subject):,}; the text: {len(subject.text):,}")
-
-
-def _one_message(deltas: int) -> Input:
-    return inputs.text(deltas, message_deltas=deltas)
-
-
-def _one_call(deltas: int) -> Input:
-    return inputs.arguments(deltas, 4, call_chars=4 * deltas)
+            held, text = memory.after_deltas(subject), memory.of_text(subject)
+            print(f"    after {deltas:,} deltas: {held:,}; the text as one string: {text:,}")
 
 
 def _us(cost: Cost, subject: Input) -> str:
