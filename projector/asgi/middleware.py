@@ -15,10 +15,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from projector import Pipeline
 from projector.asgi import tracing
+from projector.asgi.line import HEADERS
 from projector.asgi.observer import Observer
 from projector.asgi.projection import Projection
 from projector.asgi.record import Record
-from projector.asgi.relay import HEADERS
 from projector.asgi.tracing import Trace
 from projector.faults import FAULTS
 

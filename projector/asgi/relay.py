@@ -15,7 +15,6 @@ is said whole first, or not at all.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import random
 import time
@@ -29,10 +28,11 @@ import structlog
 from anyio import to_thread
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from projector import Pipeline
 from projector.asgi.deadlines import Deadlines
+from projector.asgi.line import HEADERS, Line
 from projector.asgi.memory import Account
 from projector.asgi.problems import Problem, problem_of_fault
 from projector.asgi.record import Record
@@ -44,18 +44,8 @@ from projector.sse import encode_comment
 
 log: Final = structlog.get_logger()
 
-_SEND_MAX_BYTES: Final = 65_536
-"""Of one send: what uvicorn holds before it makes us wait, so that a slow client can be seen to move."""
-
 _READS_IN_A_ROW: Final = 64
 """After so many reads others get their turn: where both sides are faster than we are, nothing else makes us wait."""
-
-HEADERS: Final = (
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache, no-transform"),
-    (b"x-accel-buffering", b"no"),
-    (b"x-content-type-options", b"nosniff"),
-)
 
 
 class Relay:
@@ -88,18 +78,13 @@ class Relay:
         self._deadlines = Deadlines(timeouts, now)
         self._stream = anyio.CancelScope()
         self._reading = anyio.CancelScope()
-        self._line = asyncio.Lock()  # asyncio's own: every event passes it, and anyio's has a checkpoint
-        self._head: Message = {}
-        self._send: Send = _nowhere
+        self._line: Line | None = None
         self._refusal: Problem | None = None
         self._last_words: Callable[[], bytes] = pipeline.close
         self._is_stopped = False
         self._is_waiting = True
-        self._is_committed = False
         self._is_ending = False
         self._is_sent = False
-        self._sent_at = now
-        self._sending_since: float | None = None
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request with the stream.
@@ -107,14 +92,13 @@ class Relay:
         Raises:
             Problem: the stream failed before its status was committed; nothing was sent.
         """
-        self._send = send
-        self._head = {"type": "http.response.start", "status": 200, "headers": self._headers(scope)}
+        line = self._line = Line(send, self._headers(scope), self._account, self._leave)
         try:
             async with anyio.create_task_group() as stream:
                 self._stream = stream.cancel_scope
                 stream.start_soon(self._watch, receive)
-                stream.start_soon(self._keep_time, stream)
-                await self._read()
+                stream.start_soon(self._keep_time, stream, line)
+                await self._read(line)
                 stream.cancel_scope.cancel()
         finally:
             self._pipeline.cancel()  # where the client left: what it had been told is the end of it
@@ -139,26 +123,35 @@ class Relay:
         if self._is_waiting:
             self._reading.cancel()
 
-    async def _read(self) -> None:
+    @property
+    def _is_committed(self) -> bool:
+        return self._line is not None and self._line.is_committed
+
+    def _leave(self) -> None:
+        """End everything: nobody is there to be told."""
+        self.record.is_client_gone = True
+        self._stream.cancel()
+
+    async def _read(self, line: Line) -> None:
         """Bring everything from the upstream to the client; whatever happens, say the end."""
         try:
             with self._reading:
-                await self._relay()
+                await self._relay(line)
         except UpstreamError as error:
             self._on_failure(error.fault, error.retry_after_s)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told how its stream ended
             _log_crash(self.record, error)
             self._on_failure(FAULTS["internal_error"])
         if self._refusal is None:
-            await self._end()
+            await self._end(line)
 
-    async def _relay(self) -> None:
+    async def _relay(self, line: Line) -> None:
         """Relay one answer; a request that failed before the first byte of it may be made again."""
         for attempt in itertools.count(1):
             self._deadlines.on_attempt(time.monotonic())
             self.is_upstream_open = True
             try:
-                await self._relay_answer()
+                await self._relay_answer(line)
             except UpstreamError as error:
                 chance = random.random()  # noqa: S311 - it spreads load, it guards nothing
                 pause_s = wait_s(error, attempt, self._retries, chance)
@@ -171,19 +164,19 @@ class Relay:
             self._deadlines.on_pause()
             await anyio.sleep(pause_s)
 
-    async def _relay_answer(self) -> None:
+    async def _relay_answer(self, line: Line) -> None:
         async with self._upstream.open(self._request) as chunks:
             self._is_waiting = False
-            await self._say(b"")
+            await line.say(b"")
             await self._wait_again()
             reads = itertools.cycle(range(_READS_IN_A_ROW))
             async for chunk in chunks:
                 if self._reading.cancel_called or self._stream.cancel_called or not next(reads):
                     await checkpoint()  # bytes that come without a pause leave no other moment for it
                 self._is_waiting = False
-                await self._say(await self._feed(chunk))
+                await line.say(await self._feed(chunk))
                 if self._pipeline.ended:
-                    await self._end()  # before the upstream is closed, which may take a moment
+                    await self._end(line)  # before the upstream is closed, which may take a moment
                     return
                 self._is_waiting = True
                 if self._is_stopped or self._account.is_spent:
@@ -219,47 +212,14 @@ class Relay:
         else:
             self._refusal = problem_of_fault(fault, retry_after_s)
 
-    async def _end(self) -> None:
+    async def _end(self, line: Line) -> None:
         """Say what is left to say, and that it was all."""
         if self._is_ending:
             return
         self._is_ending = True
         self._is_waiting = False
-        await self._say(self._last_words(), is_last=True)
+        await line.say(self._last_words(), is_last=True)
         self._is_sent = True
-
-    async def _say(self, data: bytes, *, is_last: bool = False) -> None:
-        """Send the head if it was not, then bytes; nothing else of this stream is sent between them."""
-        async with self._line:
-            if not self._is_committed:
-                self._is_committed = True
-                await self._transmit(self._head)
-            if len(data) > _SEND_MAX_BYTES:
-                await self._say_in_pieces(data)
-            elif data:
-                await self._transmit({"type": "http.response.body", "body": data, "more_body": True})
-            if is_last:
-                await self._transmit({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _say_in_pieces(self, data: bytes) -> None:
-        """Send what is too much for one send; until all of it is taken it counts as memory."""
-        self._account.hold(len(data))
-        try:
-            for start in range(0, len(data), _SEND_MAX_BYTES):
-                piece = data[start : start + _SEND_MAX_BYTES]
-                await self._transmit({"type": "http.response.body", "body": piece, "more_body": True})
-        finally:
-            self._account.hold(-len(data))
-
-    async def _transmit(self, message: Message) -> None:
-        self._sending_since = time.monotonic()
-        try:
-            await self._send(message)
-        except OSError:  # what ASGI servers raise when the client is gone
-            self._stream.cancel()
-            await checkpoint()
-        self._sending_since = None
-        self._sent_at = time.monotonic()
 
     def _headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         headers = [
@@ -277,38 +237,32 @@ class Relay:
         while (await receive())["type"] != "http.disconnect":
             pass
         if not self._is_sent:  # after the whole response a server says the same
-            self.record.is_client_gone = True
-            self._stream.cancel()
+            self._leave()
 
-    async def _keep_time(self, stream: TaskGroup) -> None:
+    async def _keep_time(self, stream: TaskGroup, line: Line) -> None:
         """End what takes too long; say a heartbeat into silence."""
         client_s = self._timeouts.client_s
         while True:
             now = time.monotonic()
-            stalls_at = now + client_s if self._sending_since is None else self._sending_since + client_s
+            stalls_at = now + client_s if line.sending_since is None else line.sending_since + client_s
             if now >= stalls_at:
-                self.record.is_client_gone = True
-                self._stream.cancel()
+                self._leave()
             deadline, code = self._deadlines.next()
             if now >= deadline:
                 self.fail(FAULTS[code])
-            beats_at = self._sent_at + self._heartbeat_s
+            beats_at = line.sent_at + self._heartbeat_s
             if now >= beats_at:
-                stream.start_soon(self._beat)  # sending may take longer than the clock has
+                stream.start_soon(self._beat, line)  # sending may take longer than the clock has
                 beats_at = now + self._heartbeat_s
             # A limit may begin to run while this sleeps, but none of them can run out before this wakes.
             ahead = [at - now for at in (stalls_at, deadline, beats_at) if at > now]
             await anyio.sleep(min(*ahead, client_s, self._timeouts.idle_s, self._timeouts.first_byte_s))
 
-    async def _beat(self) -> None:
+    async def _beat(self, line: Line) -> None:
         """Say that the stream lives, unless the client has something to take."""
-        if not self._line.locked() and not self._is_ending:
+        if not line.is_busy and not self._is_ending:
             self.record.heartbeats += 1
-            await self._say(encode_comment(f"heartbeat {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"))
-
-
-async def _nowhere(_message: Message) -> None:
-    """Stand for the way to the client until there is one."""
+            await line.say(encode_comment(f"heartbeat {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"))
 
 
 def _log_crash(record: Record, error: Exception) -> None:
