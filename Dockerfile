@@ -1,4 +1,5 @@
 # Two stages: the first builds the wheel and its environment, the second holds that environment and nothing else.
+# It listens for others, so it starts only with callers: a configuration file, or PROJECTOR_AUTH__* (docs/operations.md).
 FROM python:3.11-slim AS build
 WORKDIR /src
 COPY requirements/ requirements/
