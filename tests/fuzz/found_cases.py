@@ -176,6 +176,13 @@ FOUND: Final = (
         ],
         HOST,
     ),
+    FoundCase(
+        "code that was held back came after its outputs",
+        [
+            delta("code_interpreter_call_code", "1 / 0", output_index=1),
+            done(1, type="code_interpreter_call", outputs=[{"type": "logs", "logs": "ZeroDivisionError"}]),
+        ],
+    ),
     # bounds
     FoundCase(
         "an MCP error one level too deep",
