@@ -30,6 +30,9 @@ class Gathered(Generic[Text]):
         self._joined: list[str] = []
         self._pieces: list[str] = []
 
+    def __bool__(self) -> bool:
+        return bool(self._joined or self._pieces)
+
     def add(self, piece: Text) -> None:
         """Put a piece at the end."""
         pieces = self._pieces

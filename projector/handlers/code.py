@@ -38,9 +38,16 @@ def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 
 
 def finish(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
-    """Say the code of a finished item, unless that was done before."""
+    """Say the code of a finished item, unless that was done before; what streamed is whole where the item has none."""
     text = raw.get("code")
-    return _complete(state, item, call, text) if type(text) is str and text else []
+    if type(text) is str and text:
+        return _complete(state, item, call, text)
+    said = flush(item, call)
+    if call.code is None or call.code.done or raw.get("status") == "incomplete":
+        return said
+    call.code.done = True
+    whole = Cleaned(call.code.text, call.code.notices)
+    return [*said, frames.tool_code_done(item.slot, item.item_id, call.call_id, whole)]
 
 
 def flush(item: Item, call: ToolCall) -> list[Frame]:

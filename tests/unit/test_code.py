@@ -51,7 +51,7 @@ def code(said: list[Event]) -> list[tuple[str, str]]:
         pytest.param([done("x"), done("y"), delta("z")], [("code", "x")], id="9.9-done-is-said-once"),
         pytest.param([item_done(code=""), item_done(code=None)], [], id="no-code"),
         pytest.param([delta(5), done(None)], [], id="D30-wrong-types"),
-        pytest.param([delta("x ="), item_done()], [("delta", "x =")], id="code-that-nobody-ended"),
+        pytest.param([delta("x ="), item_done()], [("delta", "x ="), ("code", "x =")], id="code-that-nobody-ended"),
         pytest.param(
             [done(LONG)],
             [("delta", LONG), ("code", LONG)],

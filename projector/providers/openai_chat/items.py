@@ -9,14 +9,15 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from contracts import codec
 from projector.providers.openai_chat.citations import Annotation
+from redaction.compose import Gathered
 
 Event: TypeAlias = dict[str, Any]
 """A canonical event under construction; it leaves as `CanonicalEvent`."""
 
 
-def _whole(pieces: list[str]) -> str:
+def _whole(pieces: Gathered[str]) -> str:
     """Give a text of pieces; a surrogate pair that came in two halves is one character again (CONTRACT D31)."""
-    return codec.scrub("".join(pieces))
+    return codec.scrub(pieces.text)
 
 
 class Message:
@@ -25,8 +26,8 @@ class Message:
     def __init__(self, item_id: str, output_index: int) -> None:
         self.item_id = item_id
         self.output_index = output_index
-        self._texts: list[str] = []
-        self._refusals: list[str] = []
+        self._texts: Gathered[str] = Gathered()
+        self._refusals: Gathered[str] = Gathered()
         self._annotations: list[Annotation] = []
         self._indexes: dict[str, int] = {}
 
@@ -42,7 +43,7 @@ class Message:
 
     def text(self, delta: str) -> Event:
         """Say more text."""
-        self._texts.append(delta)
+        self._texts.add(delta)
         return {
             "type": "response.output_text.delta",
             "item_id": self.item_id,
@@ -53,7 +54,7 @@ class Message:
 
     def refusal(self, delta: str) -> Event:
         """Say more of a refusal."""
-        self._refusals.append(delta)
+        self._refusals.add(delta)
         return {**self._place("response.refusal.delta", "refusal"), "delta": delta}
 
     def annotation(self, annotation: Annotation) -> Event:
@@ -92,8 +93,8 @@ class Reasoning:
         self.item_id = item_id
         self.output_index = output_index
         self.encrypted: str | None = None
-        self._texts: list[str] = []
-        self._summaries: list[str] = []
+        self._texts: Gathered[str] = Gathered()
+        self._summaries: Gathered[str] = Gathered()
 
     def added(self) -> Event:
         """Announce the reasoning."""
@@ -102,7 +103,7 @@ class Reasoning:
 
     def text(self, delta: str) -> Event:
         """Say more of the full text."""
-        self._texts.append(delta)
+        self._texts.add(delta)
         return {
             "type": "response.reasoning_text.delta",
             "item_id": self.item_id,
@@ -113,7 +114,7 @@ class Reasoning:
 
     def summary(self, delta: str) -> Event:
         """Say more of what the provider calls a summary."""
-        self._summaries.append(delta)
+        self._summaries.add(delta)
         return {**self._place("response.reasoning_summary_text.delta"), "summary_index": 0, "delta": delta}
 
     def done(self, status: str) -> list[Event]:
@@ -160,24 +161,24 @@ class Call:
         self.item_id = ""
         self.output_index = -1  # not announced
         self._shape = shape
-        self._inputs: list[str] = []
+        self._inputs: Gathered[str] = Gathered()
 
     def collect(self, delta: str) -> None:
         """Keep input that comes before the call can be announced."""
         if delta:
-            self._inputs.append(delta)
+            self._inputs.add(delta)
 
     def added(self, item_id: str, output_index: int) -> list[Event]:
         """Announce the call, and say what was collected."""
         self.item_id, self.output_index = item_id, output_index
-        collected, self._inputs = "".join(self._inputs), []
+        collected, self._inputs = self._inputs.text, Gathered()
         item = self._item("in_progress", "")
         announced = {"type": "response.output_item.added", "output_index": output_index, "item": item}
         return [announced, self.input(collected)] if collected else [announced]
 
     def input(self, delta: str) -> Event:
         """Say more of the input."""
-        self._inputs.append(delta)
+        self._inputs.add(delta)
         return {**self._place(f"{self._shape.events}.delta"), "delta": delta}
 
     def done(self, status: str) -> list[Event]:
