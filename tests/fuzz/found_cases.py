@@ -78,6 +78,16 @@ FOUND: Final = (
         [status("in_progress", id="r"), status("failed"), done(0, type="x"), status("completed", id="r", output=[{}])],
         RUN,
     ),
+    FoundCase(
+        "two responses without ids that end at once were taken for one",
+        [status("completed"), {"type": "projector.next_response"}, status("incomplete")],
+        CaseSettings(run=True, host_events=True),
+    ),
+    FoundCase(
+        "the same, with one status twice",
+        [status("completed"), {"type": "projector.next_response"}, status("completed")],
+        CaseSettings(run=True, host_events=True),
+    ),
     # items
     FoundCase(
         "the snapshot filled a closed message, before what was said",
