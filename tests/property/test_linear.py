@@ -222,13 +222,7 @@ def test_cost_grows_with_size(row: Row) -> None:
     pytest.fail(f"{cost_of_twice / cost_of_once:.1f} times the cost for twice the size")
 
 
-KEEPS_DELTAS: Final = pytest.mark.xfail(strict=True, reason="the Chat stage keeps each delta for the end of its item")
-
-
-@pytest.mark.parametrize(
-    "make",
-    [pytest.param(make, marks=[KEEPS_DELTAS] * (name == "chat"), id=name) for name, make in memory.GROWING.items()],
-)
+@pytest.mark.parametrize("make", memory.GROWING.values(), ids=memory.GROWING)
 def test_memory_grows_with_the_text_and_not_with_its_deltas(make: Callable[[int], bench_inputs.Input]) -> None:
     once, more = make(2_000), make(8_000)
     held = memory.after_deltas(more) - memory.after_deltas(once)
