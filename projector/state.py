@@ -47,7 +47,7 @@ class StreamState:
     def __init__(self, redactor: Redactor, context: StreamContext) -> None:
         self.redactor = redactor
         self.policy = redactor.policy
-        self.response = Response(0)
+        self.response = Response(0, after=None)
         self.run = Run()
         self.fault: Fault | None = None
         """What the provider reported as its error."""
@@ -86,7 +86,7 @@ class StreamState:
 
     def begin_response(self) -> None:
         """Begin a response, behind the slots already used."""
-        self.response = Response(self._next_slot)
+        self.response = Response(self._next_slot, after=self.response.id)
         self._say_always("response_id", None)
 
     def set_response_id(self, provider_id: str | None) -> None:

@@ -44,9 +44,11 @@ class Item:
 class Response:
     """The response that streams now, or the one that ended last."""
 
-    def __init__(self, base_slot: int) -> None:
+    def __init__(self, base_slot: int, *, after: CleanText | None) -> None:
         self.base_slot = base_slot
         self.id: CleanText | None = None
+        self.after = after
+        """The id of the response before it, if that had one."""
         self.status: str | None = None
         self.meta_said = False
         self.wants_structure = False
@@ -59,6 +61,11 @@ class Response:
         """Items that came without an index, by the provider's id."""
         self.cited_urls: dict[CleanText, None] = {}
         """URLs that messages cite and no search has said, in order (D19)."""
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether it is the response before it once more, as far as its id and its silence tell."""
+        return self.id is not None and self.id == self.after and self.status is None and not self.items
 
     def last_open(self, item_type: str) -> Item | None:
         """Give the last item of a type that is open; closed ones are passed over once and for all."""

@@ -72,8 +72,10 @@ class LifecycleWatch:
         self._heaviest = max(self._heaviest, event.status, key=_WEIGHTS.__getitem__)
         if _is_end(event):
             self._overdue |= self._open
-        if last is None or last.response_id not in {None, event.response_id} or (_is_end(last) and not _is_end(event)):
+        if last is None or last.response_id not in {None, event.response_id}:
             return []  # the first of its response
+        if _is_end(last) and (last.response_id is None or not _is_end(event)):
+            return []  # the first of another response
         if last.status == event.status:
             return [Breach("lifecycle_repeats", f"expected another status than `{last.status}`")]
         if _is_end(last):

@@ -79,7 +79,10 @@ def _identify(state: StreamState, response: Mapping[str, object]) -> list[Frame]
 
 
 def _say_status(state: StreamState, status: str, response: Mapping[str, object]) -> list[Frame]:
-    """Say `lifecycle`, with the reason of an end that is not complete (D10)."""
+    """Say `lifecycle`, with the reason of an end that is not complete; a repeated response has said its end (D10)."""
+    if status in ENDED and state.response.is_repeated:
+        state.count("a repeated end")
+        return []
     state.response.status = status
     reason = read.text_or_none(read.mapping_or_empty(response, "incomplete_details"), "reason")
     reason = reason or read.text_or_none(read.mapping_or_empty(response, "error"), "code")

@@ -88,6 +88,11 @@ FOUND: Final = (
         [status("completed"), {"type": "projector.next_response"}, status("completed")],
         CaseSettings(run=True, host_events=True),
     ),
+    FoundCase(
+        "a response that only repeated its end was said again",
+        [status("completed", id="r"), {"type": "projector.next_response"}, status("failed", id="r")],
+        CaseSettings(run=True, host_events=True),
+    ),
     # items
     FoundCase(
         "the snapshot filled a closed message, before what was said",
