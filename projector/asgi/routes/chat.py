@@ -1,0 +1,28 @@
+"""`POST /api/v1/chat/stream`: a browser chooses an agent and says a message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.routing import Route
+
+from projector.asgi import requests
+from projector.asgi.bodies import agent_body
+from projector.asgi.catalog import Catalog
+from projector.asgi.routes.stream import Ask, Reader, Site, StreamRoute
+
+
+def routes(catalog: Catalog, site: Site) -> list[Route]:
+    """Give the route, if there is an agent to choose."""
+    if not catalog.has_agents:
+        return []
+    return [Route("/api/v1/chat/stream", StreamRoute(_reader(catalog), site), methods=["POST"])]
+
+
+def _reader(catalog: Catalog) -> Reader:
+    def read(body: dict[str, Any]) -> Ask:
+        asked = requests.chat(body)
+        offer = catalog.agent(asked.agent)
+        return Ask(offer, agent_body(asked, offer), asked.agent, asked.conversation_id, asked.metadata or {})
+
+    return read

@@ -1,0 +1,134 @@
+"""A route that answers with a stream: from who asks and what, to a relay that runs. Pure ASGI, no layer per event."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import anyio
+from starlette.datastructures import QueryParams
+from starlette.types import Receive, Scope, Send
+
+from projector import StreamContext
+from projector.asgi import requests, tracing
+from projector.asgi.callers import Doorkeeper
+from projector.asgi.catalog import Offer
+from projector.asgi.memory import Account
+from projector.asgi.observer import Observer
+from projector.asgi.owners import Owners
+from projector.asgi.problems import problem
+from projector.asgi.record import Listener, Record
+from projector.asgi.relay import Relay
+from projector.asgi.request_ids import request_id
+from projector.asgi.requests import ClientLeftError
+from projector.asgi.settings import Settings
+from projector.asgi.streams import Streams
+from projector.asgi.tracing import Trace
+from projector.asgi.upstream import ProviderRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a request asks for."""
+
+    offer: Offer
+    body: Mapping[str, Any]
+    agent: str | None = None
+    """As the request named it."""
+    conversation_id: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+Reader: TypeAlias = Callable[[dict[str, Any]], Ask]
+"""Gives what the body of a request asks for; raises `Problem` where it may not ask."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What all routes of one server share."""
+
+    settings: Settings
+    streams: Streams
+    owners: Owners
+    door: Doorkeeper
+    observer: Observer
+
+
+class StreamRoute:
+    """A route that answers with a stream, as an ASGI application."""
+
+    def __init__(self, read: Reader, site: Site) -> None:
+        self._read = read
+        self._site = site
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request with a stream.
+
+        Raises:
+            Problem: there is no stream for this request.
+        """
+        site = self._site
+        caller = await site.door.caller(scope)
+        with site.streams.admitted(caller) as account:
+            try:
+                with anyio.fail_after(site.settings.timeouts.body_s):
+                    body = await requests.read_json(scope, receive, site.settings.limits.max_body_bytes, account)
+            except TimeoutError:
+                raise problem("request_timeout") from None
+            except ClientLeftError:
+                return
+            relay, trace = self._relay(scope, body, caller, account)
+            with site.streams.running(relay):
+                await site.observer.run(relay, trace, scope, receive, send)
+
+    def _relay(self, scope: Scope, body: dict[str, Any], caller: str, account: Account) -> tuple[Relay, Trace]:
+        ask = self._read(body)
+        dialect = ask.offer.dialect(QueryParams(scope["query_string"]).get("dialect"))
+        self._check_owner(ask, caller)
+        record = _record(ask, scope, caller, dialect)
+        context = StreamContext(record.stream_id, ask.conversation_id, ask.agent)
+        pipeline = ask.offer.pipeline(dialect, context)
+        owners = self._site.owners
+        record.heard = Listener(pipeline, lambda response_id: owners.made(response_id, caller))
+        trace = tracing.begin(scope, record)
+        record.trace_id = trace.trace_id
+        provider, settings = ask.offer.provider, self._site.settings
+        relay = Relay(
+            record,
+            pipeline,
+            provider.upstream,
+            ProviderRequest(provider.api, ask.body, trace.headers),
+            account,
+            timeouts=provider.timeouts,
+            retries=settings.retries,
+            heartbeat_s=settings.heartbeat_s,
+        )
+        return relay, trace
+
+    def _check_owner(self, ask: Ask, caller: str) -> None:
+        previous = ask.body.get("previous_response_id")
+        if isinstance(previous, str):
+            self._site.owners.check_response(previous, caller)
+        if ask.conversation_id is not None:
+            self._site.owners.enter(ask.conversation_id, caller)
+
+
+def _record(ask: Ask, scope: Scope, caller: str, dialect: str) -> Record:
+    provider = ask.offer.provider
+    model = ask.body.get("model")
+    return Record(
+        stream_id=f"stream_{uuid.uuid4().hex}",
+        request_id=request_id(scope),
+        dialect=dialect,
+        caller=caller,
+        agent=ask.offer.name,
+        upstream=provider.name,
+        api=provider.api,
+        server_address=provider.address[0],
+        server_port=provider.address[1],
+        model=model if isinstance(model, str) else "",
+        conversation_id=ask.conversation_id,
+        metadata=ask.metadata,
+    )
