@@ -29,7 +29,7 @@ class Line:
 
     Args:
         send: the server's.
-        headers: of the answer.
+        headers: of the answer, beside those of every stream.
         account: holds what is too large for one send, until all of it is taken.
         on_gone: is called when the server says that nobody is there any more.
     """
@@ -38,7 +38,8 @@ class Line:
         self, send: Send, headers: Sequence[tuple[bytes, bytes]], account: Account, on_gone: Callable[[], None]
     ) -> None:
         self._send = send
-        self._headers = list(headers)
+        self._headers = [*HEADERS, *headers]
+        self._status = 200
         self._account = account
         self._on_gone = on_gone
         self._turn = asyncio.Lock()  # asyncio's own: every event passes it, and anyio's has a checkpoint
@@ -56,7 +57,7 @@ class Line:
         async with self._turn:
             if not self.is_committed:
                 self.is_committed = True
-                await self._transmit({"type": "http.response.start", "status": 200, "headers": self._headers})
+                await self._transmit({"type": "http.response.start", "status": self._status, "headers": self._headers})
             if len(data) > _SEND_MAX_BYTES:
                 await self._say_in_pieces(data)
             elif data:

@@ -32,7 +32,7 @@ from starlette.types import Receive, Scope, Send
 
 from projector import Pipeline
 from projector.asgi.deadlines import Deadlines
-from projector.asgi.line import HEADERS, Line
+from projector.asgi.line import Line
 from projector.asgi.memory import Account
 from projector.asgi.problems import Problem, problem_of_fault
 from projector.asgi.record import Record
@@ -63,6 +63,7 @@ class Relay:
         retries: Retries,
         heartbeat_s: float,
         headers: Sequence[tuple[bytes, bytes]] = (),
+        make_line: type[Line] = Line,
     ) -> None:
         now = time.monotonic()
         self.record = record
@@ -75,6 +76,7 @@ class Relay:
         self._retries = retries
         self._heartbeat_s = heartbeat_s
         self._more_headers = headers
+        self._make_line = make_line
         self._deadlines = Deadlines(timeouts, now)
         self._stream = anyio.CancelScope()
         self._reading = anyio.CancelScope()
@@ -92,7 +94,7 @@ class Relay:
         Raises:
             Problem: the stream failed before its status was committed; nothing was sent.
         """
-        line = self._line = Line(send, self._headers(scope), self._account, self._leave)
+        line = self._line = self._make_line(send, self._headers(scope), self._account, self._leave)
         try:
             async with anyio.create_task_group() as stream:
                 self._stream = stream.cancel_scope
@@ -223,7 +225,6 @@ class Relay:
 
     def _headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         headers = [
-            *HEADERS,
             *self._more_headers,
             (b"x-stream-id", self.record.stream_id.encode()),
             (b"x-request-id", self.record.request_id.encode()),
