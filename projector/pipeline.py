@@ -31,6 +31,7 @@ from redaction.policy import Policy
 
 InputFormat: TypeAlias = Literal["auto", "sse", "ndjson"]
 OutputFormat: TypeAlias = Literal["ndjson", "sse"]
+OnFrame: TypeAlias = Callable[[Frame], None]
 Decoder: TypeAlias = SseDecoder | NdjsonDecoder | AutoDecoder
 
 P = ParamSpec("P")
@@ -60,6 +61,7 @@ class Pipeline:
         takes_host_events: bool,
         clock: Callable[[], float],
         caller: Caller,
+        on_frame: OnFrame | None,
     ) -> None:
         self._provider = provider
         self._profile = profile
@@ -71,6 +73,7 @@ class Pipeline:
         self._projector = PublicStreamProjector(redactor, context, is_run=run)
         self._is_recording = takes_host_events
         self._dialect = DIALECTS[dialect](redactor.policy, caller)
+        self._on_frame = on_frame
         self._begin_upstream()
 
     @property
@@ -180,6 +183,8 @@ class Pipeline:
     def _write(self, said: list[Frame]) -> bytes:
         wire = []
         write = self._dialect.feed
+        if self._on_frame is not None:
+            self._tell(self._on_frame, said)
         for frame in said:
             wire += write(frame)
         if said and self._projector.ended:
@@ -187,6 +192,13 @@ class Pipeline:
         if self._output_format == "ndjson":
             return b"".join([data + b"\n" for _, data in wire])
         return encode_events(wire)
+
+    def _tell(self, on_frame: OnFrame, said: list[Frame]) -> None:
+        """Tell the host's listener; one that fails ends the stream, and is not told of that."""
+        self._on_frame = None
+        for frame in said:
+            on_frame(frame)
+        self._on_frame = on_frame
 
 
 def build_pipeline(
@@ -203,6 +215,7 @@ def build_pipeline(
     clock: Callable[[], float] = time.time,
     redactor: Redactor | None = None,
     caller: Caller | None = None,
+    on_frame: OnFrame | None = None,
 ) -> Pipeline:
     """Give a pipeline for one stream, without I/O.
 
@@ -219,6 +232,8 @@ def build_pipeline(
         clock: gives seconds since 1970-01-01 UTC.
         redactor: a compiled policy, for hosts that open many streams with one policy; instead of `policy`.
         caller: what the caller asked of the dialect; nothing where it is None.
+        on_frame: is told each frame, clean and sealed, just before the dialect writes it, whatever the dialect makes of
+            it: for logs, metrics and storing. It must not change a frame; if it raises, the stream ends closed.
 
     Raises:
         UsageError: a name that is not known, a profile that cannot be, or both policy and redactor.
@@ -242,6 +257,7 @@ def build_pipeline(
         takes_host_events=takes_host_events,
         clock=clock,
         caller=caller or Caller(),
+        on_frame=on_frame,
     )
 
 

@@ -22,6 +22,7 @@ from projector.asgi.settings import (
 )
 from projector.asgi.upstream import Upstream
 from projector.dialects import DIALECTS
+from projector.pipeline import OnFrame
 from redaction.mint import Redactor
 
 MakeUpstream: TypeAlias = Callable[[UpstreamSettings, Timeouts], Upstream]
@@ -66,7 +67,7 @@ class Offer:
             raise problem("unknown_dialect", f"`dialect` must be one of: {', '.join(sorted(self.agent.dialects))}.")
         return asked or self.agent.dialects[0]
 
-    def pipeline(self, dialect: str, context: StreamContext) -> Pipeline:
+    def pipeline(self, dialect: str, context: StreamContext, on_frame: OnFrame) -> Pipeline:
         """Give the pipeline of one stream."""
         return build_pipeline(
             provider=self.provider.api,
@@ -75,6 +76,7 @@ class Offer:
             redactor=self.redactor,
             context=context,
             takes_host_events=self.provider.upstream.is_recording,
+            on_frame=on_frame,
         )
 
 

@@ -45,9 +45,7 @@ class Metrics:
         self._streams.labels(record.outcome, record.dialect).inc()
         self._heartbeats.inc(record.heartbeats)
         self._overhead.observe(record.overhead_s)
-        if record.heard is None:
-            return
-        for name, times in record.heard.dropped.items():
+        for name, times in record.dropped.items():
             self._dropped.labels(name if name in _KNOWN else OTHER).inc(times)
         for name, times in record.heard.notices.items():
             self._notices.labels(name).inc(times)

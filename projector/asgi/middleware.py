@@ -95,6 +95,7 @@ class _Answer:
         """Tell of the stream, if it was one."""
         if self._stream is not None:
             self._stream.pipeline.cancel()  # where the client left
+            self._stream.record.dropped = self._stream.pipeline.dropped
             observer = Observer(on_terminal=self._projection.on_terminal)
             await observer.tell(self._stream.record, self._stream.trace)
 

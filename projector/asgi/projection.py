@@ -10,7 +10,7 @@ from starlette.types import Scope
 
 from projector import Pipeline, Policy, StreamContext, build_pipeline
 from projector.asgi.observer import OnTerminal
-from projector.asgi.record import Listener, Record
+from projector.asgi.record import Record
 from projector.asgi.request_ids import request_id
 from projector.asgi.settings import DEFAULT_DIALECT
 
@@ -42,13 +42,6 @@ class Projection:
             UsageError: a name that is not known, or a profile that cannot be.
         """
         stream_id = self.context.stream_id or f"stream_{uuid.uuid4().hex}"
-        pipeline = build_pipeline(
-            provider=self.provider,
-            dialect=self.dialect,
-            policy=self.policy,
-            profile=self.profile,
-            context=replace(self.context, stream_id=stream_id),
-        )
         record = Record(
             stream_id=stream_id,
             request_id=request_id(scope),
@@ -56,6 +49,13 @@ class Projection:
             api=self.provider,
             conversation_id=self.context.conversation_id,
             agent=self.context.agent,
-            heard=Listener(pipeline),
+        )
+        pipeline = build_pipeline(
+            provider=self.provider,
+            dialect=self.dialect,
+            policy=self.policy,
+            profile=self.profile,
+            context=replace(self.context, stream_id=stream_id),
+            on_frame=record.heard.hear,
         )
         return pipeline, record

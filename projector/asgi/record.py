@@ -1,6 +1,6 @@
 """What is known about one stream: facts for logs, metrics, traces and the host's hook. No payload but the final text.
 
-The pipeline says bytes; who reports must not read them again. So a `Listener` stands before the dialect and keeps the
+The pipeline says bytes; who reports must not read them again. So a `Listener` hears each frame on its way and keeps the
 terminal and a count of the notices, whatever the dialect makes of them.
 """
 
@@ -13,9 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from contracts.kinds import Kind, PrivateKind
-from projector import Pipeline
-from projector.canonical import Frame, WireEvent
-from projector.dialects import DialectWriter
+from projector.canonical import Frame
 
 _TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
 _META: Final = PrivateKind.RESPONSE_META
@@ -23,6 +21,33 @@ _META: Final = PrivateKind.RESPONSE_META
 CLIENT_LEFT: Final = "client_left"
 REFUSED: Final = "no_stream"
 """Outcomes beside the terminal's own: the client was gone before the end; the request got a problem document."""
+
+
+class Listener:
+    """Keeps what reports need of the frames of one stream; its `hear` is the pipeline's `on_frame`.
+
+    Args:
+        on_response: is told the id of the response before the terminal is said, so that who reads it may go on at once.
+    """
+
+    def __init__(self, on_response: Callable[[str], None] | None = None) -> None:
+        self._on_response = on_response
+        self.terminal: Frame = {}
+        self.notices: Counter[str] = Counter()
+        self.frames = 0
+        self.model: str | None = None
+
+    def hear(self, frame: Frame, /) -> None:
+        """Take a frame."""
+        self.frames += 1
+        if "notices" in frame:
+            self.notices.update(notice["type"] for notice in frame["notices"])
+        if frame["kind"] in _TERMINALS:
+            self.terminal = frame
+            if self._on_response is not None and "response_id" in frame:
+                self._on_response(frame["response_id"])
+        elif frame["kind"] == _META:
+            self.model = frame.get("model", self.model)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,12 +74,14 @@ class Record:
     overhead_s: float = 0.0
     is_client_gone: bool = False
     problem_code: str | None = None
-    heard: Listener | None = None
+    heard: Listener = field(default_factory=Listener)
+    dropped: Counter[str] = field(default_factory=Counter)
+    """What of the provider was not said, by event type or reason; known at the end."""
 
     @property
     def terminal(self) -> Frame:
         """What was said last, or would have been; empty where nothing was."""
-        return {} if self.heard is None or self.heard.terminal is None else self.heard.terminal
+        return self.heard.terminal
 
     @property
     def outcome(self) -> str:
@@ -85,47 +112,6 @@ class Record:
         """Tokens, as far as the provider told them."""
         usage: Mapping[str, int] = self.terminal.get("final", {}).get("usage", {})
         return usage
-
-
-class Listener:
-    """A dialect that keeps what it hears.
-
-    Args:
-        pipeline: whose frames it hears.
-        on_response: is told the id of the response before the terminal is said, so that who reads it may go on at once.
-    """
-
-    def __init__(self, pipeline: Pipeline, on_response: Callable[[str], None] | None = None) -> None:
-        self._on_response = on_response
-        self.terminal: Frame | None = None
-        self.notices: Counter[str] = Counter()
-        self.frames = 0
-        self.model: str | None = None
-        self._pipeline = pipeline
-        self._inner: DialectWriter = pipeline._dialect  # noqa: SLF001 - its only door to frames; see the docstring
-        pipeline._dialect = self  # noqa: SLF001 - the same
-
-    @property
-    def dropped(self) -> Counter[str]:
-        """What of the provider was not said, by event type or reason."""
-        return self._pipeline.dropped
-
-    def feed(self, frame: Frame, /) -> list[WireEvent]:
-        """Pass a frame on."""
-        self.frames += 1
-        if "notices" in frame:
-            self.notices.update(notice["type"] for notice in frame["notices"])
-        if frame["kind"] in _TERMINALS:
-            self.terminal = frame
-            if self._on_response is not None and "response_id" in frame:
-                self._on_response(frame["response_id"])
-        elif frame["kind"] == _META:
-            self.model = frame.get("model", self.model)
-        return self._inner.feed(frame)
-
-    def close(self) -> list[WireEvent]:
-        """Pass the end on."""
-        return self._inner.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,7 @@ class Relay:
                 stream.cancel_scope.cancel()
         finally:
             self._pipeline.cancel()  # where the client left: what it had been told is the end of it
+            self.record.dropped = self._pipeline.dropped
         if self._refusal is not None:
             raise self._refusal
 

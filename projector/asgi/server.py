@@ -49,6 +49,19 @@ def serve(*, config: Path | None = None, host: str | None = None, port: int | No
     return run(load(os.environ, {"host": host, "port": port}, config))
 
 
+def refuse_workers(workers: int) -> None:
+    """Let one worker pass.
+
+    Raises:
+        SettingsError: there shall be another number of them; decision 8 says why there are not.
+    """
+    if workers != 1:
+        raise SettingsError(
+            "--workers: expected 1: running streams, whose they are, and limits are in the memory of one process; "
+            "run several servers behind a balancer, as docs/deployment.md shows"
+        )
+
+
 def run(settings: Settings, *, demo: bool = False) -> int:
     """Serve until SIGTERM or SIGINT, then drain and return 0; a second signal ends the grace period.
 
@@ -87,6 +100,7 @@ def server(settings: Settings, *, demo: bool = False) -> uvicorn.Server:
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=_CLOSE_S,
+        workers=1,  # else uvicorn reads WEB_CONCURRENCY, which platforms set for everybody
     )
     return _DrainingServer(config, app.state.streams, settings.grace_s)
 

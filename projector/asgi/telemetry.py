@@ -71,7 +71,7 @@ def end(span: object | None, record: Record) -> None:
     _DURATION.record(record.duration_s, about)
     if record.first_byte_s is not None:
         _FIRST_CHUNK.record(record.first_byte_s, about)
-        if record.heard is not None and record.heard.frames > 1:
+        if record.heard.frames > 1:
             _PER_CHUNK.record((record.duration_s - record.first_byte_s) / (record.heard.frames - 1), about)
     for name, kind in _TOKEN_TYPES:
         if name in record.usage:
@@ -90,7 +90,7 @@ def _about(record: Record) -> dict[str, AttributeValue]:
 
 def _outcome(record: Record) -> Iterator[tuple[str, AttributeValue]]:
     """Give what is known at the end only."""
-    if record.heard is not None and record.heard.model is not None:
+    if record.heard.model is not None:
         yield "gen_ai.response.model", record.heard.model
     if "response_id" in record.terminal:
         yield "gen_ai.response.id", record.terminal["response_id"]

@@ -23,7 +23,7 @@ from projector import build_pipeline
 from projector.asgi import logs, telemetry, tracing
 from projector.asgi.metrics import Metrics
 from projector.asgi.observer import Observer
-from projector.asgi.record import Listener, Record
+from projector.asgi.record import Record
 from projector.asgi.settings import Limits
 from projector.asgi.streams import Streams
 
@@ -40,12 +40,12 @@ DONE = (
 
 
 def record(*parts: bytes) -> Record:
-    pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1")
-    heard = Listener(pipeline)
+    one = Record(stream_id="stream_1", request_id="req_1", dialect="public_sse_v1", model="gpt-x")
+    pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1", on_frame=one.heard.hear)
     for part in parts:
         pipeline.feed(part)
     pipeline.close()
-    one = Record(stream_id="stream_1", request_id="req_1", dialect="public_sse_v1", model="gpt-x", heard=heard)
+    one.dropped = pipeline.dropped
     one.first_byte_at = one.started_at + 0.5
     one.ended_at = one.started_at + 2
     one.server_address, one.server_port = "api.example", 443

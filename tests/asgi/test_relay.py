@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from projector import build_pipeline
 from projector.asgi.memory import Account, Memory
 from projector.asgi.problems import Problem
-from projector.asgi.record import Listener, Record
+from projector.asgi.record import Record
 from projector.asgi.relay import Relay
 from projector.asgi.settings import Settings
 from projector.asgi.upstream import ProviderRequest, UpstreamError
@@ -83,8 +83,8 @@ class Client:
 
 def relay(upstream: Upstream, account: Account | None = None, **settings: object) -> Relay:
     said = Settings.model_validate(settings)
-    pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1")
-    record = Record(stream_id="stream_1", request_id="req_1", dialect="public_sse_v1", heard=Listener(pipeline))
+    record = Record(stream_id="stream_1", request_id="req_1", dialect="public_sse_v1")
+    pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1", on_frame=record.heard.hear)
     return Relay(
         record,
         pipeline,

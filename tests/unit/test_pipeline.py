@@ -12,8 +12,10 @@ import pytest
 from contracts import codec
 from contracts.stream_rules import check_stream
 from projector import FAULTS, Pipeline, Policy, StreamContext, UsageError, build_pipeline
+from projector.canonical import Frame
 from projector.dialects import public_sse_v1
 from projector.faults import http_status_fault
+from projector.frames import PRIVATE
 from projector.providers.openai_responses import OpenAIResponsesStage
 from redaction.mint import Redactor
 
@@ -298,3 +300,27 @@ def test_d12_a_fault_of_ours_ends_the_stream(
     assert read(said)[-1]["error"] == FAULTS["internal_error"]._asdict()
     assert check_stream(said.splitlines()) == []
     assert pipeline.close() == b""
+
+
+@pytest.mark.parametrize("dialect", ["public_sse_v1", "ag_ui", "openresponses"])
+def test_a_listener_hears_each_frame_whatever_the_dialect_makes_of_it(dialect: str) -> None:
+    heard: list[Frame] = []
+    pipeline = build_pipeline(provider="openai_responses", dialect=dialect, on_frame=heard.append)
+    pipeline.feed(sse(CREATED, HI, COMPLETED))
+    public = [frame for frame in heard if frame["kind"] not in PRIVATE]
+    assert [frame["event_id"] for frame in public] == list(range(1, len(public) + 1))
+    assert (public[-1]["kind"], public[-1]["final"]["response_text"]) == ("final", "Hi ✓")
+
+
+def test_d12_a_listener_that_fails_ends_the_stream() -> None:
+    def fails(frame: Frame) -> None:
+        if frame["kind"] != "lifecycle":
+            raise ZeroDivisionError("a secret of the host")
+
+    pipeline = build_pipeline(
+        provider="openai_responses", dialect="public_sse_v1", output_format="ndjson", on_frame=fails
+    )
+    said = pipeline.feed(sse(CREATED)) + pipeline.feed(sse(HI, COMPLETED))
+    assert pipeline.ended
+    assert read(said)[-1]["error"] == FAULTS["internal_error"]._asdict()
+    assert check_stream(said.splitlines()) == []

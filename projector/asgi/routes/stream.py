@@ -87,11 +87,11 @@ class StreamRoute:
         ask = self._read(body)
         dialect = ask.offer.dialect(QueryParams(scope["query_string"]).get("dialect"))
         self._check_owner(ask, caller)
-        record = _record(ask, scope, caller, dialect)
-        context = StreamContext(record.stream_id, ask.conversation_id, ask.agent)
-        pipeline = ask.offer.pipeline(dialect, context)
         owners = self._site.owners
-        record.heard = Listener(pipeline, lambda response_id: owners.made(response_id, caller))
+        record = _record(ask, scope, caller, dialect)
+        record.heard = Listener(lambda response_id: owners.made(response_id, caller))
+        context = StreamContext(record.stream_id, ask.conversation_id, ask.agent)
+        pipeline = ask.offer.pipeline(dialect, context, record.heard.hear)
         trace = tracing.begin(scope, record)
         record.trace_id = trace.trace_id
         provider, settings = ask.offer.provider, self._site.settings
