@@ -1,4 +1,4 @@
-"""The command line: project, validate, replay, explain, demo, serve, config. Thin; the work is done elsewhere."""
+"""The command line: project, validate, replay, explain, demo, serve, health, config. Thin; the work is elsewhere."""
 
 from __future__ import annotations
 
@@ -122,7 +122,15 @@ def demo(arguments: argparse.Namespace) -> int:
 
 def serve(arguments: argparse.Namespace) -> int:
     """Serve with the configured provider."""
+    _shell("server").refuse_workers(arguments.workers)
     return _serve({"host": arguments.host, "port": arguments.port}, arguments.config, is_demo=False)
+
+
+def health(arguments: argparse.Namespace) -> int:
+    """Say whether a server lives; status 1 if it does not."""
+    why_not = _shell("health").why_not_alive(arguments.url)
+    print("The server lives." if why_not is None else why_not)
+    return 0 if why_not is None else 1
 
 
 def check_config(arguments: argparse.Namespace) -> int:
@@ -164,6 +172,10 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--config", type=Path)
     command.add_argument("--host")
     command.add_argument("--port", type=int)
+    command.add_argument("--workers", type=int, default=1, help="1: more are more servers, behind a balancer")
+
+    command = _command(commands, "health", health)
+    command.add_argument("url", nargs="?", default="http://127.0.0.1:8000", metavar="URL")
 
     config = commands.add_parser("config", help="about the configuration of `serve`")
     config_commands = config.add_subparsers(required=True, metavar="COMMAND")

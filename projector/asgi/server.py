@@ -53,7 +53,7 @@ def refuse_workers(workers: int) -> None:
     """Let one worker pass.
 
     Raises:
-        SettingsError: there shall be another number of them; decision 8 says why there are not.
+        SettingsError: there shall be another number of them; docs/decisions says why there are not.
     """
     if workers != 1:
         raise SettingsError(

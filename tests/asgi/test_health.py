@@ -1,0 +1,104 @@
+"""What a container asks of its server, and the number of processes that it may ask for."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from projector import cli
+from projector.asgi.health import why_not_alive
+from projector.asgi.server import server
+from projector.asgi.settings import Settings
+
+Answered = Callable[[bytes], int]
+
+
+@pytest.fixture
+def answered() -> Any:
+    """Gives the port of a server that says these bytes to one request."""
+    threads: list[threading.Thread] = []
+
+    def start(answer: bytes) -> int:
+        listener = socket.create_server(("127.0.0.1", 0))
+
+        def speak() -> None:
+            with listener, listener.accept()[0] as one:
+                one.recv(4096)
+                one.sendall(answer)
+
+        threads.append(threading.Thread(target=speak))
+        threads[-1].start()
+        return int(listener.getsockname()[1])
+
+    yield start
+    for thread in threads:
+        thread.join(timeout=5)
+        assert not thread.is_alive()
+
+
+def test_a_server_lives(serve: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    site = serve(demo=True)
+    assert cli.main(["health", f"http://127.0.0.1:{site.port}"]) == 0
+    assert cli.main(["health", f"http://localhost:{site.port}/any/path"]) == 0
+    assert capsys.readouterr().out == "The server lives.\n" * 2
+
+
+def test_no_proxy_is_asked(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    assert why_not_alive(f"http://127.0.0.1:{serve(demo=True).port}") is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param(b"HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n", "expected 200, got 503", id="status"),
+        pytest.param(b"SSH-2.0-secret\r\n", "no answer: BadStatusLine", id="no-http"),
+        pytest.param(b"", "no answer: RemoteDisconnected", id="silence"),
+    ],
+)
+def test_a_server_that_does_not_live(
+    answered: Answered, capsys: pytest.CaptureFixture[str], answer: bytes, expected: str
+) -> None:
+    port = answered(answer)
+    assert cli.main(["health", f"http://127.0.0.1:{port}"]) == 1
+    assert capsys.readouterr().out == f"/livez of 127.0.0.1, port {port}: {expected}\n"
+
+
+def test_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    assert cli.main(["health", f"http://127.0.0.1:{port}"]) == 1
+    assert capsys.readouterr().out == f"/livez of 127.0.0.1, port {port}: no answer: Connection refused\n"
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8000", "https://127.0.0.1", "http://", "http://a:port", "http://[", ""])
+def test_what_is_no_address(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["health", url]) == 2
+    assert capsys.readouterr().err == "projector: expected the URL of a server, like http://127.0.0.1:8000\n"
+
+
+@pytest.mark.parametrize("workers", ["0", "2", "-1"])
+def test_more_workers_are_refused_with_the_reason(workers: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["serve", "--workers", workers]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("projector: --workers: expected 1: running streams, whose they are, and limits are in")
+    assert "docs/deployment.md" in said.err
+
+
+def test_one_worker_is_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[str] = []
+    monkeypatch.setattr("projector.asgi.server.run", lambda settings, **_: served.append(json.dumps(settings.port)))
+    assert cli.main(["serve", "--workers", "1", "--port", "8123"]) == 0
+    assert served == ["8123"]
+
+
+def test_a_number_of_workers_that_the_platform_sets_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEB_CONCURRENCY", "4")
+    assert server(Settings(), demo=True).config.workers == 1
