@@ -46,11 +46,12 @@ class Length:
 class TextPart:
     """One text that grows by deltas and may be completed by a `done`."""
 
-    __slots__ = ("_fed", "_length", "_make_stream", "_said", "_settled", "_stream", "done", "notices")
+    __slots__ = ("_fed", "_length", "_make_stream", "_places", "_said", "_settled", "_stream", "done", "notices")
 
     def __init__(self, make_stream: Callable[[], TextStream]) -> None:
         self._make_stream = make_stream
         self._stream = make_stream()
+        self._places = self._stream.places
         self._said: compose.Gathered[CleanText] = compose.Gathered()
         self._fed = 0
         self._length = Length()
@@ -63,6 +64,10 @@ class TextPart:
     def text(self) -> CleanText:
         """All that has been said so far."""
         return self._said.text
+
+    def place(self, position: int, *, is_end: bool = False) -> int:
+        """Give where a position of the provider's text, in code points, stands in what was said of it."""
+        return self._places.of(position, is_end=is_end)
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
         """Take a delta; give what may be said of it now."""
@@ -86,7 +91,7 @@ class TextPart:
         certain = self._fed - self._length.is_half
         if whole.feed(text[:certain]).value != self._said.text:
             return None
-        self._stream, self._fed, self._length = whole, certain, Length()
+        self._stream, self._places, self._fed, self._length = whole, whole.places, certain, Length()
         more = self.feed(text[certain:])
         rest = self.close()
         self._settled = True

@@ -15,6 +15,7 @@ end decides nothing. `end` covers the rest.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from typing import Protocol, TypeAlias
 
 from contracts.kinds import REDACTED
@@ -42,6 +43,37 @@ class ContentSieve(Sieve, Protocol):
     def seal(self, rest: str, /) -> str | None:
         """Give what stands for all that follows, if the text breaks off before `rest`; None when that may be said."""
         ...
+
+
+class Places:
+    """Where the characters of a text stand once marks have taken the place of some."""
+
+    __slots__ = ("_ends", "_read", "_starts")
+
+    def __init__(self) -> None:
+        self._read = 0
+        self._starts: list[int] = []
+        """Where each mark's text began."""
+        self._ends: list[tuple[int, int, int]] = []
+        """Where it ended, where the mark begins in what is said, and where it ends there."""
+
+    def take(self, steps: list[Step]) -> None:
+        """Follow the steps over the text."""
+        for count, mark in steps:
+            if mark is not None:
+                place = self.of(self._read, is_end=True)
+                self._starts.append(self._read)
+                self._ends.append((self._read + count, place, place + len(mark)))
+            self._read += count
+
+    def of(self, position: int, *, is_end: bool) -> int:
+        """Give the place of a position; of one inside a mark's text, the mark's end or its start."""
+        if not (at := bisect_left(self._starts, position)):
+            return position
+        end, mark_start, mark_end = self._ends[at - 1]
+        if position < end:
+            return mark_end if is_end else mark_start
+        return position - end + mark_end
 
 
 class Said:

@@ -27,7 +27,7 @@ from redaction.detector import Detector
 from redaction.documents import JsonSieve, Place
 from redaction.grammar import ESCAPE
 from redaction.policy import Limits
-from redaction.sieves import Said, Sieve
+from redaction.sieves import Places, Said, Sieve, Step
 from redaction.texts import MARK, PIECE_CHARS, cut, in_pieces
 
 _NOTHING: Final[Cleaned[CleanText]] = Cleaned(CleanText(""))
@@ -70,12 +70,14 @@ class _Halves:
 class TextStream:
     """A text that grows. Without a sieve it only joins surrogates."""
 
-    __slots__ = ("_halves", "_said", "_sieve")
+    __slots__ = ("_halves", "_said", "_sieve", "places")
 
     def __init__(self, sieve: Sieve | None) -> None:
         self._sieve = sieve
         self._halves = _Halves()
         self._said = Said()
+        self.places = Places()
+        """Where what was taken stands in what was said."""
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
         """Take a fragment; give what may be said now."""
@@ -85,7 +87,7 @@ class TextStream:
         if self._sieve is None:
             return Cleaned(CleanText(text))
         self._said.marked = False
-        parts = [self._said.take(self._sieve.feed(piece), piece) for piece in in_pieces(text)]
+        parts = [self._take(self._sieve.feed(piece), piece) for piece in in_pieces(text)]
         return self._cleaned("".join(parts))
 
     def close(self) -> Cleaned[CleanText]:
@@ -94,8 +96,12 @@ class TextStream:
         if self._sieve is None:
             return Cleaned(CleanText(text))
         self._said.marked = False
-        said = self._said.take(self._sieve.feed(text), text) if text else ""
-        return self._cleaned(said + self._said.take(self._sieve.end(), ""))
+        said = self._take(self._sieve.feed(text), text) if text else ""
+        return self._cleaned(said + self._take(self._sieve.end(), ""))
+
+    def _take(self, steps: list[Step], text: str) -> str:
+        self.places.take(steps)
+        return self._said.take(steps, text)
 
     def _cleaned(self, said: str) -> Cleaned[CleanText]:
         return Cleaned(CleanText(said), REDACTED_HERE if self._said.marked else ())

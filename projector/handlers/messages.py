@@ -10,7 +10,7 @@ from projector import frames
 from projector import readers as read
 from projector.canonical import CanonicalEvent, Frame
 from projector.chunking import split_delta
-from projector.parts import aligned
+from projector.parts import TextPart, aligned
 from projector.state import StreamState
 from projector.transcript import Item
 from redaction.clean import Cleaned, CleanText
@@ -150,7 +150,19 @@ def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping
     item.cited.add(key)
     if (url := lossy.get("url")) is not None and not url.notices:
         state.response.cited_urls[url.value] = None
+    plain |= _places(item.texts.get(content_index), kind, plain)
     return [frames.message_citation(item.slot, item.item_id, content_index, plain, lossy)]
+
+
+def _places(text: TextPart | None, kind: str, positions: Mapping[str, object]) -> dict[str, int]:
+    """Give a citation's positions in the text as it was said, where registered values may be withheld."""
+    if text is None:
+        return {}
+    return {
+        name: text.place(position, is_end=name == "end_index")
+        for name in CITATION_POSITIONS[kind]
+        if type(position := positions.get(name)) is int
+    }
 
 
 def _is(part: Mapping[str, object], kind: str) -> bool:

@@ -306,3 +306,26 @@ def test_registered_values_are_withheld_across_deltas(play: Play) -> None:
     assert "".join(it["delta"] for it in said) == "meet at [REDACTED:pier], or q"
     notices = [notice for it in said for notice in it.get("notices", [])]
     assert {(notice["type"], notice["path"]) for notice in notices} == {("redacted", "delta")}
+
+
+@pytest.mark.parametrize(
+    ("positions", "said"),
+    [
+        pytest.param((0, 4), (0, 4), id="before-the-value"),
+        pytest.param((8, 17), (8, 23), id="the-value"),
+        pytest.param((10, 12), (8, 23), id="inside-the-value"),
+        pytest.param((0, 26), (0, 32), id="around-the-value"),
+        pytest.param((19, 26), (25, 32), id="after-the-value"),
+        pytest.param((27, 36), (33, 48), id="the-second-value"),
+        pytest.param((40, 44), (52, 56), id="behind-the-text"),
+    ],
+)
+def test_citations_stand_where_the_page_has_their_text(
+    play: Play, positions: tuple[int, int], said: tuple[int, int]
+) -> None:
+    policy = {"registered": [{"id": "pier", "value": "quay-7781"}]}
+    text = "meet at quay-7781, or then quay-7781"
+    citation = {"type": "url_citation", "start_index": positions[0], "end_index": positions[1]}
+    frames = play(delta(text[:13]), delta(text[13:]), cited(citation), item_done(part(text, citation)), policy=policy)
+    places = [frame["citation"] for frame in frames if frame["kind"] == "message.citation"]
+    assert places == [{"type": "url_citation", "start_index": said[0], "end_index": said[1]}]
