@@ -1,24 +1,25 @@
 # Two stages: the first builds the wheel and its environment, the second holds that environment and nothing else.
-# It listens for others, so it starts only with callers: a configuration file, or PROJECTOR_AUTH__* (docs/operations.md).
+# It listens for others, so it starts only with callers: a configuration file, or PROJECTOR_AUTH__* (docs/deployment.md).
+# `make wheel` takes the same steps in a folder; tests/deploy proves what comes out.
 FROM python:3.11-slim AS build
 WORKDIR /src
 COPY requirements/ requirements/
-RUN python -m venv /opt/projector \
-    && /opt/projector/bin/pip install --no-cache-dir --require-hashes -r requirements/server.txt \
-    && python -m venv /opt/build \
-    && /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements/build.txt
+RUN python -m venv /opt/build \
+    && /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements/build.txt \
+    && python -m venv --without-pip /opt/projector \
+    && /opt/build/bin/pip --python /opt/projector/bin/python install --no-cache-dir --require-hashes -r requirements/server.txt
 COPY pyproject.toml README.md LICENSE CHANGELOG.md ./
 COPY contracts/ contracts/
 COPY redaction/ redaction/
 COPY projector/ projector/
 COPY examples_ndjson/ examples_ndjson/
 RUN /opt/build/bin/python -m hatchling build -t wheel \
-    && /opt/projector/bin/pip install --no-cache-dir --no-deps dist/*.whl
+    && /opt/build/bin/pip --python /opt/projector/bin/python install --no-cache-dir --no-deps dist/*.whl
 
 FROM python:3.11-slim
 COPY --from=build /opt/projector /opt/projector
 ENV PATH=/opt/projector/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 10001:10001
 EXPOSE 8000
-HEALTHCHECK --interval=10s --timeout=3s CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/livez', timeout=2)"]
+HEALTHCHECK --interval=30s --timeout=3s --start-period=5s CMD ["projector", "health", "http://127.0.0.1:8000"]
 CMD ["projector", "serve", "--host", "0.0.0.0", "--port", "8000"]

@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --generate-hashes
-WHEEL_ENV := build/wheel
+IMAGE := build/image
 
 .PHONY: demo test check goldens schemas docs bench bench-proxy soak fuzz wheel lock check-latest clean
 
@@ -41,13 +41,11 @@ fuzz: .venv/dev             # many thousand inputs, other ones each time; what i
 check-latest: .venv/dev     # the tables against the newest SDK
 	$(BIN)/python tests/latest_sdk.py
 
-wheel: .venv/dev            # build it, install it without development packages, run it once
+wheel:                      # the steps of the Dockerfile, in a folder: build it, install it alone, run it once
 	rm -rf dist build
-	$(BIN)/python -m hatchling build -t wheel
-	$(PYTHON) -m venv $(WHEEL_ENV)
-	$(WHEEL_ENV)/bin/pip install --quiet --require-hashes -r requirements/server.txt
-	$(WHEEL_ENV)/bin/pip install --quiet --no-deps dist/*.whl
-	cd dist && ../$(WHEEL_ENV)/bin/projector replay ../examples_ndjson
+	$(PYTHON) tests/deploy/image.py $(IMAGE)
+	mkdir dist && cp $(IMAGE)/src/dist/*.whl dist
+	cd dist && ../$(IMAGE)/opt/projector/bin/projector replay ../examples_ndjson
 
 lock: | $(BIN)/python       # newest versions, pinned and hashed
 	$(BIN)/pip install --quiet uv

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import shutil
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared"
+PACKAGES = ("contracts", "redaction", "projector")
 REQUIRED = frozenset(os.environ.get("PROJECTOR_TESTS_REQUIRE", "").split())
 
 
@@ -37,3 +39,38 @@ def node_modules() -> Path:
     if not (folder / "node_modules").is_dir():
         _missing("node", "tests/node has no node_modules: run `npm ci` there")
     return folder
+
+
+@pytest.fixture(scope="session")
+def nginx() -> str:
+    """The program nginx."""
+    found = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin")  # Debian puts it there
+    if found is None:
+        _missing("nginx", "nginx is not on this machine")
+    return str(found)
+
+
+@pytest.fixture(scope="session")
+def nextjs() -> Path:
+    """The folder deploy/nextjs, with node on the machine and its packages installed."""
+    folder = ROOT / "deploy" / "nextjs"
+    if shutil.which("node") is None:
+        _missing("nextjs", "node is not on this machine")
+    if not (folder / "node_modules").is_dir():
+        _missing("nextjs", "deploy/nextjs has no node_modules: run `npm ci` there")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def image() -> Path:
+    """What the Dockerfile's steps left in a folder: `opt/projector` of it is what the image holds."""
+    folder = ROOT / "build" / "image"
+    installed = next(folder.glob("opt/projector/lib/*/site-packages"), folder)
+    sources = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    if not all(_is_same(path, installed / path.relative_to(ROOT)) for path in sources):
+        _missing("image", "build/image is not made of this work tree: run `make wheel`")
+    return folder
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return other.is_file() and filecmp.cmp(one, other, shallow=False)
