@@ -29,24 +29,28 @@ def render() -> dict[str, bytes]:
     return {f"{SCHEMA}.schema.json": _json_schema().encode(), f"{SCHEMA}.ts": "\n".join(_typescript()).encode()}
 
 
-class _PlainSchema(GenerateJsonSchema):
+class PlainSchema(GenerateJsonSchema):
     """Says what the wire holds: no titles that repeat names, no defaults, which are Python's.
 
     `discriminator` is OpenAPI's word, which strict validators refuse; the constant `kind` of each branch says the same.
     """
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # asked of each field; none has a title
+        """Say no: a field has no title."""
         return False
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        """Leave defaults out."""
         return self.generate_inner(schema["schema"])
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """Leave a model's title out: it is its name."""
         model = super().model_schema(schema)
         model.pop("title", None)
         return model
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
+        """Leave the discriminator out."""
         union = super().tagged_union_schema(schema)
         union.pop("discriminator", None)
         return union
@@ -54,13 +58,13 @@ class _PlainSchema(GenerateJsonSchema):
 
 def _json_schema() -> str:
     head = {"$schema": _DIALECT, "title": SCHEMA, "description": _ABOUT}
-    schema = public_sse_v1.EVENT_ADAPTER.json_schema(schema_generator=_PlainSchema)
+    schema = public_sse_v1.EVENT_ADAPTER.json_schema(schema_generator=PlainSchema)
     return json.dumps(head | schema, indent=2, ensure_ascii=False) + "\n"
 
 
 def _typescript() -> Iterator[str]:
     models = [*_models(parts), *_models(public_sse_v1)]
-    _, schema = models_json_schema([(model, "validation") for model in models], schema_generator=_PlainSchema)
+    _, schema = models_json_schema([(model, "validation") for model in models], schema_generator=PlainSchema)
     yield f"// Generated from the models of `{SCHEMA}`; do not edit."
     for model in models:
         yield from _interface(model, schema["$defs"])

@@ -11,17 +11,28 @@ what a client says that the model said is only history.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from contracts.ag_ui_input import RunAgentInput, Tool
+from contracts.ag_ui_input import ImagePart, RunAgentInput, Tool, UserMessage
 from projector._errors import known_name
 from projector.ag_ui_input import chat, responses
 from projector.ag_ui_input.history import History, Switches
 from projector.ag_ui_input.reading import InputRefusedError, caller_of, read_run_input
 
-__all__ = ["TRANSLATORS", "InputRefusedError", "Switches", "caller_of", "provider_request", "read_run_input"]
+__all__ = [
+    "TRANSLATORS",
+    "InputRefusedError",
+    "Switches",
+    "approvals",
+    "caller_of",
+    "has_images",
+    "provider_request",
+    "read_run_input",
+]
 
-TRANSLATORS: Final[Mapping[str, Callable[[History, Sequence[Tool]], dict[str, Any]]]] = {
+Translator: TypeAlias = Callable[[History, Sequence[Tool], str | None], dict[str, Any]]
+
+TRANSLATORS: Final[Mapping[str, Translator]] = {
     "openai_responses": responses.request,
     "openai_chat": chat.request,
 }
@@ -31,7 +42,12 @@ DEFAULTS: Final = Switches()
 
 
 def provider_request(
-    asked: RunAgentInput, provider: str, *, client_tools: Collection[str] = (), switches: Switches = DEFAULTS
+    asked: RunAgentInput,
+    provider: str,
+    *,
+    client_tools: Collection[str] = (),
+    switches: Switches = DEFAULTS,
+    previous_response_id: str | None = None,
 ) -> dict[str, Any]:
     """Give the members of the provider's request that come from the client; the others are the agent's.
 
@@ -40,6 +56,8 @@ def provider_request(
         provider: a name of `TRANSLATORS`.
         client_tools: names of the tools that a client may bring with it; others are left out.
         switches: what the agent decides about conversations that clients hold.
+        previous_response_id: the response that asked for the approvals that are answered. The provider has kept it and
+            all before it, so only what came after it is sent.
 
     Raises:
         UsageError: a provider that is not known.
@@ -47,4 +65,19 @@ def provider_request(
     """
     known_name("provider", provider, TRANSLATORS)
     tools = [tool for tool in asked.tools or () if tool.name in client_tools]
-    return TRANSLATORS[provider](History(asked, switches), tools)
+    return TRANSLATORS[provider](History(asked, switches), tools, previous_response_id)
+
+
+def approvals(asked: RunAgentInput) -> list[str]:
+    """Give the approval requests that are answered, by the provider's ids.
+
+    Raises:
+        InputRefusedError: one is no interrupt of ours.
+    """
+    return list(History(asked, DEFAULTS).answers)
+
+
+def has_images(asked: RunAgentInput) -> bool:
+    """Tell whether there is an image in it."""
+    contents = [message.content for message in asked.messages if isinstance(message, UserMessage)]
+    return any(isinstance(part, ImagePart) for content in contents if isinstance(content, list) for part in content)

@@ -12,7 +12,7 @@ from projector.ag_ui_input.reading import InputRefusedError
 Member: TypeAlias = dict[str, Any]
 
 
-def request(history: History, tools: Sequence[Tool]) -> dict[str, Any]:
+def request(history: History, tools: Sequence[Tool], _previous_response_id: str | None = None) -> dict[str, Any]:
     """Give `messages` and the tools of the client.
 
     Raises:

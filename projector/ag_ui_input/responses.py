@@ -38,7 +38,11 @@ LED_TO: Final = frozenset({REASONING, "function_call", CUSTOM_CALL, MCP_CALL, AP
 """Items, beside messages of the model, that reasoning leads to."""
 
 
-def request(history: History, tools: Sequence[Tool]) -> dict[str, Any]:
+SAID_BY_CLIENT: Final = frozenset({APPROVAL_ANSWER, "function_call_output", f"{CUSTOM_CALL}_output"})
+"""Items, beside messages of the user, that are not the model's."""
+
+
+def request(history: History, tools: Sequence[Tool], previous_response_id: str | None = None) -> dict[str, Any]:
     """Give `input`, the tools of the client, and the wish for encrypted reasoning where that is on.
 
     Raises:
@@ -54,6 +58,8 @@ def request(history: History, tools: Sequence[Tool]) -> dict[str, Any]:
     if not items:
         raise InputRefusedError("`messages` holds nothing to answer.")
     members: dict[str, Any] = {"input": _without_lost_reasoning(items)}
+    if previous_response_id is not None:
+        members = {"input": _after_last_response(items), "previous_response_id": previous_response_id}
     if history.switches.encrypted_reasoning:
         members["include"] = [ENCRYPTED_CONTENT]
     if tools:
@@ -158,3 +164,15 @@ def _without_lost_reasoning(items: list[Item]) -> list[Item]:
         if item["type"] != REASONING or after.get("type") in LED_TO or after.get("role") == ASSISTANT:
             kept.append(item)
     return kept[::-1]
+
+
+def _after_last_response(items: list[Item]) -> list[Item]:
+    """Give what the client has said since the response that asked; an answer stands where the response asked for it."""
+    last = max(at for at, item in enumerate(items) if not _is_of_client(item) or item["type"] == APPROVAL_ANSWER)
+    before = [at for at in range(last) if _is_of_client(items[at]) and items[at]["type"] != APPROVAL_ANSWER]
+    begin = before[-1] + 1 if before else 0
+    return [item for item in items[begin:] if _is_of_client(item)]
+
+
+def _is_of_client(item: Item) -> bool:
+    return item["type"] in SAID_BY_CLIENT or item.get("role") == "user"

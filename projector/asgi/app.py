@@ -20,7 +20,7 @@ from projector.asgi.openai_upstream import OpenAIUpstream
 from projector.asgi.owners import Owners
 from projector.asgi.problems import Problem
 from projector.asgi.request_ids import WithRequestId
-from projector.asgi.routes import chat, drop_in, service
+from projector.asgi.routes import ag_ui, chat, drop_in, service
 from projector.asgi.routes.stream import Site
 from projector.asgi.settings import Settings
 from projector.asgi.streams import Streams
@@ -57,7 +57,12 @@ def create_app(
         await catalog.aclose()
 
     app = Starlette(
-        routes=[*chat.routes(catalog, site), *drop_in.routes(catalog, site), *service.routes()],
+        routes=[
+            *chat.routes(catalog, site),
+            *ag_ui.routes(catalog, site),
+            *drop_in.routes(catalog, site),
+            *service.routes(),
+        ],
         exception_handlers={
             Problem: problems.on_problem,
             HTTPException: problems.on_http_exception,
@@ -78,5 +83,7 @@ def create_app(
     app.state.aclose = catalog.aclose
     app.state.site = site
     app.state.metrics = metrics
-    app.state.openapi = openapi.document([route.path for route in app.routes if isinstance(route, Route)])
+    app.state.openapi = openapi.document(
+        {route.path: getattr(route.endpoint, "dialects", ()) for route in app.routes if isinstance(route, Route)}
+    )
     return app

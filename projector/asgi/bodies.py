@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from contracts.ag_ui_input import RunAgentInput
+from projector.ag_ui_input import InputRefusedError, Switches, has_images, provider_request
 from projector.asgi.catalog import Offer
 from projector.asgi.problems import problem
 from projector.asgi.requests import ChatRequest
@@ -38,14 +40,41 @@ def agent_body(asked: ChatRequest, offer: Offer) -> Body:
     return _WRITERS[offer.provider.api](asked, offer)
 
 
-def drop_in_body(body: Mapping[str, Any], offer: Offer, *, required: str) -> Body:
-    """Give the caller's own body as a stream's.
+def run_body(asked: RunAgentInput, offer: Offer, previous_response_id: str | None = None) -> Body:
+    """Give the body for a run of AG-UI; of the client there is the conversation, and the tools that it may bring.
+
+    Args:
+        asked: the request.
+        offer: the agent.
+        previous_response_id: the response that asked for the approvals that are answered, where it goes on from it.
 
     Raises:
-        Problem: it asks for an answer in one piece, or lacks the `required` member.
+        Problem: the request says what the agent does not let it say, or what its upstream has no words for.
     """
-    if body.get("stream") is False:
-        raise problem("invalid_request", "`stream`: this server answers with streams only; leave it out or say true.")
+    agent = offer.agent
+    if has_images(asked) and "images" not in agent.may_set:
+        raise problem("invalid_request", "`images` cannot be set here.")
+    try:
+        said = provider_request(
+            asked,
+            offer.provider.api,
+            client_tools=agent.client_tools,
+            switches=Switches(agent.policy.encrypted_reasoning, agent.replays_approvals),
+            previous_response_id=previous_response_id,
+        )
+    except InputRefusedError as refused:
+        raise problem("invalid_request", str(refused)) from None
+    body = _of_agent(offer)
+    joined = {name: [*body[name], *said[name]] for name in _JOINED & said.keys() & body.keys()}
+    return body | said | joined
+
+
+def drop_in_body(body: Mapping[str, Any], offer: Offer, *, required: str) -> Body:
+    """Give the caller's own body.
+
+    Raises:
+        Problem: it lacks the `required` member.
+    """
     if required not in body:
         raise problem("invalid_request", f"`{required}` is missing.")
     return {"model": offer.agent.model, **body}
@@ -57,23 +86,18 @@ def _refuse_what_is_not_offered(asked: ChatRequest, offer: Offer) -> None:
 
 
 def _responses(asked: ChatRequest, offer: Offer) -> Body:
-    body = _common(asked, offer, _RESPONSES_PLACES)
+    body = _with_parameters(_of_agent(offer), asked, _RESPONSES_PLACES)
     said = asked.model_dump(exclude_none=True, include={"previous_response_id", "metadata"})
-    if offer.agent.instructions is not None:
-        body["instructions"] = offer.agent.instructions
     return body | said | {"input": asked.message if asked.input is None else asked.items()}
 
 
 def _chat(asked: ChatRequest, offer: Offer) -> Body:
     if asked.previous_response_id is not None:
         raise problem("invalid_request", "`previous_response_id` cannot be set here.")
-    body = _common(asked, offer, _CHAT_PLACES)
-    messages = [] if offer.agent.instructions is None else [{"role": "system", "content": offer.agent.instructions}]
+    body = _with_parameters(_of_agent(offer), asked, _CHAT_PLACES)
     if asked.message is not None:
-        messages.append({"role": "user", "content": asked.message})
-    body["messages"] = messages + [_CHAT_MESSAGES[item["type"]](item) for item in asked.items()]
-    if ChatProfile.model_validate(offer.provider.profile).takes_stream_options:
-        body["stream_options"] = {"include_usage": True}
+        body["messages"].append({"role": "user", "content": asked.message})
+    body["messages"] += [_CHAT_MESSAGES[item["type"]](item) for item in asked.items()]
     return body
 
 
@@ -83,9 +107,37 @@ _WRITERS: Final[Mapping[str, Callable[[ChatRequest, Offer], Body]]] = {
 }
 
 
-def _common(asked: ChatRequest, offer: Offer, places: Mapping[str, tuple[str, ...]]) -> Body:
-    """Say the model, the agent's own parameters and tools, and the parameters of the request over them."""
+def _of_agent(offer: Offer) -> Body:
+    """Give what is the agent's in every request: model, parameters, tools, instructions."""
     body: Body = {"model": offer.agent.model, **offer.agent.parameters}
+    if offer.agent.tools:
+        body["tools"] = list(offer.agent.tools)
+    return body | _INSTRUCTIONS[offer.provider.api](offer)
+
+
+def _responses_instructions(offer: Offer) -> Body:
+    return {} if offer.agent.instructions is None else {"instructions": offer.agent.instructions}
+
+
+def _chat_instructions(offer: Offer) -> Body:
+    """Give the instructions as the first message, and the wish for usage, which a stream else has none of."""
+    instructions = offer.agent.instructions
+    body: Body = {"messages": [] if instructions is None else [{"role": "system", "content": instructions}]}
+    if ChatProfile.model_validate(offer.provider.profile).takes_stream_options:
+        body["stream_options"] = {"include_usage": True}
+    return body
+
+
+_INSTRUCTIONS: Final[Mapping[str, Callable[[Offer], Body]]] = {
+    "openai_responses": _responses_instructions,
+    "openai_chat": _chat_instructions,
+}
+_JOINED: Final = frozenset({"messages", "tools", "include"})
+"""Lists to which a run of AG-UI adds; whatever else it says is its own to say."""
+
+
+def _with_parameters(body: Body, asked: ChatRequest, places: Mapping[str, tuple[str, ...]]) -> Body:
+    """Say the parameters of the request over those of the agent."""
     for name, value in asked.parameters.model_dump(exclude_none=True).items():
         *outer, last = places[name]
         node = body
@@ -93,8 +145,6 @@ def _common(asked: ChatRequest, offer: Offer, places: Mapping[str, tuple[str, ..
             node[key] = dict(node.get(key) or {})  # the agent's own table is not ours to change
             node = node[key]
         node[last] = value
-    if offer.agent.tools:
-        body["tools"] = list(offer.agent.tools)
     return body
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
-from projector import Pipeline, Policy, StreamContext, build_pipeline
+from projector import Pipeline, StreamContext, build_pipeline
 from projector.asgi.openai_upstream import OpenAIUpstream
 from projector.asgi.problems import problem
 from projector.asgi.settings import (
@@ -22,7 +22,8 @@ from projector.asgi.settings import (
 )
 from projector.asgi.upstream import Upstream
 from projector.dialects import DIALECTS
-from projector.pipeline import OnFrame
+from projector.dialects.caller import Caller
+from projector.pipeline import OnFrame, OutputFormat
 from redaction.mint import Redactor
 
 MakeUpstream: TypeAlias = Callable[[UpstreamSettings, Timeouts], Upstream]
@@ -67,8 +68,20 @@ class Offer:
             raise problem("unknown_dialect", f"`dialect` must be one of: {', '.join(sorted(self.agent.dialects))}.")
         return asked or self.agent.dialects[0]
 
-    def pipeline(self, dialect: str, context: StreamContext, on_frame: OnFrame) -> Pipeline:
-        """Give the pipeline of one stream."""
+    def only(self, dialect: str) -> Offer:
+        """Give the same offer where the path has chosen the dialect."""
+        return replace(self, agent=self.agent.model_copy(update={"dialects": (dialect,)}))
+
+    def pipeline(
+        self,
+        dialect: str,
+        context: StreamContext,
+        on_frame: OnFrame,
+        *,
+        caller: Caller | None = None,
+        output_format: OutputFormat = "sse",
+    ) -> Pipeline:
+        """Give the pipeline of one answer."""
         return build_pipeline(
             provider=self.provider.api,
             profile=self.provider.profile,
@@ -77,6 +90,8 @@ class Offer:
             context=context,
             takes_host_events=self.provider.upstream.is_recording,
             on_frame=on_frame,
+            caller=caller,
+            output_format=output_format,
         )
 
 
@@ -117,6 +132,15 @@ class Catalog:
         """Whether there is any."""
         return bool(self._agents)
 
+    @property
+    def dialects(self) -> frozenset[str]:
+        """What at least one agent speaks."""
+        return frozenset(dialect for offer in self._agents.values() for dialect in offer.agent.dialects)
+
+    def speaking(self, dialect: str) -> dict[str, Offer]:
+        """Give the agents that speak a dialect by their names, as if they spoke no other."""
+        return {name: offer.only(dialect) for name, offer in self._agents.items() if dialect in offer.agent.dialects}
+
     async def aclose(self) -> None:
         """Close the connections that the upstreams kept."""
         for provider in self._made.values():
@@ -128,7 +152,7 @@ class Catalog:
     def _whole(self, made: Provider, api: str, drop_in: DropIn, settings: Settings) -> Offer:
         provider = replace(made, api=api, profile=made.profile if made.api == api else {})
         agent = AgentSettings(upstream=made.name, model=settings.model, dialects=drop_in.dialects or ALL_DIALECTS)
-        return Offer(None, provider, agent, Redactor(Policy()))
+        return Offer(None, provider, agent, Redactor(drop_in.policy))
 
 
 def _made(name: str, named: UpstreamSettings, settings: Settings, make_upstream: MakeUpstream) -> Provider:

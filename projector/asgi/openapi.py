@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Mapping
+from typing import Any, Final, NamedTuple
+
+from pydantic import BaseModel
 
 from contracts import codec
+from contracts.ag_ui_input import RunAgentInput
+from contracts.schema_export import PlainSchema
+from projector.asgi import event_schemas
+from projector.asgi.event_schemas import SCHEMAS
 from projector.asgi.problems import PROBLEMS
 from projector.asgi.requests import ChatRequest
+from projector.asgi.whole import ASSEMBLED
 
-_SCHEMAS: Final = "#/components/schemas/"
 _PROBLEM: Final[Mapping[str, Any]] = {
     "type": "object",
     "required": ["type", "title", "status", "detail", "instance", "code", "is_retryable", "request_id"],
@@ -26,67 +32,105 @@ _PROBLEM: Final[Mapping[str, Any]] = {
 }
 _PROBLEM_ANSWER: Final[Mapping[str, Any]] = {
     "description": "A problem document (RFC 9457).",
-    "content": {"application/problem+json": {"schema": {"$ref": f"{_SCHEMAS}Problem"}}},
+    "content": {"application/problem+json": {"schema": {"$ref": f"{SCHEMAS}Problem"}}},
 }
-_EVENT: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "required": ["data"],
-    "properties": {"event": {"type": "string"}, "data": {"type": "string", "contentMediaType": "application/json"}},
-}
-_STREAM_ANSWER: Final[Mapping[str, Any]] = {
-    "description": "A stream of events that ends with exactly one terminal event.",
-    "headers": {
-        "x-stream-id": {"schema": {"type": "string"}, "description": "For the cancel path."},
-        "x-request-id": {"schema": {"type": "string"}},
-    },
-    "content": {"text/event-stream": {"schema": _EVENT}},
+_HEADERS: Final[Mapping[str, Any]] = {
+    "x-stream-id": {"schema": {"type": "string"}, "description": "For the cancel path."},
+    "x-request-id": {"schema": {"type": "string"}},
 }
 _TEXT_ANSWER: Final[Mapping[str, Any]] = {
     "description": "It is so.",
     "content": {"text/plain": {"schema": {"type": "string"}}},
 }
 _STREAM_PROBLEMS: Final = (400, 401, 404, 408, 413, 415, 422, 429, 500, 502, 503, 504)
-_DIALECT: Final[Mapping[str, Any]] = {
-    "name": "dialect",
-    "in": "query",
-    "schema": {"type": "string"},
-    "description": "How the stream is written; what is allowed depends on the agent or route.",
-}
+_ERROR_STATUSES: Final = (400, 404, 429, 500)
+"""Of an answer in one piece that is an error of Open Responses (`projector.dialects.openresponses`)."""
+
+
+class _Stream(NamedTuple):
+    """A route that answers with a stream."""
+
+    summary: str
+    body: Mapping[str, Any]
+    path: tuple[str, ...] = ()
+    """Parameters in its path."""
+    has_whole: bool = False
+    """Whether `"stream": false` asks for the answer in one piece."""
 
 
 def _problems(*statuses: int) -> dict[str, Any]:
     return {str(status): _PROBLEM_ANSWER for status in statuses}
 
 
-def _stream(summary: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+def _parameter(name: str, place: str, schema: Mapping[str, Any], description: str) -> dict[str, Any]:
+    about = {"name": name, "in": place, "schema": {"type": "string", **schema}, "description": description}
+    return about | ({"required": True} if place == "path" else {})
+
+
+def _stream(row: _Stream, dialects: Collection[str]) -> dict[str, Any]:
+    content = {"text/event-stream": {"schema": event_schemas.message(dialects)}}
+    about = "How the stream is written; an agent may allow fewer."
+    parameters = [_parameter(name, "path", {}, "Of the agent.") for name in row.path]
+    parameters.append(_parameter("dialect", "query", {"enum": sorted(dialects)}, about))
+    answers = {"200": _answer("A stream of events that ends with exactly one terminal event.", content)}
+    answers |= _problems(*_STREAM_PROBLEMS)
+    if row.has_whole and ASSEMBLED in dialects:
+        content["application/json"] = {"schema": {"$ref": f"{SCHEMAS}{ASSEMBLED}.Response"}}
+        answers |= {str(status): _WHOLE_ERROR for status in _ERROR_STATUSES}
     return {
         "post": {
-            "summary": summary,
-            "parameters": [_DIALECT],
-            "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
-            "responses": {"200": _STREAM_ANSWER, **_problems(*_STREAM_PROBLEMS)},
+            "summary": row.summary,
+            "parameters": parameters,
+            "requestBody": {"required": True, "content": {"application/json": {"schema": row.body}}},
+            "responses": answers,
             "security": [{"bearer": []}, {}],
         }
     }
 
 
+def _answer(description: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    return {"description": description, "headers": _HEADERS, "content": content}
+
+
+_WHOLE_ERROR: Final = _answer(
+    'A problem document; or, to `"stream": false`, the error that the provider\'s answer ended with.',
+    {
+        **_PROBLEM_ANSWER["content"],
+        "application/json": {
+            "schema": {
+                "type": "object",
+                "required": ["error"],
+                "properties": {"error": {"$ref": f"{SCHEMAS}{ASSEMBLED}.ErrorPayload"}},
+            }
+        },
+    },
+)
+
+
 def _whole(required: str) -> dict[str, Any]:
     """Describe a body that is passed on: the provider knows the rest of it."""
-    return {"type": "object", "required": [required], "properties": {"stream": {"enum": [True]}}}
+    about = f"False asks for the answer in one piece, in the dialect `{ASSEMBLED}`."
+    stream = {"type": "boolean", "default": True, "description": about}
+    return {"type": "object", "required": [required], "properties": {"stream": stream}}
 
 
 def _probe(summary: str, answer: Mapping[str, Any], *statuses: int) -> dict[str, Any]:
     return {"get": {"summary": summary, "responses": {"200": answer, **_problems(*statuses)}}}
 
 
+_STREAMS: Final[Mapping[str, _Stream]] = {
+    "/api/v1/chat/stream": _Stream("Ask an agent.", {"$ref": f"{SCHEMAS}ChatRequest"}),
+    "/api/v1/ag-ui/{agent}": _Stream("Run an agent by AG-UI.", {"$ref": f"{SCHEMAS}RunAgentInput"}, path=("agent",)),
+    "/v1/responses": _Stream("Pass a request of the Responses API on.", _whole("input"), has_whole=True),
+    "/v1/chat/completions": _Stream(
+        "Pass a request of the Chat Completions API on.", _whole("messages"), has_whole=True
+    ),
+}
 _PATHS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "/api/v1/chat/stream": _stream("Ask an agent.", {"$ref": f"{_SCHEMAS}ChatRequest"}),
-    "/v1/responses": _stream("Pass a request of the Responses API on.", _whole("input")),
-    "/v1/chat/completions": _stream("Pass a request of the Chat Completions API on.", _whole("messages")),
     "/api/v1/streams/{stream_id}/cancel": {
         "post": {
             "summary": "End a stream; twice is no mistake.",
-            "parameters": [{"name": "stream_id", "in": "path", "required": True, "schema": {"type": "string"}}],
+            "parameters": [_parameter("stream_id", "path", {}, "As the header `x-stream-id` said it.")],
             "responses": {"204": {"description": "It ends, or has ended."}, **_problems(401, 404, 503)},
             "security": [{"bearer": []}, {}],
         }
@@ -101,18 +145,31 @@ _PATHS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def document(paths: Iterable[str]) -> bytes:
-    """Give the document of a server that has these paths."""
-    schema = ChatRequest.model_json_schema(ref_template=_SCHEMAS + "{model}")
-    schemas = {**schema.pop("$defs", {}), "ChatRequest": schema, "Problem": _PROBLEM}
+def document(routes: Mapping[str, Collection[str]]) -> bytes:
+    """Give the document of a server.
+
+    Args:
+        routes: its paths, and the dialects that requests there may choose; none where the answer is no stream.
+    """
+    asked = _asked(ChatRequest) | _asked(RunAgentInput)
+    spoken = {dialect for dialects in routes.values() for dialect in dialects}
+    paths = {path: _stream(_STREAMS[path], dialects) if dialects else _PATHS[path] for path, dialects in routes.items()}
     return codec.dumps(
         {
             "openapi": "3.1.0",
             "info": {"title": "public-stream-projector", "version": "1"},
-            "paths": {path: _PATHS[path] for path in paths},
+            "paths": paths,
             "components": {
-                "schemas": schemas,
+                "schemas": asked | event_schemas.components(spoken) | {"Problem": _PROBLEM},
                 "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
             },
         }
     )
+
+
+def _asked(model: type[BaseModel]) -> dict[str, Any]:
+    """Give the schemas of a request: `NAME` is the body, `NAME.Part` a part of it."""
+    name = model.__name__
+    schema = model.model_json_schema(schema_generator=PlainSchema, ref_template=f"{SCHEMAS}{name}.{{model}}")
+    parts = schema.pop("$defs", {})
+    return {**{f"{name}.{part}": about for part, about in parts.items()}, name: schema}

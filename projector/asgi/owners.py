@@ -1,5 +1,7 @@
 """Whose is what: responses and conversations belong to the caller who made them, for everybody else they are not there.
 
+An approval belongs to the response that asked for it.
+
 Kept in this process, and only the newest: a restart or another replica knows none of them, and says so with 404.
 """
 
@@ -20,6 +22,7 @@ class Owners:
         self._kept_max = kept_max
         self._responses: dict[str, str] = {}
         self._conversations: dict[str, str] = {}
+        self._approvals: dict[str, str] = {}
 
     def made(self, response_id: str, caller: str) -> None:
         """Note whose a response is; the first to get an id keeps it."""
@@ -33,6 +36,21 @@ class Owners:
         """
         if self._responses.get(response_id) != caller:
             raise problem("unknown_response")
+
+    def asked(self, approval_id: str, response_id: str) -> None:
+        """Note which response asks for an approval; the newest, where a provider repeats its ids."""
+        self._approvals.pop(approval_id, None)
+        self._keep(self._approvals, approval_id, response_id)
+
+    def response_of(self, approval_id: str) -> str:
+        """Give the response that asked for an approval.
+
+        Raises:
+            Problem: it is not known.
+        """
+        if approval_id not in self._approvals:
+            raise problem("unknown_response", "`resume` answers what no response here has asked.")
+        return self._approvals[approval_id]
 
     def enter(self, conversation_id: str, caller: str) -> None:
         """Let a caller into its conversation; whoever comes first began it.

@@ -17,6 +17,8 @@ from projector.canonical import Frame
 
 _TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
 _META: Final = PrivateKind.RESPONSE_META
+_STATUS: Final = Kind.TOOL_STATUS
+_AWAITING: Final = "awaiting_approval"
 
 CLIENT_LEFT: Final = "client_left"
 REFUSED: Final = "no_stream"
@@ -28,10 +30,14 @@ class Listener:
 
     Args:
         on_response: is told the id of the response before the terminal is said, so that who reads it may go on at once.
+        on_approval: is told the ids of a request for an approval and of the response that makes it.
     """
 
-    def __init__(self, on_response: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, on_response: Callable[[str], None] | None = None, on_approval: Callable[[str, str], None] | None = None
+    ) -> None:
         self._on_response = on_response
+        self._on_approval = on_approval
         self.terminal: Frame = {}
         self.notices: Counter[str] = Counter()
         self.frames = 0
@@ -48,6 +54,10 @@ class Listener:
                 self._on_response(frame["response_id"])
         elif frame["kind"] == _META:
             self.model = frame.get("model", self.model)
+        elif frame["kind"] == _STATUS and self._on_approval is not None:
+            tool = frame["tool"]
+            if tool["status"] == _AWAITING and "response_id" in frame:
+                self._on_approval(tool["tool_call_id"], frame["response_id"])
 
 
 @dataclass(slots=True, kw_only=True)

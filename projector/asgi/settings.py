@@ -23,6 +23,7 @@ from pydantic import (
     model_validator,
 )
 
+from contracts.limits import NAME_MAX_CHARS
 from projector._errors import known_name
 from projector.dialects import DIALECTS
 from projector.providers import profile_of
@@ -38,6 +39,7 @@ Dialects: TypeAlias = Annotated[tuple[Dialect, ...], Field(min_length=1)]
 BaseUrl: TypeAlias = Annotated[str, StringConstraints(pattern=r"^https?://[^@\s?#]+$")]
 """Of a provider: without a user or a key in it, which would be printed."""
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$")]
+ToolName: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MAX_CHARS)]
 Sha256: TypeAlias = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 Origin: TypeAlias = Annotated[str, StringConstraints(pattern=r"^https?://[^/@\s?#*]+$")]
 Algorithm: TypeAlias = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
@@ -153,6 +155,10 @@ class AgentSettings(Table):
     """What a request may choose by `?dialect=`; the first where it chooses none."""
     may_set: frozenset[MaySet] = frozenset({"previous_response_id", "metadata", "images"})
     """What of its own a request may say beside text."""
+    client_tools: tuple[ToolName, ...] = ()
+    """Which tools an AG-UI client may bring along and run; `off` is none."""
+    replays_approvals: bool = False
+    """Whether an AG-UI client's word stands for what it approves; see docs/decisions/0008."""
 
     @field_validator("parameters")
     @classmethod
@@ -160,6 +166,20 @@ class AgentSettings(Table):
         for name in sorted(_OWN_FIELDS & parameters.keys()):
             raise ValueError(f"`{name}` is not a parameter: the server itself says it")
         return parameters
+
+    @field_validator("client_tools", mode="before")
+    @classmethod
+    def _off_is_none(cls, names: object) -> object:
+        return () if names == "off" else names
+
+    @model_validator(mode="after")
+    def _tools_of_clients_have_names_of_their_own(self) -> AgentSettings:
+        for tool in self.tools:
+            function = tool.get("function")
+            name = function.get("name") if isinstance(function, dict) else tool.get("name")
+            if name in self.client_tools:
+                raise ValueError(f"client_tools: `{name}` is a tool of the agent")
+        return self
 
 
 class Jwt(Table):
@@ -204,6 +224,8 @@ class DropIn(Table):
     """`/v1/chat/completions`."""
     dialects: Dialects | None = None
     """None: all."""
+    policy: Policy = Policy()
+    """Of both routes."""
 
 
 class Settings(Table):

@@ -1,13 +1,18 @@
-"""The routes that pass a caller's whole body on; the answer is in the dialect of its choice (CONTRACT D38)."""
+"""The routes that pass a caller's whole body on; the answer is in the dialect of its choice (CONTRACT D38).
+
+`"stream": false` asks for the answer in one piece; without that member it is a stream.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from starlette.routing import Route
 
 from projector.asgi.bodies import drop_in_body
 from projector.asgi.catalog import Catalog, Offer
+from projector.asgi.forms import STREAM, WHOLE
 from projector.asgi.routes.stream import Ask, Reader, Site, StreamRoute
 
 _DROP_INS: Final = (
@@ -20,16 +25,17 @@ _DROP_INS: Final = (
 def routes(catalog: Catalog, site: Site) -> list[Route]:
     """Give the routes that are on."""
     return [
-        Route(path, StreamRoute(_reader(catalog.drop_in[name], required), site), methods=["POST"])
+        Route(path, StreamRoute(_reader(offer, required), site, offer.agent.dialects), methods=["POST"])
         for path, name, required in _DROP_INS
-        if name in catalog.drop_in
+        if (offer := catalog.drop_in.get(name)) is not None
     ]
 
 
 def _reader(offer: Offer, required: str) -> Reader:
-    def read(body: dict[str, Any]) -> Ask:
+    def read(body: dict[str, Any], _path: Mapping[str, str]) -> Ask:
         asked = drop_in_body(body, offer, required=required)
-        return Ask(offer, asked, conversation_id=_conversation(asked.get("conversation")))
+        form = WHOLE if body.get("stream") is False else STREAM
+        return Ask(offer, asked, conversation_id=_conversation(asked.get("conversation")), form=form)
 
     return read
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -15,6 +16,7 @@ from projector import StreamContext
 from projector.asgi import requests, tracing
 from projector.asgi.callers import Doorkeeper
 from projector.asgi.catalog import Offer
+from projector.asgi.forms import STREAM, Form
 from projector.asgi.memory import Account
 from projector.asgi.observer import Observer
 from projector.asgi.owners import Owners
@@ -27,6 +29,7 @@ from projector.asgi.settings import Settings
 from projector.asgi.streams import Streams
 from projector.asgi.tracing import Trace
 from projector.asgi.upstream import ProviderRequest
+from projector.dialects.caller import Caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,13 @@ class Ask:
     """As the request named it."""
     conversation_id: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    form: Form = STREAM
+    caller: Caller | None = None
+    """What the dialect repeats and obeys."""
 
 
-Reader: TypeAlias = Callable[[dict[str, Any]], Ask]
-"""Gives what the body of a request asks for; raises `Problem` where it may not ask."""
+Reader: TypeAlias = Callable[[dict[str, Any], Mapping[str, str]], Ask]
+"""Gives what the body and the path of a request ask for; raises `Problem` where they may not ask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +63,18 @@ class Site:
 
 
 class StreamRoute:
-    """A route that answers with a stream, as an ASGI application."""
+    """A route that answers with a stream, as an ASGI application.
 
-    def __init__(self, read: Reader, site: Site) -> None:
+    Args:
+        read: gives what a request asks for.
+        site: of the server.
+        dialects: what at least some requests may choose, for who describes the server.
+    """
+
+    def __init__(self, read: Reader, site: Site, dialects: Collection[str]) -> None:
         self._read = read
         self._site = site
+        self.dialects = dialects
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request with a stream.
@@ -84,14 +97,16 @@ class StreamRoute:
                 await site.observer.run(relay, trace, scope, receive, send)
 
     def _relay(self, scope: Scope, body: dict[str, Any], caller: str, account: Account) -> tuple[Relay, Trace]:
-        ask = self._read(body)
-        dialect = ask.offer.dialect(QueryParams(scope["query_string"]).get("dialect"))
+        ask = self._read(body, scope["path_params"])
+        dialect = ask.form.dialect(ask.offer, QueryParams(scope["query_string"]).get("dialect"))
         self._check_owner(ask, caller)
         owners = self._site.owners
         record = _record(ask, scope, caller, dialect)
-        record.heard = Listener(lambda response_id: owners.made(response_id, caller))
+        record.heard = Listener(lambda response_id: owners.made(response_id, caller), owners.asked)
         context = StreamContext(record.stream_id, ask.conversation_id, ask.agent)
-        pipeline = ask.offer.pipeline(dialect, context, record.heard.hear)
+        pipeline = ask.offer.pipeline(
+            dialect, context, record.heard.hear, caller=ask.caller, output_format=ask.form.output_format
+        )
         trace = tracing.begin(scope, record)
         record.trace_id = trace.trace_id
         provider, settings = ask.offer.provider, self._site.settings
@@ -103,7 +118,8 @@ class StreamRoute:
             account,
             timeouts=provider.timeouts,
             retries=settings.retries,
-            heartbeat_s=settings.heartbeat_s,
+            heartbeat_s=settings.heartbeat_s if ask.form.has_heartbeats else math.inf,
+            make_line=ask.form.line,
         )
         return relay, trace
 
