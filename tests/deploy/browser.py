@@ -1,0 +1,79 @@
+"""A client behind whatever stands in front of the projector; it reads messages as they come, however they are cut."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Final
+
+from tests.asgi.conftest import Answer, request_bytes
+
+CREATED: Final = {"type": "response.created", "response": {"id": "r", "status": "in_progress"}}
+ENDED: Final = {"type": "response.completed", "response": {"id": "r", "status": "completed"}}
+
+
+def delta(text: str) -> dict[str, Any]:
+    """Give the provider's event that says some text."""
+    return {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "content_index": 0, "delta": text}
+
+
+class Browser:
+    """One answer, and the messages of its stream that have come."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self._came = b""
+
+    async def message(self) -> bytes:
+        """Give the next message or comment, without its blank line."""
+        while b"\n\n" not in self._came:
+            chunk = await self.answer.chunk()
+            assert chunk, "the stream ended"
+            self._came += chunk
+        message, _, self._came = self._came.partition(b"\n\n")
+        return message
+
+    async def frame(self) -> dict[str, Any]:
+        """Give the next frame; comments are passed over."""
+        while (message := await self.message()).startswith(b":"):
+            pass
+        frame = json.loads(message.removeprefix(b"data: "))
+        assert isinstance(frame, dict)
+        return frame
+
+    async def until(self, kind: str) -> dict[str, Any]:
+        """Give the next frame of a kind."""
+        while (frame := await self.frame())["kind"] != kind:
+            pass
+        return frame
+
+
+@contextlib.asynccontextmanager
+async def asking(
+    port: int, path: str = "/api/v1/chat/stream", body: object = None, **headers: str
+) -> AsyncGenerator[Browser, None]:
+    """Ask with a connection of its own, which is closed in the end; the head of the answer has been read."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**24)
+    answer = Answer(reader, writer)
+    try:
+        writer.write(request_bytes(path, {"message": "hello"} if body is None else body, **headers))
+        await answer.read_head()
+        yield Browser(answer)
+    finally:
+        await answer.closed()
+
+
+async def listening(port: int, is_over: Callable[[], bool], limit_s: float = 30) -> None:
+    """Wait until somebody listens on a port, as long as the program that shall is not over."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+            return
+        assert not is_over(), "the program ended"
+        assert time.monotonic() < deadline, "nobody listens"
+        await asyncio.sleep(0.02)

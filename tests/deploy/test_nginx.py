@@ -1,0 +1,256 @@
+"""deploy/nginx.conf, run by a real nginx between a client and real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import socket
+import subprocess
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import pytest
+
+from projector.asgi.settings import Settings
+from tests.deploy.browser import CREATED, ENDED, asking, delta, listening
+from tests.deploy.image import ROOT
+
+pytestmark = pytest.mark.timeout(30)
+
+SNIPPET: Final = (ROOT / "deploy" / "nginx.conf").read_text(encoding="utf-8")
+AROUND: Final = """
+{user}
+daemon off;
+pid {folder}/pid;
+events {{}}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    gzip on;                      # as a site may have it; the snippet must hold all the same
+    gzip_proxied any;
+    gzip_min_length 1;
+    gzip_types *;
+    include {folder}/projector.conf;
+}}
+"""
+
+Front: TypeAlias = Callable[..., AbstractAsyncContextManager[int]]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def put(text: str, said: str, instead: str) -> str:
+    """Replace what stands in the file once."""
+    assert text.count(said) == 1, said
+    return text.replace(said, instead)
+
+
+@pytest.fixture
+def front(nginx: str, tmp_path: Path) -> Front:
+    """Starts nginx with the file before servers on these ports; gives its own port."""
+
+    @contextlib.asynccontextmanager
+    async def start(*ports: int, **instead: str) -> AsyncGenerator[int, None]:
+        port = free_port()
+        conf = put(SNIPPET, "listen 8080;", f"listen 127.0.0.1:{port};")
+        conf = put(conf, "server 127.0.0.1:8000;", " ".join(f"server 127.0.0.1:{one};" for one in ports))
+        for name, value in instead.items():
+            conf, n_replaced = re.subn(rf"\b{name} \w+;", f"{name} {value};", conf)
+            assert n_replaced == 1, name
+        (tmp_path / "projector.conf").write_text(conf, encoding="utf-8")
+        user = "user root;" if os.geteuid() == 0 else ""  # another could not enter the folder
+        (tmp_path / "nginx.conf").write_text(AROUND.format(folder=tmp_path, user=user), encoding="utf-8")
+        command = [nginx, "-p", str(tmp_path), "-c", "nginx.conf", "-e", "error.log"]
+        with subprocess.Popen(command) as process:  # noqa: ASYNC220 - it returns at once
+            try:
+                await listening(port, lambda: process.poll() is not None)
+                yield port
+            finally:
+                process.terminate()
+
+    return start
+
+
+async def test_frames_come_one_by_one(front: Front, serve: Any, upstream: Any) -> None:
+    """The provider says the next event when the client has the last: what is held back anywhere ends in silence."""
+
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event(CREATED)
+        for text in texts:
+            await may_say.acquire()
+            await peer.event(delta(text))
+        await may_say.acquire()
+        await peer.event(ENDED)
+        await peer.end()
+
+    texts = [f"{number}," for number in range(20)]
+    may_say = asyncio.Semaphore(0)
+    await upstream(script)
+    async with front(serve().port) as port, asking(port, accept_encoding="gzip") as browser:
+        assert browser.answer.status == 200
+        assert browser.answer.headers["content-type"] == "text/event-stream; charset=utf-8"
+        assert browser.answer.headers["cache-control"] == "no-cache, no-transform"
+        assert "content-encoding" not in browser.answer.headers
+        for text in texts:
+            may_say.release()
+            assert (await browser.until("message.delta"))["delta"] == text
+        may_say.release()
+        assert (await browser.until("final"))["final"]["response_text"] == "".join(texts)
+        assert await browser.answer.rest() == b""
+
+
+async def test_heartbeats_keep_a_silent_stream(front: Front, serve: Any, upstream: Any) -> None:
+    """nginx takes two seconds of silence here; the provider's lasts until fifteen heartbeats have come."""
+
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await heard.wait()
+        await peer.event(CREATED)
+        await peer.event(ENDED)
+        await peer.end()
+
+    heard = asyncio.Event()
+    await upstream(script)
+    site = serve(heartbeat_s=0.2)
+    async with front(site.port, proxy_read_timeout="2s") as port, asking(port) as browser:
+        for _ in range(15):
+            assert (await browser.message()).startswith(b": heartbeat ")
+        heard.set()
+        assert (await browser.until("final"))["final"]["status"] == "completed"
+
+
+async def test_without_heartbeats_nginx_cuts_a_silent_stream(front: Front, serve: Any, upstream: Any) -> None:
+    """What the test above would otherwise not have shown."""
+
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event(CREATED)
+        await peer.gone.wait()
+
+    await upstream(script)
+    async with front(serve().port, proxy_read_timeout="1s") as port, asking(port) as browser:
+        await browser.until("lifecycle")
+        with pytest.raises(asyncio.IncompleteReadError):
+            await browser.message()
+
+
+async def test_a_cancel_passes(front: Front, serve: Any, upstream: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event(CREATED)
+        await peer.event(delta("so far"))
+        await peer.gone.wait()
+
+    provider = await upstream(script)
+    async with front(serve().port) as port, asking(port) as browser:
+        stream_id = browser.answer.headers["x-stream-id"]
+        await browser.until("message.delta")
+        async with asking(port, f"/api/v1/streams/{stream_id}/cancel", b"") as cancelling:
+            assert cancelling.answer.status == 204
+        final = (await browser.until("final"))["final"]
+        assert (final["status"], final["response_text"]) == ("cancelled", "so far")
+        peer = await provider.peers.get()
+        await peer.gone.wait()
+
+
+async def test_a_client_that_leaves_closes_the_upstream(front: Front, serve: Any, upstream: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event(CREATED)
+        await peer.gone.wait()
+
+    provider = await upstream(script)
+    site = serve()
+    async with front(site.port) as port:
+        async with asking(port) as browser:
+            await browser.until("lifecycle")
+        peer = await provider.peers.get()
+        await asyncio.wait_for(peer.gone.wait(), 10)
+        assert await site.is_quiet()
+
+
+async def test_a_body_that_is_too_large_is_told_by_the_projector(front: Front, serve: Any) -> None:
+    site = serve()
+    body = b" " * (Settings().limits.max_body_bytes + 1)
+    async with front(site.port) as port, asking(port, body=body) as browser:
+        assert browser.answer.status == 413
+        assert (await browser.answer.problem())["code"] == "body_too_large"
+
+
+async def test_metrics_stay_inside(front: Front, serve: Any) -> None:
+    site = serve()
+    async with front(site.port) as port:
+        for path, status in (("/metrics", "404"), ("/livez", "200")):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(f"GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n".encode())
+            assert (await reader.read()).split()[1] == status.encode()
+            writer.close()
+
+
+async def test_no_server_is_a_problem_like_others(front: Front, serve: Any) -> None:
+    site = serve()
+    nobody = free_port()
+    async with front(site.port) as port, asking(port, body=b"{") as browser:
+        ours = await browser.answer.problem()
+    async with front(nobody) as port, asking(port) as browser:
+        assert (browser.answer.status, browser.answer.headers["retry-after"]) == (503, "5")
+        told = await browser.answer.problem()
+    assert ours.keys() - told.keys() == {"instance"}
+    assert (told["status"], told["code"], told["is_retryable"]) == (503, "server_shutdown", True)
+    assert re.fullmatch(r"req_[0-9a-f]{32}", told["request_id"])
+
+
+@pytest.mark.parametrize(
+    "stays",
+    [
+        pytest.param(lambda number: {"x_sticky": f"session-{number}", "authorization": "Bearer same"}, id="person"),
+        pytest.param(lambda number: {"authorization": f"Bearer {number}"}, id="key"),
+    ],
+)
+async def test_several_servers_with_a_caller_at_one(
+    front: Front, serve: Any, upstream: Any, stays: Callable[[int], dict[str, str]]
+) -> None:
+    """Callers come until both servers have some; each one's cancel finds its stream."""
+
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event(CREATED)
+        await peer.gone.wait()
+
+    await upstream(script)
+    servers = {"one": serve(model="one"), "two": serve(model="two")}
+    met: set[str] = set()
+    async with front(*(site.port for site in servers.values())) as port:
+        for number in range(100):
+            async with asking(port, **stays(number)) as browser:
+                await browser.until("lifecycle")
+                stream_id = browser.answer.headers["x-stream-id"]
+                met |= {name for name, site in servers.items() if site.streams.active}
+                async with asking(port, f"/api/v1/streams/{stream_id}/cancel", b"", **stays(number)) as cancelling:
+                    assert cancelling.answer.status == 204
+                assert (await browser.until("final"))["final"]["status"] == "cancelled"
+            if met == servers.keys():
+                break
+    assert met == servers.keys()
+
+
+def test_its_numbers_fit_the_settings() -> None:
+    said: dict[str, Any] = dict(re.findall(r"(\w+) (\d+)[sm];", SNIPPET))
+    settings = Settings()
+    assert int(said["client_max_body_size"]) * 2**20 > settings.limits.max_body_bytes
+    assert int(said["proxy_read_timeout"]) >= 4 * settings.heartbeat_s
+    assert f"server 127.0.0.1:{settings.port};" in SNIPPET
+    assert json.loads(re.findall(r"return 503 '(.*)';", SNIPPET)[0])["title"] == "Service Unavailable"
