@@ -31,6 +31,14 @@ def corpus() -> Path:
 
 
 @pytest.fixture(scope="session")
+def openwop() -> Path:
+    """The folder of OpenWOP's own schemas and fixtures."""
+    if not (SHARED / "openwop").is_dir():
+        _missing("shared", "../shared/openwop is not on this machine")
+    return SHARED / "openwop"
+
+
+@pytest.fixture(scope="session")
 def node_modules() -> Path:
     """The folder tests/node, with node on the machine and its packages installed."""
     folder = ROOT / "tests" / "node"

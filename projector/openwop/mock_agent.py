@@ -1,16 +1,19 @@
 """`core.conformance.mock-agent`: what a node of this type says, from its configuration alone (RFC 0023 B, RFC 0024).
 
 The order is the RFC's: reasoning, pairs of tool call and return, handoff, decision, and then the suspension where the
-decision is not sure enough. `trace` and `tokenCount` of the reasoning, `context` of a handoff and `reasoning` of a
-decision may be configured and are not said: no event has a place for them.
+decision is not sure enough. `trace` of the reasoning, `context` of a handoff and `reasoning` of a decision may be
+configured and are not said: no event has a place for them.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from contracts.openwop.mock_agent import MockAgentConfig, MockReasoning, MockToolCall
-from projector.openwop.plan import Decision, Node, Run, Step, decision
+from contracts.openwop.documents import ErrorBody
+from contracts.openwop.mock_agent import MockAgentConfig, MockHandoff, MockReasoning, MockToolCall
+from projector.openwop import agents
+from projector.openwop.log import present
+from projector.openwop.plan import Decision, Node, Run, Step, decision, shown
 
 TYPE_ID: Final = "core.conformance.mock-agent"
 
@@ -32,24 +35,25 @@ def plan(config: MockAgentConfig, node: Node, run: Run) -> list[Step]:
     for position, call in enumerate(config.mock_tool_calls or ()):
         said += _tool_pair(call, f"call_{node.node_id}_{position}", node, agent_id, run, at=len(said))
     if config.mock_handoff is not None:
-        said.append(_handoff(config, node, agent_id, run))
+        said.append(_handoff(config.mock_handoff, node, agent_id, run))
     decided = _decision(config)
     return said if decided is None else said + decision(run, node, agent_id, decided)
 
 
-def _reasoning(config: bool | MockReasoning | None, node: Node, agent_id: str, run: Run) -> list[Step]:
+def _reasoning(config: bool | MockReasoning | None, node: Node, agent_id: str, run: Run) -> list[Step]:  # noqa: FBT001 - as the schema has it
     """Give a delta for each chunk, then the whole block; both of the same clean text (RFC 0024)."""
     if not config or run.verbosity == "off":
         return []
     whole = STUB_REASONING if config is True else config.summary
     chunks = (config.stream_chunks or []) if isinstance(config, MockReasoning) else []
     pieces = _bounded(_clean(chunks or [whole], run), run)
-    common = {"agentId": agent_id, "verbosity": run.verbosity}
-    deltas = [
-        Step("agent.reasoning.delta", {**common, "delta": piece, "sequence": sequence}, node.node_id)
+    said = [
+        Step("agent.reasoning.delta", agents.reasoning_delta(agent_id, piece, sequence, run.verbosity), node.node_id)
         for sequence, piece in enumerate(pieces if chunks else [])
     ]
-    return [*deltas, Step("agent.reasoned", {**common, "reasoning": "".join(pieces)}, node.node_id)]
+    tokens = config.token_count if isinstance(config, MockReasoning) else None
+    closing = agents.reasoned(agent_id, "".join(pieces), run.verbosity, tokens)
+    return [*said, Step("agent.reasoned", closing, node.node_id)]
 
 
 def _clean(chunks: list[str], run: Run) -> list[str]:
@@ -74,37 +78,34 @@ def _bounded(pieces: list[str], run: Run) -> list[str]:
 
 def _tool_pair(call: MockToolCall, call_id: str, node: Node, agent_id: str, run: Run, *, at: int) -> list[Step]:
     """Give a call and its return; the return answers the call."""
-    name = run.redactor.label(call.tool_id).value
-    common = {"agentId": agent_id, "toolName": name, "callId": call_id}
-    called: dict[str, Any] = dict(common)
+    names = (agent_id, run.redactor.label(call.tool_id).value, call_id)
+    inputs: dict[str, Any] = {}
     if "arguments" in call.model_fields_set:
-        called["inputs"] = _shown(call.arguments, run)
-    returned: dict[str, Any] = dict(common)
-    if call.error is not None:
-        returned["error"] = {"code": call.error.error, "message": run.redactor.text(call.error.message).value}
-        if call.error.details is not None:
-            returned["error"]["details"] = _shown(call.error.details, run)
+        inputs["inputs"] = shown(call.arguments, run)
+    outcome = present(durationMs=call.duration_ms)
+    if call.error is None:
+        outcome["outcome"] = shown(call.result, run)
     else:
-        returned["outcome"] = _shown(call.result, run)
-    if call.duration_ms is not None:
-        returned["durationMs"] = call.duration_ms
+        outcome["error"] = _error(call.error, run)
     return [
-        Step("agent.toolCalled", called, node.node_id),
-        Step("agent.toolReturned", returned, node.node_id, answers=at),
+        Step("agent.toolCalled", agents.tool_called(*names, **inputs), node.node_id),
+        Step("agent.toolReturned", agents.tool_returned(*names, **outcome), node.node_id, answers=at),
     ]
 
 
-def _shown(value: object, run: Run) -> object:
-    return run.redactor.json(value, string_max_chars=run.redactor.policy.limits.output_string_max_chars).value
+def _error(error: ErrorBody, run: Run) -> dict[str, Any]:
+    """Give an error of the configuration in the words of events."""
+    details = None if error.details is None else shown(error.details, run)
+    return present(
+        code=run.redactor.label(error.error).value, message=run.redactor.text(error.message).value, details=details
+    )
 
 
-def _handoff(config: MockAgentConfig, node: Node, agent_id: str, run: Run) -> Step:
-    handoff = config.mock_handoff
-    assert handoff is not None  # noqa: S101 - asked by who calls this
-    payload = {"fromAgentId": agent_id, "toAgentId": run.redactor.identifier(handoff.to_agent_id)}
-    if handoff.reason is not None:
-        payload["reason"] = run.redactor.text(handoff.reason).value
-    return Step("agent.handoff", payload, node.node_id)
+def _handoff(handoff: MockHandoff, node: Node, agent_id: str, run: Run) -> Step:
+    reason = None if handoff.reason is None else run.redactor.text(handoff.reason).value
+    return Step(
+        "agent.handoff", agents.handoff(agent_id, run.redactor.identifier(handoff.to_agent_id), reason), node.node_id
+    )
 
 
 def _decision(config: MockAgentConfig) -> Decision | None:

@@ -1,21 +1,19 @@
 """What a planned node says: steps, in order, before anything is said. Pure: ids are made from the run's.
 
-A host writes each step as an event of the run's log. Where a step is `node.suspended` it waits for a person, and goes on
-with the next step when the answer is in.
+A host writes each step as an event of the run's log. Where a step is `node.suspended` it waits for a person, and goes
+on with the next step when the answer is in.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from contracts.openwop.parts import KEY_MAX_CHARS, Verbosity
+from contracts.openwop.parts import Verbosity
+from projector.openwop import agents
+from projector.openwop.escalation import DEFAULT_THRESHOLD, is_low
 from redaction.mint import Redactor
-
-DEFAULT_THRESHOLD: Final = 0.7
-"""Below it a decision waits for a person (RFC 0002 section F)."""
 
 
 class Step(NamedTuple):
@@ -61,37 +59,24 @@ class Decision(NamedTuple):
     confidence: float | None
 
 
-def escalates(confidence: float | None, threshold: float) -> bool:
-    """Tell whether a decision waits for a person: only one that is said to be less sure than the threshold."""
-    return confidence is not None and math.isfinite(confidence) and confidence < threshold
-
-
 def decision(run: Run, node: Node, agent_id: str, decided: Decision) -> list[Step]:
     """Give `agent.decided`, and the suspension after it where the decision escalates (RFC 0023 section B, step 4)."""
-    limits = run.redactor.policy.limits
-    shown = run.redactor.json(decided.value, string_max_chars=limits.output_string_max_chars).value
-    payload: dict[str, Any] = {"agentId": agent_id, "decision": shown}
-    if decided.confidence is not None:
-        payload["confidence"] = decided.confidence
-    said = [Step("agent.decided", payload, node.node_id)]
-    if decided.confidence is not None and escalates(decided.confidence, run.threshold):
-        said.append(_suspension(run, node, agent_id, decided.confidence))
+    value = shown(decided.value, run)
+    said = [Step("agent.decided", agents.decided(agent_id, value, decided.confidence), node.node_id)]
+    if decided.confidence is not None and is_low(decided.confidence, run.threshold):
+        suspension = agents.low_confidence(
+            node.node_id,
+            f"int_{run.run_id}_{node.node_id}",
+            agents.interrupt_key(run.run_id, node.node_id, 0),
+            agent_id,
+            threshold=run.threshold,
+            observed=decided.confidence,
+            decision=value,
+        )
+        said.append(Step("node.suspended", suspension, node.node_id))
     return said
 
 
-def _suspension(run: Run, node: Node, agent_id: str, observed: float) -> Step:
-    """Give what both the schema (`nodeId`, `interruptId`) and RFC 0023 (`reason` and numbers) ask for."""
-    return Step(
-        "node.suspended",
-        {
-            "nodeId": node.node_id,
-            "interruptId": f"int_{run.run_id}_{node.node_id}",
-            "kind": "low-confidence",
-            "key": f"{run.run_id}:{node.node_id}:0"[:KEY_MAX_CHARS],
-            "reason": "low-confidence",
-            "agentId": agent_id,
-            "threshold": run.threshold,
-            "observed": observed,
-        },
-        node.node_id,
-    )
+def shown(value: object, run: Run) -> object:
+    """Give a tree as it may be shown."""
+    return run.redactor.json(value, string_max_chars=run.redactor.policy.limits.output_string_max_chars).value

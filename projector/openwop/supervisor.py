@@ -66,7 +66,9 @@ class SupervisorConfig(OpenWopModel):
     @model_validator(mode="after")
     def _has_a_hook(self) -> SupervisorConfig:
         if self.mock_confidence is None and self.mock_pending_decision is None:
-            raise ValueError("expected `mockConfidence` or `mockPendingDecision`: this host has no supervisor that thinks")
+            raise ValueError(
+                "expected `mockConfidence` or `mockPendingDecision`: this host has no supervisor that thinks"
+            )
         return self
 
 
