@@ -6,15 +6,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 
 from projector.asgi.memory import Account, Memory
 from projector.asgi.problems import problem, problem_of_fault
-from projector.asgi.relay import Relay
+from projector.asgi.record import Record
 from projector.asgi.settings import Limits
-from projector.faults import FAULTS
+from projector.faults import FAULTS, Fault
 
 LAST_WORDS_S: Final = 5.0
 """How long clients may take to receive the terminal of a server that ends."""
@@ -25,6 +25,25 @@ _ENDED_MAX: Final = 4096
 """How many ended streams are remembered, so that to cancel one that has just ended is no mistake."""
 
 
+class Running(Protocol):
+    """A stream that runs, whoever reads it."""
+
+    record: Record
+
+    @property
+    def is_upstream_open(self) -> bool:
+        """Whether it has a request open at its upstream."""
+        ...
+
+    def cancel(self) -> None:
+        """End it with `final` `cancelled`."""
+        ...
+
+    def fail(self, fault: Fault) -> None:
+        """End it with a fault."""
+        ...
+
+
 class Streams:
     """The running streams of one process, by id."""
 
@@ -32,8 +51,9 @@ class Streams:
         self._limits = limits
         self._memory = Memory(limits.max_memory_bytes)
         self._asked: Counter[str] = Counter()  # requests by caller, from their head to the end of their stream
-        self._running: dict[str, Relay] = {}
+        self._running: dict[str, Running] = {}
         self._ended: dict[str, str] = {}  # id and caller, ordered by their end
+        self._told_of_draining: list[Callable[[], None]] = []
         self.is_draining = False
 
     @property
@@ -44,7 +64,7 @@ class Streams:
     @property
     def upstream_open(self) -> int:
         """How many of them have a request open at their upstream."""
-        return sum(relay.is_upstream_open for relay in self._running.values())
+        return sum(stream.is_upstream_open for stream in self._running.values())
 
     @property
     def held_bytes(self) -> int:
@@ -76,7 +96,7 @@ class Streams:
                 del self._asked[caller]
 
     @contextmanager
-    def running(self, relay: Relay) -> Iterator[None]:
+    def running(self, stream: Running) -> Iterator[None]:
         """Count a stream while it runs.
 
         Raises:
@@ -84,30 +104,36 @@ class Streams:
         """
         if self.is_draining:
             raise problem_of_fault(FAULTS["server_shutdown"])
-        stream_id = relay.record.stream_id
-        self._running[stream_id] = relay
+        stream_id = stream.record.stream_id
+        self._running[stream_id] = stream
         try:
             yield
         finally:
             del self._running[stream_id]
-            self._ended[stream_id] = relay.record.caller
+            self._ended[stream_id] = stream.record.caller
             if len(self._ended) > _ENDED_MAX:
                 del self._ended[next(iter(self._ended))]
 
     def cancel(self, stream_id: str, caller: str) -> bool:
         """End a stream of a caller with `final` `cancelled`; give whether it has or had one of this id."""
-        relay = self._running.get(stream_id)
-        if relay is not None and relay.record.caller == caller:
-            relay.cancel()
+        stream = self._running.get(stream_id)
+        if stream is not None and stream.record.caller == caller:
+            stream.cancel()
             return True
         return self._ended.get(stream_id) == caller
+
+    def on_drain(self, tell: Callable[[], None]) -> None:
+        """Have something called when no more streams are started: what waits for a person need not be waited for."""
+        self._told_of_draining.append(tell)
 
     async def drain(self, grace_s: float, is_urgent: Callable[[], bool]) -> None:
         """Start no more streams; give those that run some time, less when it becomes urgent, then a terminal."""
         self.is_draining = True
+        for told in self._told_of_draining:
+            told()
         await self._wait(grace_s, is_urgent)
-        for relay in list(self._running.values()):
-            relay.fail(FAULTS["server_shutdown"])
+        for stream in list(self._running.values()):
+            stream.fail(FAULTS["server_shutdown"])
         await self._wait(LAST_WORDS_S, lambda: False)
 
     async def _wait(self, limit_s: float, is_urgent: Callable[[], bool]) -> None:
