@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import time
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final
@@ -64,6 +65,12 @@ async def asking(
         yield Browser(answer)
     finally:
         await answer.closed()
+
+
+def free_port() -> int:
+    """Give a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
 
 
 async def listening(port: int, is_over: Callable[[], bool], limit_s: float = 30) -> None:

@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import re
-import socket
 import subprocess
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
@@ -17,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from projector.asgi.settings import Settings
-from tests.deploy.browser import CREATED, ENDED, asking, delta, listening
+from tests.deploy.browser import CREATED, ENDED, asking, delta, free_port, listening
 from tests.deploy.image import ROOT
 
 pytestmark = pytest.mark.timeout(30)
@@ -44,11 +43,6 @@ http {{
 """
 
 Front: TypeAlias = Callable[..., AbstractAsyncContextManager[int]]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 def put(text: str, said: str, instead: str) -> str:

@@ -1,0 +1,133 @@
+"""deploy/nextjs, built and started by the real Next.js between a client and a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import subprocess
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import pytest
+
+from tests.deploy.browser import CREATED, ENDED, asking, delta, free_port, listening
+
+pytestmark = pytest.mark.timeout(120)  # the first test builds
+
+CHAT: Final = "/api/chat"
+KEY: Final = "key-of-the-frontend"
+AUTH: Final = {"api_keys": {"page": f"sha256:{hashlib.sha256(KEY.encode()).hexdigest()}"}}
+QUIET: Final = {"NEXT_TELEMETRY_DISABLED": "1"}
+
+Front: TypeAlias = Callable[[int], AbstractAsyncContextManager[int]]
+
+
+@pytest.fixture(scope="session")
+def built(nextjs: Path) -> Path:
+    """The folder with a build that is not older than its sources."""
+    done = nextjs / ".next" / "BUILD_ID"
+    sources = [nextjs / "package-lock.json", nextjs / "tsconfig.json", *nextjs.glob("app/**/*"), *nextjs.glob("lib/*")]
+    if not done.exists() or done.stat().st_mtime < max(path.stat().st_mtime for path in sources):
+        command = ["node", "node_modules/next/dist/bin/next", "build"]
+        ran = subprocess.run(command, cwd=nextjs, env=os.environ | QUIET, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+    return nextjs
+
+
+@pytest.fixture
+def front(built: Path) -> Front:
+    """Starts Next.js before a server on this port; gives its own port."""
+
+    @contextlib.asynccontextmanager
+    async def start(server: int) -> AsyncGenerator[int, None]:
+        port = free_port()
+        environ = os.environ | QUIET
+        environ |= {"PROJECTOR_URL": f"http://127.0.0.1:{server}", "PROJECTOR_CALLER_KEY": KEY}
+        command = ["node", "node_modules/next/dist/bin/next", "start", "-H", "127.0.0.1", "-p", str(port)]
+        with subprocess.Popen(command, cwd=built, env=environ, stdout=subprocess.DEVNULL) as process:  # noqa: ASYNC220 - it returns at once
+            try:
+                await listening(port, lambda: process.poll() is not None)
+                yield port
+            finally:
+                process.terminate()
+
+    return start
+
+
+async def test_frames_come_one_by_one(front: Front, serve: Any, upstream: Any) -> None:
+    """The provider says the next event when the client has the last: what is held back anywhere ends in silence."""
+
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event(CREATED)
+        for text in texts:
+            await may_say.acquire()
+            await peer.event(delta(text))
+        await may_say.acquire()
+        await peer.event(ENDED)
+        await peer.end()
+
+    texts = [f"{number}," for number in range(20)]
+    may_say = asyncio.Semaphore(0)
+    await upstream(script)
+    async with front(serve(auth=AUTH).port) as port, asking(port, CHAT, accept_encoding="gzip, br") as browser:
+        assert browser.answer.status == 200
+        assert browser.answer.headers["content-type"] == "text/event-stream; charset=utf-8"
+        assert browser.answer.headers["cache-control"] == "no-cache, no-transform"
+        assert browser.answer.headers["x-accel-buffering"] == "no"
+        assert "content-encoding" not in browser.answer.headers
+        for text in texts:
+            may_say.release()
+            assert (await browser.until("message.delta"))["delta"] == text
+        may_say.release()
+        assert (await browser.until("final"))["final"]["response_text"] == "".join(texts)
+        assert await browser.answer.rest() == b""
+
+
+async def test_heartbeats_cancel_and_problems_pass(front: Front, serve: Any, upstream: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.gone.wait()
+
+    await upstream(script)
+    async with front(serve(auth=AUTH, heartbeat_s=0.1).port) as port:
+        async with asking(port, f"{CHAT}?dialect=none") as browser:
+            assert browser.answer.status == 422
+            assert (await browser.answer.problem())["code"] == "unknown_dialect"
+        async with asking(port, f"{CHAT}/stream_0/cancel", b"") as browser:
+            assert browser.answer.status == 404
+            assert (await browser.answer.problem())["code"] == "unknown_stream"
+        async with asking(port, CHAT) as browser:
+            for _ in range(3):
+                assert (await browser.message()).startswith(b": heartbeat ")
+            stream_id = browser.answer.headers["x-stream-id"]
+            async with asking(port, f"{CHAT}/{stream_id}/cancel", b"") as cancelling:
+                assert cancelling.answer.status == 204
+            assert (await browser.until("final"))["final"]["status"] == "cancelled"
+
+
+async def test_a_browser_that_leaves_closes_the_upstream(front: Front, serve: Any, upstream: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event(CREATED)
+        await peer.gone.wait()
+
+    provider = await upstream(script)
+    site = serve(auth=AUTH)
+    async with front(site.port) as port:
+        async with asking(port, CHAT) as browser:
+            await browser.until("lifecycle")
+        peer = await provider.peers.get()
+        await asyncio.wait_for(peer.gone.wait(), 10)
+        assert await site.is_quiet()
+
+
+async def test_no_server_is_a_problem_like_others(front: Front) -> None:
+    async with front(free_port()) as port, asking(port, CHAT) as browser:
+        assert (browser.answer.status, browser.answer.headers["retry-after"]) == (503, "5")
+        told = await browser.answer.problem()
+        assert (told["status"], told["code"], told["is_retryable"]) == (503, "server_shutdown", True)
