@@ -21,7 +21,8 @@ from pydantic import ValidationError
 
 from contracts import codec
 from projector._errors import UsageError
-from projector.asgi.settings import Settings, Table
+from projector.asgi.settings import Settings
+from projector.asgi.table import Table
 from redaction.policy import Policy
 
 PREFIX: Final = "PROJECTOR_"

@@ -13,8 +13,6 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     JsonValue,
     SecretStr,
@@ -25,6 +23,8 @@ from pydantic import (
 
 from contracts.limits import NAME_MAX_CHARS
 from projector._errors import known_name
+from projector.asgi.openwop.settings import OpenWop
+from projector.asgi.table import Table
 from projector.dialects import DIALECTS
 from projector.providers import profile_of
 from redaction.policy import Policy
@@ -67,12 +67,6 @@ SHORTHAND: Final = frozenset({"api_key", "api_key_file", "base_url", "model"})
 
 DROP_IN_APIS: Final[Mapping[str, Api]] = {"responses": "openai_responses", "chat_completions": "openai_chat"}
 """Fields of `DropIn`, and what their upstreams must speak."""
-
-
-class Table(BaseModel):
-    """One table of the configuration."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class UpstreamTimeouts(Table):
@@ -254,6 +248,8 @@ class Settings(Table):
     agents: dict[Name, AgentSettings] = {}
     drop_in: DropIn | None = None
     """None: both routes for the shorthand on loopback, else none."""
+    openwop: OpenWop | None = None
+    """None: this server is no host of OpenWOP."""
 
     def timeouts_of(self, upstream: UpstreamSettings) -> Timeouts:
         """Give the time-outs of an upstream: its own, else those of all."""
