@@ -81,6 +81,22 @@ def dumps(value: object) -> bytes:
         raise CodecError("expected a value of JSON types, of at most 254 levels") from None
 
 
+def dumps_exact(value: object) -> bytes:
+    """Write one JSON text as it was read: lone surrogates and integers of any size stay.
+
+    Raises:
+        CodecError: a type that is not JSON, or nested deeper than 254 levels.
+    """
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        pass
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        return dumps(value)  # an infinity beside them: what cannot be kept is written as ever
+
+
 def scrub(text: str) -> str:
     """Give the text with each lone surrogate as U+FFFD; a pair in two halves becomes its character."""
     if text.isascii() or _SURROGATE.search(text) is None:

@@ -88,7 +88,7 @@ def load_cases(folder: Path) -> list[Case]:
     """
     if not folder.is_dir():
         raise UsageError(f"expected a folder of cases at `{folder}`")
-    settings = _load_settings(folder / CASES_FILE)
+    settings = load_settings(folder / CASES_FILE)
     cases: dict[str, Case] = {}
     for provider in PROVIDERS:
         for source in sorted((folder / provider).glob("*.ndjson")):
@@ -155,7 +155,7 @@ def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference
     return found
 
 
-def _load_settings(path: Path) -> dict[str, CaseSettings]:
+def load_settings(path: Path) -> dict[str, CaseSettings]:
     """Give the settings by case name; the defaults stand under the empty name."""
     if not path.is_file():
         return {"": CaseSettings()}

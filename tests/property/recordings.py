@@ -1,0 +1,102 @@
+"""What is left of a stream in its recording, and what two public streams must share."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from projector.recording import record
+from redaction.policy import Policy
+from redaction.spans import Finder, without
+from tests.property.canaries import ESCAPE_LEVELS, WINDOW_CHARS, Event
+
+FINDER: Final = Finder(Policy())
+_ESCAPE: Final = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
+_PLACES: Final = ("item_id", "output_index", "content_index", "summary_index")
+
+
+def lines_of(events: Iterable[object]) -> bytes:
+    return b"".join(json.dumps(event).encode() + b"\n" for event in events)
+
+
+def recorded(events: Iterable[object], provider: str = "openai_responses", finder: Finder = FINDER) -> bytes:
+    return record(provider, lines_of(events), finder, input_format="ndjson").data
+
+
+def leaks(data: bytes, secret: str, context: str = "", window_chars: int = WINDOW_CHARS) -> set[str]:
+    """Give each piece of a secret that can be read from a recording, its deltas joined in every way."""
+    text = everything(data)
+    for size in range(min(window_chars, len(secret)), len(secret) + 1):
+        pieces = {secret[at : at + size] for at in range(len(secret) - size + 1)}
+        if not any(piece in context for piece in pieces):
+            return {piece for piece in pieces if piece in text}
+    raise ValueError("expected a secret that is no part of its context")
+
+
+def everything(data: bytes) -> str:
+    """Give all that a recording says as one text: as it stands, its pieces joined, and both without escapes."""
+    joined: dict[object, str] = defaultdict(str)
+    for line in data.splitlines():
+        event = json.loads(line) if line[:1] == b"{" else {}
+        for place, text in pieces(event):
+            joined[place] += text
+    texts = ["\0".join([data.decode(), *joined.values()])]
+    for _ in range(ESCAPE_LEVELS):
+        texts.append(_ESCAPE.sub(_unescaped, texts[-1]))
+    return "\0".join(texts)
+
+
+def pieces(event: Event) -> Iterator[tuple[object, str]]:
+    """Give each string of an event that may be a piece, under each name that may join it to others."""
+    for path, text in strings(event):
+        names = tuple(step for step in path if isinstance(step, str))
+        yield (event.get("type"), names), text
+        for name in _PLACES:
+            if name in event:
+                yield (event.get("type"), names, name, event[name]), text
+
+
+def strings(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict | list):
+        for step, member in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from strings(member, (*path, step))
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16)) if match[1] else {"n": "\n", "r": "\r", "t": "\t"}.get(match[2], match[2])
+
+
+def essence(said: bytes, finder: Finder = FINDER) -> tuple[list[object], dict[object, str]]:
+    """Give what a public stream says, whatever its deltas are cut like: everything but deltas, and the texts of these.
+
+    What a recording withholds is withheld here, too; notices are left out, for the mark of a recording has none.
+    """
+    texts: dict[object, str] = defaultdict(str)
+    others: list[object] = []
+    for line in said.splitlines():
+        frame = {name: value for name, value in json.loads(line).items() if name not in {"event_id", "notices"}}
+        if "delta" in frame:
+            texts[tuple(sorted((name, str(frame.get(name))) for name in ("kind", *_PLACES)))] += frame["delta"]
+        else:
+            others.append(clean(frame, finder))
+    return others, {place: without(text, finder.spans(text)) for place, text in texts.items()}
+
+
+def clean(value: object, finder: Finder) -> object:
+    if isinstance(value, str):
+        return without(value, finder.spans(value))
+    if isinstance(value, list):
+        return [clean(entry, finder) for entry in value]
+    if isinstance(value, Mapping):
+        return {name: _member(name, member, finder) for name, member in value.items()}
+    return value
+
+
+def _member(name: Any, member: object, finder: Finder) -> object:
+    is_count = name in {"input_tokens", "output_tokens", "total_tokens"}
+    return "<redacted>" if finder.hides(name, member) and not is_count else clean(member, finder)
