@@ -57,6 +57,7 @@ _FAULT_STATUS: Final[Mapping[str, HTTPStatus]] = {
     "upstream_http_503": HTTPStatus.SERVICE_UNAVAILABLE,
     "upstream_timeout_connect": HTTPStatus.GATEWAY_TIMEOUT,
     "upstream_timeout_first_byte": HTTPStatus.GATEWAY_TIMEOUT,
+    "upstream_timeout_idle": HTTPStatus.GATEWAY_TIMEOUT,
     "upstream_timeout_total": HTTPStatus.GATEWAY_TIMEOUT,
     "internal_error": HTTPStatus.INTERNAL_SERVER_ERROR,
     "server_shutdown": HTTPStatus.SERVICE_UNAVAILABLE,

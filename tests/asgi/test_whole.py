@@ -1,0 +1,241 @@
+"""`"stream": false` over real sockets: the same request, and its answer in one piece."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from openai import APIStatusError, AsyncOpenAI
+
+from projector import StreamContext, build_pipeline
+from projector.dialects.openresponses import assemble
+
+pytestmark = pytest.mark.timeout(15)
+
+EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
+RESPONSES: Final = "/v1/responses"
+CHAT: Final = "/v1/chat/completions"
+ASKED: Final[dict[str, dict[str, Any]]] = {
+    RESPONSES: {"model": "gpt-x", "input": "hi", "stream": False},
+    CHAT: {"model": "gpt-x", "messages": [{"role": "user", "content": "hi"}], "stream": False},
+}
+VOCABULARIES: Final = {RESPONSES: "openai_responses", CHAT: "openai_chat"}
+
+CASES: Final = [
+    (RESPONSES, "chat-text-citations"),
+    (RESPONSES, "chat-reasoning-summary"),
+    (RESPONSES, "chat-web-search"),
+    (RESPONSES, "chat-refusal"),
+    (RESPONSES, "chat-structured-output"),
+    (RESPONSES, "chat-incomplete"),
+    (RESPONSES, "chat-failed"),
+    (RESPONSES, "chat-cancelled"),
+    (RESPONSES, "chat-provider-error"),
+    (RESPONSES, "chat-truncated"),
+    (CHAT, "chat-completions-text"),
+    (CHAT, "chat-completions-parallel-tools"),
+    (CHAT, "chat-completions-reasoning-content"),
+    (CHAT, "chat-completions-length"),
+    (CHAT, "chat-completions-error-chunk"),
+]
+"""Route, and what its provider answers."""
+
+
+def events_of(path: str, name: str) -> list[bytes]:
+    lines = (EXAMPLES / VOCABULARIES[path] / f"{name}.ndjson").read_bytes().splitlines()
+    return [b"data: " + line + b"\n\n" for line in lines if not line.startswith(b'{"type":"projector.')]
+
+
+def plays(events: list[bytes]) -> Any:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        for event in events:
+            await peer.chunk(event)
+        await peer.end()
+
+    return script
+
+
+def expected(path: str, events: list[bytes], stream_id: str) -> Any:
+    """Give what the stream of the same events comes to."""
+    pipeline = build_pipeline(
+        provider=VOCABULARIES[path],
+        dialect="openresponses",
+        context=StreamContext(stream_id=stream_id),
+        output_format="ndjson",
+    )
+    return assemble([*b"".join(map(pipeline.feed, events)).splitlines(), *pipeline.close().splitlines()])
+
+
+@pytest.mark.parametrize(("path", "name"), CASES)
+async def test_the_answer_is_what_the_stream_comes_to(serve: Any, upstream: Any, path: str, name: str) -> None:
+    events = events_of(path, name)
+    provider = await upstream(plays(events))
+    answer = await serve().ask(path, ASKED[path])
+    whole = expected(path, events, answer.headers["x-stream-id"])
+    said = json.loads(await answer.rest())
+    assert (answer.status, answer.headers["content-type"]) == (whole.status, "application/json")
+    assert answer.headers["cache-control"] == "no-store"
+    without_time = {"created_at": 0, "completed_at": 0}  # a provider that names none gets the time of the stream
+    assert {**said, **without_time} == {**whole.body, **without_time}
+    assert (await provider.peers.get()).body == ASKED[path] | {"stream": True}
+
+
+async def test_the_openai_client_reads_both_forms(serve: Any, upstream: Any) -> None:
+    await upstream(plays(events_of(RESPONSES, "chat-text-citations")))
+    base_url = f"http://127.0.0.1:{serve().port}/v1"
+    async with AsyncOpenAI(api_key="none", base_url=base_url, max_retries=0) as client:
+        response = await client.responses.create(model="gpt-x", input="hi", stream=False)
+        assert (response.status, response.output[-1].type) == ("completed", "message")
+        in_openresponses = {"dialect": "openresponses"}
+        stream = await client.responses.create(model="gpt-x", input="hi", stream=True, extra_query=in_openresponses)
+        events = [event async for event in stream]
+    assert events[-1].type == "response.completed"
+    assert events[-1].response.output_text == response.output_text != ""
+    assert events[-1].response.usage == response.usage
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [("rate_limit_exceeded", 429), ("server_error", 500), ("invalid_prompt", 400)]
+)
+async def test_the_openai_client_is_told_of_the_providers_error(
+    serve: Any, upstream: Any, code: str, status: int
+) -> None:
+    error = {"type": "error", "code": code, "message": "No.", "param": None, "sequence_number": 1}
+    await upstream(plays([b"data: " + json.dumps(error).encode() + b"\n\n"]))
+    base_url = f"http://127.0.0.1:{serve().port}/v1"
+    async with AsyncOpenAI(api_key="none", base_url=base_url, max_retries=0) as client:
+        with pytest.raises(APIStatusError) as raised:
+            await client.responses.create(model="gpt-x", input="hi", stream=False)
+    assert (raised.value.status_code, raised.value.code) == (status, code)
+
+
+@pytest.mark.parametrize(("reasoning", "parts"), [("full", 1), ("summary", 0)])
+async def test_reasoning_stands_before_the_answer(
+    serve: Any, upstream: Any, upstream_port: int, reasoning: str, parts: int
+) -> None:
+    """User story 2 of seed 003; its text is shown where the policy says so (CONTRACT D36)."""
+    await upstream(plays(events_of(CHAT, "chat-completions-reasoning-content")))
+    site = serve(
+        api_key=None,
+        base_url=None,
+        upstreams={"local": {"api": "openai_chat", "base_url": f"http://localhost:{upstream_port}/v1"}},
+        drop_in={"chat_completions": "local", "policy": {"reasoning": reasoning}},
+    )
+    response = json.loads(await (await site.ask(CHAT, ASKED[CHAT])).rest())
+    assert [item["type"] for item in response["output"]] == ["reasoning", "message"]
+    assert len(response["output"][0].get("content", [])) == parts
+
+
+async def test_a_large_answer_comes_whole_and_nothing_stays(serve: Any, upstream: Any) -> None:
+    text = "a fjord " * 1000
+    delta = {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "content_index": 0, "delta": text}
+    end = {"type": "response.completed", "response": {"id": "resp_1", "status": "completed"}}
+    events = [b"data: " + json.dumps(event).encode() + b"\n\n" for event in [*[delta] * 100, end]]
+    await upstream(plays(events))
+    site = serve()
+    answer = await site.ask(RESPONSES, ASKED[RESPONSES])
+    response = json.loads(await answer.rest())
+    assert response["output"][0]["content"][0]["text"] == text * 100
+    assert await site.is_quiet()
+    assert site.streams.held_bytes == 0
+
+
+# which dialect
+
+
+@pytest.mark.parametrize(
+    ("drop_in", "query", "status"),
+    [
+        ({}, "", 200),
+        ({}, "?dialect=openresponses", 200),
+        ({}, "?dialect=public_sse_v1", 422),
+        ({}, "?dialect=ag_ui", 422),
+        ({}, "?dialect=none", 422),
+        ({"dialects": ["public_sse_v1"]}, "", 422),
+        ({"dialects": ["public_sse_v1", "openresponses"]}, "", 200),
+    ],
+)
+async def test_only_one_dialect_can_be_given_in_one_piece(
+    serve: Any, upstream: Any, upstream_port: int, drop_in: dict[str, Any], query: str, status: int
+) -> None:
+    await upstream(plays(events_of(RESPONSES, "chat-text-citations")))
+    upstreams = {"one": {"base_url": f"http://localhost:{upstream_port}/v1"}}
+    site = serve(api_key=None, base_url=None, upstreams=upstreams, drop_in={"responses": "one", **drop_in})
+    answer = await site.ask(RESPONSES + query, ASKED[RESPONSES])
+    assert answer.status == status
+    if status != 200 and query != "?dialect=none":
+        refusal = await answer.problem()
+        assert refusal["code"] == "invalid_request"
+        assert "only `dialect=openresponses` is given in one piece" in refusal["detail"]
+
+
+# failures and leaving
+
+
+BEGINNING: Final = events_of(RESPONSES, "chat-text-citations")[:6]
+
+
+async def falls_silent(peer: Any) -> None:
+    await peer.start()
+    for event in BEGINNING:
+        await peer.chunk(event)
+    await peer.gone.wait()
+
+
+async def breaks_off(peer: Any) -> None:
+    await peer.start()
+    for event in BEGINNING:
+        await peer.chunk(event)
+    peer.reset()
+
+
+async def never_answers(peer: Any) -> None:
+    await peer.gone.wait()
+
+
+async def refuses_late(peer: Any) -> None:
+    await asyncio.sleep(0.3)  # several heartbeats would have committed the status
+    await peer.send(b"HTTP/1.1 429 Slow Down\r\nretry-after: 7\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "code"),
+    [
+        (falls_silent, 504, "upstream_timeout_idle"),
+        (breaks_off, 502, "upstream_reset"),
+        (never_answers, 504, "upstream_timeout_first_byte"),
+        (refuses_late, 429, "upstream_http_429"),
+    ],
+)
+async def test_however_late_a_failure_is_a_problem_document(
+    serve: Any, upstream: Any, script: Any, status: int, code: str
+) -> None:
+    await upstream(script)
+    site = serve(heartbeat_s=0.05, timeouts={"first_byte_s": 1, "idle_s": 0.5}, retries={"max": 0})
+    answer = await site.ask(RESPONSES, ASKED[RESPONSES])
+    assert (answer.status, (await answer.problem())["code"]) == (status, code)
+
+
+async def test_the_client_leaves(serve: Any, upstream: Any) -> None:
+    provider = await upstream(falls_silent)
+    answer = await serve().post(RESPONSES, ASKED[RESPONSES])
+    peer = await provider.peers.get()
+    answer.leave()
+    await asyncio.wait_for(peer.gone.wait(), 1)
+
+
+async def test_what_was_said_until_it_was_cancelled(serve: Any, upstream: Any) -> None:
+    provider = await upstream(falls_silent)
+    site = serve()
+    answer = await site.post(RESPONSES, ASKED[RESPONSES])
+    await provider.peers.get()
+    [stream_id] = site.streams._running
+    assert (await site.ask(f"/api/v1/streams/{stream_id}/cancel", b"")).status == 204
+    await answer.read_head()
+    response = json.loads(await answer.rest())
+    assert (answer.status, response["status"]) == (200, "incomplete")
+    assert response["incomplete_details"] == {"reason": "cancelled"}
