@@ -40,6 +40,7 @@ class PrivateKind(StrEnum):
     """Kinds for dialects that may say more than the public one (CONTRACT D36, D37)."""
 
     RESPONSE_META = "response.meta"
+    RESPONSE_USAGE = "response.usage"
     REASONING_DELTA = "reasoning.delta"
     REASONING_DONE = "reasoning.done"
     REASONING_ENCRYPTED = "reasoning.encrypted"

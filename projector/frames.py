@@ -206,6 +206,11 @@ def response_meta(response_id: CleanText | None, model: CleanText | None, create
     return _present({"kind": "response.meta", "id": response_id, "model": model, "created_at": created_at})
 
 
+def response_usage(usage: Mapping[str, int]) -> Frame:
+    """Private: what one response cost; `final` says the sum of a run (CONTRACT D13)."""
+    return {"kind": "response.usage", "usage": dict(usage)}
+
+
 def reasoning_delta(output_index: int, item_id: CleanText, content_index: int, delta: Cleaned[CleanText]) -> Frame:
     """Private (D36): full reasoning text, only under policy `full`."""
     frame = _place("reasoning.delta", output_index, item_id)

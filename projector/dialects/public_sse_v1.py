@@ -15,6 +15,7 @@ Writer: TypeAlias = Callable[[Frame], bytes]
 
 DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.RESPONSE_META: "model and creation time are not of the contract",
+    PrivateKind.RESPONSE_USAGE: "`final` says the sum over all responses (D13)",
     PrivateKind.REASONING_DELTA: "full reasoning never enters the public stream (D29)",
     PrivateKind.REASONING_DONE: "full reasoning never enters the public stream (D29)",
     PrivateKind.REASONING_ENCRYPTED: "full reasoning never enters the public stream (D29)",

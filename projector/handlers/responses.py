@@ -55,8 +55,8 @@ def on_end(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     ended = status if status is not None and status in ENDED else END_STATUS[read.text(event, "type")]
     said = _identify(state, response)
     said += _settle_items(state, read.mappings(response, "output"), is_complete=ended == "completed")
+    said += _take_usage(state, read.mapping_or_empty(response, "usage"))
     said += _say_status(state, ended, response)
-    _add_usage(state, read.mapping_or_empty(response, "usage"))
     endings.settle(state, ended)
     return said
 
@@ -89,11 +89,15 @@ def _say_status(state: StreamState, status: str, response: Mapping[str, object])
     return [frames.lifecycle(status, state.redactor.identifier(reason) if reason else None)]
 
 
-def _add_usage(state: StreamState, usage: Mapping[str, object]) -> None:
+def _take_usage(state: StreamState, usage: Mapping[str, object]) -> list[Frame]:
+    """Add what the response cost to the run's; give it to dialects that say it of each response."""
+    counts: dict[str, int] = {}
     for name, (*outer, member) in USAGE.items():
         source = read.mapping_or_empty(usage, outer[0]) if outer else usage
         if (count := read.count_or_none(source, member)) is not None:
+            counts[name] = count
             state.run.usage[name] += count
+    return [frames.response_usage(counts)] if counts else []
 
 
 def _settle_items(state: StreamState, snapshot: list[Mapping[str, object]], *, is_complete: bool) -> list[Frame]:

@@ -756,7 +756,7 @@ def test_every_way_to_begin_an_item_has_its_end() -> None:
 
 
 def test_what_is_dropped_is_said_by_other_frames() -> None:
-    assert set(writer.DROPPED) == {Kind.REFUSAL_DONE, "reasoning.done"}
+    assert set(writer.DROPPED) == {Kind.REFUSAL_DONE, "response.usage", "reasoning.done"}
 
 
 def test_after_a_frame_that_cannot_be_written_only_an_error_is_said() -> None:

@@ -1,23 +1,11 @@
-"""Steps of a workflow, read off the context of the frames (CONTRACT D9): no frame says that a step begins or ends."""
+"""Steps of a workflow, as the context of the frames tells them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from projector.dialects.ag_ui.run import Event, Run, metadata
-
-
-class Lane(NamedTuple):
-    """Where steps follow each other: a stage, or one of the branches that run side by side in it."""
-
-    stage: object
-    group: object
-    branch: object
-
-    def is_beside(self, other: Lane) -> bool:
-        """Tell whether two lanes are branches of one parallel group."""
-        return self != other and self[:2] == other[:2] and None not in {self.branch, other.branch}
+from projector.dialects.workflow import Lane, place_of
 
 
 class Steps:
@@ -35,7 +23,7 @@ class Steps:
         if workflow is self._workflow or workflow == self._workflow:
             return []
         self._workflow = workflow
-        lane, name = _place(workflow or {})
+        lane, name = place_of(workflow or {})
         ended = [
             other
             for other, said in self._open.items()
@@ -53,11 +41,3 @@ class Steps:
 
     def _finish(self, run: Run, lane: Lane) -> Event:
         return run.event("STEP_FINISHED", stepName=self._open.pop(lane))
-
-
-def _place(workflow: Mapping[str, object]) -> tuple[Lane, str]:
-    """Give the lane and the name of a step; the name is empty where the context names none."""
-    stage, branch = workflow.get("stage_name"), workflow.get("branch_index")
-    name = "/".join(str(part) for part in (stage, workflow.get("step_name")) if part)
-    lane = Lane(stage, workflow.get("parallel_group"), branch)
-    return lane, f"{name}#{branch}" if name and branch is not None else name

@@ -103,6 +103,7 @@ SPOKEN: Final[Mapping[str, Writer]] = {
 
 DROPPED: Final[Mapping[str, str]] = {
     Kind.REFUSAL_DONE: "its deltas have said it, and the message ends with its item",
+    PrivateKind.RESPONSE_USAGE: "the end of the run says the sum over all responses",
     PrivateKind.REASONING_DONE: "its deltas have said it, and the message ends with the next part or the item",
 }
 """Frame kind -> why nothing is said."""

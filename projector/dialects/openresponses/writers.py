@@ -278,5 +278,7 @@ SPOKEN: Final[Mapping[str, Writer]] = {
     Kind.FINAL: on_final,
 }
 
-DROPPED: Final[Mapping[str, str]] = {}
-"""Every kind is said: what Open Responses has no word for, as an extension."""
+DROPPED: Final[Mapping[str, str]] = {
+    PrivateKind.RESPONSE_USAGE: "the response object says the sum over all responses",
+}
+"""Every public kind is said: what Open Responses has no word for, as an extension."""
