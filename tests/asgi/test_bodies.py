@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
+from pydantic import ValidationError
 
+from contracts.ag_ui_input import RunAgentInput
+from projector.ag_ui_input import read_run_input
 from projector.asgi import requests
-from projector.asgi.bodies import agent_body, drop_in_body
+from projector.asgi.bodies import agent_body, drop_in_body, run_body
 from projector.asgi.catalog import Catalog, Offer
 from projector.asgi.problems import Problem
 from projector.asgi.settings import Settings
@@ -169,6 +172,60 @@ def test_what_an_agent_does_not_let_a_request_say(
         agent_body(requests.chat(asked), offer(api, may_set=may_set))
     assert detail in caught.value.detail
     assert caught.value.code == "invalid_request"
+
+
+TOOL_OF_CLIENT: Final = {"type": "function", "name": "ask", "description": "", "strict": False}
+NO_PARAMETERS: Final = {"type": "object", "properties": {}}
+
+
+def run(**members: object) -> RunAgentInput:
+    messages = [{"role": "user", "id": "m", "content": "hi"}]
+    return read_run_input({"threadId": "t", "runId": "r", "messages": messages, "tools": [{"name": "ask"}], **members})
+
+
+@pytest.mark.parametrize(
+    ("api", "agent", "body"),
+    [
+        ("openai_responses", {}, {"input": [{"type": "message", "role": "user", "content": "hi"}]}),
+        (
+            "openai_responses",
+            {
+                "instructions": "Be short.",
+                "tools": [TOOL],
+                "client_tools": ["ask"],
+                "parameters": {"include": ["web_search_call.results"], "store": False},
+                "policy": {"encrypted_reasoning": True},
+            },
+            {
+                "input": [{"type": "message", "role": "user", "content": "hi"}],
+                "instructions": "Be short.",
+                "include": ["web_search_call.results", "reasoning.encrypted_content"],
+                "store": False,
+                "tools": [TOOL, {**TOOL_OF_CLIENT, "parameters": NO_PARAMETERS}],
+            },
+        ),
+        (
+            "openai_chat",
+            {"instructions": "Be short.", "client_tools": "off"},
+            {
+                "messages": [{"role": "system", "content": "Be short."}, {"role": "user", "content": "hi"}],
+                "stream_options": {"include_usage": True},
+            },
+        ),
+    ],
+)
+def test_a_run_asks_as_the_agent(api: str, agent: dict[str, Any], body: dict[str, Any]) -> None:
+    one = offer(api, **agent)
+    assert run_body(run(), one) == {"model": "gpt-test", **body}
+    assert run_body(run(), one) == {"model": "gpt-test", **body}, "what one request adds is not the agent's"
+
+
+@pytest.mark.parametrize(
+    "tool", [{"type": "function", "name": "ask"}, {"type": "function", "function": {"name": "ask"}}]
+)
+def test_a_tool_of_a_client_takes_no_name_of_the_agents(tool: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="client_tools: `ask` is a tool of the agent"):
+        offer(tools=[tool], client_tools=["ask"])
 
 
 def drop_in() -> Offer:

@@ -13,7 +13,9 @@ from projector.ag_ui_input import (
     TRANSLATORS,
     InputRefusedError,
     Switches,
+    approvals,
     caller_of,
+    has_images,
     provider_request,
     read_run_input,
 )
@@ -397,6 +399,46 @@ def test_what_nobody_asked_cannot_be_answered() -> None:
         responses(body(HI, resume=[resolved("other", approved=True)]))
     with pytest.raises(InputRefusedError, match=r"^`resume` "):
         chat(body(HI, resume=[resolved("int-mcpr_1", approved=True)]))
+
+
+YES: Final = {**ANSWER, "approve": True}
+F_RESULT: Final = {"type": "function_call_output", "call_id": "f1", "output": "42"}
+BYE: Final = {**HI, "id": "m2", "content": "Bye"}
+
+
+@pytest.mark.parametrize(
+    ("history", "sent"),
+    [
+        ([], [YES]),
+        ([HI, said(APPROVAL)], [YES]),
+        ([HI, said(call("f1"), APPROVAL), result("f1")], [YES, F_RESULT]),
+        ([HI, said(call("f1")), result("f1"), said(APPROVAL, content="May I?")], [YES]),
+        ([HI, said(APPROVAL), BYE], [YES, {"type": "message", "role": "user", "content": "Bye"}]),
+        ([HI, thought("rs_1:0", encryptedValue="gAAA"), said(APPROVAL)], [YES]),
+    ],
+)
+def test_what_a_kept_response_knows_is_not_sent_again(history: list[Body], sent: list[Body]) -> None:
+    asked = body(*history, resume=[resolved("int-mcpr_1", approved=True)])
+    request = responses(asked, switches=SEALED, previous_response_id="resp_1")
+    assert request == {
+        "previous_response_id": "resp_1",
+        "input": sent,
+        "include": ["reasoning.encrypted_content"],
+    }
+
+
+def test_approvals_are_named_by_the_ids_of_the_provider() -> None:
+    entries = [resolved("int-mcpr_1", approved=True), {"interruptId": "int-mcpr_2", "status": "cancelled"}]
+    assert approvals(read_run_input(body(HI, resume=entries))) == ["mcpr_1", "mcpr_2"]
+    assert approvals(read_run_input(body(HI))) == []
+    with pytest.raises(InputRefusedError):
+        approvals(read_run_input(body(HI, resume=[resolved("other", approved=True)])))
+
+
+@pytest.mark.parametrize(("message", "has"), [(HI, False), ({**HI, "content": IMAGES}, True), (said(), False)])
+def test_images_are_seen(message: Body, *, has: bool) -> None:
+    assert has_images(read_run_input(body(message))) is has
+    assert has_images(read_run_input(body({**HI, "content": IMAGES[:1]}))) is False
 
 
 # tools of the client
