@@ -31,7 +31,7 @@ log: Final = structlog.get_logger()
 _OTHER_FILES: Final = 256
 """Kept connections, connections that wait for their turn, logs, the event loop."""
 _BACKLOG: Final = 2048
-_CLOSE_S: Final = 2
+CLOSE_S: Final = 2
 """What connections get to close after the last stream ended."""
 
 
@@ -99,7 +99,7 @@ def server(settings: Settings, *, demo: bool = False) -> uvicorn.Server:
         log_config=None,
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=_CLOSE_S,
+        timeout_graceful_shutdown=CLOSE_S,
         workers=1,  # else uvicorn reads WEB_CONCURRENCY, which platforms set for everybody
     )
     return _DrainingServer(config, app.state.streams, settings.grace_s)

@@ -184,6 +184,12 @@ async def test_a_body_that_is_too_large_is_told_by_the_projector(front: Front, s
         assert (await browser.answer.problem())["code"] == "body_too_large"
 
 
+async def test_the_demo_plays_through_it(front: Front, serve: Any) -> None:
+    """As deploy/compose.yaml puts them together."""
+    async with front(serve(demo=True).port) as port, asking(port) as browser:
+        assert (await browser.until("final"))["final"]["status"] == "completed"
+
+
 async def test_metrics_stay_inside(front: Front, serve: Any) -> None:
     site = serve()
     async with front(site.port) as port:

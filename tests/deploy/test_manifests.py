@@ -1,0 +1,167 @@
+"""deploy/compose.yaml and deploy/kubernetes.yaml against the code: ports, paths, times, settings, and the image."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml  # type: ignore[import-untyped]  # its types are another package
+
+from projector import cli
+from projector.asgi.configuration import load
+from projector.asgi.server import CLOSE_S
+from projector.asgi.settings import Settings
+from projector.asgi.streams import LAST_WORDS_S
+from tests.deploy.image import ROOT, dockerfile
+
+DEPLOY: Final = ROOT / "deploy"
+FINAL: Final = dockerfile()[-1]
+PORT: Final = int(FINAL.one("EXPOSE"))
+ENDING_S: Final = Settings().grace_s + LAST_WORDS_S + CLOSE_S
+"""What a server takes at most from SIGTERM to its end."""
+
+COMPOSE: Final = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+KUBERNETES_TEXT: Final = (DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")
+KUBERNETES: Final = {document["kind"]: document for document in yaml.safe_load_all(KUBERNETES_TEXT)}
+POD: Final = KUBERNETES["Deployment"]["spec"]["template"]
+(CONTAINER,) = POD["spec"]["containers"]
+
+
+def parsed(command: list[str]) -> argparse.Namespace:
+    """Give what the command line understands."""
+    assert command[0] == "projector"
+    return cli._parser().parse_args(command[1:])
+
+
+def seconds(text: str) -> float:
+    return float(text.removesuffix("s"))
+
+
+# compose
+
+
+def test_compose_builds_the_image_and_serves_the_demo() -> None:
+    service = COMPOSE["services"]["projector"]
+    assert (DEPLOY / service["build"] / "Dockerfile").is_file()
+    command = parsed(service["command"])
+    assert command.run is cli.demo
+    assert command.port is None, "the health check and nginx ask at the port of the settings"
+    assert Settings().port == PORT
+    assert seconds(service["stop_grace_period"]) >= ENDING_S
+
+
+def test_compose_publishes_nginx_where_the_demo_says_it_is() -> None:
+    nginx = COMPOSE["services"]["nginx"]
+    assert nginx["network_mode"] == "service:projector"
+    assert nginx["depends_on"] == {"projector": {"condition": "service_healthy"}}
+    (published,) = COMPOSE["services"]["projector"]["ports"]
+    address, host_port, port = published.split(":")
+    assert (address, int(host_port)) == (Settings().host, Settings().port), "where the printed curl line asks"
+    (volume,) = nginx["volumes"]
+    source, target, mode = volume.split(":")
+    assert (target.startswith("/etc/nginx/conf.d/"), mode) == (True, "ro")
+    conf = (DEPLOY / source).read_text(encoding="utf-8")
+    assert f"listen {port};" in conf
+    assert f"server {Settings().host}:{Settings().port};" in conf
+
+
+# Kubernetes
+
+
+def test_its_command_is_one_of_ours() -> None:
+    command, of_the_image = parsed(CONTAINER["args"]), parsed(FINAL.argv("CMD"))
+    assert command.run is of_the_image.run is cli.serve
+    assert (command.host, command.port) == (of_the_image.host, of_the_image.port)
+    assert command.port == PORT
+
+
+def test_its_configuration_can_be_served(tmp_path: Path) -> None:
+    """Its files, where the pod has them; its variables and secrets are those that the pod names, and no more."""
+    mounts = {mount["name"]: mount["mountPath"] for mount in CONTAINER["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in POD["spec"]["volumes"]}
+    assert mounts.keys() == volumes.keys()
+    for name, text in KUBERNETES["ConfigMap"]["data"].items():
+        (tmp_path / name).write_text(text.replace(mounts["secrets"], str(tmp_path)), encoding="utf-8")
+    for item in volumes["secrets"]["secret"]["items"]:
+        (tmp_path / item["path"]).write_text("sk-of-the-secret", encoding="utf-8")
+    environ = {variable["name"]: "sha256:" + "0" * 64 for variable in CONTAINER["env"]}
+    command = parsed(CONTAINER["args"])
+    assert str(command.config.parent) == mounts["config"]
+    settings = load(environ, {"host": command.host, "port": command.port}, tmp_path / command.config.name)
+    assert settings.auth.is_on
+    key = settings.upstreams["openai"].api_key
+    assert key is not None
+    assert key.get_secret_value() == "sk-of-the-secret"
+
+
+def test_every_secret_is_made_by_the_command_at_its_top() -> None:
+    made = set(re.findall(r"--from-literal=([\w-]+)=", KUBERNETES_TEXT))
+    items = [volume["secret"]["items"] for volume in POD["spec"]["volumes"] if "secret" in volume]
+    used = {item["key"] for one in items for item in one}
+    used |= {variable["valueFrom"]["secretKeyRef"]["key"] for variable in CONTAINER["env"]}
+    assert used == made
+
+
+def test_it_waits_until_the_server_has_ended() -> None:
+    before_s = CONTAINER["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert POD["spec"]["terminationGracePeriodSeconds"] >= before_s + ENDING_S
+
+
+def test_no_variable_of_its_service_is_taken_for_a_setting() -> None:
+    assert POD["spec"]["enableServiceLinks"] is False
+
+
+def test_its_memory_holds_what_the_limits_allow() -> None:
+    match = re.fullmatch(r"(\d+)Gi", CONTAINER["resources"]["limits"]["memory"])
+    assert match is not None
+    assert int(match[1]) * 2**30 >= 2 * Settings().limits.max_memory_bytes
+
+
+def test_its_ports_are_the_images() -> None:
+    (port,) = CONTAINER["ports"]
+    assert port["containerPort"] == PORT
+    assert POD["metadata"]["annotations"]["prometheus.io/port"] == str(PORT)
+    (service_port,) = KUBERNETES["Service"]["spec"]["ports"]
+    assert service_port["targetPort"] == port["name"]
+    labels = POD["metadata"]["labels"]
+    assert KUBERNETES["Service"]["spec"]["selector"] == labels
+    assert KUBERNETES["Deployment"]["spec"]["selector"]["matchLabels"] == labels
+
+
+@pytest.mark.parametrize("probe", ["startupProbe", "livenessProbe", "readinessProbe"])
+def test_probes_ask_what_is_answered(probe: str) -> None:
+    asked = CONTAINER[probe]["httpGet"]
+    assert asked["port"] == CONTAINER["ports"][0]["name"]
+    assert asked["path"] == ("/readyz" if probe == "readinessProbe" else "/livez")
+
+
+async def test_what_is_asked_is_there(serve: Any) -> None:
+    site = serve(demo=True)
+    paths = {CONTAINER[probe]["httpGet"]["path"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")}
+    for path in paths | {POD["metadata"]["annotations"]["prometheus.io/path"]}:
+        assert (await site.get(path)).status == 200
+
+
+def test_it_may_do_no_more_than_the_image_needs() -> None:
+    uid, gid = map(int, FINAL.one("USER").split(":"))
+    pod = POD["spec"]["securityContext"]
+    assert (pod["runAsUser"], pod["runAsGroup"], pod["fsGroup"], pod["runAsNonRoot"]) == (uid, gid, gid, True)
+    assert CONTAINER["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert POD["spec"]["automountServiceAccountToken"] is False
+
+
+def test_one_server_until_a_balancer_keeps_callers_at_theirs() -> None:
+    assert KUBERNETES["Deployment"]["spec"]["replicas"] == 1
+
+
+def test_its_image_has_the_version_of_the_package() -> None:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    version = re.findall(r'^version = "(.*)"$', project, re.MULTILINE)[0]
+    assert CONTAINER["image"] == f"public-stream-projector:{version}"
