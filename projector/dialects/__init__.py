@@ -9,6 +9,7 @@ from projector.canonical import Frame, WireEvent
 from projector.dialects.ag_ui import AgUi
 from projector.dialects.caller import Caller
 from projector.dialects.openresponses import OpenResponses
+from projector.dialects.openwop import OpenWop
 from projector.dialects.public_sse_v1 import PublicSseV1
 from redaction.policy import Policy
 
@@ -29,4 +30,5 @@ DIALECTS: Final[Mapping[str, Callable[[Policy, Caller], DialectWriter]]] = {
     "public_sse_v1": lambda policy, _caller: PublicSseV1(policy.limits.frame_max_bytes),
     "ag_ui": lambda _policy, caller: AgUi(caller),
     "openresponses": lambda _policy, _caller: OpenResponses(),
+    "openwop": lambda policy, caller: OpenWop(policy.reasoning, caller),
 }

@@ -1,0 +1,125 @@
+"""How responses and the run begin and end, and what they cost (CONTRACT D10 to D14)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from contracts.kinds import Kind
+from contracts.openwop.parts import VENDOR
+from projector.canonical import Frame
+from projector.dialects.openwop import calls, messages, nodes
+from projector.dialects.openwop.items import Response
+from projector.dialects.openwop.run import COMPLETED, Run
+from projector.openwop.log import present
+
+UNDER_WAY: Final = frozenset({"queued", "in_progress"})
+"""Statuses of a response that has not ended."""
+
+STOPPED: Final = frozenset({COMPLETED, "incomplete"})
+"""Statuses behind which an approval can still be given."""
+
+FINISH_REASONS: Final[Mapping[str, str]] = {
+    "max_output_tokens": "length",
+    "length": "length",
+    "content_filter": "content_filter",
+}
+"""Why a response is incomplete -> the protocol's word for it, where it has one."""
+
+OUTPUTS: Final[Mapping[str, str]] = {
+    "response_text": "text",
+    "refusal_text": "refusal",
+    "structured_output": "structuredOutput",
+    "attachments": "attachments",
+}
+"""Member of `final` -> member of the run's outputs. Reasoning is no output."""
+
+TOKENS: Final[Mapping[str, str]] = {
+    "input_tokens": "inputTokens",
+    "output_tokens": "outputTokens",
+    "total_tokens": "totalTokens",
+    "cached_input_tokens": "cacheReadTokens",
+}
+"""Member of the usage -> member of `provider.usage`; the first two are required."""
+
+UNKNOWN: Final = "unknown"
+"""A provider or a model that nobody named."""
+
+FAILED_MESSAGE: Final = "The response failed."
+
+
+def on_meta(run: Run, frame: Frame) -> None:
+    """Remember the model."""
+    run.model = frame.get("model", run.model)
+
+
+def on_usage(run: Run, frame: Frame) -> None:
+    """Say what the call of the model cost, if the provider reported both counts."""
+    tokens = {said: frame["usage"][name] for name, said in TOKENS.items() if name in frame["usage"]}
+    if tokens.keys() >= {"inputTokens", "outputTokens"}:
+        place = {"provider": run.caller.provider or UNKNOWN, "model": run.model or UNKNOWN}
+        run.say("provider.usage", {**place, **tokens, "nodeId": run.node_id})
+
+
+def on_lifecycle(run: Run, frame: Frame) -> None:
+    """Say the end of a response's text, and what it waits for."""
+    status = frame["status"]
+    if status in UNDER_WAY:
+        return
+    run.response.reason = frame.get("reason")
+    run.response.has_ended = True
+    messages.close(run, run.node_id, _finish_reason(run, status))
+    if status in STOPPED:
+        calls.suspend(run)
+
+
+def on_final(run: Run, frame: Frame) -> None:
+    """Say the end by its status; a run that waits for an approval has none."""
+    final, status = frame["final"], frame["final"]["status"]
+    text = final.get("response_text", "")
+    if text and not run.has_said_text:
+        messages.say_unsaid(run, text)
+        messages.close(run, run.node_id)
+    if status == "cancelled":
+        nodes.end(run, "cancelled", {"reason": status})
+        run.say("run.cancelled", {"reason": status}, node_id=None)
+    elif status == "failed":
+        _fail(run, {"code": run.response.reason or status, "message": FAILED_MESSAGE}, frame)
+    elif not run.suspended:
+        outputs = {said: final[name] for name, said in OUTPUTS.items() if name in final}
+        if status != COMPLETED:
+            outputs |= present(status=status, reason=run.response.reason)
+        nodes.end(run, COMPLETED, {})
+        run.say("run.completed", {"outputs": outputs}, node_id=None, notices=frame.get("notices"))
+
+
+def on_error(run: Run, frame: Frame) -> None:
+    """Say that the run failed."""
+    error = frame["error"]
+    told = {"code": error["code"] or UNKNOWN, "message": error["message"] or FAILED_MESSAGE}
+    about = {f"{VENDOR}.source": error["source"]}
+    _fail(run, {**told, "retryable": error["is_retryable"], "details": about}, frame)
+
+
+def is_beginning(frame: Frame) -> bool:
+    """Tell whether a frame begins a response, now that the one before has ended."""
+    kind = frame["kind"]
+    return kind == Kind.OUTPUT_ITEM_ADDED or (kind == Kind.LIFECYCLE and frame["status"] in UNDER_WAY)
+
+
+def begin_response(run: Run) -> None:
+    """Take the beginning of another response: of a run that waited, it goes on."""
+    run.response = Response()
+    calls.resume(run)
+
+
+def _fail(run: Run, error: Mapping[str, Any], frame: Frame) -> None:
+    nodes.end(run, "failed", {"error": error})
+    payload = present(error=error, failedNodeId=run.node_id or None)
+    run.say("run.failed", payload, node_id=None, notices=frame.get("notices"))
+
+
+def _finish_reason(run: Run, status: str) -> str | None:
+    if status == COMPLETED:
+        return "tool_calls" if run.response.pending else "stop"
+    return FINISH_REASONS.get(run.response.reason or "") if status == "incomplete" else None

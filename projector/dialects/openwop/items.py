@@ -1,0 +1,144 @@
+"""What is remembered of reasoning, calls, responses and speakers: plain records."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from contracts.limits import NOTICES_MAX_ITEMS
+from contracts.openwop.parts import Verbosity
+from projector.canonical import Frame
+from projector.dialects.workflow import Lane
+from redaction import compose
+
+
+class Notices:
+    """What was withheld or cut, until an event says it."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: list[object] = []
+
+    def take(self, frame: Frame) -> list[object] | None:
+        """Take the notices of a frame; give them."""
+        new: list[object] | None = frame.get("notices")
+        if new is not None:
+            self._kept += [notice for notice in new if notice not in self._kept][: NOTICES_MAX_ITEMS - len(self._kept)]
+        return new
+
+    def give(self) -> list[object]:
+        """Give all of them away."""
+        given, self._kept = self._kept, []
+        return given
+
+
+class Thought:
+    """One reasoning item: none, one or more blocks."""
+
+    __slots__ = ("agent_id", "has_spoken")
+
+    def __init__(self, agent_id: str) -> None:
+        self.agent_id = agent_id
+        self.has_spoken = False
+
+
+class Block:
+    """A block of reasoning that is open: what one item says of one kind in a row."""
+
+    __slots__ = ("agent_id", "item_id", "notices", "part", "room", "sequence", "text", "verbosity")
+
+    def __init__(self, agent_id: str, item_id: str, verbosity: Verbosity, room: int) -> None:
+        self.agent_id = agent_id
+        self.item_id = item_id
+        self.verbosity = verbosity
+        self.part: int | None = None
+        """The part of the item that speaks."""
+        self.text: compose.Gathered[str] = compose.Gathered()
+        self.room = room
+        """How many more characters it may say."""
+        self.sequence = 0
+        """Of the next delta."""
+        self.notices = Notices()
+
+
+class Call:
+    """One call of a tool."""
+
+    __slots__ = (
+        "agent_id",
+        "event_id",
+        "id",
+        "inputs",
+        "is_awaiting",
+        "is_cut_off",
+        "is_returned",
+        "item_id",
+        "members",
+        "name",
+        "notices",
+        "output",
+        "server_label",
+        "tool_type",
+    )
+
+    def __init__(self, item_id: str, tool_type: str, agent_id: str) -> None:
+        self.item_id = item_id
+        self.id = item_id
+        self.tool_type = tool_type
+        self.agent_id = agent_id
+        self.name = tool_type
+        self.server_label: str | None = None
+        self.inputs: dict[str, Any] = {}
+        """`inputs`, where there are any."""
+        self.members: dict[str, Any] = {}
+        """What the tool's statuses have told, by the names of the public contract."""
+        self.event_id = ""
+        """The event that said the call; empty before it was said."""
+        self.output: Frame | None = None
+        """An output, until it is known whether the call failed."""
+        self.is_awaiting = False
+        """Whether it waits for an approval."""
+        self.is_cut_off = False
+        self.is_returned = False
+        self.notices = Notices()
+
+
+class Suspension(NamedTuple):
+    """An interrupt that a node waits for, and the event that said so."""
+
+    node_id: str
+    interrupt_id: str
+    event_id: str
+
+
+class Response:
+    """One response of the run: one call of a model."""
+
+    __slots__ = ("awaiting", "has_ended", "pending", "reason")
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        """Why it ended as it did."""
+        self.has_ended = False
+        self.pending: set[str] = set()
+        """Items of functions that have no answer."""
+        self.awaiting: list[Call] = []
+        """Calls that wait for an approval."""
+
+
+class Speakers:
+    """Which agent spoke last, in each of the lanes that run side by side, and before they parted."""
+
+    def __init__(self) -> None:
+        self._latest: str | None = None
+        self._before: str | None = None
+        self._in_lane: dict[Lane, str] = {}
+
+    def follow(self, lane: Lane, agent_id: str) -> str | None:
+        """Take who speaks now; give who gives way, None where nobody does."""
+        if any(other != lane and not other.is_beside(lane) for other in self._in_lane):
+            self._before = self._latest
+            self._in_lane.clear()
+        before = self._in_lane.get(lane, self._before)
+        self._in_lane[lane] = self._latest = agent_id
+        return before if before != agent_id else None

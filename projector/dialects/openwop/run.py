@@ -1,0 +1,98 @@
+"""What one run has said so far, and how its events are said: what all writers of the dialect share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from contracts.openwop.parts import VENDOR, Verbosity
+from projector.canonical import Frame
+from projector.dialects.caller import Caller
+from projector.dialects.openwop.items import Block, Call, Response, Speakers, Suspension, Thought
+from projector.dialects.workflow import Lane
+from projector.openwop import Event, EventLog, shortened
+
+WORKFLOW_ID: Final = f"{VENDOR}.stream"
+NODE_ID: Final = "model"
+TYPE_ID: Final = f"vendor.{VENDOR}.model"
+"""What the run, its node and its type are called where the host gives no names. `vendor.*` types may emit events of
+agents (RFC 0023 section A)."""
+
+COMPLETED: Final = "completed"
+
+
+class Run:
+    """The log of one run, and what must be known to write its next event."""
+
+    def __init__(self, verbosity: Verbosity, caller: Caller) -> None:
+        self.verbosity = verbosity
+        self.caller = caller
+        self.said: list[Event] = []
+        """What the frame at hand says."""
+        self.log = EventLog("")
+        self.at = ""
+        self.workflow: object = ...
+        self.agent: object = ...
+        """The context of the frame before, where there was one."""
+        self.node_id = ""
+        """The node that speaks now."""
+        self.agent_id = ""
+        """The agent that speaks now."""
+        self.nodes: dict[Lane, str] = {}
+        """Open nodes, in the order in which they began."""
+        self.starts: Counter[str] = Counter()
+        """How often each node has begun."""
+        self.speakers = Speakers()
+        self.speaking: dict[str, None] = {}
+        """Nodes that have begun to say text and have not said that it was the last."""
+        self.has_said_text = False
+        self.response = Response()
+        """The response that streams now, or the last."""
+        self.model: str | None = None
+        self.suspended: list[Suspension] = []
+        """Interrupts that the run waits for, unless it goes on."""
+        self.interrupts = 0
+        self.thoughts: dict[str, Thought] = {}
+        self.blocks: dict[str, Block] = {}
+        """Open blocks of reasoning, one of an agent at most."""
+        self.calls: dict[str, Call] = {}
+
+    def begin(self, frame: Frame) -> None:
+        """Say that the run begins, under the ids of the caller, else of the stream; unless its log has begun."""
+        caller = self.caller
+        self.log = EventLog(caller.run_id or frame["stream_id"], caller.first_sequence)
+        if caller.first_sequence:
+            return
+        workflow = frame.get("workflow", {})
+        about = {f"{VENDOR}.{name}": frame[name] for name in ("stream_id", "conversation_id") if name in frame}
+        workflow_id = caller.workflow_id or workflow.get("workflow_key") or WORKFLOW_ID
+        self.say("run.started", {"workflowId": workflow_id, "metadata": about}, node_id=None)
+
+    def say(
+        self,
+        event_type: str,
+        payload: Mapping[str, Any],
+        *,
+        node_id: str | None = "",
+        causation_id: str | None = None,
+        notices: object = None,
+    ) -> str:
+        """Say an event; give its id. `node_id` is the node that speaks now, unless another or none is named."""
+        node = self.node_id if node_id == "" else node_id
+        event = self.log.event(
+            event_type, payload, timestamp=self.at, node_id=node, causation_id=causation_id, notices=notices
+        )
+        self.said.append(event)
+        event_id: str = event["eventId"]
+        return event_id
+
+    def next_interrupt(self) -> int:
+        """Give the number of a new interrupt."""
+        self.interrupts += 1
+        return self.interrupts - 1
+
+
+def node_name(caller: Caller, name: str) -> str:
+    """Give the id of a node: the step's name, else the caller's, else ours."""
+    return shortened(name or caller.node_id or NODE_ID)
