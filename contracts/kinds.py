@@ -37,8 +37,9 @@ class Kind(StrEnum):
 
 
 class PrivateKind(StrEnum):
-    """Kinds for dialects that may say more than the public one (CONTRACT D36, D37)."""
+    """Kinds for dialects that may say more, or must know more, than the public one (CONTRACT D36, D37)."""
 
+    LANE = "lane"
     RESPONSE_META = "response.meta"
     RESPONSE_USAGE = "response.usage"
     REASONING_DELTA = "reasoning.delta"

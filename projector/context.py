@@ -1,4 +1,4 @@
-"""What the host says about a stream: its id, conversation, agent and workflow step (seed section 6.2, CONTRACT D9)."""
+"""What the host says about a stream and its lanes: ids, agent, workflow step (seed section 6.2, CONTRACT D9)."""
 
 from __future__ import annotations
 
@@ -26,3 +26,21 @@ class StreamContext:
     conversation_id: str | None = None
     agent: str | None = None
     workflow: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class LaneContext:
+    """What the host says about one lane: one of the responses of a run that may stream side by side.
+
+    Args:
+        agent: name of the agent that speaks in it.
+        workflow: as in `StreamContext`; its place (stage, parallel group, branch) is that of no other open lane.
+        stage: when it has its turn; `final` has the texts of the last stage that has any, in the order of its lanes. A
+            stage of its own where it is None.
+        is_optional: whether the run goes on when its response fails.
+    """
+
+    agent: str | None = None
+    workflow: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    stage: int | None = None
+    is_optional: bool = False

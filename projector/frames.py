@@ -201,6 +201,11 @@ def final(status: str, fields: Mapping[str, Lossy], usage: Mapping[str, int] | N
     return frame
 
 
+def lane(number: int, *, is_over: bool = False) -> Frame:
+    """Private: which of the responses of a run speaks from now on, or that nothing more comes of it."""
+    return {"kind": "lane", "lane": number, "is_over": is_over}
+
+
 def response_meta(response_id: CleanText | None, model: CleanText | None, created_at: int | None) -> Frame:
     """Private (D37): what other dialects say of a response."""
     return _present({"kind": "response.meta", "id": response_id, "model": model, "created_at": created_at})

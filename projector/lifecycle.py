@@ -6,13 +6,17 @@ the host's run may go on, ENDED after its terminal. Whatever happens next is one
 why no stream can have two terminals (seed section 7.1, CONTRACT D11 and D12).
 
 A stream that is not a run closes itself: its RESPONSE_END is followed at once by RUN_CLOSE.
+
+Where responses of a run stream side by side, each has a lane with a phase of its own, and rows that differ from those
+of a stream in how it ends: the end of a lane's bytes is not the end of the run, and a failure is so only where the run
+cannot go on without it. For such a lane ENDED means that nothing more comes of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 
 class Phase(IntEnum):
@@ -37,6 +41,7 @@ class Signal(IntEnum):
     CANCEL = 7  # the host cancels
     UNSAID = 8  # the provider says something of which nothing is said
     BEGINNING = 9  # the provider says that a response begins, or is under way
+    STOP = 10  # the host ends one lane of a run
 
 
 class Verdict(IntEnum):
@@ -52,9 +57,16 @@ class Verdict(IntEnum):
     FAIL = 7  # close what is open, terminal `error` with the fault
     TRUNCATED = 8  # the same with `upstream_truncated`
     EMPTY = 9  # the same with `upstream_empty`
+    LEAVE = 10  # nothing more comes of this lane; close what is open in it
+    FAIL_LANE = 11  # the same, and say that its response failed with the fault
+    TRUNCATE_LANE = 12  # the same with `upstream_truncated`
+    BEGIN_AND_FAIL_LANE = 13  # the failure is the first that is heard of the response
+    EMPTY_LANE = 14  # the same with `upstream_empty`
 
 
-TRANSITIONS: Final[Mapping[Phase, Mapping[Signal, tuple[Phase, Verdict]]]] = {
+Rows: TypeAlias = Mapping[Phase, Mapping[Signal, tuple[Phase, Verdict]]]
+
+TRANSITIONS: Final[Rows] = {
     Phase.IDLE: {
         Signal.PROGRESS: (Phase.OPEN, Verdict.BEGIN),
         Signal.RESPONSE_END: (Phase.SETTLED, Verdict.BEGIN_AND_SETTLE),
@@ -66,6 +78,7 @@ TRANSITIONS: Final[Mapping[Phase, Mapping[Signal, tuple[Phase, Verdict]]]] = {
         Signal.CANCEL: (Phase.ENDED, Verdict.CANCELLED),
         Signal.UNSAID: (Phase.OPEN, Verdict.BEGIN),  # what ends now is no empty stream
         Signal.BEGINNING: (Phase.OPEN, Verdict.BEGIN),
+        Signal.STOP: (Phase.ENDED, Verdict.CANCELLED),
     },
     Phase.OPEN: {
         Signal.PROGRESS: (Phase.OPEN, Verdict.SPEAK),
@@ -78,6 +91,7 @@ TRANSITIONS: Final[Mapping[Phase, Mapping[Signal, tuple[Phase, Verdict]]]] = {
         Signal.CANCEL: (Phase.ENDED, Verdict.CANCELLED),
         Signal.UNSAID: (Phase.OPEN, Verdict.IGNORE),
         Signal.BEGINNING: (Phase.OPEN, Verdict.SPEAK),
+        Signal.STOP: (Phase.ENDED, Verdict.CANCELLED),
     },
     Phase.SETTLED: {
         Signal.PROGRESS: (Phase.SETTLED, Verdict.IGNORE),  # too late for the response that ended
@@ -90,9 +104,35 @@ TRANSITIONS: Final[Mapping[Phase, Mapping[Signal, tuple[Phase, Verdict]]]] = {
         Signal.CANCEL: (Phase.ENDED, Verdict.CANCELLED),
         Signal.UNSAID: (Phase.SETTLED, Verdict.IGNORE),
         Signal.BEGINNING: (Phase.OPEN, Verdict.BEGIN),  # recordings hold the responses of a run in one stream
+        Signal.STOP: (Phase.ENDED, Verdict.CANCELLED),
     },
     Phase.ENDED: dict.fromkeys(Signal, (Phase.ENDED, Verdict.IGNORE)),
 }
+
+_OVER: Final = (Phase.ENDED, Verdict.LEAVE)
+LANE_TRANSITIONS: Final[Rows] = {
+    Phase.IDLE: {**TRANSITIONS[Phase.IDLE], Signal.STOP: _OVER},
+    Phase.OPEN: {**TRANSITIONS[Phase.OPEN], Signal.STOP: _OVER},
+    Phase.SETTLED: {**TRANSITIONS[Phase.SETTLED], Signal.STOP: _OVER, Signal.EOF: _OVER, Signal.FAULT: _OVER},
+    Phase.ENDED: TRANSITIONS[Phase.ENDED],
+}
+"""Of a lane that the run cannot do without; what comes after the end of its response does no harm."""
+
+OPTIONAL_LANE_TRANSITIONS: Final[Rows] = {
+    **LANE_TRANSITIONS,
+    Phase.IDLE: {
+        **LANE_TRANSITIONS[Phase.IDLE],
+        Signal.EOF: (Phase.ENDED, Verdict.EMPTY_LANE),
+        Signal.FAULT: (Phase.ENDED, Verdict.BEGIN_AND_FAIL_LANE),
+    },
+    Phase.OPEN: {
+        **LANE_TRANSITIONS[Phase.OPEN],
+        Signal.NEXT: (Phase.ENDED, Verdict.TRUNCATE_LANE),
+        Signal.EOF: (Phase.ENDED, Verdict.TRUNCATE_LANE),
+        Signal.FAULT: (Phase.ENDED, Verdict.FAIL_LANE),
+    },
+}
+"""Of a lane without which the run goes on."""
 
 RUN_STATUS_ORDER: Final = ("cancelled", "failed", "refused", "incomplete", "completed")
 """The first of these that a response of the run has is the status of the run (D12)."""

@@ -8,36 +8,32 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, Literal, ParamSpec, TypeAlias
 
 from pydantic import BaseModel
 
-from contracts import codec
 from projector._errors import UsageError, known_name
 from projector.canonical import CanonicalEvent, Frame
 from projector.clock import Timestamps
-from projector.context import StreamContext
+from projector.context import LaneContext, StreamContext
 from projector.dialects import DIALECTS
 from projector.dialects.caller import Caller
 from projector.faults import FAULTS, Fault
+from projector.intake import InputFormat, Intake, MakeDecoder, RecordedIntake, decoder_of, recorded_context
+from projector.pipeline_lane import PipelineLane
 from projector.projector import PublicStreamProjector
 from projector.providers import PROVIDERS, Provider, profile_of
-from projector.sse import AutoDecoder, NdjsonDecoder, SseDecoder, SseMessage, encode_events
+from projector.sse import encode_events
 from redaction.mint import Redactor
 from redaction.policy import Policy
 
-InputFormat: TypeAlias = Literal["auto", "sse", "ndjson"]
 OutputFormat: TypeAlias = Literal["ndjson", "sse"]
 OnFrame: TypeAlias = Callable[[Frame], None]
-Decoder: TypeAlias = SseDecoder | NdjsonDecoder | AutoDecoder
 
 P = ParamSpec("P")
-
-HOST_PREFIX: Final = "projector."
-HOST_MARK: Final = b'"projector.'
 
 
 class Pipeline:
@@ -71,10 +67,10 @@ class Pipeline:
         self._clock = clock
         self._timestamps = Timestamps()
         self._projector = PublicStreamProjector(redactor, context, is_run=run)
-        self._is_recording = takes_host_events
         self._dialect = DIALECTS[dialect](redactor.policy, caller)
         self._on_frame = on_frame
-        self._begin_upstream()
+        self._intakes = [self._main_intake(is_recording=takes_host_events)]
+        """One for each lane, the main one first."""
 
     @property
     def ended(self) -> bool:
@@ -84,11 +80,11 @@ class Pipeline:
     @property
     def dropped(self) -> Counter[str]:
         """How often what was not said, by event type or reason (CONTRACT D30)."""
-        return self._projector.dropped + self._stage.dropped
+        return sum((intake.dropped for intake in self._intakes), self._projector.dropped.copy())
 
     def feed(self, data: bytes) -> bytes:
         """Take bytes of the provider, cut anywhere."""
-        return self._say(self._feed, data)
+        return self._say(self._intakes[0].feed, data)
 
     def close(self, fault: Fault | None = None) -> bytes:
         """Take the end: of the provider's bytes, of the host's run, or a fault of the transport.
@@ -97,20 +93,63 @@ class Pipeline:
         response has ended, a stream that is no run has its terminal already, and a late fault says nothing.
         """
         if fault is None:
-            return self._say(lambda: self._end_upstream() + self._projector.close())
-        return self._say(lambda: self._end_upstream(is_broken=True) + self._projector.fail(fault))
+            return self._say(lambda: self._end_upstreams() + self._projector.close())
+        return self._say(lambda: self._end_upstreams(is_broken=True) + self._projector.fail_run(fault))
 
     def host(self, event: CanonicalEvent) -> bytes:
         """Take an event of the host: `projector.tool_output`, `projector.attachment`, `projector.context` (D35)."""
-        return self._say(self._projector.host, event)
+        return self._speak(self._intakes[0], self._projector.host, event)
 
     def next_response(self) -> bytes:
         """Begin a new upstream of the same run: its bytes are read from the start."""
-        return self._say(self._next_upstream)
+        return self._say(self._intakes[0].next_response)
 
     def cancel(self) -> bytes:
         """End the stream with `final` cancelled and the text so far."""
-        return self._say(self._projector.cancel)
+        return self._speak(self._intakes[0], self._projector.cancel)
+
+    def lane(
+        self, context: LaneContext, *, provider: str | None = None, profile: Mapping[str, object] | None = None
+    ) -> PipelineLane:
+        """Give a further lane of the run, for a response that streams beside others.
+
+        Args:
+            context: agent and step, and what its failure is to the run.
+            provider: a name of `PROVIDERS`; that of the stream where it is None.
+            profile: how its upstream differs from others of its kind.
+
+        Raises:
+            UsageError: the stream is no run, another open lane stands at the same place, or a name is not known.
+        """
+        intake = self._open(context, provider, profile)
+        return PipelineLane(intake, self._projector, partial(self._speak, intake))
+
+    def _open(self, context: LaneContext, provider: str | None, profile: Mapping[str, object] | None) -> Intake:
+        kind, said = self._provider, self._profile
+        if provider is not None:
+            kind = PROVIDERS[known_name("provider", provider, PROVIDERS)]
+            said = profile_of(provider, profile or {})
+        lane = self._projector.open_lane(context)
+        self._intakes.append(Intake(self._projector, lane, self._decoders(kind), partial(kind.stage, said)))
+        return self._intakes[-1]
+
+    def _open_recorded(self, event: CanonicalEvent) -> Intake:
+        provider, profile = event.get("provider"), event.get("profile")
+        return self._open(
+            recorded_context(event),
+            provider if isinstance(provider, str) else None,
+            profile if isinstance(profile, dict) else None,
+        )
+
+    def _main_intake(self, *, is_recording: bool) -> Intake:
+        lane, decoder = self._projector.main, self._decoders(self._provider)
+        stage = partial(self._provider.stage, self._profile)
+        if is_recording:
+            return RecordedIntake(self._projector, lane, decoder, stage, self._open_recorded)
+        return Intake(self._projector, lane, decoder, stage)
+
+    def _decoders(self, provider: Provider) -> MakeDecoder:
+        return partial(decoder_of, self._input_format, self._max_event_bytes, provider.message_fields)
 
     def _say(self, work: Callable[P, list[Frame]], *arguments: P.args, **options: P.kwargs) -> bytes:
         """Do some work and write what it says; if a part of ours fails, the stream ends closed (D12)."""
@@ -123,61 +162,13 @@ class Pipeline:
         except Exception:  # noqa: BLE001 - whatever failed, the page gets its terminal
             return self._write(self._projector.collapse(FAULTS["internal_error"], is_unsent=True))
 
-    def _feed(self, data: bytes) -> list[Frame]:
-        return self._read(self._decoder.feed(data))
+    def _speak(self, intake: Intake, work: Callable[P, list[Frame]], *arguments: P.args, **options: P.kwargs) -> bytes:
+        return self._say(lambda: self._projector.enter(intake.lane) + work(*arguments, **options))
 
-    def _begin_upstream(self) -> None:
-        fields = self._provider.message_fields
-        self._decoder = _decoder(self._input_format, self._max_event_bytes, fields)
-        self._stage = self._provider.stage(self._profile)
-
-    def _next_upstream(self) -> list[Frame]:
-        said = self._end_upstream() + self._projector.next_response()
-        self._begin_upstream()
-        return said
-
-    def _end_upstream(self, *, is_broken: bool = False) -> list[Frame]:
-        """Read what decoder and stage still held; of a broken upstream, what it left half is no fault of its own."""
-        held = self._decoder.close()
-        return self._read(item for item in held if not (is_broken and isinstance(item, Fault))) + self._end_stage()
-
-    def _end_stage(self) -> list[Frame]:
-        said = self._project(self._stage.close())
-        for name, count in self._stage.dropped.items():
-            self._projector.count(name, count)
-        self._stage.dropped.clear()
-        return said
-
-    def _read(self, messages: Iterable[SseMessage | Fault]) -> list[Frame]:
+    def _end_upstreams(self, *, is_broken: bool = False) -> list[Frame]:
         said: list[Frame] = []
-        stage, projector = self._stage.feed, self._projector.feed
-        for message in messages:
-            if type(message) is Fault:
-                said += self._end_stage() + self._projector.fail(message)  # what the stage holds may be an end (D32)
-            elif self._is_recording:
-                said += self._take_recorded(message)
-            else:
-                for event in stage(message):
-                    said += projector(event) if type(event) is not Fault else self._projector.fail(event)
-        return said
-
-    def _take_recorded(self, message: SseMessage) -> list[Frame]:
-        """Do what host and provider did when the stream was recorded (D35)."""
-        event = _recorded_event(message.data)
-        if event is None:
-            return self._project(self._stage.feed(message))
-        if event["type"] == "projector.cancel":
-            return self._projector.cancel()
-        if event["type"] != "projector.next_response":
-            return self._projector.host(event)
-        said = self._end_stage() + self._projector.next_response()
-        self._stage = self._provider.stage(self._profile)
-        return said
-
-    def _project(self, events: Iterable[CanonicalEvent | Fault]) -> list[Frame]:
-        said: list[Frame] = []
-        for event in events:
-            said += self._projector.fail(event) if isinstance(event, Fault) else self._projector.feed(event)
+        for intake in self._intakes:
+            said += intake.end(is_broken=is_broken)
         return said
 
     def _write(self, said: list[Frame]) -> bytes:
@@ -263,21 +254,3 @@ def build_pipeline(
 
 _compiled: Final = lru_cache(maxsize=32)(Redactor)
 """A policy is compiled once: that costs some tens of milliseconds, a stream nothing."""
-
-
-def _recorded_event(data: bytes) -> CanonicalEvent | None:
-    """Give the event of the host that a recorded line holds, its integers exact (D31); None for a provider's."""
-    if HOST_MARK not in data:
-        return None
-    try:
-        event = codec.loads_exact(data.decode("utf-8", "replace"))
-    except codec.CodecError:
-        return None
-    return event if isinstance(event, dict) and str(event.get("type")).startswith(HOST_PREFIX) else None
-
-
-def _decoder(input_format: InputFormat, max_event_bytes: int, message_fields: tuple[str, ...]) -> Decoder:
-    if input_format == "ndjson":
-        return NdjsonDecoder(max_event_bytes)
-    decoder = AutoDecoder if input_format == "auto" else SseDecoder
-    return decoder(max_event_bytes, message_fields=message_fields)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType, TracebackType
 from typing import Final
 
 from contracts.kinds import SCHEMA, Kind
 from projector import frames
+from projector._errors import UsageError
 from projector.canonical import CanonicalEvent, Frame
-from projector.context import StreamContext
+from projector.context import LaneContext, StreamContext
 from projector.faults import FAULTS, Fault
 from projector.handlers import HANDLERS, HOST_HANDLERS, SIGNALS, Handler, endings
-from projector.lifecycle import TRANSITIONS, Phase, Signal, Verdict
+from projector.handlers.endings import LANE_ENDS, TERMINALS
+from projector.lanes import Lane, Lanes
+from projector.lifecycle import Phase, Signal, Verdict
+from projector.open_items import OpenItems
 from projector.readers import Unreadable
-from projector.state import StreamState
 from redaction.mint import Redactor
 
 SEQUENCE_END: Final = 2**53
@@ -36,20 +39,15 @@ NAME_MAX_CHARS: Final = 80
 SEALING: Final = frames.PRIVATE | {Kind.OUTPUT_ITEM_ADDED, Kind.OUTPUT_ITEM_DONE}
 """Kinds that need more than an envelope."""
 
-BEGINNINGS: Final = frozenset({Verdict.BEGIN, Verdict.BEGIN_AND_SETTLE})
-
-TERMINALS: Final[Mapping[Verdict, Callable[[StreamState], list[Frame]]]] = {
-    Verdict.FINISH: endings.final,
-    Verdict.CANCELLED: endings.cancelled,
-    Verdict.FAIL: endings.error,
-    Verdict.TRUNCATED: endings.truncated,
-    Verdict.EMPTY: endings.empty,
-}
-"""Verdicts that end the stream -> what is said last."""
+BEGINNINGS: Final = frozenset(
+    {Verdict.BEGIN, Verdict.BEGIN_AND_SETTLE, Verdict.BEGIN_AND_FAIL_LANE, Verdict.EMPTY_LANE}
+)
 
 
 class PublicStreamProjector:
     """Project one public stream.
+
+    It speaks for one lane at a time, the main one unless it is told to `enter` another.
 
     Args:
         redactor: what the policy withholds; the only source of clean values.
@@ -58,16 +56,19 @@ class PublicStreamProjector:
     """
 
     def __init__(self, redactor: Redactor, context: StreamContext, *, is_run: bool = False) -> None:
-        self._state = StreamState(redactor, context)
+        self._lanes = Lanes(redactor, context)
+        self.lane = self._lanes.main
+        """The lane that is spoken for."""
+        self._state = self.lane.state
+        self._rows = self.lane.rows
         self._stream_id = redactor.identifier(context.stream_id or "")
         self._is_run = is_run
         self._phase = Phase.IDLE
+        self.ended = False
+        """Whether the terminal has been said."""
         self._event_id = 0
-        self._open_items: dict[object, Frame] = {}
-        """Announced items as they were said: what must be closed even if nothing else can be trusted."""
         self._sent_id = 0
-        self._unsent: list[tuple[object, Frame | None]] = []
-        """How each change of these since the last `mark` is undone."""
+        self._open_items = OpenItems()
         self._context: Mapping[str, object] = {}
         self._envelope: Frame = {}
         self._renew_envelope()
@@ -77,14 +78,33 @@ class PublicStreamProjector:
         self._envelope["server_timestamp"] = timestamp
 
     @property
-    def ended(self) -> bool:
-        """Whether the terminal has been said."""
-        return self._phase is Phase.ENDED
+    def main(self) -> Lane:
+        """The lane that every stream has."""
+        return self._lanes.main
 
     @property
     def dropped(self) -> Counter[str]:
         """How often what was not said, by event type or reason (D30)."""
         return self._state.dropped
+
+    def open_lane(self, context: LaneContext) -> Lane:
+        """Give a further lane of the run.
+
+        Raises:
+            UsageError: the stream is no run, or another lane that is open stands at the same place.
+        """
+        if not self._is_run:
+            raise UsageError("expected a run: only its responses stream side by side")
+        self.lane.phase = self._phase
+        return self._lanes.open(context)
+
+    def enter(self, lane: Lane) -> list[Frame]:
+        """Speak for this lane from now on; give what tells dialects so."""
+        if lane is self.lane or self.ended:
+            return []
+        self.lane.phase = self._phase
+        self.lane, self._state, self._phase, self._rows = lane, lane.state, lane.phase, lane.rows
+        return self._seal([frames.lane(lane.state.lane)])
 
     def feed(self, event: CanonicalEvent) -> list[Frame]:
         """Take a provider's event; give what it says."""
@@ -108,21 +128,39 @@ class PublicStreamProjector:
         """Take the host's cancellation; give the closers and `final` cancelled."""
         return self._signal(Signal.CANCEL)
 
+    def stop(self) -> list[Frame]:
+        """Take that the host ends this lane; give the closers."""
+        return self._signal(Signal.STOP)
+
     def fail(self, fault: Fault) -> list[Frame]:
-        """Take a fault; give the closers and `error`."""
+        """Take a fault of this lane; give the closers and what it means, `error` unless the run goes on."""
         self._state.fault = fault
         self._state.fault_message = None
         return self._signal(Signal.FAULT)
 
+    def fail_run(self, fault: Fault) -> list[Frame]:
+        """Take a fault of the whole run; give the closers and `error`."""
+        return self.enter(self.main) + self.fail(fault)
+
     def close(self) -> list[Frame]:
         """Take the end of the provider's bytes, or of the run; give the closers and the terminal."""
-        return self._signal(Signal.RUN_CLOSE if self._is_run else Signal.EOF)
+        if self.ended:
+            return []
+        self.lane.phase = self._phase
+        speaker, phase = self._lanes.standing()
+        said = self.enter(speaker)
+        self._phase = phase
+        return said + self._signal(Signal.RUN_CLOSE if self._is_run else Signal.EOF)
+
+    def end_lane(self) -> list[Frame]:
+        """Take the end of this lane's bytes; give the closers and what it means."""
+        return self._signal(Signal.EOF)
 
     def mark(self) -> None:
         """Remember that everything given so far has been sent, for `collapse`."""
         self._sent_id = self._event_id
-        if self._unsent:
-            self._unsent.clear()
+        if self._open_items.unsent:
+            self._open_items.unsent.clear()
 
     def count(self, name: str, times: int) -> None:
         """Count something that a stage before this one did not pass on."""
@@ -133,10 +171,12 @@ class PublicStreamProjector:
 
         Whatever fails in it ends the stream closed, never open (D12).
         """
-        phase, verdict = TRANSITIONS[self._phase][signal]
+        phase, verdict = self._rows[self._phase][signal]
         try:
             if verdict is SPEAK and handler is not None:
                 said = handler(self._state, event)  # the way of nearly every event
+            elif verdict in TERMINALS and self._lanes.are_several:
+                return self._end_lanes(verdict, handler, event)
             else:
                 said = self._act(verdict, handler, event)
         except Unreadable:
@@ -158,10 +198,30 @@ class PublicStreamProjector:
         if verdict in BEGINNINGS:
             state.begin_response()
         said = handler(state, event) if handler is not None else []
-        if verdict in TERMINALS:
+        if verdict in LANE_ENDS:
+            said += LANE_ENDS[verdict](state)
+            self.lane.phase = Phase.ENDED
+        elif verdict in TERMINALS:
             said += endings.close_items(state)
             said += TERMINALS[verdict](state)
+            self.ended = True
         return said
+
+    def _end_lanes(self, verdict: Verdict, handler: Handler | None, event: CanonicalEvent) -> list[Frame]:
+        """Close what is open in each lane, in its own context, then say the terminal where it belongs."""
+        speaker, self.lane.phase = self.lane, self._phase
+        said = handler(speaker.state, event) if handler is not None else []
+        closers = self._lanes.closers(is_cancelled=verdict is Verdict.CANCELLED)
+        last = self.main if verdict in endings.OF_THE_RUN else speaker
+        terminal = TERMINALS[verdict](last.state)
+        sealed = self._seal(said, event) if said else []
+        for lane, closing in closers:
+            if closing:
+                sealed += self.enter(lane) + self._seal(closing)
+        sealed += self.enter(last) + self._seal(terminal, event)
+        self._lanes.end()
+        self._phase, self.ended = Phase.ENDED, True
+        return sealed
 
     def collapse(self, fault: Fault, *, is_unsent: bool = False) -> list[Frame]:
         """Give the closers and the terminal in nothing but our own words: what failed must not be asked again.
@@ -170,12 +230,17 @@ class PublicStreamProjector:
             fault: what to say.
             is_unsent: whether the frames since the last `mark` could not be sent: then they have not been said.
         """
-        self._phase = Phase.ENDED
+        self._phase, self.ended = Phase.ENDED, True
+        self._lanes.end()
         if is_unsent:
             self._event_id = self._sent_id
-            for item_id, before in reversed(self._unsent):
-                self._book(item_id, before)
-        return self._seal(endings.abandon(self._open_items.values(), fault))
+            self._open_items.take_back()
+        sealed = []
+        for context, added in self._open_items.all():
+            self._renew_envelope(context)
+            sealed += self._seal([endings.abandoned(added)])
+        self._renew_envelope()
+        return sealed + self._seal([endings.collapsed(fault)])
 
     def _unsaid(self, name: object, *, is_host: bool = False) -> list[Frame]:
         """Count an event of which nothing is said."""
@@ -204,15 +269,15 @@ class PublicStreamProjector:
             sealed.append(envelope | frame)
         return sealed
 
-    def _renew_envelope(self) -> None:
-        """Take over a changed context; nearly every frame of a stream has the same."""
+    def _renew_envelope(self, members: Mapping[str, object] | None = None) -> None:
+        """Take over a changed context, or that of another time; nearly every frame of a stream has the same."""
         self._context = self._state.envelope
         self._envelope = {
             "schema": SCHEMA,
             "event_id": self._event_id,
             "stream_id": self._stream_id,
             "server_timestamp": self._envelope.get("server_timestamp", ""),
-            **self._context,
+            **(self._context if members is None else members),
         }
 
     def _keep_books(self, frame: Frame) -> None:
@@ -221,16 +286,7 @@ class PublicStreamProjector:
         if kind in frames.PRIVATE:
             return
         self._event_id += 1
-        item_id = frame["item_id"]
-        self._unsent.append((item_id, self._open_items.get(item_id)))
-        self._book(item_id, frame if kind == Kind.OUTPUT_ITEM_ADDED else None)
-
-    def _book(self, item_id: object, added: Frame | None) -> None:
-        """Note an item as open, by the frame that announced it, or as closed."""
-        if added is None:
-            self._open_items.pop(item_id, None)
-        else:
-            self._open_items[item_id] = added
+        self._open_items.follow(self._context, frame)
 
 
 def _fault_of(traceback: TracebackType | None) -> Fault:

@@ -1,7 +1,7 @@
-"""What a stream remembers, and where its items stand.
+"""What a stream remembers of its responses, items and context.
 
-Places follow CONTRACT D6: `(output_index, item_id)` is one to one over the whole public stream, the provider's index
-correlates, and the id first said for a slot stays, because some gateways rotate every id from event to event.
+The provider's index correlates, and the id first said for a slot stays, because some gateways rotate every id from
+event to event (CONTRACT D6).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from projector.canonical import CanonicalEvent, Frame
 from projector.context import WORKFLOW_NUMBERS, WORKFLOW_TEXTS, StreamContext
 from projector.faults import Fault
 from projector.parts import TextPart
+from projector.places import Places
 from projector.transcript import Item, Response, Run
 from redaction import compose
 from redaction.clean import Cleaned, CleanText
@@ -27,9 +28,6 @@ DROP_NAMES_MAX: Final = 64
 OTHER: Final = "other"
 
 CONTEXT_ORDER: Final = ("conversation_id", "response_id", "agent", "workflow")
-
-CALL_ID_ROOM: Final = 200
-"""What is kept of a repeated call id, so that its suffix stays within the limit of ids."""
 
 ROLES: Final[Mapping[str, str]] = {"message": "assistant"}
 """What an item's role is where the provider does not say it."""
@@ -42,29 +40,44 @@ ITEM_FAMILIES: Final[Mapping[str, str]] = {
 
 
 class StreamState:
-    """Everything that handlers read and write."""
+    """Everything that handlers read and write: of a stream, or of one lane of a run.
 
-    def __init__(self, redactor: Redactor, context: StreamContext) -> None:
+    Args:
+        redactor: the only source of clean values.
+        context: what the host says of the stream.
+        main: of a further lane, the state of the main one, with which it shares the run, the places and the counts.
+        stage: of a lane; see `LaneContext`.
+        is_optional: of a lane; see `LaneContext`.
+    """
+
+    def __init__(
+        self,
+        redactor: Redactor,
+        context: StreamContext,
+        *,
+        main: StreamState | None = None,
+        stage: int | None = None,
+        is_optional: bool = False,
+    ) -> None:
         self.redactor = redactor
         self.policy = redactor.policy
-        self.response = Response(0, after=None)
-        self.run = Run()
+        self.run: Run = Run() if main is None else main.run
+        self.places: Places = Places(redactor) if main is None else main.places
+        self.dropped: Counter[str] = Counter() if main is None else main.dropped
+        """What was not said, by event type or reason."""
+        self.lane = self.places.next_lane()
+        self.stage = self.lane if stage is None else stage
+        self.is_optional = is_optional
+        self.response = Response(self.places.next_slot, after=None)
         self.fault: Fault | None = None
         """What the provider reported as its error."""
         self.fault_message: str | None = None
         """The provider's own words about it, untrusted."""
-        self.dropped: Counter[str] = Counter()
-        """What was not said, by event type or reason."""
         self.calls: dict[str, Item] = {}
         """Items of tool calls, by every id under which the host or an output item may name them."""
         self.envelope: dict[str, object] = {}
         """The context members of section 6.2 as they are said now."""
-        self._item_ids: set[str] = set()
-        self._spare_id = 0
-        """The last number that a taken id was replaced by: they are tried once each, not once per item."""
-        self._call_ids: set[str] = set()
-        self._slots: set[int] = set()
-        self._next_slot = 0
+        self._say_always("conversation_id", self.run.conversation_id)
         self.set_context({"conversation_id": context.conversation_id, "agent": context.agent})
         self.set_context({"workflow": context.workflow})
 
@@ -79,14 +92,16 @@ class StreamState:
         A conversation is set once: agent and workflow may change, and another conversation is another stream.
         """
         for name, value in members.items():
-            if name == "conversation_id" and name in self.envelope:
+            if name == "conversation_id" and self.run.conversation_id is not None:
                 self.count("conversation_id is set")
                 continue
             self._say_always(name, self._workflow(value) if name == "workflow" else self._identifier(value))
+            if name == "conversation_id":
+                self.run.conversation_id = self._identifier(value)
 
     def begin_response(self) -> None:
         """Begin a response, behind the slots already used."""
-        self.response = Response(self._next_slot, after=self.response.id)
+        self.response = Response(self.places.next_slot, after=self.response.id)
         self._say_always("response_id", None)
 
     def set_response_id(self, provider_id: str | None) -> None:
@@ -140,14 +155,10 @@ class StreamState:
         status: str | None = None,
     ) -> tuple[Item, list[Frame]]:
         """Open a new slot for an item and say `output_item.added`."""
-        slot = self._next_slot if index is None else self.response.base_slot + index
-        if slot in self._slots:
-            slot = self._next_slot
-        self._slots.add(slot)
-        self._next_slot = max(self._next_slot, slot + 1)
+        slot = self.places.slot(None if index is None else self.response.base_slot + index)
         role = role or ROLES.get(item_type)
         said_role = self.redactor.label(role).value if role else None
-        item = Item(slot, self._item_id(provider_id, slot), self.redactor.identifier(item_type), said_role)
+        item = Item(slot, self.places.item_id(provider_id, slot), self.redactor.identifier(item_type), said_role)
         self.response.items.append(item)
         self.response.by_type.setdefault(item.type, []).append(item)
         if index is not None:
@@ -181,29 +192,10 @@ class StreamState:
         stream = self.redactor.message_stream()
         return compose.joined(stream.feed(text), stream.close())
 
-    def call_id(self, provider_id: str | None, item: Item) -> CleanText:
-        """Give the id of a call: the provider's, else the item's, once per stream (D8)."""
-        call_id = self.redactor.identifier(provider_id or item.item_id)
-        while call_id in self._call_ids:
-            call_id = self.redactor.identifier(f"{call_id[-CALL_ID_ROOM:]}_{item.slot}")
-        self._call_ids.add(call_id)
-        return call_id
-
     def _say_always(self, name: str, value: object) -> None:
         """Put a member into the envelope, in the order of section 6.2, or take an absent one out."""
         members = {**self.envelope, name: value}
         self.envelope = {known: said for known in CONTEXT_ORDER if (said := members.get(known))}
-
-    def _item_id(self, provider_id: str | None, slot: int) -> CleanText:
-        """Give the public id of a slot: the provider's unless another slot has it (D6)."""
-        item_id = self.redactor.identifier(provider_id or f"item_{slot}")
-        if item_id in self._item_ids:
-            item_id = self.redactor.identifier(f"item_{slot}")
-        while item_id in self._item_ids:
-            self._spare_id = max(self._spare_id, slot) + 1
-            item_id = self.redactor.identifier(f"item_{self._spare_id}")
-        self._item_ids.add(item_id)
-        return item_id
 
     def _identifier(self, value: object) -> CleanText | None:
         return self.redactor.identifier(value) if isinstance(value, str) and value else None

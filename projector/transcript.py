@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 from projector.calls import ToolCall
 from projector.parts import TextPart
+from redaction import compose
 from redaction.clean import Cleaned, CleanJson, CleanText
 
 
@@ -75,15 +77,50 @@ class Response:
         return items[-1] if items else None
 
 
+class End(NamedTuple):
+    """How a response ended."""
+
+    stage: int
+    status: str
+    text: str
+    """Of its messages."""
+    has_refusal: bool
+
+
 class Run:
     """What the ended responses leave for the terminal (D12, D13)."""
 
     def __init__(self) -> None:
         self.statuses: list[str] = []
-        self.texts: dict[str, Cleaned[CleanText]] = {}
-        """`response_text`, `refusal_text`, `reasoning_summary_text` of the last response that has each."""
+        self.ends: dict[int, End] = {}
+        """The last end of each lane."""
         self.wants_structure = False
-        self.refused_last = False
-        """Whether the last response is a refusal without text."""
         self.usage: Counter[str] = Counter()
         self.attachments: list[Cleaned[CleanJson]] = []
+        self.conversation_id: CleanText | None = None
+        self._texts: dict[str, tuple[int, dict[int, Cleaned[CleanText]]]] = {}
+        """By name: the last stage that has such a text, and the text of each of its lanes."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the last response is a refusal without text; of several, none has text and one is."""
+        last = max((end.stage for end in self.ends.values()), default=0)
+        ends = [end for end in self.ends.values() if end.stage == last]
+        is_refusal = any(end.has_refusal and end.status == "completed" for end in ends)
+        return is_refusal and not any(end.text for end in ends)
+
+    def keep(self, name: str, stage: int, lane: int, text: Cleaned[CleanText]) -> bool:
+        """Keep a text for `final`; give whether it counts, which a stage before the last does not."""
+        last, texts = self._texts.get(name, (stage, {}))
+        if stage < last:
+            return False
+        kept = texts if stage == last else {}
+        kept[lane] = text
+        self._texts[name] = stage, kept
+        return True
+
+    def texts(self) -> dict[str, Cleaned[CleanText]]:
+        """Give `response_text`, `refusal_text`, `reasoning_summary_text` of the last responses that have each."""
+        return {
+            name: compose.paragraphs(texts[lane] for lane in sorted(texts)) for name, (_, texts) in self._texts.items()
+        }

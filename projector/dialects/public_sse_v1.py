@@ -14,6 +14,7 @@ from projector.sse import encode_sse
 Writer: TypeAlias = Callable[[Frame], bytes]
 
 DROPPED: Final[Mapping[str, str]] = {
+    PrivateKind.LANE: "the context of each event says where it belongs",
     PrivateKind.RESPONSE_META: "model and creation time are not of the contract",
     PrivateKind.RESPONSE_USAGE: "`final` says the sum over all responses (D13)",
     PrivateKind.REASONING_DELTA: "full reasoning never enters the public stream (D29)",

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from contracts.kinds import Kind
 from projector import frames
 from projector.canonical import Frame
 from projector.faults import FAULTS, Fault
 from projector.handlers import items
-from projector.lifecycle import RUN_STATUS_ORDER
+from projector.lifecycle import RUN_STATUS_ORDER, Verdict
 from projector.parts import TextPart
 from projector.state import StreamState
+from projector.transcript import End
 from redaction import compose
 from redaction.clean import Cleaned, CleanText
+
+GONE_ON: Final = {"failed": "incomplete", "cancelled": "incomplete"}
+"""What the end of a response is to a run that goes on without it."""
 
 
 def close_items(state: StreamState) -> list[Frame]:
@@ -36,11 +41,11 @@ def settle(state: StreamState, status: str) -> None:
             _spoken(part for item in response.items for part in item.summaries.values())
         ),
     }
-    run.texts.update({name: text for name, text in said.items() if text.value})
-    if said["response_text"].value:
-        run.wants_structure = response.wants_structure
-    run.refused_last = bool(said["refusal_text"].value and not said["response_text"].value)
-    run.statuses.append(status)
+    for name, text in said.items():
+        if text.value and run.keep(name, state.stage, state.lane, text) and name == "response_text":
+            run.wants_structure = response.wants_structure
+    run.ends[state.lane] = End(state.stage, status, said["response_text"].value, bool(said["refusal_text"].value))
+    run.statuses.append(GONE_ON.get(status, status) if state.is_optional else status)
 
 
 def final(state: StreamState) -> list[Frame]:
@@ -74,18 +79,48 @@ def empty(state: StreamState) -> list[Frame]:
     return error(state)
 
 
-def abandon(added: Iterable[Frame], fault: Fault) -> list[Frame]:
-    """Close items as they were announced and say a fault of ours, all without asking redaction again."""
-    done = {"kind": Kind.OUTPUT_ITEM_DONE.value, "status": "incomplete"}
+def leave(state: StreamState) -> list[Frame]:
+    """Say that nothing more comes of a lane."""
+    return [*close_items(state), frames.lane(state.lane, is_over=True)]
+
+
+def fail_lane(state: StreamState) -> list[Frame]:
+    """Say that the response of a lane failed, where the run goes on without it."""
+    fault = state.fault or FAULTS["internal_error"]
+    said = close_items(state)
+    settle(state, "failed")
+    code = state.redactor.identifier(fault.code)
+    return [*said, frames.lifecycle("failed", code), frames.lane(state.lane, is_over=True)]
+
+
+def truncate_lane(state: StreamState) -> list[Frame]:
+    """Say that the response of a lane ended before it was complete."""
+    state.fault = FAULTS["upstream_truncated"]
+    return fail_lane(state)
+
+
+def empty_lane(state: StreamState) -> list[Frame]:
+    """Say that the response of a lane never began."""
+    state.fault = FAULTS["upstream_empty"]
+    return fail_lane(state)
+
+
+def abandoned(added: Frame) -> Frame:
+    """Give the end of an item as it was announced, without asking redaction again."""
+    return {**added, "kind": Kind.OUTPUT_ITEM_DONE.value, "status": "incomplete"}
+
+
+def collapsed(fault: Fault) -> Frame:
+    """Give the terminal that says a fault of ours, without asking redaction again."""
     code, message = compose.own_words(fault.code), Cleaned(compose.own_words(fault.message))
-    error_frame = frames.error(code, message, fault.source, is_retryable=fault.is_retryable)
-    return [*({**frame, **done} for frame in added), error_frame]
+    return frames.error(code, message, fault.source, is_retryable=fault.is_retryable)
 
 
 def _final(state: StreamState, status: str) -> list[Frame]:
     run = state.run
-    fields: dict[str, frames.Lossy] = dict(run.texts)
-    text = run.texts.get("response_text")
+    texts = run.texts()
+    fields: dict[str, frames.Lossy] = dict(texts)
+    text = texts.get("response_text")
     if text is not None and run.wants_structure:
         fields["structured_output"] = state.redactor.parsed(text.value)
     if run.attachments:
@@ -96,7 +131,7 @@ def _final(state: StreamState, status: str) -> list[Frame]:
 def _run_status(state: StreamState) -> str:
     """Give the status of the run: the gravest of its responses, refused by the last only (D12)."""
     statuses = set(state.run.statuses)
-    if state.run.refused_last and state.run.statuses[-1] == "completed":
+    if state.run.is_refused:
         statuses.add("refused")
     return next((status for status in RUN_STATUS_ORDER if status in statuses), "completed")
 
@@ -104,3 +139,25 @@ def _run_status(state: StreamState) -> str:
 def _spoken(parts: Iterable[TextPart]) -> list[Cleaned[CleanText]]:
     """Give the texts that are not empty, with what is missing from them."""
     return [Cleaned(part.text, part.notices) for part in parts if part.text]
+
+
+TERMINALS: Final[Mapping[Verdict, Callable[[StreamState], list[Frame]]]] = {
+    Verdict.FINISH: final,
+    Verdict.CANCELLED: cancelled,
+    Verdict.FAIL: error,
+    Verdict.TRUNCATED: truncated,
+    Verdict.EMPTY: empty,
+}
+"""Verdicts that end the stream -> what is said last."""
+
+LANE_ENDS: Final[Mapping[Verdict, Callable[[StreamState], list[Frame]]]] = {
+    Verdict.LEAVE: leave,
+    Verdict.FAIL_LANE: fail_lane,
+    Verdict.TRUNCATE_LANE: truncate_lane,
+    Verdict.BEGIN_AND_FAIL_LANE: fail_lane,
+    Verdict.EMPTY_LANE: empty_lane,
+}
+"""Verdicts that end one lane -> what is said last of it."""
+
+OF_THE_RUN: Final = frozenset({Verdict.FINISH, Verdict.CANCELLED})
+"""Terminals that belong to no response; the others belong to the one that brings them."""

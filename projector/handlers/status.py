@@ -81,7 +81,7 @@ def begin(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fra
     provider_id = read.text_or_none(raw, "call_id")
     name = state.redactor.label(read.text_or_none(raw, "name") or "unknown").value
     inputs = CallArguments(state.redactor, is_plain=item.type == "custom_tool_call")
-    call = item.call = ToolCall(tool_type, state.call_id(provider_id, item), name, inputs)
+    call = item.call = ToolCall(tool_type, state.places.call_id(provider_id, item.item_id, item.slot), name, inputs)
     register(state, item, call, raw)
     fields.begin(state, item, call, raw)
     return say_status(item, call, FIRST_STATUS.get(item.type, "in_progress"))

@@ -38,7 +38,17 @@ from projector.handlers import (
     status,
     tools,
 )
-from projector.lifecycle import RUN_STATUS_ORDER, TRANSITIONS, Phase, Signal, Verdict
+from projector.handlers.endings import LANE_ENDS
+from projector.lifecycle import (
+    LANE_TRANSITIONS,
+    OPTIONAL_LANE_TRANSITIONS,
+    RUN_STATUS_ORDER,
+    TRANSITIONS,
+    Phase,
+    Rows,
+    Signal,
+    Verdict,
+)
 from projector.projector import BEGINNINGS, TERMINALS
 from redaction.mint import Redactor
 from redaction.policy import Policy
@@ -182,21 +192,27 @@ def tool_models() -> list[type[BaseModel]]:
 # the lifecycle
 
 
-def test_transitions_are_total() -> None:
-    assert TRANSITIONS.keys() == set(Phase)
-    assert all(row.keys() == set(Signal) for row in TRANSITIONS.values())
+ALL_ROWS: Final = (TRANSITIONS, LANE_TRANSITIONS, OPTIONAL_LANE_TRANSITIONS)
 
 
+@pytest.mark.parametrize("rows", ALL_ROWS)
+def test_transitions_are_total(rows: Rows) -> None:
+    assert rows.keys() == set(Phase)
+    assert all(row.keys() == set(Signal) for row in rows.values())
+
+
+@pytest.mark.parametrize("rows", ALL_ROWS)
 @pytest.mark.parametrize("signal", Signal)
-def test_d11_after_the_end_everything_is_ignored(signal: Signal) -> None:
-    assert TRANSITIONS[Phase.ENDED][signal] == (Phase.ENDED, Verdict.IGNORE)
+def test_d11_after_the_end_everything_is_ignored(signal: Signal, rows: Rows) -> None:
+    assert rows[Phase.ENDED][signal] == (Phase.ENDED, Verdict.IGNORE)
 
 
 def test_every_verdict_is_given_and_handled() -> None:
-    given = {verdict for row in TRANSITIONS.values() for _, verdict in row.values()}
+    given = {verdict for rows in ALL_ROWS for row in rows.values() for _, verdict in row.values()}
     assert given == set(Verdict)
-    assert TERMINALS.keys() | BEGINNINGS | {Verdict.IGNORE, Verdict.SPEAK, Verdict.SETTLE} == set(Verdict)
-    assert TERMINALS.keys() & BEGINNINGS == set()
+    handled = TERMINALS.keys() | LANE_ENDS.keys() | BEGINNINGS
+    assert handled | {Verdict.IGNORE, Verdict.SPEAK, Verdict.SETTLE} == set(Verdict)
+    assert TERMINALS.keys() & (BEGINNINGS | LANE_ENDS.keys()) == set()
 
 
 # faults

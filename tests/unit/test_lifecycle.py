@@ -4,10 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from projector.lifecycle import RUN_STATUS_ORDER, TRANSITIONS, Phase, Signal, Verdict
+from projector.handlers.endings import LANE_ENDS
+from projector.lifecycle import (
+    LANE_TRANSITIONS,
+    OPTIONAL_LANE_TRANSITIONS,
+    RUN_STATUS_ORDER,
+    TRANSITIONS,
+    Phase,
+    Rows,
+    Signal,
+    Verdict,
+)
 from projector.projector import BEGINNINGS, TERMINALS
 
 ROWS = [(phase, signal, *row) for phase, signals in TRANSITIONS.items() for signal, row in signals.items()]
+LANE_ROWS = [
+    (phase, signal, *row)
+    for rows in (LANE_TRANSITIONS, OPTIONAL_LANE_TRANSITIONS)
+    for phase, signals in rows.items()
+    for signal, row in signals.items()
+]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +67,44 @@ def test_a_stream_ends_with_a_terminal_and_only_so(phase: Phase, signal: Signal,
     assert ends == (verdict in TERMINALS), signal.name
 
 
-@pytest.mark.parametrize(("phase", "signal", "to", "verdict"), ROWS)
+@pytest.mark.parametrize(("phase", "signal", "to", "verdict"), LANE_ROWS)
+def test_a_lane_ends_with_the_run_or_alone(phase: Phase, signal: Signal, to: Phase, verdict: Verdict) -> None:
+    ends = to is Phase.ENDED and phase is not Phase.ENDED
+    assert ends == (verdict in TERMINALS or verdict in LANE_ENDS), signal.name
+
+
+@pytest.mark.parametrize("phase", [Phase.IDLE, Phase.OPEN, Phase.SETTLED])
+def test_no_failure_of_an_optional_lane_ends_the_run(phase: Phase) -> None:
+    for signal in (Signal.EOF, Signal.FAULT, Signal.STOP):
+        assert OPTIONAL_LANE_TRANSITIONS[phase][signal][1] in LANE_ENDS
+
+
+@pytest.mark.parametrize(
+    ("rows", "signals", "verdicts"),
+    [
+        pytest.param(LANE_TRANSITIONS, "PROGRESS RESPONSE_END EOF", "BEGIN SETTLE LEAVE", id="whole"),
+        pytest.param(LANE_TRANSITIONS, "PROGRESS EOF", "BEGIN TRUNCATED", id="cut-off"),
+        pytest.param(LANE_TRANSITIONS, "PROGRESS FAULT", "BEGIN FAIL", id="failed"),
+        pytest.param(LANE_TRANSITIONS, "PROGRESS RESPONSE_END FAULT", "BEGIN SETTLE LEAVE", id="a-late-fault"),
+        pytest.param(LANE_TRANSITIONS, "PROGRESS STOP FAULT", "BEGIN LEAVE IGNORE", id="stopped"),
+        pytest.param(OPTIONAL_LANE_TRANSITIONS, "PROGRESS EOF", "BEGIN TRUNCATE_LANE", id="optional-cut-off"),
+        pytest.param(OPTIONAL_LANE_TRANSITIONS, "EOF", "EMPTY_LANE", id="optional-empty"),
+        pytest.param(
+            OPTIONAL_LANE_TRANSITIONS, "PROGRESS FAULT PROGRESS", "BEGIN FAIL_LANE IGNORE", id="optional-failed"
+        ),
+        pytest.param(OPTIONAL_LANE_TRANSITIONS, "FAULT", "BEGIN_AND_FAIL_LANE", id="optional-unreachable"),
+        pytest.param(OPTIONAL_LANE_TRANSITIONS, "PROGRESS NEXT", "BEGIN TRUNCATE_LANE", id="optional-next-too-early"),
+    ],
+)
+def test_walks_of_a_lane(rows: Rows, signals: str, verdicts: str) -> None:
+    phase, heard = Phase.IDLE, []
+    for name in signals.split():
+        phase, verdict = rows[phase][Signal[name]]
+        heard.append(verdict.name)
+    assert heard == verdicts.split()
+
+
+@pytest.mark.parametrize(("phase", "signal", "to", "verdict"), [*ROWS, *LANE_ROWS])
 def test_verdicts_agree_with_phases(phase: Phase, signal: Signal, to: Phase, verdict: Verdict) -> None:
     if verdict is Verdict.SPEAK:
         assert to is phase, "the projector's short way stays in its phase"

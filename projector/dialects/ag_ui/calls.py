@@ -31,7 +31,7 @@ INTERRUPT_PREFIX: Final = "int-"
 
 def on_added(run: Run, frame: Frame) -> list[Event]:
     """Remember the item; its first status has the name and the id of the call."""
-    run.calls[frame["item_id"]] = Call(frame["item_id"], frame["item_type"], run.response)
+    run.calls[frame["item_id"]] = Call(frame["item_id"], frame["item_type"], run.lane, run.voice.response)
     return []
 
 
@@ -113,7 +113,7 @@ def interrupts(run: Run) -> list[dict[str, object]]:
 
 def waits(run: Run, call: Call) -> bool:
     """Tell whether a call waits for an approval; a run that went on without it has had its answer."""
-    return call.is_awaiting and not call.is_cut_off and call.response == run.response - 1
+    return call.is_awaiting and not call.is_cut_off and call.response == run.voices[call.lane].response - 1
 
 
 def _is_pending(call: Call) -> bool:

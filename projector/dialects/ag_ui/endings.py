@@ -33,10 +33,10 @@ def on_lifecycle(run: Run, frame: Frame) -> list[Event]:
     """Say the status of a response, which AG-UI has no event for."""
     status = frame["status"]
     if status not in UNDER_WAY:
-        run.response += 1
+        run.voice.response += 1
         run.reason = frame.get("reason", run.reason)
         run.parent_id = None
-        run.transcript.settle()
+        run.voice.transcript.settle()
     return [_custom(run, frame, LIFECYCLE_MEMBERS)]
 
 

@@ -72,6 +72,7 @@ class Call:
         "is_cut_off",
         "item_id",
         "item_type",
+        "lane",
         "name",
         "notices",
         "output",
@@ -79,9 +80,10 @@ class Call:
         "server_label",
     )
 
-    def __init__(self, item_id: str, item_type: str, response: int) -> None:
+    def __init__(self, item_id: str, item_type: str, lane: int, response: int) -> None:
         self.item_id = item_id
         self.item_type = item_type
+        self.lane = lane
         self.response = response
         self.id = ""
         self.name = ""

@@ -21,7 +21,7 @@ CITATIONS_MAX_BYTES: Final = 262_144
 def on_added(run: Run, frame: Frame) -> list[Event]:
     """Remember the item; it is said with its first text."""
     run.messages[frame["item_id"]] = Message(frame["item_id"])
-    run.transcript.begin(frame["item_id"])
+    run.voice.transcript.begin(frame["item_id"])
     return []
 
 
@@ -61,7 +61,7 @@ def say_unsaid(run: Run, final: Mapping[str, str]) -> list[Event]:
     said: list[Event] = []
     for message in run.silent[-1:]:
         for kind, text in unsaid.items():
-            if not run.transcript.has(kind, text):
+            if not run.has_said(kind, text):
                 pieces = [text[at : at + DELTA_MAX_CHARS] for at in range(0, len(text), DELTA_MAX_CHARS)]
                 said += [*_begin(run, message, kind, None), *(_content(run, message, piece) for piece in pieces)]
         said += _end(run, message, None)
@@ -75,7 +75,7 @@ def _say(run: Run, frame: Frame, kind: str) -> list[Event]:
     delta, content_index = frame["delta"], frame["content_index"]
     if not delta:
         return said
-    run.transcript.add(kind, message.item_id, content_index, delta)
+    run.voice.transcript.add(kind, message.item_id, content_index, delta)
     content = _content(run, message, delta)
     if notices is not None or content_index != message.content_index:
         new_index = content_index if content_index != message.content_index else None

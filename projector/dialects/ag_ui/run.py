@@ -73,9 +73,18 @@ class Transcript:
         self._items.clear()
         self._parts.clear()
 
-    def has(self, kind: str, text: str) -> bool:
-        """Tell whether the text is what was said last."""
-        return self._last.get(kind) == text
+    def last(self, kind: str) -> str | None:
+        """Give what was said last, None where nothing was."""
+        return self._last.get(kind)
+
+
+class Voice:
+    """What one lane of a run has said; a run without lanes has one."""
+
+    def __init__(self) -> None:
+        self.response = 0
+        """How many responses have ended: the number of the one that streams now."""
+        self.transcript = Transcript()
 
 
 class Run:
@@ -89,20 +98,31 @@ class Run:
         """The time of the frame that is written, in milliseconds since 1970-01-01 UTC."""
         self.thread_id = ""
         self.run_id = ""
-        self.response = 0
-        """How many responses have ended: the number of the one that streams now."""
+        self.lane = 0
+        """Who speaks: the number of the lane, 0 where there is one."""
+        self.voice = Voice()
+        self.voices = {0: self.voice}
         self.reason: str | None = None
         """Why the last response ended as it did."""
         self.models: set[str] = set()
         self.parent_id: str | None = None
         """The assistant message that a call joins: the last of the transcript, or None where something else is."""
-        self.transcript = Transcript()
         self.messages: dict[str, Message] = {}
         self.silent: list[Message] = []
         """Messages that were closed without a text."""
         self.reasonings: dict[str, Reasoning] = {}
         self.calls: dict[str, Call] = {}
         self.activities: dict[str, Activity] = {}
+
+    def enter(self, lane: int) -> None:
+        """Let another lane speak; a call of it joins no message of the one before."""
+        self.lane, self.parent_id = lane, None
+        self.voice = self.voices.setdefault(lane, Voice())
+
+    def has_said(self, kind: str, text: str) -> bool:
+        """Tell whether the text is what was said last: by one lane, or by the last ones one after the other."""
+        said = [last for lane in sorted(self.voices) if (last := self.voices[lane].transcript.last(kind)) is not None]
+        return any(PARAGRAPH.join(said[first:]) == text for first in range(len(said)))
 
     def event(self, event_type: str, /, **fields: object) -> Event:
         """Give an event with the fields that have a value."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from projector.canonical import Frame
 from projector.dialects.ag_ui.run import Event, Run, metadata
 from projector.dialects.workflow import Lane, place_of
 
@@ -11,12 +12,14 @@ from projector.dialects.workflow import Lane, place_of
 class Steps:
     """The steps that are open.
 
-    A step ends when its lane goes on to another step, or when the workflow goes where the lane does not lead.
+    A step ends when its lane goes on to another step, or when the workflow goes where the lane does not lead; in a run
+    with lanes also with its lane.
     """
 
     def __init__(self) -> None:
         self._workflow: Mapping[str, object] | None = None
-        self._open: dict[Lane, str] = {}
+        self._open: dict[Lane | int, str] = {}
+        """What is open, by its place; in a run with lanes by the number of its lane."""
 
     def follow(self, run: Run, workflow: Mapping[str, object] | None) -> list[Event]:
         """Say what a changed workflow context ends and begins."""
@@ -24,20 +27,33 @@ class Steps:
             return []
         self._workflow = workflow
         lane, name = place_of(workflow or {})
-        ended = [
-            other
-            for other, said in self._open.items()
-            if not (other == lane and said == name) and not (name and lane.is_beside(other))
-        ]
-        events = [self._finish(run, other) for other in ended]
-        if name and lane not in self._open:
-            self._open[lane] = name
+        key = run.lane or lane
+        events = [self._finish(run, other) for other in self._left(key, name)]
+        if name and key not in self._open:
+            self._open[key] = name
             events.append(run.event("STEP_STARTED", stepName=name, metadata=metadata(workflow=workflow)))
         return events
 
     def close(self, run: Run) -> list[Event]:
         """Say the end of every step."""
-        return [self._finish(run, lane) for lane in list(self._open)]
+        return [self._finish(run, key) for key in list(self._open)]
 
-    def _finish(self, run: Run, lane: Lane) -> Event:
-        return run.event("STEP_FINISHED", stepName=self._open.pop(lane))
+    def enter(self, run: Run, frame: Frame) -> list[Event]:
+        """Follow the lane that speaks from now on, or say the end of the step of one that is over."""
+        if frame["is_over"]:
+            return [self._finish(run, frame["lane"])] if frame["lane"] in self._open else []
+        run.enter(frame["lane"])
+        return self.follow(run, frame.get("workflow"))
+
+    def _left(self, key: Lane | int, name: str) -> list[Lane | int]:
+        """Give what is left by going on to a step: of a run with lanes, only what the lane itself had open."""
+        if isinstance(key, int):
+            return [key] if self._open.get(key, name) != name else []
+        return [
+            other
+            for other, said in self._open.items()
+            if isinstance(other, Lane) and not (other == key and said == name) and not (name and key.is_beside(other))
+        ]
+
+    def _finish(self, run: Run, key: Lane | int) -> Event:
+        return run.event("STEP_FINISHED", stepName=self._open.pop(key))

@@ -95,6 +95,7 @@ SPOKEN: Final[Mapping[str, Writer]] = {
     Kind.CHUNK_DONE: endings.on_chunk,
     Kind.ERROR: endings.on_error,
     Kind.FINAL: endings.on_final,
+    PrivateKind.LANE: _say_nothing,  # its steps are said
     PrivateKind.RESPONSE_META: endings.on_meta,
     PrivateKind.REASONING_DELTA: reasoning.on_text_delta,
     PrivateKind.REASONING_ENCRYPTED: reasoning.on_encrypted,
@@ -149,6 +150,8 @@ class AgUi:
         said = [] if self._has_started else self._start(frame)
         if kind in TERMINAL_KINDS:
             said += self._finish(frame)
+        elif kind == PrivateKind.LANE:
+            said += self._steps.enter(self._run, frame)
         else:
             said += self._steps.follow(self._run, frame.get("workflow"))
         return said + writer(self._run, _fitted(frame) if kind in LARGE else frame)

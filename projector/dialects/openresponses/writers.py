@@ -279,6 +279,7 @@ SPOKEN: Final[Mapping[str, Writer]] = {
 }
 
 DROPPED: Final[Mapping[str, str]] = {
+    PrivateKind.LANE: "items of one response object stand side by side anyway",
     PrivateKind.RESPONSE_USAGE: "the response object says the sum over all responses",
 }
 """Every public kind is said: what Open Responses has no word for, as an extension."""

@@ -1,0 +1,101 @@
+"""The lanes of a stream: where each of its responses stands that may stream side by side. A stream has one at least."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from projector._errors import UsageError
+from projector.canonical import Frame
+from projector.context import LaneContext, StreamContext
+from projector.handlers import endings
+from projector.lifecycle import LANE_TRANSITIONS, OPTIONAL_LANE_TRANSITIONS, TRANSITIONS, Phase, Rows
+from projector.state import StreamState
+from projector.transcript import End
+from redaction.mint import Redactor
+
+PLACE: Final = ("stage_name", "parallel_group", "branch_index")
+"""The members of a workflow that tell lanes apart for whoever reads the stream."""
+
+
+class Lane:
+    """One of them: its state, its phase, and the rows that it follows."""
+
+    __slots__ = ("phase", "rows", "state")
+
+    def __init__(self, state: StreamState, rows: Rows) -> None:
+        self.state = state
+        self.rows = rows
+        self.phase = Phase.IDLE
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self.phase is Phase.ENDED
+
+    @property
+    def end(self) -> End | None:
+        """How its last response ended, None where none has."""
+        return self.state.run.ends.get(self.state.lane)
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """Where it stands in the workflow."""
+        workflow = self.state.envelope.get("workflow")
+        return tuple(workflow.get(name) for name in PLACE) if isinstance(workflow, Mapping) else (None,) * len(PLACE)
+
+
+class Lanes:
+    """The lanes of one stream, the main one first."""
+
+    def __init__(self, redactor: Redactor, context: StreamContext) -> None:
+        self._redactor = redactor
+        self.main = Lane(StreamState(redactor, context), TRANSITIONS)
+        self.all = [self.main]
+
+    @property
+    def are_several(self) -> bool:
+        """Whether there is another one beside the main one."""
+        return len(self.all) > 1
+
+    def open(self, context: LaneContext) -> Lane:
+        """Give a further lane.
+
+        Raises:
+            UsageError: another lane that is open stands at the same place.
+        """
+        said = StreamContext(agent=context.agent, workflow=context.workflow)
+        stage, is_optional = context.stage, context.is_optional
+        state = StreamState(self._redactor, said, main=self.main.state, stage=stage, is_optional=is_optional)
+        lane = Lane(state, OPTIONAL_LANE_TRANSITIONS if is_optional else LANE_TRANSITIONS)
+        speaking = [other for other in self.all[1:] if not other.is_over]
+        if self.main.phase is Phase.OPEN:
+            speaking.append(self.main)
+        if any(other.place == lane.place for other in speaking):
+            raise UsageError("expected a `workflow` with a stage, parallel group or branch of its own")
+        self.all.append(lane)
+        return lane
+
+    def standing(self) -> tuple[Lane, Phase]:
+        """Give whose end the end of the run is, and where the run stands.
+
+        It is open as long as a response is, which speaks for itself; otherwise the main lane speaks for all.
+        """
+        for lane in self.all:
+            if lane.phase is Phase.OPEN:
+                return lane, Phase.OPEN
+        has_ended = any(lane.phase in {Phase.SETTLED, Phase.ENDED} for lane in self.all)
+        return self.main, Phase.SETTLED if has_ended else Phase.IDLE
+
+    def closers(self, *, is_cancelled: bool) -> list[tuple[Lane, list[Frame]]]:
+        """Close what is open in each lane; what a cancelled one has said so far counts."""
+        closers = [(lane, endings.close_items(lane.state)) for lane in self.all]
+        for lane in self.all[1:] if is_cancelled else ():
+            if lane.phase is Phase.OPEN:
+                endings.settle(lane.state, "cancelled")
+        return closers
+
+    def end(self) -> None:
+        """Let nothing more come of any lane."""
+        for lane in self.all:
+            lane.phase = Phase.ENDED
