@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from contracts import ag_ui, openresponses, public_sse_v1
+from contracts import ag_ui, codec, openresponses, openwop, public_sse_v1
 from contracts.schema_export import PlainSchema
 
 SCHEMAS: Final = "#/components/schemas/"
@@ -16,6 +16,7 @@ EVENTS: Final[Mapping[str, TypeAdapter[Any]]] = {
     "public_sse_v1": public_sse_v1.EVENT_ADAPTER,
     "ag_ui": ag_ui.EVENT_ADAPTER,
     "openresponses": openresponses.EVENT_ADAPTER,
+    "openwop": openwop.EVENT_ADAPTER,
 }
 """Dialect -> its events; every row of `projector.dialects.DIALECTS` has one here."""
 
@@ -28,7 +29,8 @@ def components(dialects: Collection[str]) -> dict[str, Any]:
     schemas: dict[str, Any] = {}
     for dialect in sorted(dialects):
         template = f"{SCHEMAS}{dialect}.{{model}}"
-        union = EVENTS[dialect].json_schema(schema_generator=PlainSchema, ref_template=template)
+        written = codec.dumps(EVENTS[dialect].json_schema(schema_generator=PlainSchema, ref_template=template))
+        union = codec.loads(written.replace(f"contracts__{dialect}__".encode(), b""))  # where two modules share a name
         schemas |= {f"{dialect}.{name}": schema for name, schema in union.pop("$defs").items()}
         schemas[dialect] = {"description": f"One event of the dialect `{dialect}`.", **union}
     return schemas
