@@ -8,8 +8,10 @@ from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from projector import Pipeline, StreamContext, build_pipeline
+from projector._errors import known_name
 from projector.asgi.openai_upstream import OpenAIUpstream
 from projector.asgi.problems import problem
+from projector.asgi.recorder import Recorder, secrets_of
 from projector.asgi.settings import (
     DEFAULT,
     DEFAULT_DIALECT,
@@ -105,6 +107,7 @@ class Catalog:
             SHORTHAND_DROP_IN if settings.is_loopback and not settings.upstreams else DropIn()
         )
         self._made = {name: _made(name, named, settings, make_upstream) for name, named in upstreams.items()}
+        self._recorder = Recorder(secrets_of(settings))
         self._agents = {name: self._agent(name, agent) for name, agent in agents.items()}
         self.drop_in = {
             route: self._whole(self._made[name], api, drop_in, settings)
@@ -145,9 +148,22 @@ class Catalog:
         """Close the connections that the upstreams kept."""
         for provider in self._made.values():
             await provider.upstream.aclose()
+        await self._recorder.aclose()
+
+    def provider(self, name: str) -> Provider:
+        """Give the upstream of a name.
+
+        Raises:
+            UsageError: there is none.
+        """
+        return self._made[known_name("upstream", name, self._made)]
 
     def _agent(self, name: str, agent: AgentSettings) -> Offer:
-        return Offer(name, self._made[agent.upstream], agent, Redactor(agent.policy))
+        provider = self._made[agent.upstream]
+        if agent.record is not None:
+            recorded = self._recorder.upstream(name, agent.record, agent.policy, provider.upstream, provider.profile)
+            provider = replace(provider, upstream=recorded)
+        return Offer(name, provider, agent, Redactor(agent.policy))
 
     def _whole(self, made: Provider, api: str, drop_in: DropIn, settings: Settings) -> Offer:
         provider = replace(made, api=api, profile=made.profile if made.api == api else {})

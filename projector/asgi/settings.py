@@ -133,6 +133,17 @@ class UpstreamSettings(Table):
         return self
 
 
+class RecordSettings(Table):
+    """Where an agent's provider streams are kept, redacted, as cases that `projector replay` plays."""
+
+    folder: Path
+    """Seen from where the server was started."""
+    max_streams: int = Field(100, gt=0)
+    """Of this agent in the folder; then no more are kept, until some are taken away and the server starts again."""
+    max_stream_bytes: int = Field(4 * 1024 * 1024, gt=0)
+    """A larger stream is not kept; those of long answers with images are half as large."""
+
+
 class AgentSettings(Table):
     """What a browser may choose by name: everything here stays on the server."""
 
@@ -149,6 +160,8 @@ class AgentSettings(Table):
     """What a request may choose by `?dialect=`; the first where it chooses none."""
     may_set: frozenset[MaySet] = frozenset({"previous_response_id", "metadata", "images"})
     """What of its own a request may say beside text."""
+    record: RecordSettings | None = None
+    """None: nothing is kept."""
     client_tools: tuple[ToolName, ...] = ()
     """Which tools an AG-UI client may bring along and run; `off` is none."""
     replays_approvals: bool = False

@@ -12,11 +12,15 @@ from projector.faults import Fault
 
 @dataclass(frozen=True, slots=True)
 class ProviderRequest:
-    """What is asked of a provider: a row of `projector.providers.PROVIDERS`, the JSON body, headers beside our own."""
+    """What is asked of a provider: a row of `projector.providers.PROVIDERS`, the JSON body, headers beside our own.
+
+    `stream_id` is the stream that asks, where one does.
+    """
 
     provider: str
     body: Mapping[str, object]
     headers: Mapping[str, str] = field(default_factory=dict)
+    stream_id: str = ""
 
 
 class UpstreamError(Exception):

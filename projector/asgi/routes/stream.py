@@ -114,7 +114,7 @@ class StreamRoute:
             record,
             pipeline,
             provider.upstream,
-            ProviderRequest(provider.api, ask.body, trace.headers),
+            ProviderRequest(provider.api, ask.body, trace.headers, record.stream_id),
             account,
             timeouts=provider.timeouts,
             retries=settings.retries,

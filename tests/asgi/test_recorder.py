@@ -1,0 +1,292 @@
+"""The recording switch of an agent: what is kept of its streams, and that no stream pays for it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from projector import replay
+from projector.asgi import recorder
+from projector.asgi.recorder import RecordedUpstream, Recorder, secrets_of
+from projector.asgi.settings import RecordSettings, Settings
+from projector.asgi.upstream import ProviderRequest, UpstreamError
+from projector.faults import FAULTS
+from redaction.formats.row import MIXED
+from redaction.policy import Policy
+from tests.asgi.conftest import Peer
+
+CREATED = {
+    "type": "response.created",
+    "response": {"id": "resp_1", "status": "in_progress", "instructions": "Be kind."},
+}
+KEY = "sk-" + MIXED[:48]
+
+
+def text(delta: str) -> dict[str, Any]:
+    return {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "delta": delta}
+
+
+COMPLETED = {"type": "response.completed", "response": {"id": "resp_1", "status": "completed"}}
+
+
+def settings_with(folder: Path, **record: object) -> dict[str, Any]:
+    agent = {"upstream": "one", "model": "m", "record": {"folder": str(folder), **record}}
+    return {"agents": {"helper": agent}}
+
+
+async def until(check: Callable[[], bool]) -> None:
+    """Wait for another thread, generously."""
+    deadline = time.monotonic() + 30
+    while not check():
+        assert time.monotonic() < deadline
+        await anyio.sleep(0.01)
+
+
+def cases_in(folder: Path) -> list[replay.Case]:
+    return replay.load_cases(folder) if list(folder.glob("*/*.ndjson")) else []
+
+
+# a real server
+
+
+@pytest.fixture
+def site(serve: Any, upstream_port: int, tmp_path: Path) -> Any:
+    upstream = {"base_url": f"http://localhost:{upstream_port}/v1", "api_key": "key-of-the-house"}
+    return serve(api_key=None, base_url=None, upstreams={"one": upstream}, **settings_with(tmp_path / "kept"))
+
+
+async def test_a_stream_of_the_agent_is_kept_as_a_case_without_secrets(
+    site: Any, upstream: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "kept"
+
+    async def script(peer: Peer) -> None:
+        await peer.start()
+        for event in (CREATED, text(f"It is {KEY[:9]}"), text(f"{KEY[9:]} and key-of-"), text("the-house."), COMPLETED):
+            await peer.event(event)
+        await peer.end()
+
+    await upstream(script)
+    answer = await site.ask()
+    said = await answer.frames()
+    assert said[-1]["final"]["response_text"] == f"It is {KEY} and key-of-the-house."
+    await until(lambda: bool(cases_in(folder)))
+    (case,) = cases_in(folder)
+    kept = [json.loads(line) for line in case.source.read_bytes().splitlines()]
+    assert case.name == "helper." + answer.headers["x-stream-id"].removeprefix("stream_")
+    assert [event["type"] for event in kept] == [
+        CREATED["type"],
+        *["response.output_text.delta"] * 3,
+        COMPLETED["type"],
+    ]
+    assert [event["delta"] for event in kept[1:4]] == ["It is <redacted>", " and <redacted>", "."]
+    assert kept[0]["response"]["instructions"] == ""
+    played = [json.loads(line) for line in replay.play(case, "public_sse_v1").splitlines()]
+    assert [event["kind"] for event in played] == [event["kind"] for event in said]
+    assert case.source.stat().st_mode & 0o077 == 0
+
+
+async def test_a_stream_that_breaks_off_is_kept_with_its_fault(site: Any, upstream: Any, tmp_path: Path) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.start()
+        await peer.event(CREATED)
+        await peer.event(text("Hi"))
+        peer.reset()
+
+    await upstream(script)
+    said = await (await site.ask()).frames()
+    assert said[-1]["error"]["code"] == "upstream_reset"
+    await until(lambda: bool(cases_in(tmp_path / "kept")) and (tmp_path / "kept" / "cases.toml").exists())
+    (case,) = cases_in(tmp_path / "kept")
+    assert case.settings.close == "upstream_reset"
+    last = replay.play(case, "public_sse_v1").splitlines()[-1]
+    assert json.loads(last)["error"] == said[-1]["error"]
+
+
+async def test_a_stream_whose_client_left_is_not_kept(site: Any, upstream: Any, tmp_path: Path) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.start()
+        await peer.event(CREATED)
+        await peer.gone.wait()
+
+    await upstream(script)
+    answer = await site.ask()
+    await answer.chunk()
+    answer.leave()
+    assert await site.is_quiet()
+    assert cases_in(tmp_path / "kept") == []
+
+
+# the recorder itself
+
+
+class Provider:
+    """Answers with these chunks, then fails if it shall."""
+
+    providers = frozenset({"openai_responses"})
+    is_recording = False
+
+    def __init__(self, *chunks: bytes, fault: str | None = None) -> None:
+        self._chunks = chunks
+        self._fault = fault
+
+    def open(self, _request: ProviderRequest, /) -> Provider:
+        return self
+
+    async def __aenter__(self) -> Any:
+        return self._play()
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    async def _play(self) -> Any:
+        for chunk in self._chunks:
+            yield chunk
+        if self._fault:
+            raise UpstreamError(FAULTS[self._fault])
+
+    async def aclose(self) -> None:
+        return None
+
+
+@pytest.fixture
+def logged() -> Iterator[list[Any]]:
+    with capture_logs() as logs:
+        yield logs
+
+
+HELLO = b'data: {"type":"response.output_text.delta","delta":"Hello"}\n\n'
+
+
+def recorded_by(
+    keeper: Recorder, folder: Path, *chunks: bytes, fault: str | None = None, **more: Any
+) -> RecordedUpstream:
+    settings = RecordSettings.model_validate({"folder": folder, **more})
+    return keeper.upstream("helper", settings, Policy(), Provider(*chunks, fault=fault), {})
+
+
+async def drain(upstream: RecordedUpstream) -> bytes:
+    async with upstream.open(ProviderRequest("openai_responses", {})) as chunks:
+        return b"".join([chunk async for chunk in chunks])
+
+
+async def test_what_waits_is_written_when_the_server_ends(tmp_path: Path) -> None:
+    keeper = Recorder()
+    upstream = recorded_by(keeper, tmp_path, HELLO)
+    for _ in range(5):
+        assert await drain(upstream) == HELLO
+    await keeper.aclose()
+    assert len(cases_in(tmp_path)) == 5
+    assert keeper.running_bytes == 0
+
+
+async def test_no_more_than_so_many_are_kept_also_after_a_restart(tmp_path: Path, logged: list[Any]) -> None:
+    for _ in range(2):
+        keeper = Recorder()
+        upstream = recorded_by(keeper, tmp_path, HELLO, max_streams=3)
+        for _ in range(5):
+            assert await drain(upstream) == HELLO
+        await keeper.aclose()
+        assert len(cases_in(tmp_path)) == 3
+    assert [entry["max_streams"] for entry in logged if entry["event"] == "recording_full"] == [3]
+
+
+async def test_a_stream_that_is_too_large_is_relayed_and_not_kept(tmp_path: Path, logged: list[Any]) -> None:
+    keeper = Recorder()
+    upstream = recorded_by(keeper, tmp_path, HELLO, HELLO, max_stream_bytes=len(HELLO))
+    assert await drain(upstream) == HELLO * 2
+    await keeper.aclose()
+    assert cases_in(tmp_path) == []
+    assert [entry["reason"] for entry in logged] == ["too large"]
+
+
+async def test_running_streams_share_a_limit(
+    tmp_path: Path, logged: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "_RUNNING_MAX_BYTES", 3 * len(HELLO))
+    keeper = Recorder()
+    upstream = recorded_by(keeper, tmp_path, HELLO, HELLO)
+    request = ProviderRequest("openai_responses", {})
+    async with upstream.open(request) as first, upstream.open(request) as second:
+        said = [await anext(one) for one in (first, second, first, second)]
+        assert keeper.running_bytes == 2 * len(HELLO)
+    await keeper.aclose()
+    assert (said, keeper.running_bytes, len(cases_in(tmp_path))) == ([HELLO] * 4, 0, 1)
+    assert [entry["event"] for entry in logged] == ["recording_skipped", "recorded"]
+
+
+async def test_a_failing_disk_is_logged_and_nothing_else(tmp_path: Path, logged: list[Any]) -> None:
+    blocked = tmp_path / "blocked"
+    blocked.write_bytes(b"a file where the folder should be")
+    keeper = Recorder()
+    upstream = recorded_by(keeper, blocked, HELLO)
+    assert await drain(upstream) == HELLO
+    await keeper.aclose()
+    (entry,) = logged
+    assert (entry["event"], entry["agent"], entry["error_type"]) == ("recording_failed", "helper", "NotADirectoryError")
+
+
+async def test_no_stream_waits_for_a_slow_disk(
+    tmp_path: Path, logged: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "_write", lambda _take: time.sleep(0.05))
+    monkeypatch.setattr(recorder, "_WAITING_MAX", 2)
+    keeper = Recorder()
+    upstream = recorded_by(keeper, tmp_path, HELLO)
+    for _ in range(6):
+        assert await drain(upstream) == HELLO
+    await keeper.aclose()
+    assert {entry["reason"] for entry in logged} == {"too many wait"}
+
+
+async def test_an_answer_without_bytes_is_not_kept(tmp_path: Path) -> None:
+    keeper = Recorder()
+    with pytest.raises(UpstreamError):
+        await drain(recorded_by(keeper, tmp_path, fault="upstream_reset"))
+    await keeper.aclose()
+    assert cases_in(tmp_path) == []
+
+
+async def test_a_failure_after_bytes_is_kept_and_passed_on(tmp_path: Path) -> None:
+    keeper = Recorder()
+    with pytest.raises(UpstreamError, match="upstream_reset"):
+        await drain(recorded_by(keeper, tmp_path, HELLO, fault="upstream_reset"))
+    await keeper.aclose()
+    (case,) = cases_in(tmp_path)
+    assert case.settings.close == "upstream_reset"
+
+
+@pytest.mark.parametrize("stream_id", ["../../etc/passwd", "stream_" + "g" * 32, "", "stream_" + "0" * 33])
+async def test_a_stream_id_that_is_none_of_ours_names_no_file(tmp_path: Path, stream_id: str) -> None:
+    keeper = Recorder()
+    upstream = recorded_by(keeper, tmp_path, HELLO)
+    async with upstream.open(ProviderRequest("openai_responses", {}, {}, stream_id)) as chunks:
+        assert [chunk async for chunk in chunks] == [HELLO]
+    await keeper.aclose()
+    (case,) = cases_in(tmp_path)
+    name, _, rest = case.name.partition(".")
+    assert (name, len(rest), rest.isalnum()) == ("helper", 32, True)
+
+
+async def test_a_stream_that_asks_an_agent_twice_has_two_cases(tmp_path: Path) -> None:
+    keeper = Recorder()
+    upstream = recorded_by(keeper, tmp_path, HELLO)
+    for _ in range(2):
+        async with upstream.open(ProviderRequest("openai_responses", {}, {}, "stream_" + "0" * 32)) as chunks:
+            assert [chunk async for chunk in chunks] == [HELLO]
+    await keeper.aclose()
+    assert [case.name for case in cases_in(tmp_path)] == ["helper." + "0" * 32 + end for end in ("-2", "")]
+
+
+def test_the_keys_of_the_configuration_are_secrets() -> None:
+    upstreams = {"a": {"api_key": "key-of-the-house"}, "b": {}, "c": {"api_key": "k"}}
+    agents = {"helper": {"upstream": "a", "model": "m"}}
+    secrets = secrets_of(Settings.model_validate({"upstreams": upstreams, "agents": agents}))
+    assert [secret.value.get_secret_value() for secret in secrets] == ["key-of-the-house"]
