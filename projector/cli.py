@@ -1,23 +1,25 @@
-"""The command line: project, validate, replay, explain, demo, serve, health, config. Thin; the work is elsewhere."""
+"""The command line: project, validate, replay, record, explain, demo, serve, health, config. Thin; the work is elsewhere."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
 import os
+import shlex
 import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Protocol
 
-from contracts import stream_rules
+from contracts import openwop, stream_rules
 from projector import clock, explain, replay
 from projector._errors import UsageError
 from projector.context import StreamContext
 from projector.dialects import DIALECTS
+from projector.faults import Fault
 from projector.pipeline import build_pipeline
 from projector.progress import Progress
 from projector.providers import PROVIDERS
@@ -27,6 +29,28 @@ EXAMPLES: Final = "examples_ndjson"
 STDIN: Final = "-"
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130  # 128 + SIGINT, as shells say it
+
+
+class Checker(Protocol):
+    """Checks one stream, line by line."""
+
+    def feed(self, line_no: int, line: bytes | str, /) -> list[stream_rules.Violation]:
+        """Take one line; give what it breaks."""
+        ...
+
+    def close(self) -> list[stream_rules.Violation]:
+        """Take the end of the stream; give what is missing."""
+        ...
+
+
+CHECKERS: Final[Mapping[str, Callable[[], Checker]]] = {
+    "public_sse_v1": stream_rules.StreamChecker,
+    "openwop": openwop.LogChecker,
+}
+"""Dialects with rules over a whole stream."""
+
+FRAMING: Final = (b":", b"event:", b"id:", b"retry:")
+"""Lines of SSE that are no data."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -70,11 +94,11 @@ def project(arguments: argparse.Namespace) -> int:
 
 
 def validate(arguments: argparse.Namespace) -> int:
-    """Print each violation of the contract's rules, with its line."""
+    """Print each violation of a dialect's rules, with its line."""
     found = False
     for name in arguments.files:
         with _opened(name) as source, Progress("bytes", _size(source)) as progress:
-            checker = stream_rules.StreamChecker()
+            checker = CHECKERS[arguments.dialect]()
             violations: list[stream_rules.Violation] = []
             for number, line in _events(source, progress):
                 violations += checker.feed(number, line)
@@ -106,6 +130,30 @@ def replay_goldens(arguments: argparse.Namespace) -> int:
     done = "written" if arguments.update else "replayed"
     print(f"{len(cases)} cases {done} in {len(DIALECTS)} dialect(s), {len(differences)} differ")
     return 1 if differences else 0
+
+
+def record_case(arguments: argparse.Namespace) -> int:
+    """Ask an upstream once, and keep its stream as a case that `replay` plays."""
+    settings = _shell("configuration").load(os.environ, config=arguments.config)
+    name = arguments.name or f"{arguments.upstream}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
+    recording.check_name(arguments.dir, name)
+    with _opened(arguments.request) as source:
+        body = codec.loads(source.read())
+    if not isinstance(body, dict):
+        raise UsageError(f"{arguments.request}: expected a request as a JSON object")
+    if arguments.raw:
+        print("projector: --raw keeps what the provider says, secrets as well: do not commit it", file=sys.stderr)
+    answer = _shell("asking").ask(settings, arguments.upstream, body, is_raw=arguments.raw)
+    if isinstance(answer, Fault):
+        print(f"projector: {answer.code}: {answer.message}", file=sys.stderr)
+        return 1
+    source_file = recording.write(arguments.dir, name, answer)
+    print(f"{source_file}: {answer.events} events, {answer.withheld or 'nothing'} withheld")
+    if close := answer.settings.get("close"):
+        print(f"The stream broke off, and the case with it: {close}")
+    print("Next: look at it, then write what each dialect makes of it, and commit both:")
+    print(f"  projector replay {shlex.quote(str(arguments.dir))} --update")
+    return 0
 
 
 def explain_event(arguments: argparse.Namespace) -> int:
@@ -195,12 +243,20 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("file", nargs="?", default=STDIN, metavar="FILE|-")
 
     command = _command(commands, "validate", validate)
-    command.add_argument("--dialect", choices=("public_sse_v1",), default="public_sse_v1")
+    command.add_argument("--dialect", choices=list(CHECKERS), default="public_sse_v1")
     command.add_argument("files", nargs="+", metavar="FILE")
 
     command = _command(commands, "replay", replay_goldens)
     command.add_argument("folder", nargs="?", default=EXAMPLES, metavar="DIR")
     command.add_argument("--update", action="store_true", help="write the goldens instead of comparing")
+
+    command = _command(commands, "record", record_case)
+    command.add_argument("--upstream", default="default", metavar="NAME", help="of the configuration")
+    command.add_argument("--config", type=Path, metavar="FILE")
+    command.add_argument("--dir", type=Path, default=Path("recordings"), help="folder of the cases")
+    command.add_argument("--name", metavar="CASE", help="of the new case; else the upstream's and the time")
+    command.add_argument("--raw", action="store_true", help="keep everything, secrets as well")
+    command.add_argument("request", metavar="REQUEST.json|-", help="what is asked, in the words of the upstream's API")
 
     command = _command(commands, "explain", explain_event)
     command.add_argument("event_type", nargs="?", metavar="EVENT_TYPE")
@@ -237,7 +293,7 @@ def _events(source: BinaryIO, progress: Progress) -> Iterator[tuple[int, bytes]]
     for number, line in enumerate(source, 1):
         progress.advance(len(line))
         event = line.removeprefix(b"data:").strip()
-        if event and not line.startswith(b":"):
+        if event and not line.startswith(FRAMING):
             yield number, event
 
 

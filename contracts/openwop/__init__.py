@@ -5,6 +5,7 @@ Core events are as the protocol has them; what is ours begins with `public-sse` 
 
 from __future__ import annotations
 
+from contracts.openwop.checker import LogChecker, check_log
 from contracts.openwop.documents import Discovery, ErrorBody, EventList, EventPoll, RunCreated, RunSnapshot
 from contracts.openwop.events import EVENT_ADAPTER, RUN_TERMINALS, OpenWopEvent, parse_event
 from contracts.openwop.mock_agent import MockAgentConfig
@@ -16,9 +17,11 @@ __all__ = [
     "ErrorBody",
     "EventList",
     "EventPoll",
+    "LogChecker",
     "MockAgentConfig",
     "OpenWopEvent",
     "RunCreated",
     "RunSnapshot",
+    "check_log",
     "parse_event",
 ]

@@ -29,28 +29,28 @@ class RunEvent(OpenWopModel):
 # agents
 
 
-class AgentReasoningDelta(RunEvent):
+class AgentReasoningDeltaEvent(RunEvent):
     """A block of reasoning grows."""
 
     type: Literal["agent.reasoning.delta"]
     payload: payloads.AgentReasoningDelta
 
 
-class AgentReasoned(RunEvent):
+class AgentReasonedEvent(RunEvent):
     """A block of reasoning is closed."""
 
     type: Literal["agent.reasoned"]
     payload: payloads.AgentReasoned
 
 
-class AgentToolCalled(RunEvent):
+class AgentToolCalledEvent(RunEvent):
     """A tool is called."""
 
     type: Literal["agent.toolCalled"]
     payload: payloads.AgentToolCalled
 
 
-class AgentToolReturned(RunEvent):
+class AgentToolReturnedEvent(RunEvent):
     """A tool has answered; `causationId` is the event that called it."""
 
     type: Literal["agent.toolReturned"]
@@ -58,28 +58,28 @@ class AgentToolReturned(RunEvent):
     causation_id: Id
 
 
-class AgentHandoff(RunEvent):
+class AgentHandoffEvent(RunEvent):
     """One agent gives way to another."""
 
     type: Literal["agent.handoff"]
     payload: payloads.AgentHandoff
 
 
-class AgentDecided(RunEvent):
+class AgentDecidedEvent(RunEvent):
     """An agent has decided."""
 
     type: Literal["agent.decided"]
     payload: payloads.AgentDecided
 
 
-class OutputChunk(RunEvent):
+class OutputChunkEvent(RunEvent):
     """A model says text."""
 
     type: Literal["output.chunk"]
     payload: payloads.OutputChunk
 
 
-class ProviderUsage(RunEvent):
+class ProviderUsageEvent(RunEvent):
     """A model call has cost tokens."""
 
     type: Literal["provider.usage"]
@@ -89,7 +89,7 @@ class ProviderUsage(RunEvent):
 # nodes
 
 
-class NodeStarted(RunEvent):
+class NodeStartedEvent(RunEvent):
     """A node begins."""
 
     type: Literal["node.started"]
@@ -97,7 +97,7 @@ class NodeStarted(RunEvent):
     node_id: Id
 
 
-class NodeCompleted(RunEvent):
+class NodeCompletedEvent(RunEvent):
     """A node is complete."""
 
     type: Literal["node.completed"]
@@ -105,7 +105,7 @@ class NodeCompleted(RunEvent):
     node_id: Id
 
 
-class NodeFailed(RunEvent):
+class NodeFailedEvent(RunEvent):
     """A node has failed."""
 
     type: Literal["node.failed"]
@@ -113,7 +113,7 @@ class NodeFailed(RunEvent):
     node_id: Id
 
 
-class NodeCancelled(RunEvent):
+class NodeCancelledEvent(RunEvent):
     """A node was stopped."""
 
     type: Literal["node.cancelled"]
@@ -121,7 +121,7 @@ class NodeCancelled(RunEvent):
     node_id: Id
 
 
-class NodeSuspended(RunEvent):
+class NodeSuspendedEvent(RunEvent):
     """A node waits for a person."""
 
     type: Literal["node.suspended"]
@@ -129,7 +129,7 @@ class NodeSuspended(RunEvent):
     node_id: Id
 
 
-class NodeResumed(RunEvent):
+class NodeResumedEvent(RunEvent):
     """A node goes on."""
 
     type: Literal["node.resumed"]
@@ -137,7 +137,7 @@ class NodeResumed(RunEvent):
     node_id: Id
 
 
-class InterruptResolved(RunEvent):
+class InterruptResolvedEvent(RunEvent):
     """A person has answered."""
 
     type: Literal["interrupt.resolved"]
@@ -148,35 +148,35 @@ class InterruptResolved(RunEvent):
 # runs
 
 
-class RunStarted(RunEvent):
+class RunStartedEvent(RunEvent):
     """The run begins."""
 
     type: Literal["run.started"]
     payload: payloads.RunStarted
 
 
-class RunCompleted(RunEvent):
+class RunCompletedEvent(RunEvent):
     """The run is complete."""
 
     type: Literal["run.completed"]
     payload: payloads.RunCompleted
 
 
-class RunFailed(RunEvent):
+class RunFailedEvent(RunEvent):
     """The run has failed."""
 
     type: Literal["run.failed"]
     payload: payloads.RunFailed
 
 
-class RunCancelled(RunEvent):
+class RunCancelledEvent(RunEvent):
     """The run was stopped."""
 
     type: Literal["run.cancelled"]
     payload: payloads.RunCancelled
 
 
-class ReplayDiverged(RunEvent):
+class ReplayDivergedEvent(RunEvent):
     """A replay is not what was recorded."""
 
     type: Literal["replay.diverged"]
@@ -186,21 +186,21 @@ class ReplayDiverged(RunEvent):
 # what OpenWOP has no event for: types of ours, which its readers pass over
 
 
-class MessageCitation(RunEvent):
+class MessageCitationEvent(RunEvent):
     """A message cites a source."""
 
     type: Literal["public-sse.message.citation"]
     payload: payloads.MessageCitation
 
 
-class ChunkDelta(RunEvent):
+class ChunkDeltaEvent(RunEvent):
     """A piece of an image."""
 
     type: Literal["public-sse.chunk.delta"]
     payload: payloads.ChunkDelta
 
 
-class ChunkDone(RunEvent):
+class ChunkDoneEvent(RunEvent):
     """An image is complete."""
 
     type: Literal["public-sse.chunk.done"]
@@ -208,29 +208,29 @@ class ChunkDone(RunEvent):
 
 
 OpenWopEvent: TypeAlias = Annotated[
-    AgentReasoningDelta
-    | AgentReasoned
-    | AgentToolCalled
-    | AgentToolReturned
-    | AgentHandoff
-    | AgentDecided
-    | OutputChunk
-    | ProviderUsage
-    | NodeStarted
-    | NodeCompleted
-    | NodeFailed
-    | NodeCancelled
-    | NodeSuspended
-    | NodeResumed
-    | InterruptResolved
-    | RunStarted
-    | RunCompleted
-    | RunFailed
-    | RunCancelled
-    | ReplayDiverged
-    | MessageCitation
-    | ChunkDelta
-    | ChunkDone,
+    AgentReasoningDeltaEvent
+    | AgentReasonedEvent
+    | AgentToolCalledEvent
+    | AgentToolReturnedEvent
+    | AgentHandoffEvent
+    | AgentDecidedEvent
+    | OutputChunkEvent
+    | ProviderUsageEvent
+    | NodeStartedEvent
+    | NodeCompletedEvent
+    | NodeFailedEvent
+    | NodeCancelledEvent
+    | NodeSuspendedEvent
+    | NodeResumedEvent
+    | InterruptResolvedEvent
+    | RunStartedEvent
+    | RunCompletedEvent
+    | RunFailedEvent
+    | RunCancelledEvent
+    | ReplayDivergedEvent
+    | MessageCitationEvent
+    | ChunkDeltaEvent
+    | ChunkDoneEvent,
     Field(discriminator="type"),
 ]
 """Every event of ours, told apart by `type`."""

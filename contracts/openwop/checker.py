@@ -1,0 +1,93 @@
+"""The checker of a run's log: event after event, the rules in their order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from contracts import codec
+from contracts.openwop.events import parse_event
+from contracts.openwop.rules import RULES
+from contracts.openwop.watches import CallWatch, ChunkWatch, EnvelopeWatch, ReasoningWatch, RunWatch, Watch
+from contracts.stream_rules.table import Breach, Violation
+
+SHAPES_SAID_MAX: Final = 16
+"""Of one event; a hostile one could have thousands."""
+
+
+_PRINTABLE: Final = re.compile(r"[A-Za-z0-9_.-]{1,40}")
+"""A member's name, as the protocol spells them, and not a text."""
+
+
+class LogChecker:
+    """Checks the log of one run, given as lines of JSON. Bad input is a violation, never an exception."""
+
+    def __init__(self) -> None:
+        self._run = RunWatch()
+        self._watches: tuple[Watch, ...] = (
+            EnvelopeWatch(),
+            self._run,
+            ReasoningWatch(),
+            CallWatch(),
+            ChunkWatch(),
+        )
+        self._line = 0
+        self._sequence: int | None = None
+
+    def feed(self, line_no: int, line: bytes | str, /) -> list[Violation]:
+        """Take one line; return what it breaks. A blank line says nothing."""
+        line = line.strip()
+        if not line:
+            return []
+        self._line, self._sequence = line_no, None
+        try:
+            event = codec.loads(line)
+        except codec.CodecError:
+            return self._violations([Breach("json", "expected JSON in UTF-8")])
+        if not isinstance(event, dict):
+            return self._violations([Breach("json", "expected a JSON object")])
+        sequence = event.get("sequence")
+        self._sequence = sequence if type(sequence) is int else None
+        return self._violations(self._shape(event) or self._rules(event))
+
+    def close(self) -> list[Violation]:
+        """Take the end of the log; return what is missing."""
+        if self._run.has_ended or self._run.is_waiting:
+            return []
+        return self._violations([Breach("terminal_missing", "expected the end of the run, or a node that waits")])
+
+    def _shape(self, event: Mapping[str, Any]) -> list[Breach]:
+        try:
+            parse_event(event)
+        except ValidationError as error:
+            rows = error.errors(include_url=False, include_context=False, include_input=False)[:SHAPES_SAID_MAX]
+            return [
+                Breach("shape", f"`{'.'.join(map(_printable, row['loc'])) or 'event'}`: {row['type']}") for row in rows
+            ]
+        return []
+
+    def _rules(self, event: Mapping[str, Any]) -> list[Breach]:
+        return [breach for watch in self._watches for breach in watch.see(event)]
+
+    def _violations(self, breaches: list[Breach]) -> list[Violation]:
+        return [
+            Violation(self._line, self._sequence, breach.rule, RULES[breach.rule].level, breach.message)
+            for breach in breaches
+        ]
+
+
+def _printable(step: str | int) -> str:
+    """Give a step of a location; a name that is like no member of ours may be a text, and is not shown."""
+    return str(step) if isinstance(step, int) or _PRINTABLE.fullmatch(step) else "?"
+
+
+def check_log(lines: Iterable[bytes | str]) -> list[Violation]:
+    """Check a whole log; lines are numbered from 1, and every violation is given in their order."""
+    checker = LogChecker()
+    found = []
+    for number, line in enumerate(lines, 1):
+        found += checker.feed(number, line)
+    return found + checker.close()
