@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import filecmp
+import importlib
 import os
 import shutil
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -36,6 +38,16 @@ def openwop() -> Path:
     if not (SHARED / "openwop").is_dir():
         _missing("shared", "../shared/openwop is not on this machine")
     return SHARED / "openwop"
+
+
+@pytest.fixture(scope="session")
+def agents_sdk() -> ModuleType:
+    """The Agents SDK, which is an extra."""
+    try:
+        return importlib.import_module("agents")
+    except ImportError:
+        _missing("agents_sdk", "the Agents SDK is not installed")
+        raise
 
 
 @pytest.fixture(scope="session")

@@ -35,8 +35,13 @@ class Projection:
     context: StreamContext = field(default_factory=StreamContext)
     on_terminal: OnTerminal | None = None
 
-    def begin(self, scope: Scope) -> tuple[Pipeline, Record]:
+    def begin(self, scope: Scope, *, is_run: bool = False) -> tuple[Pipeline, Record]:
         """Give the pipeline and the record of one stream.
+
+        Args:
+            scope: the request's.
+            is_run: whether the stream is a run of the host's: responses that follow each other, and the host's own
+                events between them (CONTRACT D12, D35).
 
         Raises:
             UsageError: a name that is not known, or a profile that cannot be.
@@ -55,6 +60,8 @@ class Projection:
             dialect=self.dialect,
             policy=self.policy,
             profile=self.profile,
+            run=is_run,
+            takes_host_events=is_run,
             context=replace(self.context, stream_id=stream_id),
             on_frame=record.heard.hear,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import anyio
@@ -13,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from contracts import codec
 from projector.asgi import tracing
+from projector.asgi.agents_sdk import AgentRun, StreamedRun
 from projector.asgi.memory import Account, Memory
 from projector.asgi.observer import Observer
 from projector.asgi.problems import Problem, problem_response
@@ -31,13 +33,14 @@ _MEMORY: Final = Memory(Limits().max_memory_bytes)
 
 
 class PublicSSEResponse(Response):
-    """Project what an async iterator gives: a provider's bytes, or its events as the SDK gives them.
+    """Project what an async iterator gives: a provider's bytes, its events as the SDK gives them, or an agent's run.
 
     The response owns the source: it is closed when the stream has ended, whoever ended it. A source that fails before
     it gave anything is a problem document; later, it is the terminal of the stream.
 
     Args:
-        source: bytes of an event stream cut anywhere, or events: mappings, JSON texts, pydantic models.
+        source: bytes of an event stream cut anywhere, or events: mappings, JSON texts, pydantic models; or what
+            `Runner.run_streamed` of the Agents SDK gave: then the projection's provider and profile do not count.
         projection: provider, dialect, policy, context, hook; the defaults where it is None.
         timeouts: first byte, idle and total of the source, and how long a client may take nothing.
         heartbeat_s: silence before a comment is sent.
@@ -46,7 +49,7 @@ class PublicSSEResponse(Response):
 
     def __init__(
         self,
-        source: AsyncIterable[object],
+        source: AsyncIterable[object] | StreamedRun,
         projection: Projection | None = None,
         *,
         timeouts: Timeouts | None = None,
@@ -56,8 +59,12 @@ class PublicSSEResponse(Response):
         self.status_code = 200
         self.background = background
         self.raw_headers = []
-        self._source = source
         self._projection = projection or Projection()
+        self._is_run = isinstance(source, StreamedRun)
+        if isinstance(source, StreamedRun):
+            source = AgentRun(source)
+            self._projection = replace(self._projection, provider=AgentRun.provider, profile=None)
+        self._source: AsyncIterable[object] = source
         self._timeouts = timeouts or Timeouts()
         self._heartbeat_s = heartbeat_s
         self._relay: Relay | None = None
@@ -69,7 +76,7 @@ class PublicSSEResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request with the stream."""
-        pipeline, record = self._projection.begin(scope)
+        pipeline, record = self._projection.begin(scope, is_run=self._is_run)
         trace = tracing.begin(scope, record)
         record.trace_id = trace.trace_id
         account = Account(_MEMORY)

@@ -1,0 +1,109 @@
+"""The examples of docs/agents_sdk.md, run as they stand, with a model on a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from contracts.stream_rules import check_stream
+from tests.asgi.agents_model import Call, Text, refuses, response, streams, turns
+
+agents = pytest.importorskip("agents", reason="the Agents SDK is not installed (extra agents_sdk)")
+
+pytestmark = pytest.mark.timeout(15)
+
+PAGE: Final = (Path(__file__).parents[2] / "docs" / "agents_sdk.md").read_text(encoding="utf-8")
+APP, GENERATOR = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+def run(example: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(compile(example, "docs/agents_sdk.md", "exec", dont_inherit=True), names)  # noqa: S102 - our own page
+    return names
+
+
+@pytest.fixture
+async def model(upstream: Any, upstream_port: int) -> AsyncIterator[Any]:
+    """Start a model that the SDK finds by itself."""
+    from openai import AsyncOpenAI  # noqa: PLC0415 - only where the SDK is
+
+    client = AsyncOpenAI(api_key="k", base_url=f"http://127.0.0.1:{upstream_port}/v1", max_retries=0)
+    agents.set_default_openai_client(client, use_for_tracing=False)
+
+    async def answers(*scripts: Any) -> None:
+        await upstream(turns(*scripts))
+
+    yield answers
+    await client.close()
+
+
+async def post(app: Any, path: str, **body: Any) -> list[dict[str, Any]]:
+    asked = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        if asked:
+            return asked.pop()
+        await asyncio.sleep(60)
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "http_version": "1.1", "method": "POST", "path": path, "root_path": "", "scheme": "http"}
+    headers = [(b"content-type", b"application/json"), (b"host", b"test")]
+    await app({**scope, "query_string": b"", "headers": headers, "client": ("127.0.0.1", 1)}, receive, send)
+    return frames(b"".join(message.get("body", b"") for message in sent))
+
+
+def frames(data: bytes) -> list[dict[str, Any]]:
+    lines = [part.removeprefix(b"data: ") for part in data.split(b"\n\n") if part.startswith(b"data: ")]
+    assert check_stream(lines) == []
+    return [json.loads(line) for line in lines]
+
+
+async def test_the_app_hands_off_and_answers(model: Any) -> None:
+    await model(
+        streams(response(Call("call_1", "transfer_to_forecaster"), response_id="r_1")),
+        streams(response(Call("call_2", "weather", '{"city":"Oslo"}'), response_id="r_2")),
+        streams(response(Text("It is blue."), response_id="r_3")),
+    )
+    said = await post(run(APP)["app"], "/chat", conversation="conv_1", message="How is Oslo?")
+    assert (said[-1]["agent"], said[-1]["final"]["response_text"]) == ("forecaster", "It is blue.")
+    assert [frame["output"] for frame in said if frame["kind"] == "tool.output"][-1] == {"city": "Oslo", "sky": "blue"}
+    assert {frame["conversation_id"] for frame in said} == {"conv_1"}
+
+
+@pytest.mark.parametrize(
+    ("approved", "output"),
+    [(["call_1"], "ordered a red one"), ([], "Tool execution was not approved.")],
+)
+async def test_the_app_asks_and_goes_on(model: Any, approved: list[str], output: str) -> None:
+    await model(
+        streams(response(Call("call_1", "order_umbrella", '{"colour":"red"}'), response_id="r_1")),
+        streams(response(Text("As you say."), response_id="r_2")),
+    )
+    app = run(APP)["app"]
+    said = await post(app, "/chat", conversation="conv_1", message="It rains.")
+    assert [frame["tool"]["status"] for frame in said if frame["kind"] == "tool.status"][-1] == "awaiting_approval"
+    said = await post(app, "/decide", conversation="conv_1", approved=approved)
+    assert [frame["output"] for frame in said if frame["kind"] == "tool.output"] == [output]
+    assert said[-1]["final"]["response_text"] == "As you say."
+
+
+@pytest.mark.parametrize(
+    ("script", "ended"),
+    [(streams(response(Text("Hello."))), ("final", "completed")), (refuses(503), ("error", "upstream_http_503"))],
+)
+async def test_the_generator_streams(model: Any, script: Any, ended: tuple[str, str]) -> None:
+    await model(script)
+    settings = agents.RunConfig(tracing_disabled=True)
+    result = agents.Runner.run_streamed(agents.Agent(name="helper", model="m"), "hi", run_config=settings)
+    last = frames(b"".join([data async for data in run(GENERATOR)["public_stream"](result)]))[-1]
+    assert (last["kind"], last.get("final", {}).get("status") or last["error"]["code"]) == ended

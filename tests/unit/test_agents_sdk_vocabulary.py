@@ -1,0 +1,123 @@
+"""The tables of the Agents SDK's stream are complete, against the SDK's own types."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+
+import openai
+import pytest
+
+from projector.providers.agents_sdk import failures, vocabulary
+from projector.providers.agents_sdk.stage import AT_THE_END, RUN_ITEMS, STREAM_EVENTS
+
+agents = pytest.importorskip("agents", reason="the Agents SDK is not installed (extra agents_sdk)")
+chatcmpl_stream_handler = importlib.import_module("agents.models.chatcmpl_stream_handler")
+fake_id = importlib.import_module("agents.models.fake_id")
+items = importlib.import_module("agents.items")
+run_items = importlib.import_module("agents.run_internal.items")
+streaming = importlib.import_module("agents.run_internal.streaming")
+tool_actions = importlib.import_module("agents.run_internal.tool_actions")
+
+PAGE: Final = (Path(__file__).parents[2] / "docs" / "agents_sdk.md").read_text(encoding="utf-8")
+ROWS: Final = {line.split("|")[1].strip().strip("`"): line for line in PAGE.splitlines() if line.startswith("| `")}
+
+
+def literals(kind: Any, member: str = "type") -> set[str]:
+    """Give the values that a member of a class may have, where it is a literal."""
+    hint = kind.model_fields[member].annotation if hasattr(kind, "model_fields") else get_type_hints(kind)[member]
+    assert get_origin(hint) is Literal, kind
+    return set(get_args(hint))
+
+
+def types_of(kinds: Iterable[Any]) -> set[str]:
+    """Give the types by which the classes of a union are told apart."""
+    return set().union(*map(literals, kinds))
+
+
+def type_of(kind: Any) -> str:
+    """Give the type that the instances of a run item's class have: one class of the SDK inherits its annotation."""
+    return next(field.default for field in dataclasses.fields(kind) if field.name == "type")
+
+
+def test_the_sdk_is_here(agents_sdk: ModuleType) -> None:
+    assert agents_sdk is agents
+
+
+def test_every_stream_event_is_handled() -> None:
+    assert types_of(get_args(agents.StreamEvent)) == STREAM_EVENTS.keys()
+
+
+def test_every_name_of_a_run_item_is_listed() -> None:
+    assert literals(agents.RunItemStreamEvent, "name") == vocabulary.RUN_ITEM_EVENTS.keys()
+
+
+def test_every_run_item_is_handled_or_dropped() -> None:
+    kinds = set(map(type_of, get_args(agents.RunItem)))
+    tables = [RUN_ITEMS.keys(), vocabulary.DROPPED.keys(), AT_THE_END]
+    assert kinds == set().union(*tables)
+    assert sum(map(len, tables)) == len(kinds), "each is in one table"
+
+
+def test_the_sdk_streams_each_item_by_its_name() -> None:
+    """The names of events are tied to classes of items in one function of the SDK only."""
+    source = inspect.getsource(streaming.stream_step_items_to_queue)
+    streamed = re.findall(r"isinstance\(item, (\w+)\):\s+event = RunItemStreamEvent\(item=item, name=\"(\w+)\"", source)
+    assert {name: type_of(getattr(items, kind)) for kind, name in streamed} == vocabulary.RUN_ITEM_EVENTS
+
+
+def test_every_output_of_a_tool_is_said_or_dropped() -> None:
+    kinds = [kind for kind in get_args(items.ToolCallOutputTypes) if get_origin(kind) is not dict]
+    listed = {*vocabulary.ANSWERS, *vocabulary.DROPPED_ANSWERS}
+    assert types_of(kinds) <= listed
+    assert vocabulary.ANSWERS & vocabulary.DROPPED_ANSWERS.keys() == set()
+    written = "".join(map(inspect.getsource, (items, run_items, tool_actions)))  # what it builds as plain dictionaries
+    assert set(re.findall(r'"(\w+_call_output)"', written)) <= listed
+
+
+def subclasses(kind: type) -> set[type]:
+    return {kind}.union(*map(subclasses, kind.__subclasses__()))
+
+
+def test_every_exception_of_the_runner_is_judged_or_is_ours() -> None:
+    raised = {kind.__name__ for kind in subclasses(agents.AgentsException) if kind.__module__ == "agents.exceptions"}
+    clients = {"APIStatusError", "APIConnectionError", "APIError", "JSONDecodeError"}
+    assert raised == (failures.JUDGES.keys() - clients) | failures.OURS.keys()
+    assert failures.JUDGES.keys() & failures.OURS.keys() == set()
+    assert clients - {"JSONDecodeError"} <= set(dir(openai))
+
+
+def test_the_placeholder_is_the_sdks() -> None:
+    assert fake_id.FAKE_RESPONSES_ID == vocabulary.PLACEHOLDER
+
+
+def test_every_event_that_carries_a_placeholder_has_its_item() -> None:
+    kinds = [kind for kind in vars(chatcmpl_stream_handler).values() if "item_id" in getattr(kind, "model_fields", {})]
+    assert len(kinds) >= 9
+    assert types_of(kinds) <= vocabulary.ITEM_OF_EVENT.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [*vocabulary.DROPPED.items(), *vocabulary.DROPPED_ANSWERS.items(), *failures.OURS.items()]
+)
+def test_every_dropped_row_has_a_reason(name: str, reason: str) -> None:
+    assert len(reason.split()) >= 3, name
+    assert reason in ROWS[name]
+
+
+def test_every_code_of_a_run_is_in_the_operations() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    assert all(f"| `{code}` |" in page for code in failures.RUN_FAULTS)
+
+
+def test_the_page_lists_all_of_it() -> None:
+    for name in [*STREAM_EVENTS, *RUN_ITEMS, *AT_THE_END, *vocabulary.ANSWERS, *failures.JUDGES, *failures.RUN_FAULTS]:
+        assert name in ROWS
+    for name, item_type in vocabulary.RUN_ITEM_EVENTS.items():
+        assert f"`{name}`" in ROWS[item_type]
