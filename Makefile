@@ -4,7 +4,7 @@ BIN := .venv/bin
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --generate-hashes
 IMAGE := build/image
 
-.PHONY: demo test check goldens schemas docs bench bench-proxy soak fuzz wheel lock check-latest clean
+.PHONY: demo test check goldens schemas docs bench bench-proxy soak fuzz wheel sbom lock check-latest clean
 
 demo: .venv/server          # serve with the built-in provider
 	$(BIN)/projector demo
@@ -46,6 +46,10 @@ wheel:                      # the steps of the Dockerfile, in a folder: build it
 	$(PYTHON) tests/deploy/image.py $(IMAGE)
 	mkdir dist && cp $(IMAGE)/src/dist/*.whl dist
 	cd dist && ../$(IMAGE)/opt/projector/bin/projector replay ../examples_ndjson
+
+sbom: .venv/dev             # what the image holds, as CycloneDX JSON
+	mkdir -p dist
+	$(BIN)/python deploy/sbom.py > dist/sbom.cdx.json
 
 lock: | $(BIN)/python       # newest versions, pinned and hashed
 	$(BIN)/pip install --quiet uv
