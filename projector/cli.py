@@ -1,11 +1,10 @@
-"""The command line: project, validate, replay, record, explain, demo, serve, health, config. Thin; the work is elsewhere."""
+"""The command line: project, validate, replay, explain, demo, serve, health, config. Thin; the work is elsewhere."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
 import os
-import shlex
 import stat
 import sys
 import time
@@ -19,7 +18,6 @@ from projector import clock, explain, replay
 from projector._errors import UsageError
 from projector.context import StreamContext
 from projector.dialects import DIALECTS
-from projector.faults import Fault
 from projector.pipeline import build_pipeline
 from projector.progress import Progress
 from projector.providers import PROVIDERS
@@ -132,30 +130,6 @@ def replay_goldens(arguments: argparse.Namespace) -> int:
     return 1 if differences else 0
 
 
-def record_case(arguments: argparse.Namespace) -> int:
-    """Ask an upstream once, and keep its stream as a case that `replay` plays."""
-    settings = _shell("configuration").load(os.environ, config=arguments.config)
-    name = arguments.name or f"{arguments.upstream}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
-    recording.check_name(arguments.dir, name)
-    with _opened(arguments.request) as source:
-        body = codec.loads(source.read())
-    if not isinstance(body, dict):
-        raise UsageError(f"{arguments.request}: expected a request as a JSON object")
-    if arguments.raw:
-        print("projector: --raw keeps what the provider says, secrets as well: do not commit it", file=sys.stderr)
-    answer = _shell("asking").ask(settings, arguments.upstream, body, is_raw=arguments.raw)
-    if isinstance(answer, Fault):
-        print(f"projector: {answer.code}: {answer.message}", file=sys.stderr)
-        return 1
-    source_file = recording.write(arguments.dir, name, answer)
-    print(f"{source_file}: {answer.events} events, {answer.withheld or 'nothing'} withheld")
-    if close := answer.settings.get("close"):
-        print(f"The stream broke off, and the case with it: {close}")
-    print("Next: look at it, then write what each dialect makes of it, and commit both:")
-    print(f"  projector replay {shlex.quote(str(arguments.dir))} --update")
-    return 0
-
-
 def explain_event(arguments: argparse.Namespace) -> int:
     """Print what becomes of an event type, or of every one."""
     for line in explain.explain(arguments.event_type) if arguments.event_type else explain.everything():
@@ -249,14 +223,6 @@ def _parser() -> argparse.ArgumentParser:
     command = _command(commands, "replay", replay_goldens)
     command.add_argument("folder", nargs="?", default=EXAMPLES, metavar="DIR")
     command.add_argument("--update", action="store_true", help="write the goldens instead of comparing")
-
-    command = _command(commands, "record", record_case)
-    command.add_argument("--upstream", default="default", metavar="NAME", help="of the configuration")
-    command.add_argument("--config", type=Path, metavar="FILE")
-    command.add_argument("--dir", type=Path, default=Path("recordings"), help="folder of the cases")
-    command.add_argument("--name", metavar="CASE", help="of the new case; else the upstream's and the time")
-    command.add_argument("--raw", action="store_true", help="keep everything, secrets as well")
-    command.add_argument("request", metavar="REQUEST.json|-", help="what is asked, in the words of the upstream's API")
 
     command = _command(commands, "explain", explain_event)
     command.add_argument("event_type", nargs="?", metavar="EVENT_TYPE")
