@@ -27,6 +27,7 @@ STRAY: Final = frozenset({"slot", "item_added_once", "item_done_once", "item_aft
 class _Item:
     item_id: str
     is_open: bool
+    response_id: str | None = None
     late_statuses: int = 0
 
 
@@ -60,7 +61,14 @@ class ItemWatch:
             return [Breach("slot", f"expected `output_index` {self._slots[event.item_id]} for this `item_id`")]
         if isinstance(event, MessageCitation) and isinstance(event.citation, UrlCitation):
             self._citing.add(slot)
-        return self._open(event) if item is None else self._known(event, item)
+        return self._open(event) if item is None else self._response(event, item) + self._known(event, item)
+
+    def _response(self, event: ItemEvent, item: _Item) -> list[Breach]:
+        """Compare the response of an event with that of its item, which may have been unknown at first."""
+        item.response_id = item.response_id or event.response_id
+        if event.response_id in {None, item.response_id} or _is_of_a_function(event):
+            return []
+        return [Breach("item_response", f"expected the `response_id` that item {event.output_index} was said with")]
 
     def _known(self, event: ItemEvent, item: _Item) -> list[Breach]:
         slot, was_open = event.output_index, item.is_open
@@ -74,7 +82,8 @@ class ItemWatch:
         return []
 
     def _open(self, event: ItemEvent) -> list[Breach]:
-        self._items[event.output_index] = _Item(event.item_id, is_open=not isinstance(event, OutputItemDone))
+        is_open = not isinstance(event, OutputItemDone)
+        self._items[event.output_index] = _Item(event.item_id, is_open, event.response_id)
         if isinstance(event, OutputItemAdded):
             return []
         return [Breach("item_announced", f"expected `output_item.added` of item {event.output_index} first")]
@@ -85,11 +94,16 @@ class ItemWatch:
         A function runs after the response (D17). A search may learn at the end of a citing message what was cited of
         it: one status for each such message (D19).
         """
-        match event:
-            case ToolOutput(tool_type="function") | ToolStatus(tool=FunctionTool()):
-                return True
-            case ToolStatus(tool=WebSearchTool()):
-                item.late_statuses += 1
-                return item.late_statuses <= len(self._citing)
-            case _:
-                return False
+        if isinstance(event, ToolStatus) and isinstance(event.tool, WebSearchTool):
+            item.late_statuses += 1
+            return item.late_statuses <= len(self._citing)
+        return _is_of_a_function(event)
+
+
+def _is_of_a_function(event: ItemEvent) -> bool:
+    """Tell whether an event says what a function gave, which may come when its response has long ended (D17)."""
+    match event:
+        case ToolOutput(tool_type="function") | ToolStatus(tool=FunctionTool()):
+            return True
+        case _:
+            return False

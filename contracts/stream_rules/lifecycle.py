@@ -1,12 +1,14 @@
 """Rules of `lifecycle` and of the status that a stream ends with (CONTRACT D10 to D12).
 
-Responses follow each other, so whatever is open when one ends belongs to it. A response is known by its id; before the
-id is known, and from providers that give none, a `lifecycle` without id belongs to the response before it. Some servers
-give every response of a run the same id: what begins after an end is another response.
+Responses follow each other in each lane of a run, and a stream without a workflow has one lane; lanes are told apart by
+their place in the workflow. Whatever is open in a lane when a response ends there belongs to it. A response is known by
+its id; before the id is known, and from providers that give none, a `lifecycle` without id belongs to the response
+before it. Some servers give every response of a run the same id: what begins after an end is another response.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
@@ -21,6 +23,7 @@ from contracts.public_sse_v1 import (
     ToolOutput,
     ToolStatus,
 )
+from contracts.stream_rules.places import Place, place_of
 from contracts.stream_rules.table import Breach
 
 _BEGINNINGS: Final = frozenset({"queued", "in_progress"})
@@ -36,42 +39,51 @@ _WEIGHTS: Final[Mapping[str, int]] = {
 """Of the statuses of a run's responses, the heaviest is the run's (D12)."""
 
 
-class LifecycleWatch:
-    """Follows the status of one response after the other."""
+class _Lane:
+    """What is open where responses follow each other."""
 
     def __init__(self) -> None:
-        self._last: Lifecycle | None = None
+        self.last: Lifecycle | None = None
         """What was said last of the present response."""
-        self._heaviest = "completed"
-        self._open: set[int] = set()
+        self.open: set[int] = set()
         """Slots of the items that are open."""
+
+
+class LifecycleWatch:
+    """Follows the status of one response after the other, lane by lane."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[Place, _Lane] = defaultdict(_Lane)
+        self._heaviest = "completed"
         self._overdue: set[int] = set()
         """Slots of the items that were open when their response ended."""
 
     def see(self, event: PublicEvent, /) -> list[Breach]:
         """Take the next event; return what it breaks."""
+        lane = self._lanes[place_of(event)]
         match event:
             case Lifecycle():
-                return self._lifecycle(event)
+                return self._lifecycle(event, lane)
             case FinalEvent():
                 return self._final(event.final.status)
             case ToolOutput(tool_type="function") | ToolStatus(tool=FunctionTool()):
                 return []
             case OutputItemAdded():
-                self._open.add(event.output_index)
-                if self._last is not None and _is_end(self._last):
-                    self._last = None
+                lane.open.add(event.output_index)
+                if lane.last is not None and _is_end(lane.last):
+                    lane.last = None
             case OutputItemDone():
-                self._open.discard(event.output_index)
+                for other in self._lanes.values():  # the host may have changed the context of its response
+                    other.open.discard(event.output_index)
         if isinstance(event, ItemEvent) and event.output_index in self._overdue:
             return [Breach("lifecycle_last", f"expected nothing more of item {event.output_index}")]
         return []
 
-    def _lifecycle(self, event: Lifecycle) -> list[Breach]:
-        last, self._last = self._last, event
-        self._heaviest = max(self._heaviest, event.status, key=_WEIGHTS.__getitem__)
+    def _lifecycle(self, event: Lifecycle, lane: _Lane) -> list[Breach]:
+        last, lane.last = lane.last, event
+        self._heaviest = max(self._heaviest, _to_the_run(event), key=_WEIGHTS.__getitem__)
         if _is_end(event):
-            self._overdue |= self._open
+            self._overdue |= lane.open
         if last is None or last.response_id not in {None, event.response_id}:
             return []  # the first of its response
         if _is_end(last) and (last.response_id is None or not _is_end(event)):
@@ -86,6 +98,12 @@ class LifecycleWatch:
         if _WEIGHTS[status] < _WEIGHTS[self._heaviest]:
             return [Breach("final_status", f"expected no `{status}` after a response that is `{self._heaviest}`")]
         return []
+
+
+def _to_the_run(event: Lifecycle) -> str:
+    """Give what the status of a response is to its run at least; a workflow may go on without a step that failed."""
+    is_step = event.workflow is not None and event.workflow.step_name is not None
+    return "incomplete" if is_step and _WEIGHTS[event.status] > _WEIGHTS["incomplete"] else event.status
 
 
 def _is_end(event: Lifecycle) -> bool:

@@ -70,13 +70,14 @@ _ROWS: Final = (
     Rule("lifecycle_repeats", "house", "`lifecycle` is said when the status of a response changes", "D10"),
     Rule("lifecycle_order", "house", "a response does not go from one end to another", "D10"),
     Rule("lifecycle_last", "house", "items are done before the `lifecycle` that ends their response", "D11"),
-    Rule("final_status", "house", "`final.status` is no better than what `lifecycle` said", "D12"),
+    Rule("final_status", "house", "`final.status` is no better than what `lifecycle` said of what had to be", "D12"),
     # items
     Rule("slot", "house", "`output_index` and `item_id` belong together, one to one", "D6"),
     Rule("item_announced", "house", "`output_item.added` comes before everything else of an item", "D7"),
     Rule("item_added_once", "house", "an item is added once", "D6"),
     Rule("item_done_once", "house", "an item is done once", "D7"),
     Rule("item_after_done", "house", "after `output_item.done` nothing of the item, but for D17 and D19", "D15"),
+    Rule("item_response", "house", "an item has one `response_id`, but for what a function gives later", "D4"),
     Rule("item_closed", "house", "every item is done before the terminal", "D7"),
     # tool calls
     Rule("call_id", "house", "`tool_call_id` is the same on every event of a call", "D8"),

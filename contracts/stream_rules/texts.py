@@ -17,6 +17,7 @@ from contracts.public_sse_v1 import (
     RefusalDone,
 )
 from contracts.stream_rules.notices import is_cut
+from contracts.stream_rules.places import Place, place_of
 from contracts.stream_rules.table import Breach
 
 _BLANK_LINE: Final = "\n\n"
@@ -101,6 +102,7 @@ class TextWatch:
         self._refusals: dict[tuple[int, int], StreamedText] = {}
         self._said = {name: _Transcript() for name in _PART_JOINTS}
         self._response_ids: set[str] = set()
+        self._places: set[Place] = set()
         self._has_ended = False
         self._is_run = False
 
@@ -125,7 +127,9 @@ class TextWatch:
         if event.response_id is not None:
             self._response_ids.add(event.response_id)
         begins = isinstance(event, Lifecycle | OutputItemAdded)
-        self._is_run |= len(self._response_ids) > 1 or (begins and self._has_ended)
+        if begins:
+            self._places.add(place_of(event))
+        self._is_run |= len(self._response_ids) > 1 or len(self._places) > 1 or (begins and self._has_ended)
         self._has_ended |= isinstance(event, Lifecycle) and event.status not in {"queued", "in_progress"}
 
     def _refusal(self, event: RefusalDelta | RefusalDone) -> StreamedText:

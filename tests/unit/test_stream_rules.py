@@ -95,6 +95,11 @@ def move(kind: str, nth: int, to_kind: str, to_nth: int) -> Change:
     return change
 
 
+def without_response_ids(events: list[Event]) -> None:
+    for event in events:
+        event.pop("response_id", None)
+
+
 def copy_to(kind: str, nth: int, to_kind: str, to_nth: int) -> Change:
     """Say an event once more, just before another one."""
 
@@ -199,6 +204,10 @@ ROWS: Final = [
     Row("lifecycle_last", "text", move("lifecycle", 2, "output_item.done", 1)),
     Row("final_status", "mcp", edit("final", 0, final={"status": "completed"})),
     Row("final_status", "refusal", edit("lifecycle", 1, status="failed")),
+    Row("lifecycle_repeats", "branches", again("lifecycle", 1)),
+    Row("lifecycle_repeats", "branches", again("lifecycle", 2)),
+    Row("lifecycle_last", "branches", move("lifecycle", 3, "output_item.done", 1)),
+    Row("final_status", "branches", edit("final", 0, final={"status": "completed"})),
     Row("final_status", "run", edit("final", 0, final={"status": "completed"})),
     # items
     Row("slot", "text", edit("message.citation", 0, output_index=7)),
@@ -212,6 +221,8 @@ ROWS: Final = [
     Row("item_after_done", "mcp", move("output_item.done", 1, "tool.status", -1)),
     Row("item_after_done", "search", chain(again("tool.status", 3), edit("tool.status", 4, tool={"query": "other"}))),
     Row("item_after_done", "search", drop("message.citation", 0)),
+    Row("item_response", "branches", edit("message.delta", 1, response_id="resp_a")),
+    Row("item_response", "text", edit("message.delta", 0, response_id="resp_other")),
     Row("item_closed", "text", drop("output_item.done", 0)),
     Row("item_closed", "error", drop("output_item.done", 0)),
     # tool calls
@@ -302,6 +313,8 @@ FAIR: Final = [
     Row("as texts arrived", "messages", edit("final", 0, final={"response_text": "Second.\n\nFirst."})),
     Row("a run whose responses have one id", "run", one_response_id),
     Row("a second response that does not say that it begins", "run", chain(one_response_id, drop("lifecycle", 2))),
+    Row("branches without ids", "branches", without_response_ids),
+    Row("branches that have one id", "branches", one_response_id),
     Row("a status goes back", "text", again("lifecycle", 1, status="queued")),
     Row("a filled gap", "messages", edit("final", 0, final={"response_text": "First.\n\n-\n\nSecond."})),
     Row("a function that gives nothing", "function", drop("tool.output", 0)),
