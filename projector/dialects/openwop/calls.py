@@ -58,7 +58,7 @@ def on_added(run: Run, frame: Frame) -> None:
     tool_type = ITEM_TOOLS.get(item_type, item_type)
     call = run.calls[frame["item_id"]] = Call(frame["item_id"], tool_type, run.agent_id)
     if tool_type == "function":
-        run.response.pending.add(call.item_id)
+        run.voice.response.pending.add(call.item_id)
     if item_type not in ITEM_TOOLS:
         _call(run, call)
 
@@ -75,7 +75,7 @@ def on_status(run: Run, frame: Frame) -> None:
         _take_arguments(call, tool)
     if tool["status"] == "awaiting_approval":
         if not call.is_awaiting:
-            run.response.awaiting.append(call)
+            run.voice.response.awaiting.append(call)
         call.is_awaiting = True
     elif tool["status"] in ENDED_STATUSES:
         _return(run, call, tool["status"])
@@ -122,18 +122,18 @@ def on_done(run: Run, frame: Frame) -> None:
 
 def suspend(run: Run) -> None:
     """Say of each call that waits for an approval that its node is suspended."""
-    for call in run.response.awaiting:
+    for call in run.voice.response.awaiting:
         if not call.is_cut_off:
             _suspend(run, call)
-    run.response.awaiting.clear()
+    run.voice.response.awaiting.clear()
 
 
 def resume(run: Run) -> None:
     """Say that the run goes on: whatever it waited for has been answered."""
-    for node_id, interrupt_id, event_id in run.suspended:
+    for node_id, interrupt_id, event_id in run.voice.suspended:
         payload = {"nodeId": node_id, "interruptId": interrupt_id}
         run.say("node.resumed", payload, node_id=node_id, causation_id=event_id)
-    run.suspended.clear()
+    run.voice.suspended.clear()
 
 
 def _take_arguments(call: Call, source: Mapping[str, Any]) -> None:
@@ -160,7 +160,7 @@ def _return(run: Run, call: Call, status: str) -> None:
         return
     _call(run, call)
     call.is_returned = True
-    run.response.pending.discard(call.item_id)
+    run.voice.response.pending.discard(call.item_id)
     end = _end(call, status)
     payload = agents.tool_returned(call.agent_id, call.name, call.id, **end)
     run.say("agent.toolReturned", payload, causation_id=call.event_id, notices=call.notices.give())
@@ -193,4 +193,4 @@ def _suspend(run: Run, call: Call) -> None:
         about=present(serverLabel=call.server_label or None) | call.inputs,
     )
     event_id = run.say("node.suspended", payload, notices=call.notices.give())
-    run.suspended.append(Suspension(run.node_id, interrupt_id, event_id))
+    run.voice.suspended.append(Suspension(run.node_id, interrupt_id, event_id))

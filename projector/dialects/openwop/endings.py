@@ -50,14 +50,14 @@ FAILED_MESSAGE: Final = "The response failed."
 
 def on_meta(run: Run, frame: Frame) -> None:
     """Remember the model."""
-    run.model = frame.get("model", run.model)
+    run.voice.model = frame.get("model", run.voice.model)
 
 
 def on_usage(run: Run, frame: Frame) -> None:
     """Say what the call of the model cost, if the provider reported both counts."""
     tokens = {said: frame["usage"][name] for name, said in TOKENS.items() if name in frame["usage"]}
     if tokens.keys() >= {"inputTokens", "outputTokens"}:
-        place = {"provider": run.caller.provider or UNKNOWN, "model": run.model or UNKNOWN}
+        place = {"provider": run.caller.provider or UNKNOWN, "model": run.voice.model or UNKNOWN}
         run.say("provider.usage", {**place, **tokens, "nodeId": run.node_id})
 
 
@@ -66,8 +66,9 @@ def on_lifecycle(run: Run, frame: Frame) -> None:
     status = frame["status"]
     if status in UNDER_WAY:
         return
-    run.response.reason = frame.get("reason")
-    run.response.has_ended = True
+    run.voice.response.reason = frame.get("reason")
+    run.voice.response.has_ended = True
+    run.voice.response.has_failed = status == "failed"
     messages.close(run, run.node_id, _finish_reason(run, status))
     if status in STOPPED:
         calls.suspend(run)
@@ -77,18 +78,18 @@ def on_final(run: Run, frame: Frame) -> None:
     """Say the end by its status; a run that waits for an approval has none."""
     final, status = frame["final"], frame["final"]["status"]
     text = final.get("response_text", "")
-    if text and not run.has_said_text:
+    if text and run.nodes and not run.has_said_text:
         messages.say_unsaid(run, text)
         messages.close(run, run.node_id)
     if status == "cancelled":
         nodes.end(run, "cancelled", {"reason": status})
         run.say("run.cancelled", {"reason": status}, node_id=None)
     elif status == "failed":
-        _fail(run, {"code": run.response.reason or status, "message": FAILED_MESSAGE}, frame)
-    elif not run.suspended:
+        _fail(run, failure(run), frame)
+    elif not run.is_waiting:
         outputs = {said: final[name] for name, said in OUTPUTS.items() if name in final}
         if status != COMPLETED:
-            outputs |= present(status=status, reason=run.response.reason)
+            outputs |= present(status=status, reason=run.voice.response.reason)
         nodes.end(run, COMPLETED, {})
         run.say("run.completed", {"outputs": outputs}, node_id=None, notices=frame.get("notices"))
 
@@ -101,6 +102,21 @@ def on_error(run: Run, frame: Frame) -> None:
     _fail(run, {**told, "retryable": error["is_retryable"], "details": about}, frame)
 
 
+def failure(run: Run) -> dict[str, Any]:
+    """Give the error of a response that failed, with its code; the provider's words about it stay behind."""
+    return {"code": run.voice.response.reason or "failed", "message": FAILED_MESSAGE}
+
+
+def on_lane(run: Run, frame: Frame) -> None:
+    """Let another lane speak, or say the end of the node of one that is over."""
+    if not frame["is_over"]:
+        run.enter(frame["lane"])
+    elif run.voice.response.has_failed:
+        nodes.leave(run, run.lane, "failed", {"error": failure(run)})
+    else:
+        nodes.leave(run, run.lane, COMPLETED, {})
+
+
 def is_beginning(frame: Frame) -> bool:
     """Tell whether a frame begins a response, now that the one before has ended."""
     kind = frame["kind"]
@@ -109,7 +125,7 @@ def is_beginning(frame: Frame) -> bool:
 
 def begin_response(run: Run) -> None:
     """Take the beginning of another response: of a run that waited, it goes on."""
-    run.response = Response()
+    run.voice.response = Response()
     calls.resume(run)
 
 
@@ -121,5 +137,5 @@ def _fail(run: Run, error: Mapping[str, Any], frame: Frame) -> None:
 
 def _finish_reason(run: Run, status: str) -> str | None:
     if status == COMPLETED:
-        return "tool_calls" if run.response.pending else "stop"
-    return FINISH_REASONS.get(run.response.reason or "") if status == "incomplete" else None
+        return "tool_calls" if run.voice.response.pending else "stop"
+    return FINISH_REASONS.get(run.voice.response.reason or "") if status == "incomplete" else None

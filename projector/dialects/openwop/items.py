@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from contracts.limits import NOTICES_MAX_ITEMS
 from contracts.openwop.parts import Verbosity
 from projector.canonical import Frame
 from projector.dialects.workflow import Lane
 from redaction import compose
+
+Place: TypeAlias = Lane | int
+"""Where steps follow each other: a lane of the run by its number, and in the main one a place of the workflow."""
+
+
+def are_beside(place: Place, other: Place) -> bool:
+    """Tell whether two places speak side by side."""
+    if isinstance(place, int) or isinstance(other, int):
+        return place != other
+    return place.is_beside(other)
 
 
 class Notices:
@@ -111,12 +121,20 @@ class Suspension(NamedTuple):
     event_id: str
 
 
+class Node(NamedTuple):
+    """An open node: the name that the context gives it, and its id, which no other open node has."""
+
+    name: str
+    id: str
+
+
 class Response:
     """One response of the run: one call of a model."""
 
-    __slots__ = ("awaiting", "has_ended", "pending", "reason")
+    __slots__ = ("awaiting", "has_ended", "has_failed", "pending", "reason")
 
     def __init__(self) -> None:
+        self.has_failed = False
         self.reason: str | None = None
         """Why it ended as it did."""
         self.has_ended = False
@@ -126,19 +144,32 @@ class Response:
         """Calls that wait for an approval."""
 
 
+class Voice:
+    """What speaks for itself beside others: a lane of the run, which has one at least."""
+
+    __slots__ = ("model", "response", "suspended")
+
+    def __init__(self) -> None:
+        self.model: str | None = None
+        self.response = Response()
+        """The response that streams now, or the last."""
+        self.suspended: list[Suspension] = []
+        """Interrupts that it waits for, unless it goes on."""
+
+
 class Speakers:
-    """Which agent spoke last, in each of the lanes that run side by side, and before they parted."""
+    """Which agent spoke last, in each of the places that speak side by side, and before they parted."""
 
     def __init__(self) -> None:
         self._latest: str | None = None
         self._before: str | None = None
-        self._in_lane: dict[Lane, str] = {}
+        self._at: dict[Place, str] = {}
 
-    def follow(self, lane: Lane, agent_id: str) -> str | None:
+    def follow(self, place: Place, agent_id: str) -> str | None:
         """Take who speaks now; give who gives way, None where nobody does."""
-        if any(other != lane and not other.is_beside(lane) for other in self._in_lane):
+        if any(other != place and not are_beside(place, other) for other in self._at):
             self._before = self._latest
-            self._in_lane.clear()
-        before = self._in_lane.get(lane, self._before)
-        self._in_lane[lane] = self._latest = agent_id
+            self._at.clear()
+        before = self._at.get(place, self._before)
+        self._at[place] = self._latest = agent_id
         return before if before != agent_id else None

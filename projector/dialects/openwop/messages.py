@@ -59,7 +59,7 @@ def close(run: Run, node_id: str, finish_reason: str | None = None) -> None:
     if node_id not in run.speaking:
         return
     del run.speaking[node_id]
-    meta = present(finishReason=finish_reason, model=run.model)
+    meta = present(finishReason=finish_reason, model=run.voice.model)
     chunk = {"nodeId": node_id, "runId": run.log.run_id, "chunk": "", "isLast": True}
     run.say("output.chunk", chunk | present(meta=meta or None), node_id=node_id)
 

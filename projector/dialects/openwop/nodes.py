@@ -1,7 +1,7 @@
 """Nodes and agents, read off the context of the frames: who speaks now, and whom that succeeds (CONTRACT D9).
 
-A node is a step of the workflow, or all of the run where the context names no step. It ends when its lane goes on to
-another step, or when the workflow goes where the lane does not lead.
+A node is a step of the workflow, or all of the run where the context names no step. It ends when its place goes on to
+another step, when the workflow goes where the place does not lead, or with its lane.
 """
 
 from __future__ import annotations
@@ -10,52 +10,78 @@ from collections.abc import Mapping
 
 from projector.canonical import Frame
 from projector.dialects.openwop import messages
-from projector.dialects.openwop.run import TYPE_ID, Run, node_name
+from projector.dialects.openwop.items import Node, Place
+from projector.dialects.openwop.run import NODE_ID, TYPE_ID, Run
 from projector.dialects.workflow import Lane, place_of
-from projector.openwop import agents
+from projector.openwop import agents, shortened
 from projector.openwop.log import agent_id as id_of
 from projector.openwop.log import present
 
 
 def follow(run: Run, frame: Frame) -> None:
     """Say what a changed context ends, hands over and begins."""
-    workflow, agent = frame.get("workflow"), frame.get("agent")
-    if workflow is run.workflow and agent is run.agent:
+    context = (run.lane, frame.get("workflow"), frame.get("agent"))
+    if context == run.context:
         return
-    run.workflow, run.agent = workflow, agent
-    workflow = workflow or {}
+    run.context = context
+    workflow = frame.get("workflow", {})
     lane, name = place_of(workflow)
-    node_id = node_name(run.caller, name)
-    for other, said in list(run.nodes.items()):
-        if not (other == lane and said == node_id) and not lane.is_beside(other):
-            _end(run, other, "completed", {})
-    run.node_id = node_id
-    speaker = agent or workflow.get("step_agent")
+    place = run.lane or lane
+    for other in _left(run, place, name):
+        leave(run, other, "completed", {})
+    node = run.nodes.get(place)
+    node_id = run.node_id = _free(run, name) if node is None else node.id
+    speaker = frame.get("agent", workflow.get("step_agent"))
     run.agent_id = id_of(speaker) if speaker else f"host:model:{node_id}"
-    before = run.speakers.follow(lane, run.agent_id) if speaker else None
+    before = run.speakers.follow(place, run.agent_id) if speaker else None
     if before is not None:
         run.say("agent.handoff", agents.handoff(before, run.agent_id), node_id=None)
-    if lane not in run.nodes:
-        _start(run, lane)
+    if node is None:
+        _start(run, place, Node(name, node_id))
+
+
+def leave(run: Run, place: Place, how: str, members: Mapping[str, object]) -> None:
+    """Say the end of the node at a place, if one is open: `completed`, `failed` or `cancelled`."""
+    if place not in run.nodes:
+        return
+    node_id = run.nodes.pop(place).id
+    messages.close(run, node_id)
+    run.say(f"node.{how}", {"nodeId": node_id, **members}, node_id=node_id)
 
 
 def end(run: Run, how: str, members: Mapping[str, object]) -> None:
-    """Say the end of every node: `completed`, `failed` or `cancelled`."""
-    for lane in list(run.nodes):
-        _end(run, lane, how, members)
+    """Say the end of every node."""
+    for place in list(run.nodes):
+        leave(run, place, how, members)
 
 
-def _start(run: Run, lane: Lane) -> None:
-    run.nodes[lane] = run.node_id
-    attempt = run.starts[run.node_id]
+def _left(run: Run, place: Place, name: str) -> list[Place]:
+    """Give the places that are left by going on to a step; lanes leave nothing but what they themselves had open."""
+    at = run.nodes.get(place)
+    left: list[Place] = [place] if at is not None and at.name != name else []
+    if isinstance(place, Lane):
+        left += [
+            other for other in run.nodes if isinstance(other, Lane) and other != place and not place.is_beside(other)
+        ]
+    return left
+
+
+def _free(run: Run, name: str) -> str:
+    """Give the id of a node: the step's name, else the caller's, else ours; with a number where it is taken."""
+    wanted = name or run.caller.node_id or NODE_ID
+    taken = {node.id for node in run.nodes.values()}
+    given, number = shortened(wanted), 1
+    while given in taken:
+        number += 1
+        given = shortened(f"{wanted}~{number}")
+    return given
+
+
+def _start(run: Run, place: Place, node: Node) -> None:
+    run.nodes[place] = node
+    attempt = run.starts[node.id]
     is_known = run.caller.first_sequence > 0 and not run.starts
-    run.starts[run.node_id] += 1
+    run.starts[node.id] += 1
     if not is_known:  # a log that goes on has said so of its first node
-        payload = {"nodeId": run.node_id, "typeId": run.caller.type_id or TYPE_ID}
+        payload = {"nodeId": node.id, "typeId": run.caller.type_id or TYPE_ID}
         run.say("node.started", payload | present(attempt=attempt or None))
-
-
-def _end(run: Run, lane: Lane, how: str, members: Mapping[str, object]) -> None:
-    node_id = run.nodes.pop(lane)
-    messages.close(run, node_id)
-    run.say(f"node.{how}", {"nodeId": node_id, **members}, node_id=node_id)

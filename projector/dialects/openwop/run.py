@@ -9,9 +9,8 @@ from typing import Any, Final
 from contracts.openwop.parts import VENDOR, Verbosity
 from projector.canonical import Frame
 from projector.dialects.caller import Caller
-from projector.dialects.openwop.items import Block, Call, Response, Speakers, Suspension, Thought
-from projector.dialects.workflow import Lane
-from projector.openwop import Event, EventLog, shortened
+from projector.dialects.openwop.items import Block, Call, Node, Place, Speakers, Thought, Voice
+from projector.openwop import Event, EventLog
 
 WORKFLOW_ID: Final = f"{VENDOR}.stream"
 NODE_ID: Final = "model"
@@ -32,14 +31,13 @@ class Run:
         """What the frame at hand says."""
         self.log = EventLog("")
         self.at = ""
-        self.workflow: object = ...
-        self.agent: object = ...
-        """The context of the frame before, where there was one."""
+        self.context: tuple[object, ...] = ()
+        """Lane, workflow and agent of the frame before."""
         self.node_id = ""
         """The node that speaks now."""
         self.agent_id = ""
         """The agent that speaks now."""
-        self.nodes: dict[Lane, str] = {}
+        self.nodes: dict[Place, Node] = {}
         """Open nodes, in the order in which they began."""
         self.starts: Counter[str] = Counter()
         """How often each node has begun."""
@@ -47,16 +45,25 @@ class Run:
         self.speaking: dict[str, None] = {}
         """Nodes that have begun to say text and have not said that it was the last."""
         self.has_said_text = False
-        self.response = Response()
-        """The response that streams now, or the last."""
-        self.model: str | None = None
-        self.suspended: list[Suspension] = []
-        """Interrupts that the run waits for, unless it goes on."""
+        self.lane = 0
+        """Which lane speaks."""
+        self.voice = Voice()
+        self.voices = {0: self.voice}
         self.interrupts = 0
         self.thoughts: dict[str, Thought] = {}
         self.blocks: dict[str, Block] = {}
         """Open blocks of reasoning, one of an agent at most."""
         self.calls: dict[str, Call] = {}
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an interrupt has had no answer."""
+        return any(voice.suspended for voice in self.voices.values())
+
+    def enter(self, lane: int) -> None:
+        """Let another lane speak."""
+        self.lane = lane
+        self.voice = self.voices.setdefault(lane, Voice())
 
     def begin(self, frame: Frame) -> None:
         """Say that the run begins, under the ids of the caller, else of the stream; unless its log has begun."""
@@ -91,8 +98,3 @@ class Run:
         """Give the number of a new interrupt."""
         self.interrupts += 1
         return self.interrupts - 1
-
-
-def node_name(caller: Caller, name: str) -> str:
-    """Give the id of a node: the step's name, else the caller's, else ours."""
-    return shortened(name or caller.node_id or NODE_ID)

@@ -23,6 +23,10 @@ LARGE: Final = frozenset({Kind.TOOL_STATUS, Kind.TOOL_OUTPUT, Kind.FINAL})
 """Kinds whose frames may hold trees."""
 
 
+PLACELESS: Final = TERMINAL_KINDS | {PrivateKind.LANE}
+"""Kinds that belong to no step: what ends the run, and what tells who speaks."""
+
+
 def _say_nothing(_run: Run, _frame: Frame) -> None:
     """Say nothing."""
 
@@ -73,6 +77,7 @@ SPOKEN: Final[Mapping[str, Writer]] = {
     Kind.CHUNK_DONE: messages.on_image,
     Kind.ERROR: endings.on_error,
     Kind.FINAL: endings.on_final,
+    PrivateKind.LANE: endings.on_lane,
     PrivateKind.RESPONSE_META: endings.on_meta,
     PrivateKind.RESPONSE_USAGE: endings.on_usage,
     PrivateKind.REASONING_DELTA: reasoning.on_text_delta,
@@ -134,9 +139,9 @@ class OpenWop:
         if not self._has_begun:
             self._has_begun = True
             run.begin(frame)
-        if run.response.has_ended and endings.is_beginning(frame):
+        if run.voice.response.has_ended and endings.is_beginning(frame):
             endings.begin_response(run)
-        if kind not in TERMINAL_KINDS or not run.nodes:  # what ends the run belongs to no step
+        if kind not in PLACELESS or not run.starts:
             nodes.follow(run, frame)
         writer(run, _fitted(frame) if kind in LARGE else frame)
 
