@@ -1,0 +1,122 @@
+"""The table of docs/dialects.md against what the dialects do with every frame of every example."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import pytest
+
+from contracts.kinds import Kind, PrivateKind
+from projector import replay
+from projector.canonical import Frame
+from projector.context import StreamContext
+from projector.dialects import DIALECTS
+from projector.dialects.caller import Caller
+from projector.faults import FAULTS
+from projector.pipeline import build_pipeline
+from redaction.policy import Policy
+
+ROOT: Final = Path(__file__).parents[2]
+CASES: Final = replay.load_cases(ROOT / "examples_ndjson")
+KINDS: Final = {*Kind, *PrivateKind}
+PUBLIC: Final = "public_sse_v1"
+NOTHING: Final = "—"
+
+Row: TypeAlias = dict[str, str]
+"""Dialect -> cell; what the stream says is under the empty name."""
+
+
+def rows() -> list[Row]:
+    page = (ROOT / "docs" / "dialects.md").read_text(encoding="utf-8")
+    table = page.partition("## Side by side")[2].partition("\n## ")[0]
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("|")]
+    names = ["", *(cell.strip("`") for cell in lines[0][1:])]
+    return [dict(zip(names, cells, strict=True)) for cells in lines[2:]]
+
+
+ROWS: Final = rows()
+OTHERS: Final = [name for name in ROWS[0] if name not in {"", PUBLIC}]
+
+
+def words(cell: str) -> set[str]:
+    return set(re.findall(r"`([^`]+)`", cell))
+
+
+def kinds_of(row: Row) -> set[str]:
+    return words(row[PUBLIC]) & KINDS
+
+
+def frames_of(case: replay.Case) -> list[Frame]:
+    settings = case.settings
+    frames: list[Frame] = []
+    pipeline = build_pipeline(
+        provider=case.provider,
+        dialect=PUBLIC,
+        policy=Policy.load(settings.policy),
+        context=StreamContext(stream_id=settings.stream_id, **dict(settings.context)),
+        run=settings.run,
+        profile=settings.profile,
+        input_format="ndjson",
+        takes_host_events=settings.host_events,
+        on_frame=frames.append,
+    )
+    pipeline.feed(case.source.read_bytes())
+    pipeline.close(FAULTS[settings.close] if settings.close else None)
+    return frames
+
+
+@cache
+def heard() -> dict[str, dict[str, set[str]]]:
+    """Give the types of events that each dialect says, by the kind of the frame that it was given."""
+    said: dict[str, dict[str, set[str]]] = {dialect: defaultdict(set) for dialect in DIALECTS}
+    for case in CASES:
+        frames = frames_of(case)
+        for dialect, make in DIALECTS.items():
+            writer = make(Policy.load(case.settings.policy), Caller())
+            for frame in frames:
+                events = [json.loads(data) for _, data in writer.feed(frame)]
+                said[dialect][frame["kind"]].update(event.get("type", event.get("kind")) for event in events)
+    return said
+
+
+def test_the_columns_are_the_dialects() -> None:
+    assert {PUBLIC, *OTHERS} == DIALECTS.keys()
+
+
+def test_every_kind_has_one_row() -> None:
+    named = [kind for row in ROWS for kind in kinds_of(row)]
+    assert sorted(named) == sorted(KINDS)
+
+
+def test_what_the_public_stream_does_not_say_is_marked() -> None:
+    for kind in PrivateKind:
+        [row] = [row for row in ROWS if kind in kinds_of(row)]
+        assert NOTHING in row[PUBLIC]
+        assert not heard()[PUBLIC][kind]
+
+
+@pytest.mark.parametrize("dialect", OTHERS)
+def test_what_a_cell_names_is_said(dialect: str) -> None:
+    by_kind = heard()[dialect]
+    known = set().union(*by_kind.values())
+    for row in ROWS:
+        kinds = kinds_of(row)
+        said = set().union(*(by_kind[kind] for kind in kinds)) if kinds else known
+        assert words(row[dialect]) & known <= said, row[""]
+
+
+@pytest.mark.parametrize("dialect", OTHERS)
+def test_what_is_said_is_named(dialect: str) -> None:
+    by_kind = heard()[dialect]
+    everywhere = set().union(*(words(row[dialect]) for row in ROWS if not kinds_of(row)))
+    named = set().union(*(words(row[dialect]) for row in ROWS))
+    assert set().union(*by_kind.values()) <= named
+    for row in ROWS:
+        if kinds_of(row) and row[dialect].startswith(NOTHING):
+            said = set().union(*(by_kind[kind] for kind in kinds_of(row)))
+            assert said <= everywhere, row[""]
