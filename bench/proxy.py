@@ -42,21 +42,23 @@ class Site:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             self.port: int = taken.getsockname()[1]
         ports = [str(port) for port in (self.port, *provider)]
-        self._process = subprocess.Popen([sys.executable, str(SITES), what, *ports], stderr=subprocess.DEVNULL)  # noqa: S603 - our own script
+        self.process = subprocess.Popen([sys.executable, str(SITES), what, *ports], stderr=subprocess.DEVNULL)  # noqa: S603 - our own script
         while True:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
                     break
+            if self.process.poll() is not None:
+                raise SystemExit(f"{what}: the server ended before it listened")
             time.sleep(0.05)
 
     def cpu_s(self) -> float:
         """Give the processor time that the process has used."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[LOAD_OFFSET]) + int(fields[LOAD_OFFSET + 1])) * TICK_S
 
     def memory_kib(self) -> int:
         """Give what the process has in memory."""
-        lines = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii").splitlines()
+        lines = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
 
     async def ask(self, what: str) -> tuple[int, float]:
@@ -95,8 +97,8 @@ class Site:
 
     def stop(self) -> None:
         """End the process."""
-        self._process.terminate()
-        self._process.wait()
+        self.process.terminate()
+        self.process.wait()
 
 
 async def measure() -> bool:

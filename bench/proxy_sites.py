@@ -1,11 +1,14 @@
-"""The three servers of `bench/proxy.py`, each a process of its own: a provider, a pass-through, and the proxy.
+"""The servers of `bench/proxy.py` and `bench/soak.py`, each a process of its own.
 
-The pass-through is what the proxy must be measured by: the same server, client and socket libraries, every byte copied.
+They are a provider, a pass-through, the proxy, and one that does nothing. The pass-through is what the proxy must be
+measured by: the same server, client and socket libraries, every byte copied. The one that does nothing tells how long
+any server of this machine lets a request wait just then.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import sys
 
@@ -29,10 +32,15 @@ EVENT = (
     b'data: {"type":"response.output_text.delta","sequence_number":%d,"item_id":"msg_1","output_index":0,'
     b'"content_index":0,"delta":"hello there","logprobs":[],"obfuscation":"abcdefgh"}\n\n'
 )
+LARGE = (
+    b'data: {"type":"response.image_generation_call.partial_image","item_id":"ig_1","output_index":1,'
+    b'"partial_image_index":0,"partial_image_b64":"%b"}\n\n' % (b"A" * 2_000_000)
+)
+GARBAGE = b'data: {"type":\n\n'
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Play the stream that the request names: `paced`, `burst`, or a single event."""
+    """Play the stream that the request names: `paced`, `burst`, or a single event; `large` and `broken` beside it."""
     head = await reader.readuntil(b"\r\n\r\n")
     length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
     body = await reader.readexactly(int(length[1]) if length else 0)
@@ -44,8 +52,14 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             await asyncio.sleep(1 / EVENTS_PER_S)
         else:
             await writer.drain()
-    writer.write(_chunk(LAST) + b"0\r\n\r\n")
-    await writer.drain()
+    if b"large" in body:
+        writer.write(_chunk(LARGE))
+    if b"broken" in body:
+        writer.write(_chunk(GARBAGE))
+    else:
+        writer.write(_chunk(LAST) + b"0\r\n\r\n")
+    with contextlib.suppress(ConnectionError):
+        await writer.drain()
     writer.close()
 
 
@@ -84,6 +98,16 @@ def project(port: int, provider: int) -> None:
     _serve(create_app(Settings(base_url=f"http://127.0.0.1:{provider}/v1")), port)
 
 
+def idle(port: int) -> None:
+    """Serve nothing: every request is answered at once."""
+
+    async def app(_scope: object, _receive: object, send: object) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    _serve(app, port)
+
+
 def _serve(app: object, port: int) -> None:
     _raise_file_limit(Settings())
     config = uvicorn.Config(
@@ -97,4 +121,4 @@ if __name__ == "__main__":
     if what == "provider":
         uvloop.run(provide(*ports))
     else:
-        {"pass-through": pass_through, "proxy": project}[what](*ports)
+        {"pass-through": pass_through, "proxy": project, "idle": idle}[what](*ports)

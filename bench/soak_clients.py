@@ -1,0 +1,113 @@
+"""The clients of `bench/soak.py`, in a process of their own, so that what they cost delays no probe.
+
+    python bench/soak_clients.py PORT SECONDS
+
+Each asks again and again. What a client does is a row of `VISITS`. At the end one line of JSON says how often each
+thing happened, and how many streams did not end as they must: with exactly one terminal, the one that was called for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+import uvloop
+
+CLIENTS: Final = 100
+PAUSE_S: Final = 0.5
+"""At most, between two visits: the proxy shall be busy, not drowned, or its queue is all that is measured."""
+LEAVES_AFTER_S: Final = 2.0
+"""At most; paced streams last five."""
+ENDS_S: Final = 60.0
+"""A stream that takes longer hangs."""
+TERMINAL: Final = re.compile(rb'"kind":"(?:final|error)".*?"(?:status|code)":"(\w+)"')
+STREAM_ID: Final = re.compile(rb"x-stream-id: (\w+)", re.IGNORECASE)
+
+
+class Visit(NamedTuple):
+    """One kind of visit."""
+
+    load: bytes
+    end: bytes
+    """The status of `final`, or the code of `error`."""
+    weight: int
+
+
+VISITS: Final = (
+    Visit(b"one", b"completed", 45),
+    Visit(b"burst", b"completed", 5),
+    Visit(b"paced", b"completed", 15),
+    Visit(b"large", b"completed", 3),
+    Visit(b"broken", b"upstream_malformed", 12),
+    Visit(b"paced", b"cancelled", 10),
+    Visit(b"paced", b"", 10),  # the client leaves
+)
+
+
+class Clients:
+    """All of them."""
+
+    def __init__(self, port: int, seconds: float) -> None:
+        self._port = port
+        self._ends_at = time.monotonic() + seconds
+        self._chance = random.Random(1)
+        self.seen: Counter[str] = Counter()
+
+    async def run(self) -> None:
+        """Come and go until the time is over."""
+        await asyncio.gather(*(self._client() for _ in range(CLIENTS)))
+
+    async def _client(self) -> None:
+        weights = [visit.weight for visit in VISITS]
+        while time.monotonic() < self._ends_at:
+            await asyncio.sleep(self._chance.random() * PAUSE_S)
+            visit = self._chance.choices(VISITS, weights)[0]
+            self.seen["left" if not visit.end else visit.end.decode()] += 1
+            try:
+                async with asyncio.timeout(ENDS_S):
+                    self.seen["wrong"] += not await self._is_well(visit)
+            except (TimeoutError, OSError, asyncio.IncompleteReadError):
+                self.seen["wrong"] += 1
+
+    async def _is_well(self, visit: Visit) -> bool:
+        reader, writer = await self._ask(b"/api/v1/chat/stream", b'{"message": "%b"}' % visit.load)
+        try:
+            if not visit.end:
+                await asyncio.sleep(self._chance.random() * LEAVES_AFTER_S)
+                return True
+            data = await reader.readuntil(b"\r\n\r\n")
+            if visit.end == b"cancelled":
+                await asyncio.sleep(self._chance.random() * LEAVES_AFTER_S)
+                await self._cancel(STREAM_ID.search(data)[1])
+            return TERMINAL.findall(await reader.read()) == [visit.end]
+        finally:
+            writer.close()
+
+    async def _cancel(self, stream_id: bytes) -> None:
+        reader, writer = await self._ask(b"/api/v1/streams/%b/cancel" % stream_id, b"")
+        try:
+            await reader.read()
+        finally:
+            writer.close()
+
+    async def _ask(self, path: bytes, body: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=2**22)
+        writer.write(
+            b"POST %b HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\n"
+            b"content-length: %d\r\n\r\n%b" % (path, len(body), body)
+        )
+        return reader, writer
+
+
+if __name__ == "__main__":
+    clients = Clients(int(sys.argv[1]), float(sys.argv[2]))
+    run: Callable[[Awaitable[None]], None] = uvloop.run
+    run(clients.run())
+    sys.stdout.write(json.dumps(clients.seen) + "\n")
