@@ -17,6 +17,7 @@ from projector.asgi.catalog import Catalog, MakeUpstream
 from projector.asgi.metrics import Metrics
 from projector.asgi.observer import Observer, OnTerminal
 from projector.asgi.openai_upstream import OpenAIUpstream
+from projector.asgi.openwop.host import Host
 from projector.asgi.owners import Owners
 from projector.asgi.problems import Problem
 from projector.asgi.request_ids import WithRequestId
@@ -25,7 +26,7 @@ from projector.asgi.routes.stream import Site
 from projector.asgi.settings import Settings
 from projector.asgi.streams import Streams
 
-_CORS_HEADERS: Final = ("authorization", "content-type", "x-request-id", "traceparent", "tracestate")
+_CORS_HEADERS: Final = ("authorization", "content-type", "last-event-id", "x-request-id", "traceparent", "tracestate")
 _CORS_EXPOSED: Final = ("x-stream-id", "x-request-id", "retry-after")
 
 
@@ -50,17 +51,23 @@ def create_app(
     metrics = Metrics(streams)
     observer = Observer(metrics, on_terminal)
     site = Site(settings, streams, Owners(), Doorkeeper(settings.auth), observer)
+    openwop = Host(catalog, site)
+
+    async def aclose() -> None:
+        await openwop.aclose()
+        await catalog.aclose()
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None, None]:
         yield
-        await catalog.aclose()
+        await aclose()
 
     app = Starlette(
         routes=[
             *chat.routes(catalog, site),
             *ag_ui.routes(catalog, site),
             *drop_in.routes(catalog, site),
+            *openwop.routes(),
             *service.routes(),
         ],
         exception_handlers={
@@ -80,10 +87,14 @@ def create_app(
         )
     app.add_middleware(WithRequestId)
     app.state.streams = streams
-    app.state.aclose = catalog.aclose
+    app.state.aclose = aclose
     app.state.site = site
     app.state.metrics = metrics
     app.state.openapi = openapi.document(
-        {route.path: getattr(route.endpoint, "dialects", ()) for route in app.routes if isinstance(route, Route)}
+        {
+            route.path_format: getattr(route.endpoint, "dialects", ())
+            for route in app.routes
+            if isinstance(route, Route) and route.include_in_schema
+        }
     )
     return app

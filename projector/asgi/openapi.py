@@ -12,6 +12,7 @@ from contracts.ag_ui_input import RunAgentInput
 from contracts.schema_export import PlainSchema
 from projector.asgi import event_schemas
 from projector.asgi.event_schemas import SCHEMAS
+from projector.asgi.openwop import description as openwop
 from projector.asgi.problems import PROBLEMS
 from projector.asgi.requests import ChatRequest
 from projector.asgi.whole import ASSEMBLED
@@ -153,14 +154,18 @@ def document(routes: Mapping[str, Collection[str]]) -> bytes:
     """
     asked = _asked(ChatRequest) | _asked(RunAgentInput)
     spoken = {dialect for dialects in routes.values() for dialect in dialects}
-    paths = {path: _stream(_STREAMS[path], dialects) if dialects else _PATHS[path] for path, dialects in routes.items()}
+    described = {**_PATHS, **openwop.PATHS}
+    paths = {
+        path: _stream(_STREAMS[path], dialects) if dialects else described[path] for path, dialects in routes.items()
+    }
+    parts = openwop.schemas() if openwop.PATHS.keys() & paths.keys() else {}
     return codec.dumps(
         {
             "openapi": "3.1.0",
             "info": {"title": "public-stream-projector", "version": "1"},
             "paths": paths,
             "components": {
-                "schemas": asked | event_schemas.components(spoken) | {"Problem": _PROBLEM},
+                "schemas": asked | event_schemas.components(spoken) | parts | {"Problem": _PROBLEM},
                 "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
             },
         }

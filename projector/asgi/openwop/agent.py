@@ -1,0 +1,180 @@
+"""A run of an agent of the configuration: its upstream is asked, and again after each approval that it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+
+from contracts.openwop.parts import VENDOR
+from projector import Pipeline, StreamContext, build_pipeline
+from projector.asgi.catalog import Offer
+from projector.asgi.memory import Account
+from projector.asgi.openwop.asked import accepts
+from projector.asgi.openwop.asking import Asking
+from projector.asgi.openwop.faults import LOG_FULL
+from projector.asgi.openwop.refusals import Refusal
+from projector.asgi.openwop.run import Answers, Run, RunFailedError
+from projector.asgi.record import Listener, Record
+from projector.asgi.routes.stream import Site
+from projector.asgi.tracing import Trace
+from projector.asgi.upstream import ProviderRequest, UpstreamError
+from projector.dialects.caller import Caller
+from projector.faults import FAULTS, Fault
+from projector.openwop.run_state import Interrupt
+from redaction.mint import Redactor
+
+TYPE_ID: Final = f"vendor.{VENDOR}.agent"
+"""The type of the one node of such a run; `vendor.*` types may emit events of agents (RFC 0023 section A)."""
+NODE_ID: Final = "agent"
+DIALECT: Final = "openwop"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAsk:
+    """What a run of an agent is asked.
+
+    Args:
+        offer: the agent.
+        redactor: what its policy withholds, with the verbosity of the run.
+        body: for its upstream.
+        conversation_id: the caller's own.
+    """
+
+    offer: Offer
+    redactor: Redactor
+    body: Mapping[str, Any]
+    conversation_id: str | None = None
+
+
+class AgentWork:
+    """Brings the answers of an agent's upstream into the log of a run.
+
+    While the upstream is asked the run counts as a stream of its caller; while it waits for a person it does not.
+
+    Raises:
+        Problem: there is no room for a further stream.
+    """
+
+    def __init__(self, run: Run, ask: AgentAsk, record: Record, trace: Trace, site: Site) -> None:
+        self.record = record
+        self._run = run
+        self._ask = ask
+        self._trace = trace
+        self._site = site
+        self._responses: dict[str, str] = {}
+        """Of each approval that was asked for, the response that did."""
+        self._asking: Asking | None = None
+        self._held = ExitStack()
+        self._account = self._enter()
+        self._pipeline = self._open()
+
+    @property
+    def is_upstream_open(self) -> bool:
+        """Whether it has a request open at its upstream."""
+        return self._asking is not None and self._asking.is_open
+
+    def cancel(self) -> None:
+        """End the run with `run.cancelled`."""
+        self._run.cancel()
+
+    def fail(self, fault: Fault) -> None:
+        """End the run with `run.failed`."""
+        self._run.fail(fault)
+
+    async def run(self, run: Run) -> None:
+        """Say everything.
+
+        Raises:
+            RunFailedError: the upstream failed, nobody answered, the log is full, or the server ends.
+        """
+        body = self._ask.body
+        while True:
+            await self._bring(body)
+            if self._pipeline.ended or not run.log.state.pending:
+                break
+            self._held.close()
+            if self._site.streams.is_draining:
+                raise RunFailedError(FAULTS["server_shutdown"])
+            body = self._answered(await run.answers())
+            run.log.take(self._pipeline.next_response())
+        run.log.take(self._pipeline.close())
+
+    def end(self, run: Run, fault: Fault | None) -> None:
+        """Say the end of a run that was stopped."""
+        run.log.take(self._pipeline.cancel() if fault is None else self._pipeline.close(fault))
+
+    def answer(self, run: Run, interrupt: Interrupt, value: object) -> object:
+        """Give whether a person accepts; the last answer takes up what a stream needs.
+
+        Raises:
+            Problem: it is no answer to this, or there is no room to go on.
+        """
+        if interrupt.about not in self._responses:
+            raise Refusal("interrupt_not_found", "The provider does not know what this answers any more.")
+        is_accepted = accepts(value)
+        if len(run.log.state.pending) == 1:
+            self._account = self._enter()
+        return is_accepted
+
+    async def close(self) -> None:
+        """Give everything back, and tell of the end."""
+        self._held.close()
+        self._pipeline.cancel()
+        self.record.dropped = self._pipeline.dropped
+        await self._site.observer.tell(self.record, self._trace)
+
+    async def _bring(self, body: Mapping[str, Any]) -> None:
+        provider = self._ask.offer.provider
+        request = ProviderRequest(provider.api, body, self._trace.headers, self.record.stream_id)
+        self._asking = Asking(
+            provider, request, self._pipeline, self.record, self._account, self._site.settings.retries, self._say
+        )
+        try:
+            await self._asking.run()
+        except UpstreamError as error:
+            raise RunFailedError(error.fault) from None
+
+    def _say(self, lines: bytes) -> None:
+        self._run.log.take(lines)
+        if self._run.log.is_full and not self._pipeline.ended:
+            raise RunFailedError(LOG_FULL)
+
+    def _answered(self, answers: Answers) -> Mapping[str, Any]:
+        """Give the body that goes on from the response that asked."""
+        given = [
+            {"type": "mcp_approval_response", "approval_request_id": about, "approve": is_accepted}
+            for about, is_accepted in answers.items()
+        ]
+        return {**self._ask.body, "input": given, "previous_response_id": self._responses[next(iter(answers))]}
+
+    def _enter(self) -> Account:
+        account = self._held.enter_context(self._site.streams.admitted(self._run.caller))
+        self._held.enter_context(self._site.streams.running(self))
+        return account
+
+    def _open(self) -> Pipeline:
+        ask, run, owners = self._ask, self._run, self._site.owners
+        provider = ask.offer.provider
+        self.record.heard = Listener(
+            lambda response_id: owners.made(response_id, run.caller), self._responses.__setitem__
+        )
+        return build_pipeline(
+            provider=provider.api,
+            profile=provider.profile,
+            dialect=DIALECT,
+            redactor=ask.redactor,
+            context=StreamContext(run.run_id, ask.conversation_id, ask.offer.name),
+            run=True,
+            output_format="ndjson",
+            takes_host_events=provider.upstream.is_recording,
+            on_frame=self.record.heard.hear,
+            caller=Caller(
+                run_id=run.run_id,
+                workflow_id=run.workflow_id,
+                node_id=NODE_ID,
+                type_id=TYPE_ID,
+                provider=provider.name,
+            ),
+        )

@@ -1,0 +1,183 @@
+"""The routes of the host: what each path answers, and the runs behind them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from starlette.routing import Route
+
+from projector.asgi.catalog import Catalog
+from projector.asgi.openwop import asked, capabilities, offers, reading
+from projector.asgi.openwop.agent import DIALECT
+from projector.asgi.openwop.endpoint import Call, Endpoint, Handler
+from projector.asgi.openwop.refusals import Refusal
+from projector.asgi.openwop.run import Run
+from projector.asgi.openwop.runs import Runs
+from projector.asgi.openwop.settings import OpenWop
+from projector.asgi.problems import problem_of_fault
+from projector.asgi.routes.stream import Site
+from projector.faults import FAULTS
+from projector.openwop.run_state import Interrupt, RunState
+
+MAX_HEARTBEAT_S: Final = 30.0
+"""The protocol wants a comment at least that often."""
+
+
+class Host:
+    """A host of OpenWOP; without a table `[openwop]` it has no routes.
+
+    Args:
+        catalog: the agents that may be run.
+        site: of the server.
+    """
+
+    def __init__(self, catalog: Catalog, site: Site) -> None:
+        self._site = site
+        self._is_on = site.settings.openwop is not None
+        settings = site.settings.openwop or OpenWop()
+        self._runs = Runs(settings)
+        self._workflows = offers.workflows(settings, catalog.speaking(DIALECT), site) if self._is_on else {}
+        self._capabilities = capabilities.document(
+            [workflow.verbosity for workflow in self._workflows.values()],
+            conformance=settings.conformance,
+            max_body_bytes=site.settings.limits.max_body_bytes,
+        )
+        site.streams.on_drain(self._runs.end_waiting)
+
+    def routes(self) -> list[Route]:
+        """Give the routes, if the host is on."""
+        if not self._is_on:
+            return []
+        rows: dict[str, Mapping[str, Handler]] = {
+            "/v1/workflows/{workflow_id}": {"GET": self._workflow},
+            "/v1/runs": {"POST": self._create},
+            "/v1/runs/{run_id}": {"GET": self._snapshot},
+            "/v1/runs/{run_id}/events": {"GET": self._events},
+            "/v1/runs/{run_id}/events/poll": {"GET": self._poll},
+            "/v1/runs/{run_id}/cancel": {"POST": self._cancel},
+            "/v1/runs/{run_id}/interrupts/{node_id:path}": {"POST": self._resolve},
+        }
+        discovery = Endpoint(self._site, {"GET": self._discovery}, is_open=True)
+        description = Endpoint(self._site, {"GET": self._description}, is_open=True)
+        return [
+            Route("/.well-known/openwop", discovery),
+            Route("/v1/openapi.json", description),
+            *(Route(path, Endpoint(self._site, handlers)) for path, handlers in rows.items()),
+            Route("/v1/runs/{rest:path}", Endpoint(self._site, {}), include_in_schema=False),
+        ]
+
+    async def aclose(self) -> None:
+        """End what runs, and forget all logs."""
+        await self._runs.aclose()
+
+    async def _discovery(self, call: Call) -> None:
+        await call.answer(self._capabilities, cache_control=capabilities.CACHE_CONTROL)
+
+    async def _description(self, call: Call) -> None:
+        await call.answer(call.scope["app"].state.openapi)
+
+    async def _workflow(self, call: Call) -> None:
+        await call.answer(self._find(call.path["workflow_id"]).document())
+
+    async def _create(self, call: Call) -> None:
+        request = asked.run_request(await call.body())
+        begin = self._find(request.workflow_id).prepare(request, call.caller, call.scope)
+        if self._site.streams.is_draining:
+            raise problem_of_fault(FAULTS["server_shutdown"])
+        run = self._runs.begin(f"run_{uuid.uuid4().hex}", request.workflow_id, call.caller)
+        try:
+            work = begin(run)
+        except Exception:
+            self._runs.discard(run)
+            raise
+        created = {
+            "runId": run.run_id,
+            "status": run.log.state.status,
+            "eventsUrl": f"/v1/runs/{run.run_id}/events",
+            "statusUrl": f"/v1/runs/{run.run_id}",
+        }
+        self._runs.start(run, work)
+        await call.answer(created, HTTPStatus.CREATED, location=created["statusUrl"])
+
+    async def _snapshot(self, call: Call) -> None:
+        run = self._run(call)
+        await call.answer(_snapshot(run, run.log.state))
+
+    async def _events(self, call: Call) -> None:
+        run = self._run(call)
+        modes, buffer_s = asked.modes(call.query), asked.buffer_s(call.query)
+        last_sequence = asked.last_event_id(call.headers)
+        if asked.wants_json(call.headers):
+            await call.answer(reading.document(run.log))
+            return
+        settings = self._site.settings
+        stream = reading.EventStream(
+            run.log,
+            modes,
+            buffer_s=buffer_s,
+            last_sequence=last_sequence,
+            heartbeat_s=min(settings.heartbeat_s, MAX_HEARTBEAT_S),
+            client_s=settings.timeouts.client_s,
+        )
+        await stream(call.scope, call.receive, call.send)
+
+    async def _poll(self, call: Call) -> None:
+        run = self._run(call)
+        last_sequence, wait_s = asked.last_sequence(call.query), asked.poll_s(call.query)
+        await call.answer(await reading.poll(run.log, last_sequence, wait_s))
+
+    async def _cancel(self, call: Call) -> None:
+        run = self._run(call)
+        state = run.log.state
+        if state.is_over and state.status != "cancelled":
+            raise Refusal("run_already_terminal")
+        run.cancel()
+        await call.answer({"runId": run.run_id, "status": "cancelled" if state.is_over else "cancelling"})
+
+    async def _resolve(self, call: Call) -> None:
+        run, node_id = self._run(call), call.path["node_id"]
+        answer = asked.answer(await call.body())
+        run.resolve(_pending(run.log.state, node_id, answer.interrupt_id), answer.resume_value)
+        await call.answer({"runId": run.run_id, "nodeId": node_id, "status": run.log.state.status})
+
+    def _run(self, call: Call) -> Run:
+        return self._runs.get(call.path["run_id"], call.caller)
+
+    def _find(self, workflow_id: str) -> offers.Workflow:
+        if workflow_id not in self._workflows:
+            raise Refusal("workflow_not_found")
+        return self._workflows[workflow_id]
+
+
+def _snapshot(run: Run, state: RunState) -> dict[str, Any]:
+    """Give how a run stands; what has no value is absent."""
+    said = {
+        "runId": run.run_id,
+        "workflowId": run.workflow_id,
+        "status": state.status,
+        "currentNodeId": state.node_id,
+        "startedAt": state.started_at,
+        "completedAt": state.ended_at,
+        "error": state.error and {name: state.error[name] for name in ("code", "message")},
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _pending(state: RunState, node_id: str, interrupt_id: str | None) -> Interrupt:
+    """Give the interrupt that a request answers; of several only the one that it names."""
+    of_node = [
+        interrupt
+        for interrupt in state.interrupts
+        if interrupt.node_id == node_id and interrupt_id in {None, interrupt.interrupt_id}
+    ]
+    if not of_node:
+        raise Refusal("interrupt_not_found")
+    pending = [interrupt for interrupt in of_node if not interrupt.is_resolved]
+    if not pending or state.is_over:
+        raise Refusal("interrupt_already_resolved")
+    if len(pending) > 1:
+        raise Refusal("validation_error", "`interruptId` is missing: this node waits for several answers.")
+    return pending[0]

@@ -1,0 +1,170 @@
+"""Ways to read a run: the whole log, a poll, a stream. Each reader has its own pace, and none slows the run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from typing import Final
+
+import anyio
+from starlette.types import Receive, Scope, Send
+
+from contracts.openwop import RUN_TERMINALS
+from projector.asgi.line import HEADERS
+from projector.asgi.openwop.asked import Mode
+from projector.asgi.openwop.log import Entry, RunLog
+from projector.asgi.request_ids import request_id
+from projector.sse import encode_comment, encode_sse
+
+_UPDATES: Final[frozenset[Mode]] = frozenset({"updates"})
+_MESSAGES: Final[frozenset[Mode]] = frozenset({"messages"})
+
+SHOWN: Final[dict[str, frozenset[Mode]]] = {
+    "run.started": _UPDATES,
+    "run.completed": _UPDATES | _MESSAGES,
+    "run.failed": _UPDATES | _MESSAGES,
+    "run.cancelled": _UPDATES | _MESSAGES,
+    "node.started": _UPDATES,
+    "node.completed": _UPDATES,
+    "node.failed": _UPDATES,
+    "node.cancelled": _UPDATES,
+    "node.suspended": _UPDATES | _MESSAGES,
+    "node.resumed": _UPDATES,
+    "interrupt.resolved": _UPDATES,
+    "agent.reasoning.delta": _UPDATES,
+    "agent.reasoned": _UPDATES,
+    "agent.toolCalled": _UPDATES,
+    "agent.toolReturned": _UPDATES,
+    "agent.handoff": _UPDATES,
+    "agent.decided": _UPDATES,
+    "provider.usage": _UPDATES,
+    "replay.diverged": _UPDATES,
+    "output.chunk": _MESSAGES,
+    "public-sse.message.citation": _MESSAGES,
+    "public-sse.chunk.delta": _MESSAGES,
+    "public-sse.chunk.done": _MESSAGES,
+}
+"""Type of an event -> the modes that show it, beside `debug`, which shows everything. The protocol's pages name no mode
+for `agent.*`; its clients ask for `updates`."""
+
+URGENT: Final = RUN_TERMINALS | {"node.suspended"}
+"""What is not held for a batch."""
+
+_AT_ONCE: Final = 256
+"""Events of one send, so that a long log is sent in steps."""
+
+
+def document(log: RunLog) -> bytes:
+    """Give the whole log, whatever modes there are."""
+    return b'{"events":[' + b",".join([entry.data for entry in log.entries]) + b"]}"
+
+
+async def poll(log: RunLog, last_sequence: int, wait_s: float) -> bytes:
+    """Give what is new, as soon as there is something or the time is over, and whether the run has ended."""
+    with anyio.move_on_after(wait_s):
+        while len(log.entries) <= last_sequence + 1 and not log.state.is_over:
+            await log.wait()
+    new = b",".join([entry.data for entry in log.entries[last_sequence + 1 :]])
+    return b'{"events":[' + new + b'],"isComplete":' + (b"true" if log.state.is_over else b"false") + b"}"
+
+
+class EventStream:
+    """A run as server-sent events, from a position to its end.
+
+    Args:
+        log: of the run.
+        modes: which events are shown.
+        buffer_s: how long events are held for a batch; 0 sends each one alone.
+        last_sequence: the last event that the reader has.
+        heartbeat_s: silence before a comment is sent.
+        client_s: how long the reader may take nothing before it counts as gone.
+    """
+
+    def __init__(
+        self,
+        log: RunLog,
+        modes: Collection[Mode],
+        *,
+        buffer_s: float,
+        last_sequence: int,
+        heartbeat_s: float,
+        client_s: float,
+    ) -> None:
+        self._log = log
+        self._modes = frozenset(modes)
+        self._buffer_s = buffer_s
+        self._position = last_sequence + 1
+        self._heartbeat_s = heartbeat_s
+        self._client_s = client_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        async with anyio.create_task_group() as reader:
+            reader.start_soon(_until_gone, receive, reader.cancel_scope)
+            head = [*HEADERS, (b"x-request-id", request_id(scope).encode())]
+            await self._send({"type": "http.response.start", "status": 200, "headers": head}, send, reader)
+            while (said := await self._next()) is not None:
+                await self._send({"type": "http.response.body", "body": said, "more_body": True}, send, reader)
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False}, send, reader)
+            reader.cancel_scope.cancel()
+
+    async def _send(self, message: dict[str, object], send: Send, reader: anyio.abc.TaskGroup) -> None:
+        is_taken = False
+        try:
+            with anyio.move_on_after(self._client_s):
+                await send(message)
+                is_taken = True
+        except OSError:  # what ASGI servers raise when the client is gone
+            pass
+        if not is_taken:
+            reader.cancel_scope.cancel()
+        await anyio.lowlevel.checkpoint()  # a server whose client is gone does not wait any more, nor would this loop
+
+    async def _next(self) -> bytes | None:
+        """Give what is to be sent next, a comment where nothing is for a while; None at the end."""
+        beats_at = time.monotonic() + self._heartbeat_s
+        while not (new := self._take()):
+            if self._position == len(self._log.entries) and self._log.state.is_over:
+                return None
+            if self._position < len(self._log.entries):
+                continue
+            with anyio.move_on_after(beats_at - time.monotonic()) as silence:
+                await self._log.wait()
+            if silence.cancelled_caught:
+                return encode_comment("keepalive")
+        if not self._buffer_s:
+            return b"".join([_event(entry.type, sequence, entry.data) for sequence, entry in new])
+        await self._fill(new)
+        data = b"[" + b",".join([entry.data for _, entry in new]) + b"]"
+        return _event("batch", new[-1][0], data)
+
+    async def _fill(self, batch: list[tuple[int, Entry]]) -> None:
+        """Hold a batch for its time, unless it has become urgent or large."""
+        with anyio.move_on_after(self._buffer_s):
+            while not self._log.state.is_over and len(batch) < _AT_ONCE and not _is_urgent(batch):
+                await self._log.wait()
+                batch += self._take()
+
+    def _take(self) -> list[tuple[int, Entry]]:
+        """Give the next events that are shown, with their numbers."""
+        begin = self._position
+        entries = self._log.entries[begin : begin + _AT_ONCE]
+        self._position += len(entries)
+        return [(begin + place, entry) for place, entry in enumerate(entries) if self._shows(entry)]
+
+    def _shows(self, entry: Entry) -> bool:
+        return "debug" in self._modes or not self._modes.isdisjoint(SHOWN.get(entry.type, ()))
+
+
+def _is_urgent(batch: list[tuple[int, Entry]]) -> bool:
+    return any(entry.type in URGENT for _, entry in batch)
+
+
+def _event(name: str, sequence: int, data: bytes) -> bytes:
+    return b"id: %d\n" % sequence + encode_sse(data, name)
+
+
+async def _until_gone(receive: Receive, reader: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    reader.cancel()
