@@ -44,8 +44,9 @@ from projector.sse import encode_comment
 
 log: Final = structlog.get_logger()
 
-_READS_IN_A_ROW: Final = 64
-"""After so many reads others get their turn: where both sides are faster than we are, nothing else makes us wait."""
+_TURN_S: Final = 0.001
+"""After so much work of the pipeline others get their turn: where both sides are faster than we are, nothing else makes
+us wait. Some hundred events."""
 
 
 class Relay:
@@ -172,9 +173,10 @@ class Relay:
             self._is_waiting = False
             await line.say(b"")
             await self._wait_again()
-            reads = itertools.cycle(range(_READS_IN_A_ROW))
+            turn_ends_s = self.record.overhead_s + _TURN_S
             async for chunk in chunks:
-                if self._reading.cancel_called or self._stream.cancel_called or not next(reads):
+                if self._reading.cancel_called or self._stream.cancel_called or self.record.overhead_s >= turn_ends_s:
+                    turn_ends_s = self.record.overhead_s + _TURN_S
                     await checkpoint()  # bytes that come without a pause leave no other moment for it
                 self._is_waiting = False
                 await line.say(await self._feed(chunk))

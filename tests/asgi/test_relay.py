@@ -318,6 +318,24 @@ async def test_no_heartbeat_while_a_send_is_blocked() -> None:
     assert client.body.count(b": heartbeat") <= 1
 
 
+async def test_others_get_their_turn_between_reads_that_come_without_a_pause() -> None:
+    reads = [0]
+
+    async def fast() -> AsyncGenerator[bytes, None]:
+        while True:
+            reads[-1] += 1
+            yield TEXT * 1000  # milliseconds of work
+
+    upstream, client = Upstream(fast), Client()
+    task = asyncio.create_task(relay(upstream).run(SCOPE, client.receive, client.send))
+    while len(reads) < 50:
+        await asyncio.sleep(0)
+        reads.append(0)
+    client.left.set()
+    await task
+    assert max(reads) <= 3
+
+
 async def test_a_body_larger_than_one_send_is_cut() -> None:
     async def large() -> AsyncGenerator[bytes, None]:
         yield TEXT * 1000
