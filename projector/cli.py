@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from projector._errors import UsageError
-from projector.commands.cases import replay_goldens
+from projector.commands.cases import record_case, replay_goldens
 from projector.commands.common import STDIN
 from projector.commands.servers import check_config, demo, health, print_config, serve
 from projector.commands.streams import CHECKERS, project, validate
@@ -80,6 +80,14 @@ def _parser() -> argparse.ArgumentParser:
     command = _command(commands, "replay", replay_goldens)
     command.add_argument("folder", nargs="?", default=EXAMPLES, metavar="DIR")
     command.add_argument("--update", action="store_true", help="write the goldens instead of comparing")
+
+    command = _command(commands, "record", record_case)
+    command.add_argument("--upstream", default="default", metavar="NAME", help="of the configuration")
+    command.add_argument("--config", type=Path, metavar="FILE")
+    command.add_argument("--dir", type=Path, default=Path("recordings"), help="folder of cases, made where it is not")
+    command.add_argument("--name", metavar="CASE", help="of the new case; else the upstream's and the time")
+    command.add_argument("--raw", action="store_true", help="keep everything, secrets too")
+    command.add_argument("request", metavar="REQUEST.json|-", help="what is asked, in the words of the upstream's API")
 
     command = _command(commands, "explain", explain_event)
     command.add_argument("event_type", nargs="?", metavar="EVENT_TYPE")

@@ -1,13 +1,43 @@
-"""A folder of cases: replay it."""
+"""A folder of cases: record a new one, replay all of them."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
+import sys
+import time
 from pathlib import Path
+from typing import Any
 
-from projector import replay
+from contracts import codec
+from projector import recording, replay
+from projector._errors import UsageError
+from projector.commands.common import opened, shell
 from projector.dialects import DIALECTS
+from projector.faults import Fault
 from projector.progress import Progress
+
+
+def record_case(arguments: argparse.Namespace) -> int:
+    """Ask an upstream once, and keep its stream as a case that `replay` plays."""
+    settings = shell("configuration").load(os.environ, config=arguments.config)
+    folder, name = arguments.dir, arguments.name or _name(arguments.upstream)
+    recording.check_name(folder, name)
+    request = _request(arguments.request)
+    if arguments.raw:
+        _warn("--raw keeps all that the provider says, secrets too: not for a repository")
+    answer = shell("asking").ask(settings, arguments.upstream, request, is_raw=arguments.raw)
+    if isinstance(answer, Fault):
+        _warn(f"{answer.code}: {answer.message}")
+        return 1
+    source = recording.write(folder, name, answer)
+    print(f"{source}: {answer.events} events, {answer.withheld or 'nothing'} withheld")
+    if close := answer.settings.get("close"):
+        print(f"The stream broke off, and so does the case: {close}")
+    print("Next: look at it, then write what each dialect makes of it, and commit both:")
+    print(f"  projector replay {shlex.quote(str(folder))} --update")
+    return 0
 
 
 def replay_goldens(arguments: argparse.Namespace) -> int:
@@ -29,3 +59,22 @@ def replay_goldens(arguments: argparse.Namespace) -> int:
     done = "written" if arguments.update else "replayed"
     print(f"{len(cases)} cases {done} in {len(DIALECTS)} dialect(s), {len(differences)} differ")
     return 1 if differences else 0
+
+
+def _name(upstream: str) -> str:
+    return f"{upstream}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
+
+
+def _request(name: str) -> dict[str, Any]:
+    with opened(name) as source:
+        try:
+            request = codec.loads(source.read())
+        except codec.CodecError:
+            request = None
+    if not isinstance(request, dict):
+        raise UsageError(f"{name}: expected a request as a JSON object")
+    return request
+
+
+def _warn(text: str) -> None:
+    print(f"projector: {text}", file=sys.stderr)

@@ -10,7 +10,7 @@ Nothing here waits or makes an id; `cases` writes files.
 
 from __future__ import annotations
 
-from projector.recording.cases import Recording, record, write
+from projector.recording.cases import Recording, check_name, record, write
 from projector.recording.withholding import Withheld, withhold
 
-__all__ = ["Recording", "Withheld", "record", "withhold", "write"]
+__all__ = ["Recording", "Withheld", "check_name", "record", "withhold", "write"]

@@ -1,0 +1,201 @@
+"""`projector record`: one request to a real upstream on loopback, kept as a case that replays."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+import pytest
+
+from projector import UsageError, cli, replay
+from projector.dialects import DIALECTS
+from redaction.formats.row import MIXED
+from tests.asgi.conftest import Peer
+
+SECRET = "sk-" + MIXED[:48]
+REQUEST = {"model": "m", "input": "Hello", "instructions": "Be kind."}
+EVENTS = [
+    {"type": "response.created", "response": {"id": "resp_1", "status": "in_progress", "instructions": "Be kind."}},
+    {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "delta": f"Your key {SECRET[:5]}"},
+    {
+        "type": "response.output_text.delta",
+        "item_id": "msg_1",
+        "output_index": 0,
+        "delta": f"{SECRET[5:]} of the vault",
+    },
+    {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "delta": "-value, key-of-the-house."},
+    {"type": "response.completed", "response": {"id": "resp_1", "status": "completed"}},
+]
+CONFIG = """
+[upstreams.one]
+base_url = "http://localhost:{port}/v1"
+api_key = "${{HOUSE_KEY}}"
+timeouts.idle_s = 0.2
+
+[upstreams.chat]
+api = "openai_chat"
+base_url = "http://localhost:{port}/v1"
+profile.think_mode = "assume_open"
+
+[agents.helper]
+upstream = "one"
+model = "m"
+policy.registered = [{{ id = "vault", value = "vault-value" }}]
+"""
+
+
+class Done(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Awaitable[Done]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], upstream_port: int) -> Run:
+    """Runs `record` in a folder with a configuration and a request, beside the upstream of the test."""
+    for name in [name for name in os.environ if name.startswith("PROJECTOR_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOUSE_KEY", "key-of-the-house")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "projector.toml").write_text(CONFIG.format(port=upstream_port))
+    (tmp_path / "request.json").write_text(json.dumps(REQUEST))
+
+    async def run_one(*arguments: str) -> Done:
+        line = ["record", "--config", "projector.toml", *arguments, "--", "request.json"]
+        status = await anyio.to_thread.run_sync(cli.main, line)
+        return Done(status, *capfd.readouterr())
+
+    return run_one
+
+
+def kept_lines(case: str) -> list[bytes]:
+    return Path(f"recordings/{case}.ndjson").read_bytes().splitlines()
+
+
+def written(name: str, text: str) -> None:
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def says(*events: dict[str, Any], end: str = "end") -> Callable[[Peer], Awaitable[None]]:
+    async def script(peer: Peer) -> None:
+        await peer.start()
+        for event in events:
+            await peer.event(event)
+        if end == "end":
+            await peer.end()
+        elif end == "reset":
+            peer.reset()
+        else:
+            await peer.gone.wait()
+
+    return script
+
+
+async def test_a_request_becomes_a_case_that_replays(run: Run, upstream: Any, capfd: Any) -> None:
+    asked = await upstream(says(*EVENTS))
+    done = await run("--upstream", "one", "--dir", "kept", "--name", "hello")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "kept/openai_responses/hello.ndjson: 5 events, 3 withheld",
+        "Next: look at it, then write what each dialect makes of it, and commit both:",
+        "  projector replay kept --update",
+    ]
+    peer = asked.peers.get_nowait()
+    assert peer.body == {**REQUEST, "stream": True}
+    assert peer.header(b"authorization") == b"Bearer key-of-the-house"
+    (case,) = replay.load_cases(Path("kept"))
+    kept = [json.loads(line) for line in case.source.read_bytes().splitlines()]
+    assert [event.get("delta") for event in kept[1:4]] == [
+        "Your key <redacted>",
+        " of the [REDACTED:vault]",
+        ", <redacted>.",
+    ]
+    assert kept[0]["response"] == {"id": "resp_1", "status": "in_progress", "instructions": ""}
+    assert cli.main(["replay", "kept"]) == 1
+    assert capfd.readouterr().out.count("golden is missing") == len(DIALECTS)
+    assert cli.main(["replay", "kept", "--update"]) == 0
+    assert cli.main(["replay", "kept"]) == 0
+
+
+async def test_raw_keeps_everything_and_warns(run: Run, upstream: Any) -> None:
+    await upstream(says(*EVENTS))
+    done = await run("--upstream", "one", "--raw", "--name", "hello")
+    assert done.status == 0
+    assert "--raw keeps all" in done.err
+    assert [json.loads(line) for line in kept_lines("openai_responses/hello")] == EVENTS
+
+
+async def test_the_profile_of_the_upstream_goes_with_the_case(run: Run, upstream: Any) -> None:
+    chunks = [{"id": "c", "choices": [{"index": 0, "delta": {"content": text}}]} for text in ("hm", "</think>Hello")]
+    await upstream(says(*chunks, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}))
+    done = await run("--upstream", "chat", "--name", "thought")
+    assert (done.status, done.err) == (0, "")
+    (case,) = replay.load_cases(Path("recordings"))
+    assert (case.provider, case.settings.profile) == ("openai_chat", {"think_mode": "assume_open"})
+    last = json.loads(replay.play(case, "public_sse_v1").splitlines()[-1])
+    assert last["final"]["response_text"] == "Hello"
+
+
+@pytest.mark.parametrize(("end", "code"), [("reset", "upstream_reset"), ("silence", "upstream_timeout_idle")])
+async def test_a_stream_that_breaks_off_is_a_case_that_does(run: Run, upstream: Any, end: str, code: str) -> None:
+    await upstream(says(*EVENTS[:2], end=end))
+    done = await run("--upstream", "one", "--name", "broken")
+    assert done.status == 0
+    assert f"The stream broke off, and so does the case: {code}" in done.out
+    (case,) = replay.load_cases(Path("recordings"))
+    assert json.loads(replay.play(case, "public_sse_v1").splitlines()[-1])["error"]["code"] == code
+
+
+async def test_a_name_is_made_of_the_upstream_and_the_time(run: Run, upstream: Any) -> None:
+    await upstream(says(*EVENTS))
+    assert (await run("--upstream", "one")).status == 0
+    (case,) = replay.load_cases(Path("recordings"))
+    upstream_name, day, time = case.name.split("-")
+    assert (upstream_name, len(day), len(time)) == ("one", 8, 6)
+
+
+async def test_an_upstream_that_refuses_leaves_no_case(run: Run, upstream: Any) -> None:
+    async def refuse(peer: Peer) -> None:
+        await peer.send(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n")
+
+    await upstream(refuse)
+    done = await run("--upstream", "one")
+    expected = "projector: upstream_http_401: The provider answered with HTTP status 401.\n"
+    assert done == Done(1, "", expected)
+    with pytest.raises(UsageError, match="expected a folder"):
+        replay.load_cases(Path("recordings"))
+
+
+async def test_an_upstream_that_is_not_there_leaves_no_case(run: Run) -> None:
+    done = await run("--upstream", "one")
+    assert done == Done(1, "", "projector: upstream_unreachable: The provider could not be reached.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "request_text", "message"),
+    [
+        (("--upstream", "two"), None, "unknown upstream `two`; known: `one`, `chat`"),
+        (("--name", "../up"), None, "name of a case: expected at most 128 letters"),
+        (("--name", "taken"), None, "`taken`: expected the name of a new case"),
+        (("--upstream", "one"), "[1]", "request.json: expected a request as a JSON object"),
+        (("--upstream", "one"), "{", "request.json: expected a request as a JSON object"),
+    ],
+)
+async def test_mistakes_are_told_before_a_provider_is_asked(
+    run: Run, arguments: tuple[str, ...], request_text: str | None, message: str
+) -> None:
+    written("recordings/openai_chat/taken.ndjson", "{}\n")
+    if request_text is not None:
+        written("request.json", request_text)
+    done = await run(*arguments)
+    assert (done.status, done.out) == (2, "")
+    assert message in done.err
