@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Final
 
 import pytest
+import uvicorn
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 
@@ -41,8 +44,10 @@ WEATHER: Final = Call("call_1", "weather", '{"city":"Oslo"}')
 
 
 @pytest.fixture(autouse=True)
-def _no_tracing() -> None:
+def _no_tracing() -> Iterator[None]:
     """Keep runs to themselves: the SDK sends its traces to OpenAI unless it is told not to."""
+    agents.set_tracing_disabled(True)
+    yield
     agents.set_tracing_disabled(True)
 
 
@@ -236,6 +241,12 @@ async def stops_input(_context: Any, _agent: Any, _input: Any) -> Any:
     return agents.GuardrailFunctionOutput(output_info=None, tripwire_triggered=True)
 
 
+@agents.input_guardrail
+async def stops_meanwhile(_context: Any, _agent: Any, _input: Any) -> Any:
+    await asyncio.sleep(0.1)
+    return agents.GuardrailFunctionOutput(output_info=None, tripwire_triggered=True)
+
+
 @agents.output_guardrail
 async def stops_output(_context: Any, _agent: Any, _output: Any) -> Any:
     return agents.GuardrailFunctionOutput(output_info=None, tripwire_triggered=True)
@@ -257,6 +268,14 @@ PROVIDER_ERROR: Final = {"type": "error", "code": "overloaded", "message": "Busy
 INCOMPLETE: Final = response(Text("So far."), status="incomplete", incomplete_details={"reason": "max_output_tokens"})
 FAILED: Final = response(Text("So far."), status="failed", error={"code": "server_error", "message": "Sorry."})
 ONE_TOOL: Final = response(WEATHER, response_id="r_1")
+
+
+async def takes_its_time(peer: Any) -> None:
+    await peer.start()
+    for event in response(*[Text("So far.")] * 10):
+        await peer.event(event)
+        await asyncio.sleep(0.01)  # the runner learns of a guardrail's verdict when its model speaks
+    await peer.end()
 
 
 async def words(peer: Any) -> None:
@@ -384,6 +403,14 @@ async def words(peer: Any) -> None:
             {},
             ("error", "run_guardrail", "server"),
             id="a-guardrail-before-anything-was-said",
+        ),
+        pytest.param(
+            "responses",
+            [takes_its_time],
+            {"input_guardrails": [stops_meanwhile]},
+            {},
+            ("error", "run_guardrail", "server"),
+            id="a-guardrail-beside-the-model",
         ),
         pytest.param(
             "responses",
@@ -545,6 +572,42 @@ async def test_a_client_that_leaves_ends_the_run(lab: Lab) -> None:
     await streaming
     assert await ends(run, await lab.peers.get())
     assert [terminal.outcome for terminal in told] == ["client_left"]
+
+
+@pytest.fixture
+async def serve_app() -> AsyncIterator[Callable[[Any], Awaitable[int]]]:
+    """Serve an app in the loop of the test, where its runs are; give its port."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def serve(app: Any) -> int:
+            listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=5))
+            serving = asyncio.create_task(server.serve(sockets=[listener]))
+
+            async def stop() -> None:
+                server.should_exit = True
+                await serving
+
+            stack.push_async_callback(stop)
+            return int(listener.getsockname()[1])
+
+        yield serve
+
+
+async def test_a_real_client_that_hangs_up_ends_the_run(lab: Lab, serve_app: Any) -> None:
+    await lab.answer(hangs_after(BEGUN))
+    runs: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        runs.append(agents.Runner.run_streamed(lab.agent(), "hi"))
+        await PublicSSEResponse(runs[0])(scope, receive, send)
+
+    reader, writer = await asyncio.open_connection("127.0.0.1", await serve_app(app))
+    writer.write(b"GET /run HTTP/1.1\r\nhost: test\r\n\r\n")
+    await reader.readuntil(b'"kind":"message.delta"')
+    writer.close()
+    await writer.wait_closed()
+    assert await ends(runs[0], await lab.peers.get())
 
 
 async def test_a_client_that_leaves_ends_the_tool_that_runs(lab: Lab) -> None:

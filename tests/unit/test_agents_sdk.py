@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
 import pytest
+from ag_ui_validate.pytest_plugin import validate_agui
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from contracts import openresponses, openwop
 from contracts.stream_rules import check_stream
 from projector import Pipeline, StreamContext, build_pipeline
 from projector.faults import FAULTS
@@ -68,11 +72,11 @@ def feed(taker: RunStage, *events: object) -> list[Event]:
     return [dict(said) for event in events for said in taker.feed(event)]
 
 
-def pipeline() -> Pipeline:
+def pipeline(dialect: str = "public_sse_v1") -> Pipeline:
     context = StreamContext(stream_id="stream_1")
     return build_pipeline(
         provider="openai_responses",
-        dialect="public_sse_v1",
+        dialect=dialect,
         context=context,
         run=True,
         takes_host_events=True,
@@ -87,6 +91,15 @@ def frames(said: Iterable[Any]) -> list[Event]:
     lines = (one.feed(encode(said, Counter())) + one.close()).splitlines()
     assert check_stream(lines) == []
     return [json.loads(line) for line in lines]
+
+
+def test_the_sdk_is_where_it_must_be(agents_sdk: ModuleType) -> None:
+    assert agents_sdk.Runner
+
+
+def test_nothing_imports_the_sdk() -> None:
+    program = "import sys, projector.asgi.response; sys.exit('agents' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_the_prefix_is_the_pipelines() -> None:
@@ -339,10 +352,13 @@ def exception(name: str, base: type = Exception, **members: object) -> Exception
 CONNECTION: Final = type("APIConnectionError", (type("APIError", (Exception,), {}),), {})
 
 
-def caused_by(cause: BaseException) -> Exception:
-    error: Exception = CONNECTION("Connection error.")
+def made_of(error: Exception, cause: BaseException) -> Exception:
     error.__cause__ = cause
     return error
+
+
+def caused_by(cause: BaseException) -> Exception:
+    return made_of(CONNECTION("Connection error."), cause)
 
 
 @pytest.mark.parametrize(
@@ -371,7 +387,9 @@ def caused_by(cause: BaseException) -> Exception:
         (exception("APIStatusError"), "idle", "provider_error"),
         (caused_by(exception("ConnectError")), "idle", "upstream_unreachable"),
         (caused_by(exception("ConnectTimeout")), "idle", "upstream_timeout_connect"),
-        (caused_by(exception("ReadTimeout")), "open", "upstream_timeout_idle"),
+        (caused_by(exception("ReadTimeout", exception("TimeoutException").__class__)), "open", "upstream_timeout_idle"),
+        (caused_by(made_of(exception("ConnectTimeout"), ConnectionRefusedError())), "idle", "upstream_unreachable"),
+        (caused_by(made_of(exception("ReadError"), OSError())), "open", "upstream_reset"),
         (caused_by(exception("RemoteProtocolError")), "open", "upstream_reset"),
         (caused_by(ConnectionResetError()), "open", "upstream_reset"),
         (caused_by(ConnectionRefusedError()), "idle", "upstream_unreachable"),
@@ -401,6 +419,41 @@ def test_a_providers_own_error_is_said_as_such() -> None:
 def test_faults_of_runs_have_codes_of_their_own() -> None:
     assert RUN_FAULTS.keys() & FAULTS.keys() == set()
     assert all(code == fault.code and code.startswith("run_") for code, fault in RUN_FAULTS.items())
+
+
+def a_whole_run() -> list[Event]:
+    """Give a run with a handoff, an answered call, and one that waits."""
+    taker = RunStage()
+    transfer = {"type": "function_call_output", "call_id": "call_1", "output": "{}"}
+    said = feed(
+        taker,
+        agent("a"),
+        *map(raw, [CREATED, done(call()), COMPLETED]),
+        run_item("handoff_occured", "handoff_output_item", transfer),
+        agent("b"),
+        *map(raw, [CREATED, done(message()), done(call("fc_2", "call_2"), 1), COMPLETED]),
+        tool_output({"sky": "blue"}, "call_2"),
+    )
+    asked = approval(call("fc_3", "call_3"), call_id="call_3", name="f", arguments="{}")
+    return said + [dict(event) for event in taker.close([asked])]
+
+
+RULES: Final[dict[str, Callable[[list[bytes]], object]]] = {
+    "public_sse_v1": check_stream,
+    "openresponses": openresponses.check_stream,
+    "openwop": openwop.check_log,
+    "ag_ui": lambda events: [
+        found for found in validate_agui([event.decode() for event in events]).diagnostics if found.severity == "error"
+    ],
+}
+
+
+@pytest.mark.parametrize("dialect", RULES)
+def test_a_run_keeps_the_rules_of_each_dialect(dialect: str) -> None:
+    one = pipeline(dialect)
+    events = (one.feed(encode(a_whole_run(), Counter())) + one.close()).splitlines()
+    assert len(events) >= 10
+    assert RULES[dialect](events) == []
 
 
 POOL: Final = [

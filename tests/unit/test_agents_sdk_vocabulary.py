@@ -8,7 +8,6 @@ import inspect
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import openai
@@ -44,10 +43,6 @@ def types_of(kinds: Iterable[Any]) -> set[str]:
 def type_of(kind: Any) -> str:
     """Give the type that the instances of a run item's class have: one class of the SDK inherits its annotation."""
     return next(field.default for field in dataclasses.fields(kind) if field.name == "type")
-
-
-def test_the_sdk_is_here(agents_sdk: ModuleType) -> None:
-    assert agents_sdk is agents
 
 
 def test_every_stream_event_is_handled() -> None:

@@ -75,11 +75,10 @@ def _http_status(error: BaseException, _phase: Phase) -> Verdict:
 
 
 def _connection(error: BaseException, _phase: Phase) -> Verdict:
+    code = "upstream_unreachable"
     for cause in _causes(error):
-        for kind in type(cause).__mro__:
-            if kind.__name__ in CAUSES:
-                return FAULTS[CAUSES[kind.__name__]]
-    return FAULTS["upstream_unreachable"]
+        code = next((CAUSES[kind.__name__] for kind in type(cause).__mro__ if kind.__name__ in CAUSES), code)
+    return FAULTS[code]
 
 
 def _provider_error(error: BaseException, _phase: Phase) -> Verdict:
@@ -119,7 +118,7 @@ OURS: Final[Mapping[str, str]] = {
 CAUSES: Final[Mapping[str, str]] = {
     # httpx
     "ConnectTimeout": "upstream_timeout_connect",
-    "ReadTimeout": "upstream_timeout_idle",
+    "TimeoutException": "upstream_timeout_idle",
     "ConnectError": "upstream_unreachable",
     "ReadError": "upstream_reset",
     "RemoteProtocolError": "upstream_reset",
@@ -132,7 +131,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "ConnectionRefusedError": "upstream_unreachable",
     "ConnectionError": "upstream_reset",
 }
-"""What a failed connection is, by what it was made from; the outermost that is here counts."""
+"""What a failed connection is, by what it was made from; the innermost that is here counts."""
 
 
 def judge(error: BaseException, phase: Phase) -> Verdict:
