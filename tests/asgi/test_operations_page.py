@@ -1,33 +1,111 @@
+"""docs/operations.md against the code: each table of it has a row for whatever there is, and no row for what is not."""
+
 from __future__ import annotations
 
+import argparse
+import ast
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
+import pytest
+from starlette.routing import Route
+
+from contracts.limits import EVENT_MAX_BYTES
+from projector import cli
+from projector.asgi.app import create_app
 from projector.asgi.configuration import PREFIX, fields, members, variables
+from projector.asgi.demo import DemoUpstream
 from projector.asgi.metrics import Metrics
-from projector.asgi.problems import PROBLEMS
+from projector.asgi.observer import HOOK_S
+from projector.asgi.problems import PROBLEMS, problem_of_fault
+from projector.asgi.server import CLOSE_S
 from projector.asgi.settings import Limits, Settings
-from projector.asgi.streams import Streams
-from projector.faults import FAULTS
+from projector.asgi.streams import LAST_WORDS_S, Streams
+from projector.faults import FAULTS, Fault
+from projector.providers.agents_sdk.failures import RUN_FAULTS
 from redaction.policy import Policy
 
-SHELL = Path(__file__).parents[2] / "projector" / "asgi"
-PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
-ROWS = {line.split("|")[1].strip().strip("`"): line for line in PAGE.splitlines() if line.startswith("| `")}
+ROOT: Final = Path(__file__).parents[2]
+SHELL: Final = ROOT / "projector" / "asgi"
+PAGE: Final = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+ALL_FAULTS: Final[Mapping[str, Fault]] = {**FAULTS, **RUN_FAULTS}
+LEVELS: Final = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
 
 
-def test_every_code_has_its_row() -> None:
-    assert {*PROBLEMS, *FAULTS} <= ROWS.keys()
+def _tables() -> dict[str, dict[str, list[str]]]:
+    """Give the tables of the page by their first heading: the rows by their first cell, in which words are code."""
+    tables: dict[str, dict[str, list[str]]] = {}
+    for block in re.findall(r"(?:^\|.*\n)+", PAGE, re.MULTILINE):
+        head, _, *rows = ([cell.strip() for cell in line.split("|")[1:-1]] for line in block.splitlines())
+        tables[head[0]] = {name.strip("`"): cells for name, *cells in rows}
+    return tables
+
+
+TABLES: Final = _tables()
+
+
+def test_the_tables_of_the_page() -> None:
+    assert TABLES.keys() == {"route", "variable", "code", "event", "metric"}
+
+
+# how it is run
+
+
+def test_every_route_has_its_row_and_no_other() -> None:
+    rows = {tuple(one.split(" ")) for name in TABLES["route"] for one in re.split(r"`?, `?", name)}
+    app = create_app(Settings(), lambda *_: Both())
+    routes = [route for route in app.routes if isinstance(route, Route)]
+    assert {(method, route.path) for route in routes for method in (route.methods or set()) - {"HEAD"}} <= rows
+    source = "".join(path.read_text(encoding="utf-8") for path in SHELL.rglob("*.py"))
+    assert [path for _, path in rows if f'"{path}"' not in source] == []
+
+
+class Both(DemoUpstream):
+    """An upstream for every route."""
+
+    providers = frozenset({"openai_responses", "openai_chat"})
+
+
+def test_every_flag_of_serve_is_said() -> None:
+    (commands,) = (one for one in cli._parser()._actions if isinstance(one, argparse._SubParsersAction))
+    flags = {flag for action in commands.choices["serve"]._actions for flag in action.option_strings} - {"-h", "--help"}
+    assert flags == set(re.findall(r"`(--[a-z-]+)[ `]", PAGE.partition("\n## Configuration")[0]))
+
+
+def test_its_numbers_are_the_true_ones() -> None:
+    assert (LAST_WORDS_S, HOOK_S, EVENT_MAX_BYTES) == (5, 10, 32 * 2**20)
+    assert "up to five further seconds" in PAGE
+    assert "took longer than ten seconds" in TABLES["event"]["hook_failed"][0]
+    assert "one event over 32 MiB" in TABLES["code"]["upstream_event_too_large"][1]
+    assert "`PROJECTOR_GRACE_S` and ten seconds" in PAGE
+    assert LAST_WORDS_S + CLOSE_S <= 10
+
+
+# codes
+
+
+def test_every_code_has_its_row_and_no_other() -> None:
+    assert TABLES["code"].keys() == {*PROBLEMS, *ALL_FAULTS, "upstream_http_<status>"}
 
 
 def test_every_problem_is_said_with_its_status() -> None:
     for code, row in PROBLEMS.items():
-        assert f"| {row.status.value} |" in ROWS[code]
+        assert TABLES["code"][code][0] == str(row.status.value)
+
+
+def test_no_fault_is_said_with_another_status_than_its_own() -> None:
+    """A fault that only comes after the commit has none."""
+    for code, fault in ALL_FAULTS.items():
+        assert TABLES["code"][code][0] in {"", str(problem_of_fault(fault).status.value)}
+
+
+# settings
 
 
 def test_every_setting_has_its_row_and_no_other() -> None:
-    assert {name for name in ROWS if name.startswith("PROJECTOR_")} == set(variables())
+    assert TABLES["variable"].keys() == set(variables())
 
 
 def test_every_default_is_the_true_one() -> None:
@@ -39,8 +117,7 @@ def test_every_default_is_the_true_one() -> None:
             about = None if part == "<name>" else tables[0].model_fields[part]
             kind = members(kind)[part]
         name = PREFIX + "__".join(path).upper()
-        said = re.split(r"\s*\|\s*", ROWS[name])[2]
-        assert said == _written(about), name
+        assert TABLES["variable"][name][0] == _written(about), name
 
 
 def _written(about: Any) -> str:
@@ -53,16 +130,54 @@ def _written(about: Any) -> str:
     return str(about.default) if about.default not in ({}, None) else "none"
 
 
-def test_every_line_of_the_log_has_its_row() -> None:
-    code = "".join(path.read_text(encoding="utf-8") for path in SHELL.glob("*.py"))
-    said = set(re.findall(r"log\.(?:info|warning|error)\(\s*\"(\w+)\"", code)) | {"library"}
-    assert len(said) > 5
-    assert said <= ROWS.keys()
+# log and metrics
 
 
-def test_every_metric_has_its_row() -> None:
+def _logged() -> Iterator[tuple[str, set[str]]]:
+    """Give each line that the shell logs: its event, and the names of the fields that stand in the call."""
+    for path in sorted(SHELL.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            if ast.unparse(node.func.value) == "log" and node.func.attr in LEVELS:
+                assert isinstance(node.args[0], ast.Constant)
+                yield str(node.args[0].value), {keyword.arg for keyword in node.keywords if keyword.arg}
+
+
+LOGGED: Final = list(_logged())
+
+
+def test_every_line_of_the_log_has_its_row_and_no_other() -> None:
+    assert TABLES["event"].keys() == {event for event, _ in LOGGED} | {"library"}
+
+
+@pytest.mark.parametrize(("event", "names"), LOGGED)
+def test_every_field_of_a_line_is_said(event: str, names: set[str]) -> None:
+    assert names <= set(re.findall(r"`(\w+)`", TABLES["event"][event][0]))
+
+
+def test_every_field_of_the_end_of_a_stream_is_said() -> None:
+    source = (SHELL / "observer.py").read_text(encoding="utf-8").partition("\ndef _line(")[2]
+    names = set(re.findall(r'^        "(\w+)": ', source, re.MULTILINE))
+    assert len(names) > 10
+    assert names == set(re.findall(r"`(\w+)`", TABLES["event"]["stream_end"][0]))
+
+
+def test_every_metric_has_its_row_and_no_other() -> None:
     text = Metrics(Streams(Limits())).text().decode()
-    named = re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE)
-    assert {name for name, _ in named if not name.endswith("_created")} <= ROWS.keys()
+    named = {name for name in re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE) if not name.endswith("_created")}
+    assert TABLES["metric"].keys() == named
+
+
+def test_every_label_is_said() -> None:
+    source = (SHELL / "metrics.py").read_text(encoding="utf-8")
+    counters = re.findall(r'self\._counter\("(\w+)", "[^"]*"((?:, "\w+")*)\)', source)
+    assert len(counters) > 3
+    for name, labels in counters:
+        said = set(re.findall(r"`(\w+)`", TABLES["metric"][f"{name}_total"][0]))
+        assert set(re.findall(r"\w+", labels)) <= said
+
+
+def test_every_measure_of_the_conventions_is_said() -> None:
     spoken = re.findall(r"\"(gen_ai\.client[a-z._]+)\"", (SHELL / "telemetry.py").read_text(encoding="utf-8"))
     assert set(spoken) == set(re.findall(r"`(gen_ai\.client[a-z._]+)`", PAGE))

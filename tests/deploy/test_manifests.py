@@ -11,7 +11,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # its types are another package
 
 from projector import cli
-from projector.asgi.configuration import load
+from projector.asgi.configuration import load, variables
 from projector.asgi.server import CLOSE_S
 from projector.asgi.settings import Settings
 from projector.asgi.streams import LAST_WORDS_S
@@ -38,6 +38,19 @@ def parsed(command: list[str]) -> argparse.Namespace:
 
 def seconds(text: str) -> float:
     return float(text.removesuffix("s"))
+
+
+# the page
+
+
+def test_the_page_names_what_there_is() -> None:
+    page = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+    files = re.findall(r"`((?:deploy|tests)/[\w./-]+)`", page) + re.findall(r"\]\(([\w./-]+)\)", page)
+    assert [name for name in files if not (ROOT / name).exists() and not (ROOT / "docs" / name).exists()] == []
+    listed = {path.relative_to(ROOT).as_posix() for path in DEPLOY.iterdir() if path.name != "__pycache__"}
+    assert listed <= set(files)
+    of_the_frontend = set(re.findall(r"process\.env\.(\w+)", (DEPLOY / "nextjs/lib/projector.ts").read_text()))
+    assert set(re.findall(r"`(PROJECTOR_\w+)`", page)) <= {*variables(), *of_the_frontend}
 
 
 # compose

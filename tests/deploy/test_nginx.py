@@ -56,13 +56,11 @@ def front(nginx: str, tmp_path: Path) -> Front:
     """Starts nginx with the file before servers on these ports; gives its own port."""
 
     @contextlib.asynccontextmanager
-    async def start(*ports: int, **instead: str) -> AsyncGenerator[int, None]:
+    async def start(*ports: int, silence_s: int = 60) -> AsyncGenerator[int, None]:
         port = free_port()
         conf = put(SNIPPET, "listen 8080;", f"listen 127.0.0.1:{port};")
         conf = put(conf, "server 127.0.0.1:8000;", " ".join(f"server 127.0.0.1:{one};" for one in ports))
-        for name, value in instead.items():
-            conf, n_replaced = re.subn(rf"\b{name} \w+;", f"{name} {value};", conf)
-            assert n_replaced == 1, name
+        conf = put(conf, "proxy_read_timeout 60s;", f"proxy_read_timeout {silence_s}s;")
         (tmp_path / "projector.conf").write_text(conf, encoding="utf-8")
         user = "user root;" if os.geteuid() == 0 else ""  # another could not enter the folder
         (tmp_path / "nginx.conf").write_text(AROUND.format(folder=tmp_path, user=user), encoding="utf-8")
@@ -119,7 +117,7 @@ async def test_heartbeats_keep_a_silent_stream(front: Front, serve: Any, upstrea
     heard = asyncio.Event()
     await upstream(script)
     site = serve(heartbeat_s=0.2)
-    async with front(site.port, proxy_read_timeout="2s") as port, asking(port) as browser:
+    async with front(site.port, silence_s=2) as port, asking(port) as browser:
         for _ in range(15):
             assert (await browser.message()).startswith(b": heartbeat ")
         heard.set()
@@ -135,10 +133,27 @@ async def test_without_heartbeats_nginx_cuts_a_silent_stream(front: Front, serve
         await peer.gone.wait()
 
     await upstream(script)
-    async with front(serve().port, proxy_read_timeout="1s") as port, asking(port) as browser:
+    async with front(serve().port, silence_s=1) as port, asking(port) as browser:
         await browser.until("lifecycle")
         with pytest.raises(asyncio.IncompleteReadError):
             await browser.message()
+
+
+async def test_an_answer_in_one_piece_may_take_its_time(front: Front, serve: Any, upstream: Any) -> None:
+    """No heartbeat says that it lives; twice the silence that streams are allowed here."""
+
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event(CREATED)
+        await asyncio.sleep(2)
+        await peer.event(ENDED)
+        await peer.end()
+
+    await upstream(script)
+    body = {"input": "hello", "stream": False}
+    async with front(serve().port, silence_s=1) as port, asking(port, "/v1/responses", body) as browser:
+        assert browser.answer.status == 200
+        assert json.loads(await browser.answer.rest())["status"] == "completed"
 
 
 async def test_a_cancel_passes(front: Front, serve: Any, upstream: Any) -> None:
@@ -248,9 +263,11 @@ async def test_several_servers_with_a_caller_at_one(
 
 
 def test_its_numbers_fit_the_settings() -> None:
-    said: dict[str, Any] = dict(re.findall(r"(\w+) (\d+)[sm];", SNIPPET))
     settings = Settings()
-    assert int(said["client_max_body_size"]) * 2**20 > settings.limits.max_body_bytes
-    assert int(said["proxy_read_timeout"]) >= 4 * settings.heartbeat_s
-    assert f"server 127.0.0.1:{settings.port};" in SNIPPET
+    (body_mib,) = re.findall(r"client_max_body_size (\d+)m;", SNIPPET)
+    assert int(body_mib) * 2**20 > settings.limits.max_body_bytes
+    silence_s, one_piece_s = map(int, re.findall(r"proxy_read_timeout (\d+)s;", SNIPPET))
+    assert silence_s >= 4 * settings.heartbeat_s
+    assert one_piece_s > settings.timeouts.total_s
+    assert f"server {settings.host}:{settings.port};" in SNIPPET
     assert json.loads(re.findall(r"return 503 '(.*)';", SNIPPET)[0])["title"] == "Service Unavailable"
