@@ -215,9 +215,10 @@ class Site:
         await answer.read_head()
         return answer
 
-    async def get(self, path: str) -> Answer:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        writer.write(f"GET {path} HTTP/1.1\r\nhost: test\r\n\r\n".encode())
+    async def get(self, path: str, **headers: str) -> Answer:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**24)
+        lines = [f"GET {path} HTTP/1.1", "host: test", *(f"{k.replace('_', '-')}: {v}" for k, v in headers.items())]
+        writer.write("\r\n".join(lines).encode() + b"\r\n\r\n")
         self.answers.append(Answer(reader, writer))
         await self.answers[-1].read_head()
         return self.answers[-1]

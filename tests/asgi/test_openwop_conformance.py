@@ -1,0 +1,128 @@
+"""What the protocol's conformance suite asks of a host, step by step over real sockets; events by their schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contracts.openwop import Discovery, RunSnapshot
+from tests.asgi.openwop_peer import Check, OpenWopPeer, document, error, hold, schema_check, types
+
+REASONING = "conformance-agent-reasoning"
+STREAMING = "conformance-agent-reasoning-streaming"
+LOW_CONFIDENCE = "conformance-agent-low-confidence"
+AGENT_EVENTS = {"agent.reasoned", "agent.toolCalled", "agent.toolReturned", "agent.handoff", "agent.decided"}
+
+
+@pytest.fixture
+def host(serve: Callable[..., Any]) -> OpenWopPeer:
+    return OpenWopPeer(serve(openwop={"conformance": True}))
+
+
+@pytest.fixture(scope="session")
+def check(openwop: Path) -> Check:
+    return schema_check(openwop)
+
+
+async def discovery(host: OpenWopPeer) -> dict[str, Any]:
+    answer = await host.site.get("/.well-known/openwop", accept="application/json")
+    assert "max-age" in answer.headers["cache-control"]
+    return await document(answer)
+
+
+async def test_the_gates_of_all_scenarios_are_open(host: OpenWopPeer, check: Check) -> None:
+    said = await discovery(host)
+    assert said["agents"]["supported"] is True
+    assert said["agents"]["reasoning"]["verbosity"] == "full"
+    assert said["agents"]["reasoning"]["streaming"] is True
+    assert said["conformance"]["mockAgent"] is True
+    assert {REASONING, STREAMING, LOW_CONFIDENCE} <= set(said["fixtures"])
+    assert {name: said[name] for name in said["capabilities"]} == said["capabilities"]
+    check("capabilities.schema.json", said)
+    Discovery.model_validate(said)
+
+
+async def test_a_run_says_events_of_agents_and_each_names_its_agent(host: OpenWopPeer) -> None:
+    run_id = await host.create(REASONING)
+    await host.until(run_id, "completed")
+    said = [event for event in await host.log(run_id) if event["type"] in AGENT_EVENTS]
+    assert types(said) == [
+        "agent.reasoned", "agent.toolCalled", "agent.toolReturned", "agent.handoff", "agent.decided",
+    ]  # fmt: skip
+    for event in said:
+        name = "fromAgentId" if event["type"] == "agent.handoff" else "agentId"
+        assert event["payload"][name] == "core.conformance.reasoning-agent"
+    assert said[3]["payload"]["toAgentId"] == "core.conformance.handoff-target"
+
+
+async def test_a_return_names_its_call_on_the_envelope(host: OpenWopPeer) -> None:
+    run_id = await host.create(REASONING)
+    await host.until(run_id, "completed")
+    log = await host.log(run_id)
+    (called,) = [event for event in log if event["type"] == "agent.toolCalled"]
+    (returned,) = [event for event in log if event["type"] == "agent.toolReturned"]
+    assert returned["causationId"] == called["eventId"]
+    assert "causationId" not in returned["payload"]
+    assert returned["payload"]["callId"] == called["payload"]["callId"]
+
+
+async def test_deltas_count_from_zero_and_join_to_the_one_closing_event(host: OpenWopPeer) -> None:
+    run_id = await host.create(STREAMING)
+    await host.until(run_id, "completed")
+    log = await host.log(run_id)
+    deltas = [event for event in log if event["type"] == "agent.reasoning.delta"]
+    (closing,) = [event for event in log if event["type"] == "agent.reasoned"]
+    assert len(deltas) == 3
+    assert [delta["payload"]["sequence"] for delta in deltas] == [0, 1, 2]
+    assert {event["payload"]["agentId"] for event in [*deltas, closing]} == {"core.conformance.streaming-reasoner"}
+    assert {event["payload"]["verbosity"] for event in [*deltas, closing]} == {"full"}
+    assert "".join(delta["payload"]["delta"] for delta in deltas) == closing["payload"]["reasoning"]
+    assert all(delta["sequence"] < closing["sequence"] for delta in deltas)
+
+
+async def test_low_confidence_suspends_the_run(host: OpenWopPeer) -> None:
+    run_id = await host.create(LOW_CONFIDENCE)
+    snapshot = await host.until(run_id, "waiting-approval", "failed", "completed")
+    assert snapshot["status"] == "waiting-approval"
+    assert snapshot["currentNodeId"] == "low-conf-decider"
+    *_, decided, suspended = await host.log(run_id)
+    assert decided["payload"]["confidence"] == 0.5
+    payload = suspended["payload"]
+    assert (suspended["type"], payload["reason"]) == ("node.suspended", "low-confidence")
+    assert payload["agentId"] == "core.conformance.low-conf-decider"
+    assert payload["observed"] < payload["threshold"]
+    await host.post(f"/v1/runs/{run_id}/cancel", {})
+
+
+@pytest.mark.parametrize(("action", "status"), [("accept", "completed"), ("reject", "failed")])
+async def test_a_person_answers_a_suspended_run(host: OpenWopPeer, check: Check, action: str, status: str) -> None:
+    run_id = await host.create(LOW_CONFIDENCE)
+    await host.until(run_id, "waiting-approval")
+    answered = await document(await host.resolve(run_id, "low-conf-decider", action))
+    assert answered == {"runId": run_id, "nodeId": "low-conf-decider", "status": "running"}
+    await host.until(run_id, status)
+    log = await host.log(run_id)
+    assert "interrupt.resolved" in types(log)
+    assert types(log)[-1] == f"run.{status}"
+    for event in log:
+        hold(check, event)
+    again = await error(await host.resolve(run_id, "low-conf-decider", action), 409)
+    assert again["error"] == "interrupt_already_resolved"
+
+
+@pytest.mark.parametrize("workflow_id", [REASONING, STREAMING, LOW_CONFIDENCE])
+async def test_every_event_obeys_the_schemas(host: OpenWopPeer, check: Check, workflow_id: str) -> None:
+    run_id = await host.create(workflow_id)
+    snapshot = await host.until(run_id, "completed", "waiting-approval")
+    log = await host.log(run_id)
+    assert [event["sequence"] for event in log] == list(range(len(log)))
+    assert len({event["eventId"] for event in log}) == len(log)
+    for event in log:
+        hold(check, event)
+    check("run-snapshot.schema.json", snapshot)
+    RunSnapshot.model_validate(snapshot)
+    check("workflow-definition.schema.json", await document(await host.get(f"/v1/workflows/{workflow_id}")))
+    await host.post(f"/v1/runs/{run_id}/cancel", {})
