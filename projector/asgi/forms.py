@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,21 +20,30 @@ class Form:
     output_format: OutputFormat
     """What the line is given to say."""
     has_heartbeats: bool
-    dialect: Callable[[Offer, str | None], str]
-    """Gives the dialect for an offer, and what the request names; raises `Problem` where that cannot be."""
 
 
-def _whole_dialect(offer: Offer, asked: str | None) -> str:
-    """Give the dialect of an answer in one piece; a request that names none gets the one that can be."""
-    if asked is None and ASSEMBLED in offer.agent.dialects:
-        return ASSEMBLED
-    if (dialect := offer.dialect(asked)) != ASSEMBLED:
+STREAM: Final = Form(Line, "sse", has_heartbeats=True)
+WHOLE: Final = Form(WholeLine, "ndjson", has_heartbeats=False)
+
+
+def form_of(offer: Offer, dialect: str | None, *, is_stream: bool | None) -> tuple[Form, str]:
+    """Give the form and the dialect of an answer.
+
+    Args:
+        offer: what answers.
+        dialect: as the request names it.
+        is_stream: what the request wants; where it does not say, a stream, unless the dialect's own protocol takes
+            that for one piece.
+
+    Raises:
+        Problem: the dialect is none of those that are spoken here, or cannot be given in one piece.
+    """
+    if is_stream is False and dialect is None and ASSEMBLED in offer.agent.dialects:
+        return WHOLE, ASSEMBLED
+    spoken = offer.dialect(dialect)
+    if is_stream is False and spoken != ASSEMBLED:
         raise problem(
             "invalid_request",
-            f"`stream` must not be false: only `dialect={ASSEMBLED}` is given in one piece, not `{dialect}`.",
+            f"`stream` must not be false: only `dialect={ASSEMBLED}` is given in one piece, not `{spoken}`.",
         )
-    return dialect
-
-
-STREAM: Final = Form(Line, "sse", has_heartbeats=True, dialect=Offer.dialect)
-WHOLE: Final = Form(WholeLine, "ndjson", has_heartbeats=False, dialect=_whole_dialect)
+    return (WHOLE if spoken == ASSEMBLED and not is_stream else STREAM), spoken

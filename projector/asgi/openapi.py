@@ -110,8 +110,8 @@ _WHOLE_ERROR: Final = _answer(
 
 def _whole(required: str) -> dict[str, Any]:
     """Describe a body that is passed on: the provider knows the rest of it."""
-    about = f"False asks for the answer in one piece, in the dialect `{ASSEMBLED}`."
-    stream = {"type": "boolean", "default": True, "description": about}
+    about = f"False asks for the answer in one piece, which `{ASSEMBLED}` is without this member, too."
+    stream = {"type": "boolean", "description": about}
     return {"type": "object", "required": [required], "properties": {"stream": stream}}
 
 

@@ -98,6 +98,19 @@ async def test_the_openai_client_reads_both_forms(serve: Any, upstream: Any) -> 
     assert events[-1].response.usage == response.usage
 
 
+@pytest.mark.node
+async def test_the_ai_sdk_reads_both_forms(serve: Any, upstream: Any, node_modules: Path) -> None:
+    await upstream(plays(events_of(RESPONSES, "chat-text-citations")))
+    url = f"http://127.0.0.1:{serve().port}/v1/responses?dialect=openresponses"
+    command = ("node", "openresponses-route.mjs", url)
+    node = await asyncio.create_subprocess_exec(*command, cwd=node_modules, stdout=asyncio.subprocess.PIPE)
+    said, _ = await node.communicate()
+    reports = json.loads(said)
+    assert reports["whole"] == reports["stream"]
+    assert reports["whole"]["text"]
+    assert reports["refused"] == 422
+
+
 @pytest.mark.parametrize(
     ("code", "status"), [("rate_limit_exceeded", 429), ("server_error", 500), ("invalid_prompt", 400)]
 )
@@ -171,6 +184,25 @@ async def test_only_one_dialect_can_be_given_in_one_piece(
         refusal = await answer.problem()
         assert refusal["code"] == "invalid_request"
         assert "only `dialect=openresponses` is given in one piece" in refusal["detail"]
+
+
+@pytest.mark.parametrize(
+    ("query", "said", "content_type"),
+    [
+        ("", {}, "text/event-stream; charset=utf-8"),
+        ("", {"stream": None}, "text/event-stream; charset=utf-8"),
+        ("?dialect=ag_ui", {}, "text/event-stream; charset=utf-8"),
+        ("?dialect=openresponses", {}, "application/json"),
+        ("?dialect=openresponses", {"stream": True}, "text/event-stream; charset=utf-8"),
+    ],
+)
+async def test_what_a_request_gets_that_does_not_say(
+    serve: Any, upstream: Any, query: str, said: dict[str, Any], content_type: str
+) -> None:
+    """The protocol of Open Responses takes it for one piece, and its clients rely on that."""
+    await upstream(plays(events_of(RESPONSES, "chat-text-citations")))
+    answer = await serve().ask(RESPONSES + query, {"model": "gpt-x", "input": "hi"} | said)
+    assert (answer.status, answer.headers["content-type"]) == (200, content_type)
 
 
 # failures and leaving

@@ -1,6 +1,6 @@
 """The routes that pass a caller's whole body on; the answer is in the dialect of its choice (CONTRACT D38).
 
-`"stream": false` asks for the answer in one piece; without that member it is a stream.
+`"stream": false` asks for the answer in one piece; what no such member means, the dialect says.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from starlette.routing import Route
 
 from projector.asgi.bodies import drop_in_body
 from projector.asgi.catalog import Catalog, Offer
-from projector.asgi.forms import STREAM, WHOLE
 from projector.asgi.routes.stream import Ask, Reader, Site, StreamRoute
 
 _DROP_INS: Final = (
@@ -34,8 +33,9 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
 def _reader(offer: Offer, required: str) -> Reader:
     def read(body: dict[str, Any], _path: Mapping[str, str]) -> Ask:
         asked = drop_in_body(body, offer, required=required)
-        form = WHOLE if body.get("stream") is False else STREAM
-        return Ask(offer, asked, conversation_id=_conversation(asked.get("conversation")), form=form)
+        stream = body.get("stream")
+        is_stream = stream if isinstance(stream, bool) else None
+        return Ask(offer, asked, conversation_id=_conversation(asked.get("conversation")), is_stream=is_stream)
 
     return read
 

@@ -16,7 +16,7 @@ from projector import StreamContext
 from projector.asgi import requests, tracing
 from projector.asgi.callers import Doorkeeper
 from projector.asgi.catalog import Offer
-from projector.asgi.forms import STREAM, Form
+from projector.asgi.forms import form_of
 from projector.asgi.memory import Account
 from projector.asgi.observer import Observer
 from projector.asgi.owners import Owners
@@ -42,7 +42,8 @@ class Ask:
     """As the request named it."""
     conversation_id: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
-    form: Form = STREAM
+    is_stream: bool | None = True
+    """Whether the answer is to be a stream; None where the request does not say."""
     caller: Caller | None = None
     """What the dialect repeats and obeys."""
 
@@ -98,14 +99,15 @@ class StreamRoute:
 
     def _relay(self, scope: Scope, body: dict[str, Any], caller: str, account: Account) -> tuple[Relay, Trace]:
         ask = self._read(body, scope["path_params"])
-        dialect = ask.form.dialect(ask.offer, QueryParams(scope["query_string"]).get("dialect"))
+        named = QueryParams(scope["query_string"]).get("dialect")
+        form, dialect = form_of(ask.offer, named, is_stream=ask.is_stream)
         self._check_owner(ask, caller)
         owners = self._site.owners
         record = _record(ask, scope, caller, dialect)
         record.heard = Listener(lambda response_id: owners.made(response_id, caller), owners.asked)
         context = StreamContext(record.stream_id, ask.conversation_id, ask.agent)
         pipeline = ask.offer.pipeline(
-            dialect, context, record.heard.hear, caller=ask.caller, output_format=ask.form.output_format
+            dialect, context, record.heard.hear, caller=ask.caller, output_format=form.output_format
         )
         trace = tracing.begin(scope, record)
         record.trace_id = trace.trace_id
@@ -118,8 +120,8 @@ class StreamRoute:
             account,
             timeouts=provider.timeouts,
             retries=settings.retries,
-            heartbeat_s=settings.heartbeat_s if ask.form.has_heartbeats else math.inf,
-            make_line=ask.form.line,
+            heartbeat_s=settings.heartbeat_s if form.has_heartbeats else math.inf,
+            make_line=form.line,
         )
         return relay, trace
 
