@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import anyio
 from starlette.background import BackgroundTask
@@ -45,7 +45,10 @@ class PublicSSEResponse(Response):
         timeouts: first byte, idle and total of the source, and how long a client may take nothing.
         heartbeat_s: silence before a comment is sent.
         background: runs after the stream, as with other responses.
+        status_code: a stream has one; FastAPI reads it here, for the description of a route.
     """
+
+    media_type = "text/event-stream"
 
     def __init__(
         self,
@@ -55,8 +58,9 @@ class PublicSSEResponse(Response):
         timeouts: Timeouts | None = None,
         heartbeat_s: float = Settings().heartbeat_s,
         background: BackgroundTask | None = None,
+        status_code: Literal[200] = 200,
     ) -> None:
-        self.status_code = 200
+        self.status_code = status_code
         self.background = background
         self.raw_headers = []
         self._projection = projection or Projection()

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.timeout(15)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "library.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-ROUTE, HOOK, MOUNT, MIDDLEWARE = EXAMPLES
+ROUTE, HOOK, MOUNT, MIDDLEWARE, FASTAPI, FASTAPI_MIDDLEWARE = EXAMPLES
 
 
 def run(example: str) -> dict[str, Any]:
@@ -55,11 +55,11 @@ async def passes(request: Any, call_next: Any) -> Any:
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-@pytest.mark.parametrize("example", [ROUTE, HOOK, MIDDLEWARE])
+@pytest.mark.parametrize("example", [ROUTE, HOOK, MIDDLEWARE, FASTAPI, FASTAPI_MIDDLEWARE])
 async def test_an_example_streams(example: str, wrapped: bool) -> None:  # noqa: FBT001 - a row of the table
     names = run(example)
     app = BaseHTTPMiddleware(names["app"], passes) if wrapped else names["app"]
-    answer = await post(app, "/chat")
+    answer = await post(app, "/chat", message="hi")
     assert answer.status == 200
     assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert answer.headers["x-stream-id"].startswith("stream_")
@@ -68,8 +68,9 @@ async def test_an_example_streams(example: str, wrapped: bool) -> None:  # noqa:
     assert names.get("bills", [("completed", "Hello", 9)]) == [("completed", "Hello", 9)]
 
 
-async def test_the_mounted_proxy_answers() -> None:
-    names = run(MOUNT)
+@pytest.mark.parametrize("example", [MOUNT, FASTAPI])
+async def test_the_mounted_proxy_answers(example: str) -> None:
+    names = run(example)
     async with names["lifespan"](names["app"]):
         answer = await post(names["app"], "/ai/api/v1/chat/stream", agent="other", message="hi")
         assert (answer.status, json.loads(answer.text)["code"]) == (404, "unknown_agent")
