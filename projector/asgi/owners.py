@@ -43,13 +43,13 @@ class Owners:
         self._keep(self._approvals, approval_id, response_id)
 
     def response_of(self, approval_id: str) -> str:
-        """Give the response that asked for an approval.
+        """Give the response that asked for an approval; whose that is, `check_response` says.
 
         Raises:
-            Problem: it is not known.
+            Problem: none did, in the words that another caller's gets.
         """
         if approval_id not in self._approvals:
-            raise problem("unknown_response", "`resume` answers what no response here has asked.")
+            raise problem("unknown_response")
         return self._approvals[approval_id]
 
     def enter(self, conversation_id: str, caller: str) -> None:

@@ -297,11 +297,26 @@ async def test_nobody_answers_for_another(site: Any, upstream: Any) -> None:
     provider = await upstream(plays(APPROVAL))
     events = await (await site.ask(path("plain"), body(), **ANN)).frames()
     [interrupt] = events[-1]["outcome"]["interrupts"]
+    details = set()
     for interrupt_id in (interrupt["id"], "int-mcpr_nobody"):
         of_bob = body(threadId="thread-of-bob", resume=[answer_to(interrupt_id)])
         refused = await site.ask(path("plain"), of_bob, **BOB)
-        assert (refused.status, (await refused.problem())["code"]) == (404, "unknown_response")
+        refusal = await refused.problem()
+        assert (refused.status, refusal["code"]) == (404, "unknown_response")
+        details.add(refusal["detail"])
+    assert len(details) == 1, "what is another's is not there"
     assert provider.peers.qsize() == 1
+
+
+async def test_one_answer_goes_on_from_one_response(site: Any, upstream: Any) -> None:
+    renamed = [line.replace(b"mcpr_", b"mcpr_other_").replace(b"resp_", b"resp_other_") for line in APPROVAL]
+    await upstream(plays(APPROVAL, renamed))
+    resume = []
+    for _ in range(2):
+        events = await (await site.ask(path("plain"), body(), **ANN)).frames()
+        resume.append(answer_to(events[-1]["outcome"]["interrupts"][0]["id"]))
+    refused = await site.ask(path("plain"), body(resume=resume), **ANN)
+    assert (refused.status, (await refused.problem())["detail"]) == (422, "`resume` answers more than one response.")
 
 
 async def test_a_provider_that_keeps_nothing_gets_the_request_again(site: Any, upstream: Any) -> None:
@@ -384,8 +399,8 @@ REFUSED: Final[list[tuple[str, Any, int, str, str]]] = [
     ("plain", body(messages=[]), 422, "invalid_request", "`messages` holds nothing to answer."),
     ("plain", body(WITH_IMAGE), 422, "invalid_request", "`images` cannot be set here."),
     ("plain", body(resume=[answer_to("of-another")]), 422, "invalid_request", "`resume[0].interruptId` names no"),
-    ("plain", body(resume=[answer_to("int-mcpr_x")]), 404, "unknown_response", "what no response here has asked"),
-    ("chatty", body(resume=[answer_to("int-mcpr_x")]), 404, "unknown_response", "what no response here has asked"),
+    ("plain", body(resume=[answer_to("int-mcpr_x")]), 404, "unknown_response", "There is no response"),
+    ("chatty", body(resume=[answer_to("int-mcpr_x")]), 404, "unknown_response", "There is no response"),
     ("nobody", body(), 404, "unknown_agent", "no agent"),
     ("public", body(), 404, "unknown_agent", "no agent"),
     ("helper?dialect=public_sse_v1", body(), 422, "unknown_dialect", "must be one of: ag_ui."),

@@ -1,4 +1,7 @@
-"""A route that answers with a stream: from who asks and what, to a relay that runs. Pure ASGI, no layer per event."""
+"""A route that answers with a stream: from who asks and what, to a relay that runs. Pure ASGI, no layer per event.
+
+Where a request wants the answer in one piece, it is the same relay with another line (`projector.asgi.forms`).
+"""
 
 from __future__ import annotations
 
