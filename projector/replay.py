@@ -19,7 +19,7 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from projector import clock
-from projector._errors import UsageError, invalid
+from projector._errors import UsageError, invalid, known_name
 from projector.context import StreamContext
 from projector.dialects import DIALECTS
 from projector.faults import FAULTS, Fault
@@ -84,10 +84,12 @@ def load_cases(folder: Path) -> list[Case]:
     """Give the cases of a folder, by provider and name.
 
     Raises:
-        UsageError: no folder, no input, a name twice, or settings that are not what `CaseSettings` expects.
+        UsageError: no folder, no input, a name twice, files where no provider's are, or settings that are not what
+            `CaseSettings` expects.
     """
     if not folder.is_dir():
         raise UsageError(f"expected a folder of cases at `{folder}`")
+    _refuse_strays(folder)
     settings = load_settings(folder / CASES_FILE)
     cases: dict[str, Case] = {}
     for provider in PROVIDERS:
@@ -155,14 +157,28 @@ def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference
     return found
 
 
+def _refuse_strays(folder: Path) -> None:
+    """Refuse what would be passed over: cases in no folder, or in one whose name is misspelled."""
+    for path in sorted(folder.glob("*.ndjson")):
+        raise UsageError(f"`{path}`: expected it in the folder of its provider: {', '.join(PROVIDERS)}")
+    for path in sorted(folder.glob("*/*.ndjson")):
+        known_name(f"folder in `{folder}`:", path.parent.name, [*PROVIDERS, *DIALECTS])
+
+
 def load_settings(path: Path) -> dict[str, CaseSettings]:
-    """Give the settings by case name; the defaults stand under the empty name."""
+    """Give the settings by case name; the defaults stand under the empty name.
+
+    Raises:
+        UsageError: they are not what `CaseSettings` expects; the message names the case, and no value.
+    """
     if not path.is_file():
         return {"": CaseSettings()}
     try:
         table = tomllib.loads(path.read_text("utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path.name}: expected TOML: {error}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path.name}: expected TOML in UTF-8") from None
     defaults, cases = table.get("defaults", {}), table.get("cases", {})
     if not isinstance(defaults, dict) or not isinstance(cases, dict):
         raise UsageError(f"{path.name}: expected tables `[defaults]` and `[cases.NAME]`")

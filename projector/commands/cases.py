@@ -56,6 +56,8 @@ def replay_goldens(arguments: argparse.Namespace) -> int:
         print(f"{difference.dialect}/{difference.case}.ndjson: {difference.what}")
         if difference.diff:
             print(difference.diff)
+    if any(difference.what == "golden is missing" for difference in differences):
+        print(f"Goldens are written by: projector replay {shlex.quote(arguments.folder)} --update")
     done = "written" if arguments.update else "replayed"
     print(f"{len(cases)} cases {done} in {len(DIALECTS)} dialect(s), {len(differences)} differ")
     return 1 if differences else 0

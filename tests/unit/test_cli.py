@@ -262,6 +262,7 @@ def folder(tmp_path: Path) -> Path:
 def test_replay_a_folder_of_ones_own(run: Run, folder: Path) -> None:
     done = run("replay", str(folder))
     assert (done.status, b"mine.ndjson: golden is missing" in done.out) == (1, True)
+    assert f"Goldens are written by: projector replay {folder} --update\n".encode() in done.out
     written_now = f"1 cases written in {len(DIALECTS)} dialect(s), 0 differ\n"
     assert run("replay", str(folder), "--update") == Done(0, written_now.encode(), b"")
     assert run("replay", str(folder)).status == 0

@@ -114,6 +114,31 @@ def test_folders_that_are_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("two.ndjson", r"`.*/two\.ndjson`: expected it in the folder of its provider: openai_responses, openai_chat"),
+        ("openai-responses/two.ndjson", r"unknown folder in `.*`: `openai-responses`; known: `openai_responses`, "),
+        ("public_sse/two.ndjson", r"unknown folder in `.*`: `public_sse`; known: `public_sse_v1`, "),
+        ("notes/about.md", None),
+    ],
+)
+def test_what_would_be_passed_over_is_refused(folder: Path, name: str, message: str | None) -> None:
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(CREATED)
+    if message is None:
+        assert only(folder)
+        return
+    with pytest.raises(UsageError, match=message):
+        replay.load_cases(folder)
+
+
+def test_settings_that_are_no_text(folder: Path) -> None:
+    (folder / replay.CASES_FILE).write_bytes(b"\xff")
+    with pytest.raises(UsageError, match=r"cases\.toml: expected TOML in UTF-8"):
+        replay.load_cases(folder)
+
+
+@pytest.mark.parametrize(
     ("change", "what", "diff"),
     [
         pytest.param(lambda golden: golden.unlink(), "golden is missing", "", id="missing"),

@@ -1,0 +1,185 @@
+"""The pytest plugin, as users' projects run it: each in a folder of its own, all in one pytest process of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from projector import cli
+from projector.dialects import DIALECTS
+
+ROOT: Final = Path(__file__).parents[2]
+ENVIRONMENT: Final = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)}
+TEXT: Final = '{"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "delta": "Hello"}\n'
+DONE: Final = '{"type": "response.completed", "response": {"id": "resp_1", "status": "completed"}}\n'
+PROJECT: Final = {
+    "pyproject.toml": """
+[tool.pytest.ini_options]
+projector_cases = ["streams"]
+testpaths = ["tests"]
+addopts = ["--import-mode=importlib", "-p", "no:cacheprovider"]
+""",
+    "tests/test_own.py": "def test_own() -> None:\n    assert True\n",
+    "streams/openai_responses/hello.ndjson": TEXT + DONE,
+    "streams/openai_chat/bye.ndjson": '{"choices": [{"index": 0, "delta": {"content": "Bye"}}]}\n[DONE]\n',
+}
+EACH: Final = len(DIALECTS)
+"""So many tests has a case."""
+
+RUN_ALL: Final = """
+import contextlib, io, json, os, sys
+import pytest
+ended = []
+for folder, arguments in json.load(sys.stdin):
+    os.chdir(folder)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        status = pytest.main(["-p", "projector.pytest_plugin", *arguments])
+    ended.append((int(status), said.getvalue()))
+json.dump(ended, sys.stdout)
+"""
+
+
+class Job(NamedTuple):
+    """A project, and how pytest is run in it."""
+
+    arguments: tuple[str, ...] = ()
+    change: Callable[[Path], object] = lambda _streams: None
+
+
+class Ended(NamedTuple):
+    status: int
+    said: str
+
+
+def say_hi(streams: Path) -> None:
+    (streams / "openai_responses" / "hello.ndjson").write_text(TEXT.replace("Hello", "Hi") + DONE)
+    (streams / "ag_ui" / "bye.ndjson").unlink()
+
+
+def lose_an_input(streams: Path) -> None:
+    (streams / "openai_chat" / "bye.ndjson").unlink()
+
+
+def lose_everything(streams: Path) -> None:
+    for path in streams.glob("*/*"):
+        path.unlink()
+
+
+def configure_nothing(streams: Path) -> None:
+    (streams / "cases.toml").write_text("[cases.none]\n")
+
+
+def configure_wrongly(streams: Path) -> None:
+    (streams / "cases.toml").write_text("[cases.bye]\nclose = 1\n")
+
+
+def misspell(streams: Path) -> None:
+    (streams / "openai_chat").rename(streams / "openai-chat")
+
+
+def move(streams: Path) -> None:
+    streams.rename(streams.with_name("moved"))
+
+
+RUNS: Final[Mapping[str, tuple[Job, int]]] = {
+    "with everything else": (Job(), 2 * EACH + 1),
+    "not when something else is asked for": (Job(("tests",)), 1),
+    "by the option, beside something else": (Job(("tests", "--projector-cases", "streams")), 2 * EACH + 1),
+    "the folder": (Job(("streams",)), 2 * EACH),
+    "one provider": (Job(("streams/openai_chat",)), EACH),
+    "one test": (Job(("streams/openai_chat/bye.ndjson::public_sse_v1",)), 1),
+    "by name": (Job((".", "-k", "hello and public_sse_v1")), 1),
+    "once, however often it is named": (Job((".", "--projector-cases", "streams")), 2 * EACH + 1),
+    "none without a folder": (Job(("-o", "projector_cases=")), 1),
+}
+"""What is run -> how many tests pass."""
+
+MISTAKES: Final[Mapping[str, tuple[Job, str]]] = {
+    "no cases": (Job((), lose_everything), "expected inputs at `"),
+    "no folder": (Job((), move), "expected a folder of cases at `"),
+    "settings of nothing": (Job((), configure_nothing), "cases.toml: no input for `none`"),
+    "a misspelled provider": (Job((), misspell), "unknown folder in `"),
+}
+"""What is wrong -> what pytest says before it runs anything."""
+
+OTHERS: Final[Mapping[str, Job]] = {
+    "differences": Job((), say_hi),
+    "an orphan": Job((), lose_an_input),
+    "mistakes elsewhere": Job(("tests",), lose_everything),
+    "wrong settings": Job(("streams/openai_chat/bye.ndjson",), configure_wrongly),
+}
+JOBS: Final = {**{name: job for name, (job, _) in (*RUNS.items(), *MISTAKES.items())}, **OTHERS}
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
+    """How each job ended, by its name."""
+    project = tmp_path_factory.mktemp("project")
+    for name, content in PROJECT.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(content)
+    assert cli.main(["replay", str(project / "streams"), "--update"]) == 0
+    folders = [Path(shutil.copytree(project, tmp_path_factory.mktemp("job") / "copy")) for _ in JOBS]
+    for folder, job in zip(folders, JOBS.values(), strict=True):
+        job.change(folder / "streams")
+    asked = json.dumps([(str(folder), job.arguments) for folder, job in zip(folders, JOBS.values(), strict=True)])
+    run = subprocess.run(
+        [sys.executable, "-c", RUN_ALL], env=ENVIRONMENT, input=asked, capture_output=True, text=True, check=True
+    )
+    return {name: Ended(*one) for name, one in zip(JOBS, json.loads(run.stdout), strict=True)}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_runs(ended: dict[str, Ended], name: str) -> None:
+    assert re.search(rf"\b{RUNS[name][1]} passed\b", ended[name].said), ended[name].said
+    assert ended[name].status == 0
+
+
+def test_a_failure_says_what_differs_and_what_to_do(ended: dict[str, Ended]) -> None:
+    status, said = ended["differences"]
+    assert "public_sse_v1/hello.ndjson: differs" in said
+    assert '"delta":"Hello"' in said
+    assert '"delta":"Hi"' in said
+    assert "ag_ui/bye.ndjson: golden is missing" in said
+    assert re.search(r"^If it is meant: projector replay .*/streams --update$", said, re.MULTILINE)
+    assert "Traceback" not in said
+    assert (status, f"{EACH + 1} failed" in said) == (1, True)
+
+
+def test_a_golden_without_an_input_fails(ended: dict[str, Ended]) -> None:
+    status, said = ended["an orphan"]
+    assert said.count("bye.ndjson: input is missing") >= EACH
+    assert (status, f"{EACH} failed, {EACH + 1} passed" in said) == (1, True)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_folder_without_cases_stops_the_run(ended: dict[str, Ended], name: str) -> None:
+    status, said = ended[name]
+    assert f"ERROR: projector_cases: {MISTAKES[name][1]}" in said
+    assert status == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_wrong_folder_is_nothing_to_a_run_of_other_tests(ended: dict[str, Ended]) -> None:
+    assert ended["mistakes elsewhere"].status == 0
+
+
+def test_wrong_settings_fail_the_cases_that_are_asked_for(ended: dict[str, Ended]) -> None:
+    status, said = ended["wrong settings"]
+    assert "cases.toml: `bye`: close: Input should be a valid string" in said
+    assert status == pytest.ExitCode.INTERRUPTED
+
+
+def test_pytest_finds_the_plugin_by_itself() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["entry-points"]["pytest11"] == {"projector": "projector.pytest_plugin"}
