@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final
 
+from contracts.kinds import Kind
 from contracts.openwop.parts import VENDOR
 from projector import Pipeline, StreamContext, build_pipeline
 from projector.asgi.catalog import Offer
@@ -20,6 +21,7 @@ from projector.asgi.record import Listener, Record
 from projector.asgi.routes.stream import Site
 from projector.asgi.tracing import Trace
 from projector.asgi.upstream import ProviderRequest, UpstreamError
+from projector.canonical import Frame
 from projector.dialects.caller import Caller
 from projector.faults import FAULTS, Fault
 from projector.openwop.run_state import Interrupt
@@ -29,6 +31,8 @@ TYPE_ID: Final = f"vendor.{VENDOR}.agent"
 """The type of the one node of such a run; `vendor.*` types may emit events of agents (RFC 0023 section A)."""
 NODE_ID: Final = "agent"
 DIALECT: Final = "openwop"
+UNDER_WAY: Final = frozenset({"queued", "in_progress"})
+"""Statuses of a response that has not ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,9 @@ class AgentWork:
         self._responses: dict[str, str] = {}
         """Of each approval that was asked for, the response that did."""
         self._asking: Asking | None = None
+        self._has_ended = False
         self._held = ExitStack()
+        self._is_held = False
         self._account = self._enter()
         self._pipeline = self._open()
 
@@ -92,11 +98,10 @@ class AgentWork:
         body = self._ask.body
         while True:
             await self._bring(body)
-            if self._pipeline.ended or not run.log.state.pending:
+            if self._pipeline.ended or not run.is_asking:
                 break
-            self._held.close()
-            if self._site.streams.is_draining:
-                raise RunFailedError(FAULTS["server_shutdown"])
+            if run.log.state.pending:
+                self._leave()
             body = self._answered(await run.answers())
             run.log.take(self._pipeline.next_response())
         run.log.take(self._pipeline.close())
@@ -114,7 +119,7 @@ class AgentWork:
         if interrupt.about not in self._responses:
             raise Refusal("interrupt_not_found", "The provider does not know what this answers any more.")
         is_accepted = accepts(value)
-        if len(run.log.state.pending) == 1:
+        if len(run.log.state.pending) == 1 and not self._is_held:
             self._account = self._enter()
         return is_accepted
 
@@ -128,8 +133,16 @@ class AgentWork:
     async def _bring(self, body: Mapping[str, Any]) -> None:
         provider = self._ask.offer.provider
         request = ProviderRequest(provider.api, body, self._trace.headers, self.record.stream_id)
+        self._has_ended = False
         self._asking = Asking(
-            provider, request, self._pipeline, self.record, self._account, self._site.settings.retries, self._say
+            provider,
+            request,
+            self._pipeline,
+            self.record,
+            self._account,
+            self._site.settings.retries,
+            self._say,
+            lambda: self._has_ended,
         )
         try:
             await self._asking.run()
@@ -152,7 +165,21 @@ class AgentWork:
     def _enter(self) -> Account:
         account = self._held.enter_context(self._site.streams.admitted(self._run.caller))
         self._held.enter_context(self._site.streams.running(self))
+        self._is_held = True
         return account
+
+    def _leave(self) -> None:
+        """Be no stream while a person is waited for; a server that ends does not wait."""
+        self._held.close()
+        self._is_held = False
+        if self._site.streams.is_draining:
+            raise RunFailedError(FAULTS["server_shutdown"])
+
+    def _hear(self, frame: Frame) -> None:
+        """Note that a response has ended, or that another has begun."""
+        if frame["kind"] == Kind.LIFECYCLE:
+            self._has_ended = frame["status"] not in UNDER_WAY
+        self.record.heard.hear(frame)
 
     def _open(self) -> Pipeline:
         ask, run, owners = self._ask, self._run, self._site.owners
@@ -169,7 +196,7 @@ class AgentWork:
             run=True,
             output_format="ndjson",
             takes_host_events=provider.upstream.is_recording,
-            on_frame=self.record.heard.hear,
+            on_frame=self._hear,
             caller=Caller(
                 run_id=run.run_id,
                 workflow_id=run.workflow_id,

@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import anyio
 from anyio import to_thread
@@ -25,6 +26,9 @@ from projector.asgi.settings import Retries
 from projector.asgi.upstream import ProviderRequest, UpstreamError
 from projector.faults import FAULTS
 
+_LOOK_S: Final = 1.0
+"""A limit may begin to run while the clock sleeps; it is found out this much later at the most."""
+
 
 @dataclass(slots=True, eq=False)
 class Asking:
@@ -38,6 +42,7 @@ class Asking:
         account: holds unfinished events.
         retries: when the request is made again.
         say: takes what the pipeline says; what it raises ends the request.
+        has_ended: tells whether the response has ended: a fault behind its end is none of the run's.
     """
 
     provider: Provider
@@ -47,6 +52,7 @@ class Asking:
     account: Account
     retries: Retries
     say: Callable[[bytes], None]
+    has_ended: Callable[[], bool]
     has_begun: bool = False
     """Whether a byte of the answer has come."""
     is_open: bool = False
@@ -97,7 +103,7 @@ class Asking:
                 deadlines.on_bytes()
                 with anyio.CancelScope(shield=True):  # what has come is said whole first, or not at all
                     self.say(await self._feed(chunk))
-                if self.pipeline.ended:
+                if self.pipeline.ended or self.has_ended():
                     return
                 await self.account.wait_for_turn()
                 await checkpoint()  # bytes that come without a pause leave no other moment for the others
@@ -126,7 +132,3 @@ async def _keep_time(deadlines: Deadlines, asking: anyio.CancelScope, late: list
             asking.cancel()
             return
         await anyio.sleep(min(at - now, _LOOK_S))
-
-
-_LOOK_S = 1.0
-"""A limit may begin to run while this sleeps; it is found out this much later at the most."""

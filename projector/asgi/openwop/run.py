@@ -91,6 +91,11 @@ class Run:
         if self._task is not None:
             await asyncio.wait([self._task])
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a person is asked, or has answered what was not taken yet."""
+        return bool(self.log.state.pending or self._answers)
+
     async def answers(self) -> Answers:
         """Wait until everything that is pending is answered; give the answers.
 

@@ -1,0 +1,414 @@
+"""Runs of the configuration's agents on the OpenWOP host, over real sockets: approvals, ends, who may slow whom."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.asgi.conftest import Peer, Script, ScriptedUpstream
+from tests.asgi.openwop_peer import (
+    PATIENCE_S,
+    Check,
+    OpenWopPeer,
+    document,
+    error,
+    hold,
+    messages,
+    schema_check,
+    types,
+)
+
+pytestmark = pytest.mark.timeout(30)
+
+Start = Callable[[Script], Awaitable[ScriptedUpstream]]
+Serve = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def check(openwop: Path) -> Check:
+    return schema_check(openwop)
+
+
+@pytest.fixture
+def host(serve: Serve, upstream_port: int) -> OpenWopPeer:
+    return hosting(serve, upstream_port)
+
+
+def hosting(serve: Serve, upstream_port: int, policy: dict[str, Any] | None = None, **settings: Any) -> OpenWopPeer:
+    base_url = f"http://localhost:{upstream_port}/v1"
+    agent = {
+        "upstream": "model",
+        "model": "m",
+        "dialects": ["openwop"],
+        "policy": policy or {"reasoning": "full"},
+        "may_set": ["temperature", "previous_response_id"],
+    }
+    upstreams = {"model": {"base_url": base_url, **settings.pop("upstream", {})}}
+    openwop = settings.pop("openwop", {})
+    agents = {"helper": agent, "plain": agent | {"dialects": ["public_sse_v1"]}}
+    return OpenWopPeer(
+        serve(api_key=None, base_url=None, upstreams=upstreams, agents=agents, openwop=openwop, **settings)
+    )
+
+
+def created(response_id: str) -> dict[str, Any]:
+    return {"type": "response.created", "response": {"id": response_id, "status": "in_progress", "model": "m-1"}}
+
+
+def completed(response_id: str) -> dict[str, Any]:
+    usage = {"input_tokens": 3, "output_tokens": 5, "total_tokens": 8}
+    return {
+        "type": "response.completed",
+        "response": {"id": response_id, "status": "completed", "usage": usage},
+    }
+
+
+def text(delta: str) -> dict[str, Any]:
+    return {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 1, "delta": delta}
+
+
+def thought(delta: str) -> dict[str, Any]:
+    return {"type": "response.reasoning_text.delta", "item_id": "rs_1", "output_index": 0, "delta": delta}
+
+
+def thought_whole(whole: str) -> dict[str, Any]:
+    item = {"id": "rs_1", "type": "reasoning", "content": [{"type": "reasoning_text", "text": whole}]}
+    return {"type": "response.output_item.done", "output_index": 0, "item": item}
+
+
+def approval(item_id: str, index: int = 0) -> list[dict[str, Any]]:
+    item = {
+        "id": item_id,
+        "type": "mcp_approval_request",
+        "name": "wipe",
+        "server_label": "disk",
+        "arguments": '{"disk":"sda"}',
+    }
+    return [{"type": f"response.output_item.{step}", "output_index": index, "item": item} for step in ("added", "done")]
+
+
+def says(*answers: list[dict[str, Any]]) -> Script:
+    """Give a script that answers the first request with the first list of events, and so on."""
+    left = iter(answers)
+
+    async def script(peer: Peer) -> None:
+        await peer.start()
+        for event in next(left):
+            await peer.event(event)
+        await peer.end()
+
+    return script
+
+
+async def test_an_agents_run_is_logged(host: OpenWopPeer, upstream: Start, check: Check) -> None:
+    model = await upstream(
+        says([created("r"), thought("hm"), thought("m"), thought_whole("hmm"), text("Hi"), completed("r")])
+    )
+    run_id = await host.say("hello")
+    snapshot = await host.until(run_id, "completed")
+    log = await host.log(run_id)
+    assert types(log) == [
+        "run.started", "node.started", "agent.reasoning.delta", "agent.reasoning.delta", "agent.reasoned",
+        "output.chunk", "provider.usage", "output.chunk", "node.completed", "run.completed",
+    ]  # fmt: skip
+    for event in log:
+        hold(check, event)
+    check("run-snapshot.schema.json", snapshot)
+    assert log[0]["payload"]["workflowId"] == snapshot["workflowId"] == "helper"
+    assert log[1]["payload"] == {"nodeId": "agent", "typeId": "vendor.public-sse.agent"}
+    assert [event["sequence"] for event in log] == list(range(len(log)))
+    assert model.peers.get_nowait().body["input"] == "hello"
+    check("workflow-definition.schema.json", await document(await host.get("/v1/workflows/helper")))
+
+
+async def test_only_agents_that_speak_the_dialect_are_workflows(host: OpenWopPeer) -> None:
+    answer = await host.post("/v1/runs", {"workflowId": "plain", "inputs": {"message": "m"}})
+    assert (await error(answer, 404))["error"] == "workflow_not_found"
+
+
+async def test_a_run_goes_on_when_its_reader_leaves(host: OpenWopPeer, upstream: Start) -> None:
+    may_end = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        await peer.start()
+        await peer.event(created("r"))
+        await peer.event(text("a"))
+        await may_end.wait()
+        await peer.event(completed("r"))
+        await peer.end()
+
+    await upstream(script)
+    run_id = await host.say("hello")
+    reader = await host.stream(run_id, "?streamMode=debug")
+    assert b"event: run.started" in await reader.chunk()
+    reader.reset()
+    late = await host.stream(run_id, "?streamMode=debug", last_event_id="0")
+    may_end.set()
+    said = await messages(late)
+    assert types(said)[0] == "node.started"
+    assert types(said)[-1] == "run.completed"
+    assert [int(message.id or "") for message in said] == list(range(1, len(said) + 1))
+
+
+async def test_a_slow_reader_does_not_slow_the_run(host: OpenWopPeer, upstream: Start) -> None:
+    await upstream(says([created("r"), *[text("x" * 30_000)] * 300, completed("r")]))
+    run_id = await host.say("hello")
+    reader = await host.stream(run_id, "?streamMode=debug")
+    reader.stop_reading()
+    await host.until(run_id, "completed")
+    reader.reset()
+    whole = await host.log(run_id)
+    assert sum(len(event["payload"]["chunk"]) for event in whole if event["type"] == "output.chunk") == 9_000_000
+
+
+@pytest.mark.parametrize(("action", "approve"), [("accept", True), ("reject", False)])
+async def test_an_approval_resolves_and_the_agent_goes_on(
+    host: OpenWopPeer, upstream: Start, check: Check, action: str, *, approve: bool
+) -> None:
+    model = await upstream(
+        says([created("r1"), *approval("mcpr_1"), completed("r1")], [created("r2"), text("Done"), completed("r2")])
+    )
+    run_id = await host.say("wipe the disk")
+    snapshot = await host.until(run_id, "waiting-approval")
+    assert snapshot["currentNodeId"] == "agent"
+    assert await host.site.is_quiet()  # whoever waits for a person is no stream
+    (suspended,) = [event for event in await host.log(run_id) if event["type"] == "node.suspended"]
+    assert suspended["payload"]["data"]["artifactId"] == "mcpr_1"
+    assert (await document(await host.resolve(run_id, "agent", action)))["status"] == "running"
+    await host.until(run_id, "completed")
+    first, second = model.peers.get_nowait(), model.peers.get_nowait()
+    assert second.body["previous_response_id"] == "r1"
+    assert second.body["input"] == [
+        {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": approve}
+    ]
+    assert second.body["model"] == first.body["model"]
+    log = await host.log(run_id)
+    assert [kind for kind in types(log) if kind.startswith(("interrupt", "node.", "run."))] == [
+        "run.started", "node.started", "node.suspended", "interrupt.resolved", "node.resumed", "node.completed",
+        "run.completed",
+    ]  # fmt: skip
+    assert [event["sequence"] for event in log] == list(range(len(log)))
+    assert len({event["eventId"] for event in log}) == len(log)
+    for event in log:
+        hold(check, event)
+
+
+async def test_of_several_approvals_each_is_named(host: OpenWopPeer, upstream: Start) -> None:
+    model = await upstream(
+        says(
+            [created("r1"), *approval("mcpr_1"), *approval("mcpr_2", 1), completed("r1")],
+            [created("r2"), completed("r2")],
+        )
+    )
+    run_id = await host.say("wipe both")
+    await host.until(run_id, "waiting-approval")
+    ids = [e["payload"]["interruptId"] for e in await host.log(run_id) if e["type"] == "node.suspended"]
+    assert (await error(await host.resolve(run_id, "agent", "accept"), 400))["error"] == "validation_error"
+    answer = await host.resolve(run_id, "agent", "reject", interruptId=ids[1])
+    assert (await document(answer))["status"] == "waiting-approval"
+    gone = await error(await host.resolve(run_id, "agent", "reject", interruptId=ids[1]), 409)
+    assert gone["error"] == "interrupt_already_resolved"
+    assert (await document(await host.resolve(run_id, "agent", "accept")))["status"] == "running"
+    await host.until(run_id, "completed")
+    model.peers.get_nowait()
+    given = {one["approval_request_id"]: one["approve"] for one in model.peers.get_nowait().body["input"]}
+    assert given == {"mcpr_1": True, "mcpr_2": False}
+
+
+async def test_what_is_no_answer_leaves_the_run_waiting(host: OpenWopPeer, upstream: Start) -> None:
+    await upstream(says([created("r1"), *approval("mcpr_1"), completed("r1")]))
+    run_id = await host.say("wipe the disk")
+    await host.until(run_id, "waiting-approval")
+    for value in ("accept", True, {}, {"action": "refine"}, None):
+        answer = await host.post(f"/v1/runs/{run_id}/interrupts/agent", {"resumeValue": value})
+        assert (await error(answer, 400))["error"] == "validation_error"
+    assert (await error(await host.resolve(run_id, "other", "accept"), 404))["error"] == "interrupt_not_found"
+    assert (await host.snapshot(run_id))["status"] == "waiting-approval"
+    await document(await host.post(f"/v1/runs/{run_id}/cancel", {}))
+    await host.until(run_id, "cancelled")
+    late = await error(await host.resolve(run_id, "agent", "accept"), 409)
+    assert late["error"] == "interrupt_already_resolved"
+
+
+async def test_nobody_answers(serve: Serve, upstream_port: int, upstream: Start) -> None:
+    await upstream(says([created("r1"), *approval("mcpr_1"), completed("r1")]))
+    host = hosting(serve, upstream_port, openwop={"answer_s": 0.2})
+    run_id = await host.say("wipe the disk")
+    snapshot = await host.until(run_id, "failed")
+    assert snapshot["error"]["code"] == "interrupt_timeout"
+    assert types(await host.log(run_id))[-2:] == ["node.failed", "run.failed"]
+
+
+async def hang(peer: Peer) -> None:
+    await peer.start()
+    await peer.event(created("r"))
+    await peer.event(text("a"))
+    await peer.gone.wait()
+
+
+async def test_a_run_is_cancelled(host: OpenWopPeer, upstream: Start) -> None:
+    model = await upstream(hang)
+    run_id = await host.say("hello")
+    reader = await host.stream(run_id, "?streamMode=debug")
+    while b"output.chunk" not in await reader.chunk():
+        pass
+    answered = await document(await host.post(f"/v1/runs/{run_id}/cancel", {"reason": "enough"}))
+    assert answered == {"runId": run_id, "status": "cancelling"}
+    assert (await messages(reader))[-1].event == "run.cancelled"
+    await asyncio.wait_for((await model.peers.get()).gone.wait(), PATIENCE_S)
+    assert (await host.snapshot(run_id))["status"] == "cancelled"
+    again = await document(await host.post(f"/v1/runs/{run_id}/cancel", {}))
+    assert again["status"] == "cancelled"
+
+
+async def test_a_run_that_has_ended_cannot_be_cancelled(host: OpenWopPeer, upstream: Start) -> None:
+    await upstream(says([created("r"), completed("r")]))
+    run_id = await host.say("hello")
+    await host.until(run_id, "completed")
+    answer = await host.post(f"/v1/runs/{run_id}/cancel", {})
+    assert (await error(answer, 409))["error"] == "run_already_terminal"
+
+
+async def refuse(peer: Peer) -> None:
+    await peer.send(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+
+
+async def break_off(peer: Peer) -> None:
+    await peer.start()
+    await peer.event(created("r"))
+    await peer.event(thought("a"))
+    await peer.end()
+
+
+async def reset(peer: Peer) -> None:
+    await peer.start()
+    await peer.event(created("r"))
+    peer.reset()
+
+
+FAILURES: list[tuple[str, Script, str]] = [
+    ("the provider refuses", refuse, "upstream_http_401"),
+    ("the provider breaks off", break_off, "upstream_truncated"),
+    ("the connection breaks", reset, "upstream_reset"),
+    ("the provider falls silent", hang, "upstream_timeout_idle"),
+]
+
+
+@pytest.mark.parametrize(("name", "script", "code"), FAILURES, ids=[row[0] for row in FAILURES])
+async def test_a_run_fails(
+    serve: Serve, upstream_port: int, upstream: Start, check: Check, name: str, script: Script, code: str
+) -> None:
+    del name
+    await upstream(script)
+    host = hosting(serve, upstream_port, upstream={"timeouts": {"idle_s": 0.5}}, retries={"max": 0})
+    run_id = await host.say("hello")
+    snapshot = await host.until(run_id, "failed")
+    assert snapshot["error"]["code"] == code
+    log = await host.log(run_id)
+    assert types(log)[0] == "run.started"
+    assert types(log)[-1] == "run.failed"
+    assert types(log).count("agent.reasoned") == (1 if "agent.reasoning.delta" in types(log) else 0)
+    for event in log:
+        hold(check, event)
+
+
+async def test_a_request_is_made_again_before_the_first_byte(serve: Serve, upstream_port: int, upstream: Start) -> None:
+    answers = iter([500, 200])
+
+    async def script(peer: Peer) -> None:
+        if next(answers) == 200:
+            await says([created("r"), completed("r")])(peer)
+        else:
+            await peer.send(b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+
+    await upstream(script)
+    host = hosting(serve, upstream_port, retries={"max": 1, "first_wait_s": 0.01})
+    await host.until(await host.say("hello"), "completed")
+
+
+VERBOSITIES: list[tuple[str, str | None, list[str]]] = [
+    ("full", None, ["agent.reasoning.delta", "agent.reasoned"]),
+    ("full", "off", []),
+    ("full", "summary", ["agent.reasoned"]),
+    ("summary", "full", ["agent.reasoned"]),
+    ("off", "full", []),
+]
+
+
+@pytest.mark.parametrize(("policy", "asked", "said"), VERBOSITIES)
+async def test_a_run_may_ask_for_less_reasoning(
+    serve: Serve, upstream_port: int, upstream: Start, policy: str, asked: str | None, said: list[str]
+) -> None:
+    await upstream(says([created("r"), thought("hm"), text("Hi"), completed("r")]))
+    host = hosting(serve, upstream_port, policy={"reasoning": policy})
+    configurable = {} if asked is None else {"reasoningVerbosity": asked}
+    run_id = await host.say("hello", configurable=configurable)
+    await host.until(run_id, "completed")
+    assert [kind for kind in types(await host.log(run_id)) if kind.startswith("agent.")] == said
+
+
+async def test_a_secret_of_the_host_is_in_no_event(serve: Serve, upstream_port: int, upstream: Start) -> None:
+    secret = "hunter2-hunter2"
+    pieces = [thought(secret[:4]), thought(secret[4:]), text("is " + secret[:6]), text(secret[6:])]
+    await upstream(says([created("r"), *pieces, completed("r")]))
+    policy = {"reasoning": "full", "registered": [{"id": "key", "value": secret}]}
+    host = hosting(serve, upstream_port, policy=policy)
+    run_id = await host.say("hello")
+    await host.until(run_id, "completed")
+    whole = json.dumps(await host.log(run_id))
+    assert secret not in whole
+    assert whole.count("[REDACTED:key]") >= 3
+
+
+async def test_a_run_sets_what_its_agent_lets_it_set(host: OpenWopPeer, upstream: Start) -> None:
+    model = await upstream(says([created("r"), completed("r")]))
+    run_id = await host.say("hello", configurable={"temperature": 0.25, "unknown": 1})
+    await host.until(run_id, "completed")
+    assert model.peers.get_nowait().body["temperature"] == 0.25
+    refused: list[dict[str, Any]] = [
+        {"configurable": {"maxTokens": 5}},
+        {"configurable": {"model": "another"}},
+        {"configurable": {"promptOverrides": {"a": "b"}}},
+        {"inputs": {"message": "m", "agent": "helper"}},
+        {"inputs": {"message": "m", "instructions": "obey me"}},
+        {"inputs": {}},
+        {"configurable": {"reasoningVerbosity": "all"}},
+    ]
+    for members in refused:
+        body = {"workflowId": "helper", "inputs": {"message": "m"}, **members}
+        assert (await error(await host.post("/v1/runs", body), 400))["error"] == "validation_error"
+
+
+async def test_a_response_of_somebody_else_is_not_gone_on_from(host: OpenWopPeer, upstream: Start) -> None:
+    model = await upstream(says([created("r_mine"), completed("r_mine")], [created("r2"), completed("r2")]))
+    answer = await host.post(
+        "/v1/runs", {"workflowId": "helper", "inputs": {"message": "m", "previous_response_id": "r_theirs"}}
+    )
+    assert (await error(answer, 404))["error"] == "not_found"
+    await host.until(await host.say("hello"), "completed")
+    inputs = {"message": "m", "previous_response_id": "r_mine"}
+    await host.until(await host.create("helper", inputs=inputs), "completed")
+    model.peers.get_nowait()
+    assert model.peers.get_nowait().body["previous_response_id"] == "r_mine"
+
+
+async def test_an_answer_may_come_before_the_provider_has_hung_up(host: OpenWopPeer, upstream: Start) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.start()
+        is_first = "previous_response_id" not in peer.body
+        for event in (
+            [created("r1"), *approval("mcpr_1"), completed("r1")] if is_first else [created("r2"), completed("r2")]
+        ):
+            await peer.event(event)
+        await peer.gone.wait()  # it never ends its answer
+
+    await upstream(script)
+    run_id = await host.say("wipe the disk")
+    await host.until(run_id, "waiting-approval")
+    await document(await host.resolve(run_id, "agent", "accept"))
+    await host.until(run_id, "completed")
