@@ -8,5 +8,19 @@ from __future__ import annotations
 
 from projector.openwop.escalation import DEFAULT_THRESHOLD, is_low, threshold_of
 from projector.openwop.log import Event, EventLog, shortened
+from projector.openwop.reader import RunReader
+from projector.openwop.replay import InvocationLog, attempt_key, divergence, replayed
 
-__all__ = ["DEFAULT_THRESHOLD", "Event", "EventLog", "is_low", "shortened", "threshold_of"]
+__all__ = [
+    "DEFAULT_THRESHOLD",
+    "Event",
+    "EventLog",
+    "InvocationLog",
+    "RunReader",
+    "attempt_key",
+    "divergence",
+    "is_low",
+    "replayed",
+    "shortened",
+    "threshold_of",
+]

@@ -68,7 +68,7 @@ def on_status(run: Run, frame: Frame) -> None:
     call, tool = run.calls[frame["item_id"]], frame["tool"]
     call.notices.take(frame)
     call.id = tool["tool_call_id"]
-    call.name = tool.get("name", tool.get("tool_name", call.name)) or UNKNOWN
+    _take_name(call, tool.get("name", tool.get("tool_name", call.name)))
     call.server_label = tool.get("server_label", call.server_label)
     call.members |= {name: value for name, value in tool.items() if name not in NOT_OUTCOME}
     if "arguments_text" in tool:
@@ -87,7 +87,7 @@ def on_arguments_done(run: Run, frame: Frame) -> None:
     """Say a call now that its arguments are whole."""
     call = run.calls[frame["item_id"]]
     call.notices.take(frame)
-    call.name = frame["tool_name"] or UNKNOWN
+    _take_name(call, frame["tool_name"])
     _take_arguments(call, frame)
     if not call.is_awaiting:
         _call(run, call)
@@ -134,6 +134,12 @@ def resume(run: Run) -> None:
         payload = {"nodeId": node_id, "interruptId": interrupt_id}
         run.say("node.resumed", payload, node_id=node_id, causation_id=event_id)
     run.voice.suspended.clear()
+
+
+def _take_name(call: Call, name: str) -> None:
+    """Take the name of the tool; the one under which the call was said stays."""
+    if not call.event_id:
+        call.name = name or UNKNOWN
 
 
 def _take_arguments(call: Call, source: Mapping[str, Any]) -> None:

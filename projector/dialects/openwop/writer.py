@@ -141,7 +141,7 @@ class OpenWop:
             run.begin(frame)
         if run.voice.response.has_ended and endings.is_beginning(frame):
             endings.begin_response(run)
-        if kind not in PLACELESS or not run.starts:
+        if kind not in PLACELESS or (kind in TERMINAL_KINDS and not run.starts):
             nodes.follow(run, frame)
         writer(run, _fitted(frame) if kind in LARGE else frame)
 

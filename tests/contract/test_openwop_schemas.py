@@ -1,0 +1,211 @@
+"""What we emit, against the published schemas; they are beside the project, and the tests skip without them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from jsonschema_rs import Draft202012Validator, Registry
+from pydantic import BaseModel
+
+from contracts.openwop import Discovery, ErrorBody, RunSnapshot, check_log, parse_event
+from contracts.openwop.events import OpenWopEvent
+from contracts.openwop.mock_agent import parse_config
+from projector.openwop import EventLog, agents
+from projector.openwop.agents import interrupt_key
+
+EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "openwop"
+GOLDENS: Final = sorted(EXAMPLES.glob("*.ndjson"))
+BASE: Final = "https://openwop.dev/spec/v1/"
+VENDOR: Final = "public-sse."
+AT: Final = "2025-12-15T12:00:00.000Z"
+SUSPENDED: Final = "node.suspended"
+
+
+class Schemas:
+    """The published schemas: of the event, and of each type's payload."""
+
+    def __init__(self, folder: Path) -> None:
+        documents = {path.name: json.loads(path.read_bytes()) for path in folder.glob("*.schema.json")}
+        self._registry = Registry([(BASE + name, document) for name, document in documents.items()])
+        self.payloads: dict[str, Any] = documents["run-event-payloads.schema.json"]
+        self.types: set[str] = set(documents["run-event.schema.json"]["$defs"]["RunEventType"]["enum"])
+
+    @cache  # noqa: B019 - one object a session
+    def of(self, reference: str) -> Draft202012Validator:
+        return Draft202012Validator({"$ref": BASE + reference}, registry=self._registry, validate_formats=True)
+
+    def errors(self, reference: str, value: object) -> list[str]:
+        return [error.message for error in self.of(reference).iter_errors(value)]
+
+    def payload(self, event_type: str) -> str:
+        place = self.payloads["$defs"]["_typeIndex"]["properties"][event_type]["$ref"]
+        return f"run-event-payloads.schema.json{place}"
+
+    def event_errors(self, event: dict[str, Any]) -> Iterator[str]:
+        yield from self.errors("run-event.schema.json", event)
+        if not event["type"].startswith(VENDOR):
+            yield from self.errors(self.payload(event["type"]), event["payload"])
+
+
+@pytest.fixture(scope="module")
+def schemas(openwop: Path) -> Schemas:
+    return Schemas(openwop / "schemas")
+
+
+def events_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+@pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
+def test_every_golden_event_is_valid(schemas: Schemas, path: Path) -> None:
+    for event in events_of(path):
+        assert [*schemas.event_errors(event)] == [], event["type"]
+
+
+@pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
+def test_every_golden_log_obeys_the_rules(path: Path) -> None:
+    assert check_log(path.read_bytes().splitlines()) == []
+
+
+def test_what_no_golden_says_is_valid_too(schemas: Schemas) -> None:
+    """What hosts say beside the dialect, each made by what makes it."""
+    log = EventLog("run_1")
+    place = {"nodeId": "n", "interruptId": "int_1"}
+    key = interrupt_key("run_1", "n", 0)
+    said = [
+        log.event("agent.decided", agents.decided("abc", {"next": "done"}, 0.5), timestamp=AT, node_id="n"),
+        log.event(
+            "node.suspended",
+            agents.low_confidence("n", "int_1", key, "abc", threshold=0.7, observed=0.5, decision={"next": "done"}),
+            timestamp=AT,
+            node_id="n",
+        ),
+        log.event("interrupt.resolved", {**place, "kind": "low-confidence"}, timestamp=AT, node_id="n"),
+        log.event("node.resumed", {**place, "resumeValue": {"action": "accept"}}, timestamp=AT, node_id="n"),
+        log.event(
+            "replay.diverged",
+            {"sourceRunId": "run_0", "atSequence": 3, "divergenceKind": "output", "divergencePoint": "agent.reasoned"},
+            timestamp=AT,
+        ),
+    ]
+    for event in said:
+        parse_event(event)
+        assert [*schemas.event_errors(event)] == []
+    data = {"agentId": "abc", "threshold": 0.7, "observed": 0.5, "decision": {"next": "done"}}
+    assert said[1]["payload"]["data"] == data
+    interrupt = {name: said[1]["payload"][name] for name in ("kind", "key", "resumeSchema", "data")}
+    assert schemas.errors("suspend-request.schema.json", interrupt) == []
+
+
+def test_an_approval_carries_its_interrupt(schemas: Schemas) -> None:
+    suspended = [event for event in events_of(EXAMPLES / "chat-mcp-approval.ndjson") if event["type"] == SUSPENDED]
+    payload = suspended[0]["payload"]
+    interrupt = {name: payload[name] for name in ("kind", "key", "resumeSchema", "data")}
+    assert schemas.errors("suspend-request.schema.json", interrupt) == []
+
+
+def test_types_are_the_protocols_or_ours(schemas: Schemas) -> None:
+    union = OpenWopEvent.__origin__.__args__  # type: ignore[attr-defined]  # `Annotated` has it at run time
+    types = {model.model_fields["type"].annotation.__args__[0] for model in union}
+    assert {name for name in types if name not in schemas.types} == {name for name in types if name.startswith(VENDOR)}
+
+
+ANSWERS: Final[tuple[tuple[type[BaseModel], str, dict[str, Any]], ...]] = (
+    (
+        Discovery,
+        "capabilities",
+        {
+            "protocolVersion": "1.0",
+            "supportedEnvelopes": [],
+            "schemaVersions": {},
+            "limits": {"clarificationRounds": 0, "schemaRounds": 0, "envelopesPerTurn": 0},
+            "implementation": {"name": "public-stream-projector", "version": "0.1.0"},
+            "supportedTransports": ["rest"],
+            "agents": {"supported": True, "reasoning": {"verbosity": "full", "streaming": True, "tokenLimit": 512}},
+            "conformance": {"mockAgent": True},
+            "providerUsage": {"supported": True},
+            "fixtures": ["conformance-agent-reasoning"],
+        },
+    ),
+    (
+        RunSnapshot,
+        "run-snapshot",
+        {
+            "runId": "r",
+            "workflowId": "w",
+            "status": "failed",
+            "startedAt": AT,
+            "completedAt": AT,
+            "error": {"code": "upstream_reset", "message": "The connection broke."},
+        },
+    ),
+    (
+        ErrorBody,
+        "error-envelope",
+        {"error": "unauthenticated", "message": "A key is missing.", "details": {"scope": "runs:read"}},
+    ),
+)
+
+
+@pytest.mark.parametrize(("model", "schema", "document"), ANSWERS, ids=lambda value: getattr(value, "__name__", ""))
+def test_what_a_host_answers_is_valid(
+    schemas: Schemas, model: type[BaseModel], schema: str, document: dict[str, Any]
+) -> None:
+    assert schemas.errors(f"{schema}.schema.json", document) == []
+    assert model.model_validate(document).model_dump(mode="json", by_alias=True, exclude_none=True) == document
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"mockReasoning": True},
+        {"mockReasoning": {"summary": "s", "trace": "t", "tokenCount": 1, "streamChunks": ["a", "b"]}},
+        {"mockToolCalls": [{"toolId": "t", "arguments": [1], "result": None, "durationMs": 1}]},
+        {"mockToolCalls": [{"toolId": "t", "error": {"error": "e", "message": "m"}}]},
+        {"mockHandoff": {"toAgentId": "abc", "reason": "r", "context": {}}},
+        {"mockDecision": {"decision": "d", "confidence": 1, "reasoning": "r"}, "agentId": "abc"},
+        {"mockConfidence": 0},
+        {"mockConfidence": 1.7, "extra": "stray"},
+        {"mockConfidence": -0.1},
+        {"mockConfidence": "0.5"},
+        {"agentId": "ab"},
+        {"mockReasoning": {}},
+        {"mockReasoning": {"summary": "s", "extra": 1}},
+        {"mockReasoning": {"summary": "s", "streamChunks": [1]}},
+        {"mockReasoning": {"summary": "s", "tokenCount": -1}},
+        {"mockToolCalls": [{}]},
+        {"mockToolCalls": [{"toolId": "t", "result": 1, "extra": 1}]},
+        {"mockToolCalls": [{"toolId": "t", "error": {"error": "e"}}]},
+        {"mockHandoff": {"toAgentId": "ab"}},
+        {"mockHandoff": {}},
+        {"mockDecision": {"confidence": 0.5}},
+        {"mockDecision": {"decision": 1, "confidence": 2}},
+    ],
+)
+def test_configurations_are_refused_where_the_schema_refuses_them(schemas: Schemas, config: dict[str, Any]) -> None:
+    refused = bool(schemas.errors("core-conformance-mock-agent-config.schema.json", config))
+    try:
+        parse_config(config)
+    except ValueError:
+        assert refused
+    else:
+        assert not refused
+
+
+def test_a_call_without_an_end_is_refused_though_the_schema_takes_it() -> None:
+    with pytest.raises(ValueError, match="expected `result` or `error`"):
+        parse_config({"mockToolCalls": [{"toolId": "t"}]})
+
+
+def test_every_fixture_is_read(openwop: Path) -> None:
+    fixtures = sorted((openwop / "fixtures").glob("*.json"))
+    assert len(fixtures) == 3
+    for path in fixtures:
+        for node in json.loads(path.read_bytes())["nodes"]:
+            assert parse_config(node["config"]).model_fields_set

@@ -1,0 +1,269 @@
+"""What holds for OpenWOP logs whatever the provider sends: the protocol's rules, and nothing that must not leave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from functools import cache
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contracts.openwop import RUN_TERMINALS, check_log
+from projector.context import LaneContext, StreamContext
+from projector.dialects.caller import Caller
+from projector.faults import FAULTS
+from projector.openwop import RunReader, replayed
+from projector.pipeline import Pipeline, build_pipeline
+from projector.replay import Case, CaseSettings
+from redaction.formats import FORMATS, Format
+from redaction.mint import Redactor
+from redaction.policy import Policy
+from tests.property.canaries import everywhere, leaks
+from tests.property.mutations import CASES, Lines, lines_of, spoiled, weave
+from tests.property.soundness import OURS, examples
+from tests.property.test_canaries import secret_of
+from tests.property.test_pipeline_properties import CALLS
+
+Event = dict[str, Any]
+
+DELTA: Final = "agent.reasoning.delta"
+CLOSING: Final = "agent.reasoned"
+
+RESPONSES_CASES: Final = [case for case in CASES if case.provider == "openai_responses"]
+AGENTS: Final = (None, "one", "two")
+
+each_case: Final = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+@cache
+def redactor(policy: str) -> Redactor:
+    return Redactor(Policy.load(json.loads(policy)))
+
+
+def open_pipeline(provider: str, settings: CaseSettings, caller: Caller | None = None) -> Pipeline:
+    now = datetime.fromisoformat(settings.clock).timestamp()
+    return build_pipeline(
+        provider=provider,
+        dialect="openwop",
+        context=StreamContext(stream_id=settings.stream_id, **settings.context.model_dump()),
+        run=settings.run,
+        profile=settings.profile,
+        input_format="ndjson",
+        output_format="ndjson",
+        takes_host_events=settings.host_events,
+        clock=lambda: now,
+        redactor=redactor(json.dumps(settings.policy)),
+        caller=caller,
+    )
+
+
+def play(case: Case, lines: Lines, caller: Caller | None = None, **policy: object) -> list[Event]:
+    settings = case.settings.model_copy(update={"policy": {**case.settings.policy, **policy}})
+    pipeline = open_pipeline(case.provider, settings, caller)
+    said = pipeline.feed(b"\n".join(lines)) + pipeline.close(FAULTS[settings.close] if settings.close else None)
+    return events_of(said)
+
+
+def events_of(said: bytes) -> list[Event]:
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def written(events: Iterable[Event]) -> list[bytes]:
+    return [json.dumps(event).encode() for event in events]
+
+
+def assert_valid(events: list[Event]) -> None:
+    """The models and rules; ids that are made of the run alone; a reader that sees the same."""
+    assert check_log(written(events)) == []
+    assert [event["eventId"] for event in events] == [f"{events[0]['runId']}:{at}" for at in range(len(events))]
+    assert events[-1]["payload"].get("error", {}).get("code") not in OURS
+    reader = RunReader()
+    for event in events:
+        reader.feed(event)
+    closings = [event["payload"]["reasoning"] for event in events if event["type"] == CLOSING]
+    assert sorted(thought.text for thought in reader.thoughts) == sorted(closings)
+    assert all(thought.is_closed for thought in reader.thoughts)
+    assert (reader.missing, reader.unread, reader.open) == ([], 0, {})
+    assert (reader.status == "waiting-approval") == (events[-1]["type"] not in RUN_TERMINALS)
+
+
+@each_case
+def test_a_stream_may_end_after_any_event(case: Case) -> None:
+    lines = lines_of(case)
+    for end in range(len(lines)):
+        assert_valid(play(case, lines[:end]))
+
+
+@examples(250)
+@given(spoiled())
+def test_whatever_comes_the_log_is_valid(stream: tuple[Case, Lines]) -> None:
+    case, lines = stream
+    assert_valid(play(case, lines, reasoning="full", encrypted_reasoning=True))
+
+
+@examples(120)
+@given(st.sampled_from(CASES), st.randoms(use_true_random=False))
+def test_streams_may_be_woven_into_each_other(case: Case, random: Any) -> None:
+    assert_valid(play(case, weave(random, lines_of(case))))
+
+
+@examples(120)
+@given(stream=spoiled(most=2), run=st.booleans(), calls=st.lists(st.tuples(st.integers(0, 40), CALLS), max_size=3))
+def test_whenever_the_host_speaks_the_log_is_valid(
+    *, stream: tuple[Case, Lines], run: bool, calls: list[tuple[int, tuple[Any, ...]]]
+) -> None:
+    case, lines = stream
+    pipeline = open_pipeline(case.provider, case.settings.model_copy(update={"run": run}))
+    said = b""
+    for at, line in enumerate(lines):
+        said += b"".join(getattr(pipeline, name)(*given_to) for when, (name, *given_to) in calls if when == at)
+        said += pipeline.feed(line + b"\n")
+    assert_valid(events_of(said + pipeline.close()))
+
+
+@each_case
+def test_a_log_that_goes_on_says_no_beginning(case: Case) -> None:
+    first = play(case, lines_of(case))
+    begun = sum(event["type"] in {"run.started", "node.started"} for event in first[:2])
+    after = play(case, lines_of(case), Caller(first_sequence=begun))
+    assert after == first[begun:]
+
+
+# replay
+
+
+@each_case
+def test_a_replay_says_the_same(case: Case) -> None:
+    events = play(case, lines_of(case), reasoning="full")
+    assert replayed(events, with_deltas=True) == events
+    collapsed = replayed(events, with_deltas=False)
+    assert_rules(collapsed)
+    assert [event["type"] for event in collapsed] == [event["type"] for event in events if event["type"] != DELTA]
+    bare = play(case, lines_of(case), Caller(streams_reasoning=False), reasoning="full")
+    assert [(event["type"], said(event)) for event in collapsed] == [(event["type"], said(event)) for event in bare]
+
+
+@each_case
+def test_a_recording_may_end_after_any_event(case: Case) -> None:
+    events = play(case, lines_of(case), reasoning="full")
+    for end in range(1, len(events)):
+        for with_deltas in (True, False):
+            again = replayed(events[:end], with_deltas=with_deltas)
+            assert again == replayed(events[:end], with_deltas=with_deltas)
+            rules = {violation.rule for violation in check_log(written(again))}
+            assert rules <= {"terminal_missing"}
+            closings = [event["payload"]["reasoning"] for event in again if event["type"] == CLOSING]
+            assert "".join(closings) == "".join(
+                event["payload"]["delta"] for event in events[:end] if event["type"] == DELTA
+            )
+
+
+def assert_rules(events: list[Event]) -> None:
+    assert check_log(written(events)) == []
+
+
+def said(event: Event) -> Event:
+    return {name: value for name, value in event["payload"].items() if name != "key"}
+
+
+# lanes
+
+
+@examples(60)
+@given(st.lists(st.sampled_from(RESPONSES_CASES), min_size=2, max_size=3), st.randoms(use_true_random=False))
+def test_lanes_may_speak_side_by_side(cases: list[Case], random: Any) -> None:
+    pipeline = open_pipeline("openai_responses", CaseSettings(run=True, policy={"reasoning": "full"}))
+    places = [{"stage_name": "s", "parallel_group": "g", "branch_index": number} for number in range(len(cases))]
+    lanes = [
+        (pipeline.lane(LaneContext(random.choice(AGENTS), place, stage=0, is_optional=True)), lines_of(case))
+        for case, place in zip(cases, places, strict=True)
+    ]
+    out = b""
+    while any(lines for _, lines in lanes):
+        lane, lines = random.choice([row for row in lanes if row[1]])
+        out += lane.feed(lines.pop(0) + b"\n")
+        if not lines:
+            out += lane.close()
+    assert_valid(events_of(out + pipeline.close()))
+
+
+# nothing leaves
+
+
+@pytest.mark.parametrize("row", FORMATS, ids=[row.name for row in FORMATS])
+def test_no_credential_leaves(row: Format) -> None:
+    pipeline = open_pipeline("openai_responses", CaseSettings(host_events=True))
+    out = b"".join(pipeline.feed(json.dumps(event).encode() + b"\n") for event in everywhere(row.example))
+    events = events_of(out + pipeline.close())
+    assert_valid(events)
+    assert leaks(b"\n".join(as_frames(events)), *secret_of(row)) == set()
+
+
+def as_frames(events: Iterable[Event]) -> Iterator[bytes]:
+    """Give events with their growing texts where the search for leaks joins them."""
+    for event in events:
+        payload = event["payload"]
+        place = {"kind": event["type"], "item_id": payload.get("channel", payload.get("agentId", ""))}
+        text = {"delta": payload["chunk"]} if "chunk" in payload else {}
+        yield json.dumps({**payload, **place, **text}).encode()
+
+
+VALUE: Final = "harbour-master-7781"
+REGISTERED: Final = {"registered": [{"id": "dock-code", "value": VALUE}], "reasoning": "full"}
+MARK: Final = "[REDACTED:dock-code]"
+
+
+@pytest.mark.parametrize("kind", ["reasoning_text", "reasoning_summary_text"])
+def test_a_value_that_is_cut_by_deltas_is_withheld_in_all_of_them(kind: str) -> None:
+    text = f"the code is {VALUE}!"
+    for at in range(len(text) + 1):
+        pipeline = open_pipeline("openai_responses", CaseSettings(policy=REGISTERED))
+        out = b"".join(
+            pipeline.feed(
+                json.dumps({"type": f"response.{kind}.delta", "item_id": "rs", "delta": piece}).encode() + b"\n"
+            )
+            for piece in (text[:at], text[at:])
+        )
+        events = events_of(out + pipeline.close())
+        assert_valid(events)
+        closing = [event for event in events if event["type"] == CLOSING]
+        assert [event["payload"]["reasoning"] for event in closing] == [f"the code is {MARK}!"]
+        assert VALUE[:4] not in json.dumps(events)
+        assert closing[0]["public-sse.notices"][0]["type"] == "redacted"
+
+
+CANARY: Final = "the cellar door was never locked"
+THOUGHTS: Final = [
+    {"type": "response.reasoning_text.delta", "item_id": "rs_canary", "output_index": 90, "delta": CANARY},
+    {"type": "response.reasoning_text.done", "item_id": "rs_canary", "output_index": 90, "text": CANARY},
+    {
+        "type": "response.output_item.done",
+        "output_index": 91,
+        "item": {
+            "type": "reasoning",
+            "id": "rs_whole",
+            "summary": [],
+            "content": [{"type": "reasoning_text", "text": CANARY}],
+            "encrypted_content": "gAAAA-sealed",
+        },
+    },
+]
+
+
+@pytest.mark.parametrize("verbosity", ["off", "summary", "full"])
+def test_reasoning_leaves_only_where_policy_lets_it(verbosity: str) -> None:
+    for case in RESPONSES_CASES:
+        lines = lines_of(case)
+        at = len(lines) // 2
+        woven = [*lines[:at], *(json.dumps(event).encode() for event in THOUGHTS), *lines[at:]]
+        events = play(case, woven, reasoning=verbosity, encrypted_reasoning=True)
+        assert_valid(events)
+        types = {event["type"] for event in events}
+        assert "gAAAA-sealed" not in json.dumps(events)
+        assert CANARY not in json.dumps(events) or verbosity == "full", case.name
+        assert verbosity != "off" or not types & {DELTA, CLOSING}, case.name
+    assert (CANARY in json.dumps(events)) == (verbosity == "full")
