@@ -46,7 +46,7 @@ def front(built: Path) -> Front:
     async def start(server: int) -> AsyncGenerator[int, None]:
         port = free_port()
         environ = os.environ | QUIET
-        environ |= {"PROJECTOR_URL": f"http://127.0.0.1:{server}", "PROJECTOR_CALLER_KEY": KEY}
+        environ |= {"STREAM_SERVER_URL": f"http://127.0.0.1:{server}", "STREAM_SERVER_KEY": KEY}
         command = ["node", "node_modules/next/dist/bin/next", "start", "-H", "127.0.0.1", "-p", str(port)]
         with subprocess.Popen(command, cwd=built, env=environ, stdout=subprocess.DEVNULL) as process:  # noqa: ASYNC220 - it returns at once
             try:

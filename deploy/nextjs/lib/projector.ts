@@ -1,7 +1,7 @@
 /**
  * The way to the projector: where it is, whose key it is shown, and which headers pass.
  *
- * PROJECTOR_URL is its address, PROJECTOR_CALLER_KEY a key of its `[auth.api_keys]`. The key stays on this server, so
+ * STREAM_SERVER_URL is its address, STREAM_SERVER_KEY a key of its `[auth.api_keys]`. The key stays on this server, so
  * whoever reaches a route that calls `forward` can use it: ask who is there before you do.
  */
 
@@ -21,10 +21,10 @@ const HEADERS_DOWN = [
 /** Answers a request with what the projector answers, as it comes; the browser's leaving ends both. */
 export async function forward(request: Request, path: string): Promise<Response> {
   const headers = passed(request.headers, HEADERS_UP)
-  const key = process.env.PROJECTOR_CALLER_KEY
+  const key = process.env.STREAM_SERVER_KEY
   if (key) headers.set('authorization', `Bearer ${key}`)
   try {
-    const answer = await fetch(new URL(path, process.env.PROJECTOR_URL ?? 'http://127.0.0.1:8000'), {
+    const answer = await fetch(new URL(path, process.env.STREAM_SERVER_URL ?? 'http://127.0.0.1:8000'), {
       method: 'POST',
       headers,
       body: await request.arrayBuffer(),
