@@ -104,7 +104,7 @@ class PublicStreamProjector:
             return []
         self.lane.phase = self._phase
         self.lane, self._state, self._phase, self._rows = lane, lane.state, lane.phase, lane.rows
-        return self._seal([frames.lane(lane.state.lane)])
+        return [] if lane.is_over else self._seal([frames.lane(lane.state.lane)])
 
     def feed(self, event: CanonicalEvent) -> list[Frame]:
         """Take a provider's event; give what it says."""

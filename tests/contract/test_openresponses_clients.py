@@ -57,8 +57,10 @@ def golden(dialect: str, name: str) -> list[bytes]:
 def public(name: str) -> Said:
     """Read the public stream."""
     frames = [json.loads(line) for line in golden("public_sse_v1", name)]
+    announced = [frame["item_id"] for frame in frames if frame["kind"] == "output_item.added"]
+    by_item = sorted((frame for frame in frames if "delta" in frame), key=lambda it: announced.index(it["item_id"]))
     text, refusal, summary = (
-        "".join(frame["delta"] for frame in frames if frame["kind"] == kind)
+        "".join(frame["delta"] for frame in by_item if frame["kind"] == kind)
         for kind in ("message.delta", "refusal.delta", "reasoning_summary.delta")
     )
     calls: dict[str, list[str]] = {}
@@ -141,7 +143,9 @@ def read_events(openai: OpenAI, base: str, name: str) -> tuple[list[dict[str, An
 
 
 def joined(events: list[dict[str, Any]], name: str) -> str:
-    return "".join(event["delta"] for event in events if event["type"] == f"response.{name}.delta")
+    """Give the deltas of a kind, item after item: those of a run may interleave."""
+    deltas = [event for event in events if event["type"] == f"response.{name}.delta"]
+    return "".join(event["delta"] for event in sorted(deltas, key=lambda event: event["output_index"]))
 
 
 @each_golden

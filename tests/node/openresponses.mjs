@@ -13,8 +13,10 @@ for (const name of names) {
   const provider = createOpenResponses({ name: "projector", url: `${base}/${name}` });
   const { stream } = await provider.languageModel("any").doStream({ prompt });
   const read = { name, text: "", reasoning: "", calls: [], spans: [], errors: [], finish: null, usage: null };
+  const texts = new Map(); // those of a run may interleave
   for await (const part of stream) {
-    if (part.type === "text-delta") read.text += part.delta;
+    if (part.type === "text-start") texts.set(part.id, "");
+    else if (part.type === "text-delta") texts.set(part.id, texts.get(part.id) + part.delta);
     else if (part.type === "reasoning-delta") read.reasoning += part.delta;
     else if (part.type === "tool-call") read.calls.push([part.toolCallId, part.toolName, part.input]);
     else if (part.type === "error") read.errors.push(String(part.error));
@@ -24,5 +26,6 @@ for (const name of names) {
     }
     if (/-(start|end)$/.test(part.type) && part.id) read.spans.push([part.type, part.id]);
   }
+  read.text = [...texts.values()].join("");
   console.log(JSON.stringify(read));
 }
