@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import random
-import re
 import shlex
 import shutil
-import signal
 import socket
-import sys
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -20,6 +14,7 @@ import pytest
 from projector.asgi.configuration import SettingsError
 from projector.asgi.server import listen, serve
 from projector.asgi.settings import Settings
+from tests.asgi.process import SERVE, running
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -27,70 +22,6 @@ DEMO = "from projector.asgi.server import demo; raise SystemExit(demo(port=0))"
 CREATED = b'data: {"type":"response.created","response":{"id":"r","status":"in_progress"}}\n\n'
 TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"delta":"a"}\n\n'
 DONE = b'data: {"type":"response.completed","response":{"id":"r","status":"completed"}}\n\n'
-SERVE = "from projector.asgi.server import serve; raise SystemExit(serve(port=0))"
-
-
-class Process:
-    """A server in a process of its own."""
-
-    def __init__(self, process: asyncio.subprocess.Process, lines: list[str]) -> None:
-        self.process = process
-        self.lines = lines
-        match = re.search(r"http://127\.0\.0\.1:(\d+)", lines[0])
-        assert match is not None
-        self.port = int(match[1])
-        self._writers: list[asyncio.StreamWriter] = []
-
-    async def connect(self, request: str) -> asyncio.StreamReader:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        self._writers.append(writer)
-        writer.write(request.encode())
-        return reader
-
-    async def get(self, path: str) -> str:
-        reader = await self.connect(f"GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
-        return (await reader.read()).decode()
-
-    async def stream(self) -> asyncio.StreamReader:
-        body = '{"message": "hello"}'
-        return await self.connect(
-            "POST /api/v1/chat/stream HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
-            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n{body}"
-        )
-
-    async def close(self) -> None:
-        for writer in self._writers:
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
-        if self.process.returncode is None:
-            self.process.kill()
-        await self.process.wait()
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
-
-    async def exit_code(self) -> int:
-        return await asyncio.wait_for(self.process.wait(), 5)
-
-
-@contextlib.asynccontextmanager
-async def running(code: str, n_lines: int, **environ: str) -> AsyncGenerator[Process, None]:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PROJECTOR_", "OPENAI_"))}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        code,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,  # its log
-        env=inherited | environ,
-    )
-    assert process.stdout is not None
-    server = Process(process, [(await process.stdout.readline()).decode() for _ in range(n_lines)])
-    try:
-        yield server
-    finally:
-        await server.close()
 
 
 async def test_the_demo_prints_a_line_that_works() -> None:

@@ -1,0 +1,105 @@
+"""The server in a process of its own, and what the operating system knows of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+SERVE = "from projector.asgi.server import serve; raise SystemExit(serve(port=0))"
+COUNTING = """
+import asyncio, gc, sys, threading
+
+def count():
+    for _ in sys.stdin:
+        tasks = [one for one in gc.get_objects() if type(one) is asyncio.Task and not one.done()]
+        print(len(tasks), flush=True)
+
+threading.Thread(target=count, daemon=True).start()
+"""
+"""Before `SERVE`: answers each line of standard input with the number of tasks."""
+
+
+class Process:
+    """A server in a process of its own."""
+
+    def __init__(self, process: asyncio.subprocess.Process, lines: list[str]) -> None:
+        self.process = process
+        self.lines = lines
+        match = re.search(r"http://127\.0\.0\.1:(\d+)", lines[0])
+        assert match is not None
+        self.port = int(match[1])
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def connect(self, request: str) -> asyncio.StreamReader:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self._writers.append(writer)
+        writer.write(request.encode())
+        return reader
+
+    async def get(self, path: str) -> str:
+        reader = await self.connect(f"GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+        return (await reader.read()).decode()
+
+    async def stream(self) -> asyncio.StreamReader:
+        body = '{"message": "hello"}'
+        return await self.connect(
+            "POST /api/v1/chat/stream HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n{body}"
+        )
+
+    def open_files(self) -> int:
+        """Give how many files and sockets it has open."""
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
+    async def tasks(self) -> int:
+        """Give how many tasks it has, if it counts them."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(b"\n")
+        return int(await self.process.stdout.readline())
+
+    async def gauges(self) -> dict[str, float]:
+        """Give its metrics without labels."""
+        text = await self.get("/metrics")
+        return {name: float(value) for name, value in re.findall(r"^(projector_\w+) ([\d.]+)$", text, re.MULTILINE)}
+
+    async def close(self) -> None:
+        for writer in self._writers:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+        if self.process.returncode is None:
+            self.process.kill()
+        await self.process.wait()
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+
+    async def exit_code(self) -> int:
+        return await asyncio.wait_for(self.process.wait(), 5)
+
+
+@contextlib.asynccontextmanager
+async def running(code: str, n_lines: int, **environ: str) -> AsyncGenerator[Process, None]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PROJECTOR_", "OPENAI_"))}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        code,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,  # its log
+        env=inherited | environ,
+    )
+    assert process.stdout is not None
+    server = Process(process, [(await process.stdout.readline()).decode() for _ in range(n_lines)])
+    try:
+        yield server
+    finally:
+        await server.close()

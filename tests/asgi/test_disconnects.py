@@ -1,0 +1,109 @@
+"""A thousand clients leave a real server at random moments; afterwards nothing of them is left in it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from projector.asgi.server import _raise_file_limit
+from projector.asgi.settings import Settings
+from tests.asgi.conftest import abort, request_bytes
+from tests.asgi.process import COUNTING, SERVE, Process, running
+
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are counted where Linux lists them"),
+]
+
+CLIENTS = 1000
+AT_ONCE = 100
+LEAVES_WITHIN_S = 0.3
+"""Longer than most streams last."""
+STAYS = 0.1
+CUTS = 0.1
+RESETS = 0.5
+"""Chances: to stay to the end, to leave with half a request, to leave with a reset."""
+SETTLES_S = 5.0
+CREATED = {"type": "response.created", "response": {"id": "r", "status": "in_progress"}}
+DELTA = {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "delta": "a" * 100}
+DONE = {"type": "response.completed", "response": {"id": "r", "status": "completed"}}
+GAUGES = ("projector_streams_active", "projector_upstream_open", "projector_memory_held_bytes")
+
+
+def provider(chance: random.Random) -> Any:
+    """Give a script that stalls before its head, its first byte, its events and its end."""
+
+    async def script(peer: Any) -> None:
+        await asyncio.sleep(chance.random() / 10)
+        await peer.start()
+        await asyncio.sleep(chance.random() / 20)
+        await peer.event(CREATED)
+        for _ in range(10):
+            await asyncio.sleep(chance.random() / 50)
+            await peer.event(DELTA)
+        await peer.event(DONE)
+        await peer.end()
+
+    return script
+
+
+async def visit(port: int, chance: random.Random) -> None:
+    """Ask, and leave at some moment, by some way; one of ten stays to the end."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    request = request_bytes("/api/v1/chat/stream", {"message": "hello"}, connection="close")
+    if chance.random() < STAYS:
+        writer.write(request)
+        assert (await reader.read()).count(b'"kind":"final"') == 1
+    else:
+        writer.write(request[: chance.randrange(1, len(request))] if chance.random() < CUTS else request)
+        await asyncio.sleep(chance.random() * LEAVES_WITHIN_S)
+        if chance.random() < RESETS:
+            abort(writer)
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+async def settled(server: Process, files: int) -> tuple[dict[str, float], int]:
+    """Give gauges and further open files, once they are as they were or the time is over."""
+    deadline = time.monotonic() + SETTLES_S
+    while True:
+        gauges = {name: value for name, value in (await server.gauges()).items() if name in GAUGES}
+        more = server.open_files() - files
+        if time.monotonic() > deadline or not (any(gauges.values()) or more > 0):
+            return gauges, more
+        await asyncio.sleep(0.05)
+
+
+async def test_a_thousand_disconnects_leave_nothing_behind(upstream: Any, upstream_port: int) -> None:
+    chance = random.Random(1)
+    _raise_file_limit(Settings())
+    scripted = await upstream(provider(chance))
+    environ = {"OPENAI_BASE_URL": f"http://127.0.0.1:{upstream_port}/v1", "OPENAI_API_KEY": "sk-test"}
+    async with running(COUNTING + SERVE, 1, **environ) as server:
+        warm = await server.stream()
+        assert b'"kind":"final"' in await warm.read()
+        await settled(server, server.open_files())
+        files, tasks = server.open_files(), await server.tasks()
+
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def come() -> None:
+            async with gate:
+                await visit(server.port, chance)
+
+        await asyncio.gather(*(come() for _ in range(CLIENTS)))
+        gauges, more = await settled(server, files)
+        assert gauges == dict.fromkeys(GAUGES, 0.0)
+        assert more <= 0
+        assert await server.tasks() <= tasks
+        async with asyncio.timeout(SETTLES_S):
+            while scripted.serving:  # noqa: ASYNC110 - each ends when it sees its connection closed
+                await asyncio.sleep(0.01)
+        assert b'"kind":"final"' in await (await server.stream()).read()
