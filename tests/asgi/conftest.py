@@ -219,9 +219,10 @@ class Site:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**24)
         lines = [f"GET {path} HTTP/1.1", "host: test", *(f"{k.replace('_', '-')}: {v}" for k, v in headers.items())]
         writer.write("\r\n".join(lines).encode() + b"\r\n\r\n")
-        self.answers.append(Answer(reader, writer))
-        await self.answers[-1].read_head()
-        return self.answers[-1]
+        answer = Answer(reader, writer)
+        self.answers.append(answer)
+        await answer.read_head()
+        return answer
 
     async def is_quiet(self) -> bool:
         """Wait up to a second for every stream and upstream connection to be over."""

@@ -124,10 +124,10 @@ class EventStream:
         """Give what is to be sent next, a comment where nothing is for a while; None at the end."""
         beats_at = time.monotonic() + self._heartbeat_s
         while not (new := self._take()):
-            if self._position == len(self._log.entries) and self._log.state.is_over:
-                return None
             if self._position < len(self._log.entries):
-                continue
+                continue  # what was taken is not shown
+            if self._log.state.is_over:
+                return None
             with anyio.move_on_after(beats_at - time.monotonic()) as silence:
                 await self._log.wait()
             if silence.cancelled_caught:

@@ -1,0 +1,216 @@
+"""Ways to read a run of the OpenWOP host: modes, batches, resuming, polls; and what of a query is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, get_args
+
+import pytest
+from starlette.datastructures import QueryParams
+
+from contracts.openwop import events
+from projector.asgi.openwop.asked import MAX_BUFFER_MS, MAX_POLL_S, MODES, buffer_s, poll_s
+from projector.asgi.openwop.log import RunLog
+from projector.asgi.openwop.reading import SHOWN, EventStream
+from tests.asgi.openwop_peer import OpenWopPeer, document, error, messages, messages_of, types
+
+pytestmark = pytest.mark.timeout(30)
+
+STREAMING = "conformance-agent-reasoning-streaming"
+LOW_CONFIDENCE = "conformance-agent-low-confidence"
+
+
+@pytest.fixture
+def host(serve: Callable[..., Any]) -> OpenWopPeer:
+    return OpenWopPeer(serve(openwop={"conformance": True}))
+
+
+def test_every_type_of_event_has_its_modes() -> None:
+    said = {get_args(model.model_fields["type"].annotation)[0] for model in events.RunEvent.__subclasses__()}
+    assert said == SHOWN.keys()
+
+
+async def test_the_log_is_whole_whatever_mode_is_asked(host: OpenWopPeer) -> None:
+    run_id = await host.create(STREAMING)
+    await host.until(run_id, "completed")
+    whole = await host.log(run_id)
+    for mode in MODES:
+        answer = await host.get(f"/v1/runs/{run_id}/events?streamMode={mode}")
+        assert (await document(answer))["events"] == whole
+
+
+async def test_a_stream_is_the_log_in_its_order(host: OpenWopPeer) -> None:
+    run_id = await host.create(STREAMING)
+    await host.until(run_id, "completed")
+    whole = await host.log(run_id)
+    for query in ("?streamMode=debug", "?streamMode=debug,updates"):
+        said = await messages(await host.stream(run_id, query))
+        assert [message.data for message in said] == whole
+        assert [message.id for message in said] == [str(event["sequence"]) for event in whole]
+        assert types(said) == types(whole)
+
+
+MODE_ROWS: list[tuple[str, list[str]]] = [
+    ("", ["run.started", "node.started", "agent.toolCalled", "node.suspended", "run.completed"]),
+    ("updates", ["run.started", "node.started", "agent.toolCalled", "node.suspended", "run.completed"]),
+    ("messages", ["output.chunk", "node.suspended", "run.completed"]),
+    (
+        "updates,messages",
+        ["run.started", "node.started", "agent.toolCalled", "output.chunk", "node.suspended", "run.completed"],
+    ),
+    (
+        "debug",
+        [
+            "run.started", "node.started", "agent.toolCalled", "output.chunk", "node.suspended", "unknown.kind",
+            "run.completed",
+        ],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("mode", "expected"), MODE_ROWS)
+async def test_what_each_mode_shows(mode: str, expected: list[str]) -> None:
+    log = RunLog("run_1", 10_000, lambda _: None)
+    for kind in MODE_ROWS[-1][1]:
+        payload = {"nodeId": "n", "interruptId": "i", "kind": "approval"}
+        log.say(kind, payload, node_id="n")
+    shown = frozenset(mode.split(",")) if mode else frozenset({"updates"})
+    assert types(messages_of(await read(log, shown))) == expected
+
+
+async def read(log: RunLog, modes: Any, *, buffer_s: float = 0, last_sequence: int = -1) -> bytes:
+    """Read a log as a stream, to its end."""
+    said: list[bytes] = []
+    never = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        await never.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        said.append(message.get("body", b""))
+
+    stream = EventStream(log, modes, buffer_s=buffer_s, last_sequence=last_sequence, heartbeat_s=0.05, client_s=5)
+    await stream({"type": "http", "state": {}, "headers": []}, receive, send)
+    return b"".join(said)
+
+
+@pytest.mark.parametrize("last", [-1, 0, 3, 6, 7, 100])
+async def test_a_stream_goes_on_behind_what_its_reader_has(host: OpenWopPeer, last: int) -> None:
+    run_id = await host.create(STREAMING)
+    await host.until(run_id, "completed")
+    whole = await host.log(run_id)
+    said = await messages(await host.stream(run_id, "?streamMode=debug", last_event_id=str(last)))
+    assert [message.data for message in said] == whole[last + 1 :]
+    polled = await document(await host.get(f"/v1/runs/{run_id}/events/poll?lastSequence={last}"))
+    assert polled == {"events": whole[last + 1 :], "isComplete": True}
+
+
+async def test_batches_hold_what_came_together(host: OpenWopPeer) -> None:
+    run_id = await host.create(STREAMING)
+    await host.until(run_id, "completed")
+    whole = await host.log(run_id)
+    said = await messages(await host.stream(run_id, "?streamMode=debug&bufferMs=5000"))
+    assert {message.event for message in said} == {"batch"}
+    assert [event for message in said for event in message.data] == whole
+    assert said[-1].id == str(whole[-1]["sequence"])
+
+
+async def test_a_suspension_and_an_end_do_not_wait_for_their_batch(host: OpenWopPeer) -> None:
+    run_id = await host.create(LOW_CONFIDENCE)
+    stream = await host.stream(run_id, "?bufferMs=5000")
+    async with asyncio.timeout(4):
+        assert types(messages_of(await stream.chunk())[0].data)[-1] == "node.suspended"
+        await document(await host.resolve(run_id, "low-conf-decider", "accept"))
+        assert types(messages_of(await stream.chunk())[0].data)[-1] == "run.completed"
+        assert await stream.rest() == b""
+
+
+async def test_silence_is_filled_with_comments(serve: Callable[..., Any]) -> None:
+    host = OpenWopPeer(serve(heartbeat_s=0.05, openwop={"conformance": True}))
+    run_id = await host.create(LOW_CONFIDENCE)
+    stream = await host.stream(run_id)
+    while b": keepalive\n\n" not in await stream.chunk():
+        pass
+    await document(await host.post(f"/v1/runs/{run_id}/cancel", {}))
+    assert (await messages(stream))[-1].event == "run.cancelled"
+
+
+async def test_a_poll_waits_for_something_new(host: OpenWopPeer) -> None:
+    run_id = await host.create(LOW_CONFIDENCE)
+    await host.until(run_id, "waiting-approval")
+    last = len(await host.log(run_id)) - 1
+    at_once = await document(await host.get(f"/v1/runs/{run_id}/events/poll?lastSequence={last}"))
+    assert at_once == {"events": [], "isComplete": False}
+    path = f"/v1/runs/{run_id}/events/poll?since={last}&timeout=20"
+    polling = asyncio.create_task(host.get(path))
+    await asyncio.sleep(0.05)
+    await document(await host.resolve(run_id, "low-conf-decider", "accept"))
+    polled = await document(await polling)
+    assert types(polled["events"])[0] == "interrupt.resolved"
+
+
+async def test_a_poll_without_a_cursor_begins_at_the_start(host: OpenWopPeer) -> None:
+    run_id = await host.create(STREAMING)
+    await host.until(run_id, "completed")
+    whole = await host.log(run_id)
+    for query in ("", "?lastSequence=-1", "?timeout=3"):
+        assert (await document(await host.get(f"/v1/runs/{run_id}/events/poll{query}")))["events"] == whole
+
+
+def test_large_times_are_clamped() -> None:
+    assert buffer_s(QueryParams("bufferMs=999999")) == MAX_BUFFER_MS / 1000
+    assert buffer_s(QueryParams("bufferMs=10")) == 0.01
+    assert poll_s(QueryParams("timeout=999999")) == MAX_POLL_S
+
+
+REFUSED: list[tuple[str, str]] = [
+    ("events?streamMode=values", "unsupported_stream_mode"),
+    ("events?streamMode=nothing", "unsupported_stream_mode"),
+    ("events?streamMode=updates,values", "unsupported_stream_mode"),
+    ("events?streamMode=", "unsupported_stream_mode"),
+    ("events?bufferMs=-1", "validation_error"),
+    ("events?bufferMs=soon", "validation_error"),
+    ("events?bufferMs=1.5", "validation_error"),
+    ("events?bufferMs=9999999999999999", "validation_error"),
+    ("events/poll?lastSequence=x", "validation_error"),
+    ("events/poll?lastSequence=-2", "validation_error"),
+    ("events/poll?timeout=-1", "validation_error"),
+]
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+@pytest.mark.parametrize(("path", "code"), REFUSED)
+async def test_a_query_is_checked_before_anything_else(host: OpenWopPeer, path: str, code: str, accept: str) -> None:
+    run_id = await host.create(STREAMING)
+    said = await error(await host.get(f"/v1/runs/{run_id}/{path}", accept=accept), 400)
+    assert said["error"] == code
+    if code == "unsupported_stream_mode":
+        assert said["details"] == {"supported": list(MODES)}
+
+
+async def test_a_cursor_that_is_none_is_refused(host: OpenWopPeer) -> None:
+    run_id = await host.create(STREAMING)
+    for last in ("x", "-5", "1e3", "٣"):
+        answer = await host.get(f"/v1/runs/{run_id}/events", accept="text/event-stream", last_event_id=last)
+        assert (await error(answer, 400))["error"] == "validation_error"
+
+
+ACCEPTS: list[tuple[str, str]] = [
+    ("application/json", "application/json"),
+    ("application/json, */*", "application/json"),
+    ("text/event-stream", "text/event-stream; charset=utf-8"),
+    ("application/json, text/event-stream", "text/event-stream; charset=utf-8"),
+    ("*/*", "text/event-stream; charset=utf-8"),
+    ("", "text/event-stream; charset=utf-8"),
+]
+
+
+@pytest.mark.parametrize(("accept", "media_type"), ACCEPTS)
+async def test_the_form_follows_what_is_accepted(host: OpenWopPeer, accept: str, media_type: str) -> None:
+    run_id = await host.create(STREAMING)
+    await host.until(run_id, "completed")
+    answer = await host.get(f"/v1/runs/{run_id}/events", accept=accept)
+    assert (answer.status, answer.headers["content-type"]) == (200, media_type)
+    await answer.rest()
