@@ -38,7 +38,7 @@ soak: .venv/dev             # minutes of traffic on loopback; watches memory and
 fuzz: .venv/dev             # many thousand inputs, other ones each time; what is found becomes a row
 	PROJECTOR_TESTS_EFFORT=50 $(BIN)/python -m pytest tests/fuzz tests/property/test_pipeline_properties.py --timeout=0
 
-check-latest: .venv/dev     # the tables against the newest SDK
+check-latest: .venv/dev     # the tables against the newest SDKs
 	$(BIN)/python tests/latest_sdk.py
 
 wheel:                      # the steps of the Dockerfile, in a folder: build it, install it alone, run it once

@@ -1,4 +1,4 @@
-"""Run tests/contract/test_tables.py with the newest provider SDK: what it has and our tables lack, turns red.
+"""Run the tests of the tables with the newest SDKs: what they have and our tables lack, turns red.
 
 .venv/bin/python tests/latest_sdk.py (`make check-latest`)
 """
@@ -13,17 +13,19 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
-SHOW_VERSION: Final = "import openai; print('openai', openai.__version__, flush=True)"
+SDKS: Final = ("openai", "openai-agents")
+TESTS: Final = ("tests/contract/test_tables.py", "tests/unit/test_agents_sdk_vocabulary.py")
+SHOW_VERSIONS: Final = f"from importlib.metadata import version; print(*map(version, {SDKS}), flush=True)"
 
 
 def main() -> int:
-    """Install the newest SDK beside the locked one, where Python finds it first; give pytest's exit status."""
+    """Install the newest SDKs beside the locked ones, where Python finds them first; give pytest's exit status."""
     with tempfile.TemporaryDirectory() as folder:
         python = (sys.executable, "-W", "ignore")
-        subprocess.run([*python, "-m", "pip", "install", "--quiet", "--target", folder, "openai"], check=True)
+        subprocess.run([*python, "-m", "pip", "install", "--quiet", "--target", folder, *SDKS], check=True)
         environment = {**os.environ, "PYTHONPATH": folder}
-        subprocess.run([*python, "-c", SHOW_VERSION], env=environment, check=True)
-        tests = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/contract/test_tables.py")
+        subprocess.run([*python, "-c", SHOW_VERSIONS], env=environment, check=True)
+        tests = ("-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS)
         return subprocess.run([sys.executable, *tests], env=environment, cwd=ROOT, check=False).returncode
 
 
