@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import uvloop
 
 CLIENTS: Final = 100
-PAUSE_S: Final = 0.5
+PAUSE_S: Final = 1.0
 """At most, between two visits: the proxy shall be busy, not drowned, or its queue is all that is measured."""
 LEAVES_AFTER_S: Final = 2.0
 """At most; paced streams last five."""
