@@ -90,8 +90,9 @@ class AgentRun:
 
 
 def _is_cancelled(result: StreamedRun) -> bool:
-    """Say whether the host ended the run: `cancel` leaves nothing else behind than its mode, and no output."""
-    return getattr(result, "_cancel_mode", "none") != "none" and result.final_output is None
+    """Say whether the host ended the run: `cancel` leaves nothing behind but its mode, and no output of the run."""
+    has_ended_by_itself = result.final_output is not None or bool(result.interruptions)
+    return getattr(result, "_cancel_mode", "none") != "none" and not has_ended_by_itself
 
 
 def _retry_after_s(error: Exception) -> int | None:
