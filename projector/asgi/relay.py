@@ -15,8 +15,6 @@ is said whole first, or not at all.
 
 from __future__ import annotations
 
-import itertools
-import random
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -25,28 +23,21 @@ from typing import Final
 
 import anyio
 import structlog
-from anyio import to_thread
 from anyio.abc import TaskGroup
-from anyio.lowlevel import checkpoint
 from starlette.types import Receive, Scope, Send
 
 from projector import Pipeline
-from projector.asgi.deadlines import Deadlines
 from projector.asgi.line import Line
 from projector.asgi.memory import Account
 from projector.asgi.problems import Problem, problem_of_fault
+from projector.asgi.reading import Reading
 from projector.asgi.record import Record
-from projector.asgi.retries import wait_s
 from projector.asgi.settings import Retries, Timeouts
 from projector.asgi.upstream import ProviderRequest, Upstream, UpstreamError
 from projector.faults import FAULTS, Fault
 from projector.sse import encode_comment
 
 log: Final = structlog.get_logger()
-
-_TURN_S: Final = 0.001
-"""After so much work of the pipeline others get their turn: where both sides are faster than we are, nothing else makes
-us wait. Some hundred events."""
 
 
 class Relay:
@@ -66,28 +57,35 @@ class Relay:
         headers: Sequence[tuple[bytes, bytes]] = (),
         make_line: type[Line] = Line,
     ) -> None:
-        now = time.monotonic()
         self.record = record
-        self.is_upstream_open = False
         self._pipeline = pipeline
-        self._upstream = upstream
-        self._request = request
         self._account = account
         self._timeouts = timeouts
-        self._retries = retries
         self._heartbeat_s = heartbeat_s
         self._more_headers = headers
         self._make_line = make_line
-        self._deadlines = Deadlines(timeouts, now)
+        self._reading = Reading(
+            record,
+            upstream,
+            request,
+            account,
+            timeouts=timeouts,
+            retries=retries,
+            on_open=self._commit,
+            take=self._take,
+        )
         self._stream = anyio.CancelScope()
-        self._reading = anyio.CancelScope()
         self._line: Line | None = None
         self._refusal: Problem | None = None
         self._last_words: Callable[[], bytes] = pipeline.close
         self._is_stopped = False
-        self._is_waiting = True
         self._is_ending = False
         self._is_sent = False
+
+    @property
+    def is_upstream_open(self) -> bool:
+        """Whether the upstream is asked, or answers."""
+        return self._reading.is_open
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request with the stream.
@@ -124,8 +122,7 @@ class Relay:
         if fault is not None and not self._is_committed:
             self._refusal = problem_of_fault(fault)
         self._last_words = last_words
-        if self._is_waiting:
-            self._reading.cancel()
+        self._reading.stop()
 
     @property
     def _is_committed(self) -> bool:
@@ -139,8 +136,7 @@ class Relay:
     async def _read(self, line: Line) -> None:
         """Bring everything from the upstream to the client; whatever happens, say the end."""
         try:
-            with self._reading:
-                await self._relay(line)
+            await self._reading.run()
         except UpstreamError as error:
             self._on_failure(error.fault, error.retry_after_s)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told how its stream ended
@@ -149,65 +145,20 @@ class Relay:
         if self._refusal is None:
             await self._end(line)
 
-    async def _relay(self, line: Line) -> None:
-        """Relay one answer; a request that failed before the first byte of it may be made again."""
-        for attempt in itertools.count(1):
-            self._deadlines.on_attempt(time.monotonic())
-            self.is_upstream_open = True
-            try:
-                await self._relay_answer(line)
-            except UpstreamError as error:
-                chance = random.random()  # noqa: S311 - it spreads load, it guards nothing
-                pause_s = wait_s(error, attempt, self._retries, chance)
-                if pause_s is None or self.record.first_byte_at is not None or self._is_stopped:
-                    raise
-            else:
-                return
-            finally:
-                self.is_upstream_open = False
-            self._deadlines.on_pause()
-            await anyio.sleep(pause_s)
+    async def _commit(self) -> None:
+        """Say that there is a stream."""
+        if self._line is not None:
+            await self._line.say(b"")
 
-    async def _relay_answer(self, line: Line) -> None:
-        async with self._upstream.open(self._request) as chunks:
-            self._is_waiting = False
-            await line.say(b"")
-            await self._wait_again()
-            turn_ends_s = self.record.overhead_s + _TURN_S
-            async for chunk in chunks:
-                if self._reading.cancel_called or self._stream.cancel_called or self.record.overhead_s >= turn_ends_s:
-                    turn_ends_s = self.record.overhead_s + _TURN_S
-                    await checkpoint()  # bytes that come without a pause leave no other moment for it
-                self._is_waiting = False
-                await line.say(await self._feed(chunk))
-                if self._pipeline.ended:
-                    await self._end(line)  # before the upstream is closed, which may take a moment
-                    return
-                self._is_waiting = True
-                if self._is_stopped or self._account.is_spent:
-                    await self._wait_again()
-                self._deadlines.on_wait(time.monotonic())
-
-    async def _wait_again(self) -> None:
-        """Let the stream be stopped again, and wait for memory."""
-        self._is_waiting = True
-        if self._is_stopped:
-            self._reading.cancel()
-            await checkpoint()
-        await self._account.wait_for_turn()
-
-    async def _feed(self, chunk: bytes) -> bytes:
-        """Take a read through the pipeline, a large event not on the event loop."""
-        began = time.monotonic()
-        if self.record.first_byte_at is None:
-            self.record.first_byte_at = began
-        self._deadlines.on_bytes()
-        if self._account.read(chunk):
-            said = await to_thread.run_sync(self._pipeline.feed, chunk)
-        else:
-            said = self._pipeline.feed(chunk)
-        self.record.overhead_s += time.monotonic() - began
-        return said
+    async def _take(self, chunk: bytes) -> bool:
+        """Bring what one read says to the client; give whether that was all."""
+        line = self._line
+        if line is None:
+            return True
+        await line.say(await self._reading.feed(self._pipeline.feed, chunk))
+        if self._pipeline.ended:
+            await self._end(line)  # before the upstream is closed, which may take a moment
+        return self._pipeline.ended
 
     def _on_failure(self, fault: Fault, retry_after_s: int | None = None) -> None:
         if self._is_stopped:
@@ -222,7 +173,6 @@ class Relay:
         if self._is_ending:
             return
         self._is_ending = True
-        self._is_waiting = False
         await line.say(self._last_words(), is_last=True)
         self._is_sent = True
 
@@ -251,7 +201,7 @@ class Relay:
             stalls_at = now + client_s if line.sending_since is None else line.sending_since + client_s
             if now >= stalls_at:
                 self._leave()
-            deadline, code = self._deadlines.next()
+            deadline, code = self._reading.deadlines.next()
             if now >= deadline:
                 self.fail(FAULTS[code])
             beats_at = line.sent_at + self._heartbeat_s
