@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import anyio
 
@@ -30,7 +31,7 @@ class Runs:
             Problem: there is no room for it, because all that are kept still run.
         """
         settings = self._settings
-        if not self._make_room(len(self._runs) >= settings.max_runs or self._held_bytes >= settings.max_log_bytes):
+        if not self._make_room(self._is_full):
             raise problem("overloaded")
         run = Run(run_id, workflow_id, caller, RunLog(run_id, settings.max_run_bytes, self._hold), settings.answer_s)
         self._runs[run_id] = run
@@ -73,11 +74,14 @@ class Runs:
 
     def _hold(self, n_bytes: int) -> None:
         self._held_bytes += n_bytes
-        self._make_room(self._held_bytes > self._settings.max_log_bytes)
+        self._make_room(lambda: self._held_bytes > self._settings.max_log_bytes)
 
-    def _make_room(self, is_needed: bool) -> bool:  # noqa: FBT001 - the fact, not a switch
-        """Forget the oldest run that has ended, if need be; give whether there is room now."""
-        if is_needed:
+    def _is_full(self) -> bool:
+        return len(self._runs) >= self._settings.max_runs or self._held_bytes >= self._settings.max_log_bytes
+
+    def _make_room(self, is_short: Callable[[], bool]) -> bool:
+        """Forget the oldest runs that have ended while there is no room; give whether there is some now."""
+        while is_short():
             ended = next((run_id for run_id, run in self._runs.items() if run.log.state.is_over), None)
             if ended is None:
                 return False

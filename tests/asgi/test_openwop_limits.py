@@ -1,0 +1,166 @@
+"""How much the OpenWOP host keeps, and how it ends: bounds of logs, retention, a server that stops."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from projector.asgi.app import create_app
+from projector.asgi.demo import DemoUpstream
+from projector.asgi.openwop.runs import Runs
+from projector.asgi.openwop.settings import OpenWop
+from projector.asgi.problems import Problem
+from projector.asgi.settings import Settings
+from tests.asgi.conftest import Peer, Script, ScriptedUpstream
+from tests.asgi.openwop_peer import PATIENCE_S, OpenWopPeer, document, error, messages, types
+
+pytestmark = pytest.mark.timeout(30)
+
+REASONING = "conformance-agent-reasoning"
+LOW_CONFIDENCE = "conformance-agent-low-confidence"
+
+Serve = Callable[..., Any]
+Start = Callable[[Script], Awaitable[ScriptedUpstream]]
+
+
+async def talk(peer: Peer) -> None:
+    """Speak until nobody listens."""
+    await peer.start()
+    await peer.event({"type": "response.created", "response": {"id": "r", "status": "in_progress"}})
+    while not peer.gone.is_set():
+        delta = {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "delta": "word " * 20}
+        await peer.event(delta)
+        await asyncio.sleep(0.001)
+
+
+async def test_a_run_that_says_too_much_fails(serve: Serve, upstream: Start) -> None:
+    model = await upstream(talk)
+    host = OpenWopPeer(serve(openwop={"max_run_bytes": 20_000}))
+    run_id = await host.say("hello", "default")
+    snapshot = await host.until(run_id, "failed")
+    assert snapshot["error"]["code"] == "log_full"
+    answer = await host.get(f"/v1/runs/{run_id}/events")
+    assert int(answer.headers["content-length"]) < 40_000
+    assert types((await document(answer))["events"])[-1] == "run.failed"
+    await asyncio.wait_for((await model.peers.get()).gone.wait(), PATIENCE_S)
+
+
+async def test_the_oldest_that_have_ended_make_room(serve: Serve) -> None:
+    host = OpenWopPeer(serve(openwop={"conformance": True, "max_runs": 2}))
+    waiting = await host.create(LOW_CONFIDENCE)
+    await host.until(waiting, "waiting-approval")
+    first = await host.create(REASONING)
+    await host.until(first, "completed")
+    second = await host.create(LOW_CONFIDENCE)
+    await host.until(second, "waiting-approval")
+    assert (await error(await host.get(f"/v1/runs/{first}"), 404))["error"] == "not_found"
+    refused = await host.post("/v1/runs", {"workflowId": REASONING})
+    assert (await error(refused, 503))["details"] == {"retryAfter": int(refused.headers["retry-after"])}
+    for run_id in (waiting, second):
+        await document(await host.post(f"/v1/runs/{run_id}/cancel", {}))
+        await host.until(run_id, "cancelled")
+
+
+async def test_all_logs_together_have_a_bound() -> None:
+    runs = Runs(OpenWop(max_log_bytes=3000))
+
+    def ended(run_id: str) -> None:
+        run = runs.begin(run_id, "w", "me")
+        run.log.say("run.started", {"workflowId": "w" * 800})
+        run.log.say("run.completed", {})
+
+    for number in range(10):
+        ended(f"run_{number}")
+    kept = [number for number in range(10) if _has(runs, f"run_{number}")]
+    assert kept[-1] == 9
+    assert 1 <= len(kept) <= 3
+    runs.begin("run_x", "w", "me").log.say("run.started", {"workflowId": "w" * 5000})
+    with pytest.raises(Problem):
+        runs.begin("run_y", "w", "me")
+    await runs.aclose()
+
+
+def _has(runs: Runs, run_id: str) -> bool:
+    try:
+        runs.get(run_id, "me")
+    except Problem:
+        return False
+    return True
+
+
+async def test_a_log_is_forgotten_after_its_time(serve: Serve) -> None:
+    host = OpenWopPeer(serve(openwop={"conformance": True, "retention_s": 0.5}))
+    run_id = await host.create(REASONING)
+    waiting = await host.create(LOW_CONFIDENCE)
+    deadline = time.monotonic() + PATIENCE_S
+    while (await host.get(f"/v1/runs/{run_id}")).status != 404:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+    assert (await host.snapshot(waiting))["status"] == "waiting-approval"
+    await document(await host.post(f"/v1/runs/{waiting}/cancel", {}))
+
+
+async def test_a_caller_has_a_share_of_streams_but_not_of_suspended_runs(serve: Serve, upstream: Start) -> None:
+    await upstream(talk)
+    limits = {"max_streams_per_caller": 1}
+    host = OpenWopPeer(serve(limits=limits, openwop={"conformance": True, "max_run_bytes": 10_000_000}))
+    waiting = await host.create(LOW_CONFIDENCE)
+    run_id = await host.say("hello", "default")
+    await host.until(run_id, "running")
+    second = {"workflowId": "default", "inputs": {"message": "m"}}
+    assert (await error(await host.post("/v1/runs", second), 429))["error"] == "rate_limited"
+    for ended in (run_id, waiting):
+        await document(await host.post(f"/v1/runs/{ended}/cancel", {}))
+        await host.until(ended, "cancelled")
+
+
+async def test_a_server_that_ends_ends_its_runs_and_tells_their_readers(serve: Serve, upstream: Start) -> None:
+    await upstream(talk)
+    host = OpenWopPeer(serve(grace_s=0.2, openwop={"conformance": True}))
+    talking, waiting = await host.say("hello", "default"), await host.create(LOW_CONFIDENCE)
+    await host.until(waiting, "waiting-approval")
+    readers = [await host.stream(run_id) for run_id in (talking, waiting)]
+    host.site.stop()
+    for reader in readers:
+        last = (await messages(reader))[-1]
+        assert last.event == "run.failed"
+        assert last.data["payload"]["error"]["code"] == "server_shutdown"
+
+
+async def test_a_mounted_application_is_closed_by_its_host() -> None:
+    """`app.state.aclose` ends runs and forgets their logs where nobody runs the lifespan."""
+    app = create_app(Settings.model_validate({"openwop": {"conformance": True}}), lambda *_: DemoUpstream(pace_s=0))
+    status, created = await ask(app, "POST", "/v1/runs", {"workflowId": LOW_CONFIDENCE})
+    assert status == 201
+    path = f"/v1/runs/{created['runId']}"
+    assert (await ask(app, "GET", path))[0] == 200
+    await app.state.aclose()
+    assert (await ask(app, "GET", path))[0] == 404
+
+
+async def ask(app: Any, method: str, path: str, body: object = None) -> tuple[int, Any]:
+    """Ask an application without a server."""
+    said: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"" if body is None else json.dumps(body).encode()}
+
+    async def send(message: dict[str, Any]) -> None:
+        said.append(message)
+
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json")],
+    }
+    await app(scope, receive, send)
+    return said[0]["status"], json.loads(said[1]["body"])

@@ -1,0 +1,213 @@
+"""Who may ask the OpenWOP host what, and what everybody else is told: the closed error object and nothing more."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from projector.asgi.openwop.faults import FAULTS
+from projector.asgi.openwop.refusals import REFUSALS
+from projector.asgi.settings import Settings
+from tests.asgi.openwop_peer import OpenWopPeer, document, error
+
+pytestmark = pytest.mark.timeout(30)
+
+REASONING = "conformance-agent-reasoning"
+LOW_CONFIDENCE = "conformance-agent-low-confidence"
+MINE = {"nodes": [{"id": "n", "typeId": "core.conformance.mock-agent", "config": {"mockConfidence": 0.9}}]}
+
+Serve = Callable[..., Any]
+
+
+def digest(key: str) -> str:
+    return "sha256:" + hashlib.sha256(key.encode()).hexdigest()
+
+
+KEYS = {"suite": digest("key-of-suite"), "other": digest("key-of-other")}
+
+
+def peer(site: Any, key: str) -> OpenWopPeer:
+    return OpenWopPeer(site, authorization=f"Bearer {key}")
+
+
+@pytest.fixture
+def host(serve: Serve) -> OpenWopPeer:
+    return OpenWopPeer(serve(openwop={"conformance": True}))
+
+
+async def test_without_its_table_there_is_no_host(serve: Serve) -> None:
+    site = serve()
+    for path in ("/.well-known/openwop", "/v1/runs/x", "/v1/openapi.json"):
+        answer = await site.get(path)
+        assert answer.status == 404
+        await answer.problem()
+
+
+async def test_without_its_switch_there_is_no_conformance(serve: Serve) -> None:
+    host = OpenWopPeer(serve(openwop={}))
+    said = await document(await host.get("/.well-known/openwop"))
+    assert "fixtures" not in said
+    assert "conformance" not in said
+    assert said["agents"]["supported"] is True
+    answer = await host.post("/v1/runs", {"workflowId": REASONING})
+    assert (await error(answer, 404))["error"] == "workflow_not_found"
+
+
+BODIES: list[tuple[str, object, int, str]] = [
+    ("no JSON", b"{", 400, "validation_error"),
+    ("no object", [], 400, "validation_error"),
+    ("no workflow", {}, 400, "validation_error"),
+    ("a workflow that is no text", {"workflowId": 1}, 400, "validation_error"),
+    ("an unknown workflow", {"workflowId": "nothing"}, 404, "workflow_not_found"),
+    ("inputs that are none", {"workflowId": REASONING, "inputs": []}, 400, "validation_error"),
+    (
+        "a threshold above one",
+        {"workflowId": REASONING, "configurable": {"escalationThreshold": 1.5}},
+        400,
+        "validation_error",
+    ),
+    (
+        "a verbosity that is none",
+        {"workflowId": REASONING, "configurable": {"reasoningVerbosity": "loud"}},
+        400,
+        "validation_error",
+    ),
+    ("tags that are none", {"workflowId": REASONING, "tags": [""]}, 400, "validation_error"),
+    (
+        "a callback",
+        {"workflowId": REASONING, "callbackUrl": "https://example.com/hook"},
+        400,
+        "capability_not_provided",
+    ),
+    (
+        "a mock provider",
+        {"workflowId": REASONING, "configurable": {"mockProvider": {"id": "m"}}},
+        403,
+        "mock_provider_forbidden",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "body", "status", "code"), BODIES, ids=[row[0] for row in BODIES])
+async def test_what_a_run_may_not_ask(host: OpenWopPeer, name: str, body: object, status: int, code: str) -> None:
+    del name
+    said = await error(await host.post("/v1/runs", body), status)
+    assert said["error"] == code
+    assert "example.com" not in said["message"]
+
+
+async def test_what_a_run_may_say_beside_its_workflow(host: OpenWopPeer) -> None:
+    members = {
+        "tenantId": "t",
+        "scopeId": "s",
+        "tags": ["a"],
+        "metadata": {"k": 1},
+        "inputs": {},
+        "configurable": {"recursionLimit": 5, "x": 1},
+        "unknown": 1,
+    }
+    await host.until(await host.create(REASONING, **members), "completed")
+
+
+async def test_other_bodies_and_methods_and_paths(host: OpenWopPeer) -> None:
+    answer = await host.post("/v1/runs", b"{}", content_type="text/plain")
+    assert (await error(answer, 415))["error"] == "unsupported_media_type"
+    answer = await host.get("/v1/runs")
+    assert (await error(answer, 405))["error"] == "method_not_allowed"
+    assert answer.headers["allow"] == "POST"
+    for path in ("/v1/runs/run_x", "/v1/runs/run_x/events", "/v1/runs/run_x/events/poll", "/v1/runs/a/b/c"):
+        assert (await error(await host.get(path), 404))["error"] == "not_found"
+    for path in ("/v1/runs/run_x/cancel", "/v1/runs/run_x/interrupts/n"):
+        assert (await error(await host.post(path, {}), 404))["error"] == "not_found"
+    assert (await error(await host.get("/v1/workflows/nothing"), 404))["error"] == "workflow_not_found"
+
+
+async def test_an_answer_needs_a_question(host: OpenWopPeer) -> None:
+    run_id = await host.create(REASONING)
+    await host.until(run_id, "completed")
+    answer = await host.resolve(run_id, "reasoner", "accept")
+    assert (await error(answer, 404))["error"] == "interrupt_not_found"
+    waiting = await host.create(LOW_CONFIDENCE)
+    await host.until(waiting, "waiting-approval")
+    path = f"/v1/runs/{waiting}/interrupts/low-conf-decider"
+    assert (await error(await host.post(path, {}), 400))["error"] == "validation_error"
+    await document(await host.post(f"/v1/runs/{waiting}/cancel", {}))
+
+
+async def test_a_caller_must_show_who_it_is(serve: Serve) -> None:
+    site = serve(auth={"api_keys": KEYS}, openwop={"conformance": True})
+    for headers in ({}, {"authorization": "Bearer nobody"}, {"authorization": "Basic x"}, {"authorization": "Bearer "}):
+        answer = await OpenWopPeer(site, **headers).post("/v1/runs", {"workflowId": REASONING})
+        assert (await error(answer, 401))["error"] == "unauthenticated"
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert (await error(await OpenWopPeer(site, **headers).get("/v1/runs/x/y/z"), 401))["error"]
+    for path in ("/.well-known/openwop", "/v1/openapi.json"):
+        await document(await site.get(path))
+    assert (await document(await site.get("/v1/openapi.json")))["openapi"].startswith("3.1")
+
+
+async def test_a_run_is_its_callers(serve: Serve) -> None:
+    site = serve(auth={"api_keys": KEYS}, openwop={"conformance": True})
+    mine, theirs = peer(site, "key-of-suite"), peer(site, "key-of-other")
+    run_id = await mine.create(LOW_CONFIDENCE)
+    await mine.until(run_id, "waiting-approval")
+    for path in ("", "/events", "/events/poll"):
+        assert (await error(await theirs.get(f"/v1/runs/{run_id}{path}"), 404))["error"] == "not_found"
+    for path in ("/cancel", "/interrupts/low-conf-decider"):
+        body = {"resumeValue": {"action": "accept"}}
+        assert (await error(await theirs.post(f"/v1/runs/{run_id}{path}", body), 404))["error"] == "not_found"
+    assert (await mine.snapshot(run_id))["status"] == "waiting-approval"
+    await document(await mine.post(f"/v1/runs/{run_id}/cancel", {}))
+
+
+async def test_conformance_is_for_those_who_have_the_role(serve: Serve) -> None:
+    openwop = {"conformance": True, "conformance_callers": ["key:suite"], "workflows": {"mine": MINE}}
+    site = serve(auth={"api_keys": KEYS}, openwop=openwop)
+    mine, theirs = peer(site, "key-of-suite"), peer(site, "key-of-other")
+    for workflow_id in (REASONING, "mine"):
+        await mine.until(await mine.create(workflow_id), "completed")
+        answer = await theirs.post("/v1/runs", {"workflowId": workflow_id})
+        assert (await error(answer, 403))["error"] == "forbidden"
+
+
+SETTINGS: list[tuple[str, dict[str, Any], str]] = [
+    ("switched off", {"workflows": {"conformance-x": MINE}}, "not switched on"),
+    ("no role", {"conformance": True, "workflows": {"mine": MINE}}, "callers who may run such workflows"),
+    ("another id", {"conformance": True, "workflows": {"conformance-x": MINE | {"id": "conformance-y"}}}, "expected `"),
+    ("a stray key", {"conformance": True, "workflows": {"conformance-x": MINE | {"stray": 1}}}, "stray"),
+    ("a role of nobody", {"conformance": True, "conformance_callers": ["suite"]}, "conformance_callers"),
+    ("a threshold above one", {"escalation_threshold": 1.1}, "escalation_threshold"),
+]
+
+
+@pytest.mark.parametrize(("name", "openwop", "message"), SETTINGS, ids=[row[0] for row in SETTINGS])
+def test_what_may_not_run_stops_the_start(name: str, openwop: dict[str, Any], message: str) -> None:
+    del name
+    with pytest.raises(ValueError, match=message):
+        Settings.model_validate({"openwop": openwop})
+
+
+async def test_the_threshold_is_the_runs_then_the_hosts(serve: Serve) -> None:
+    low = {"nodes": [{"id": "n", "typeId": "core.orchestrator.supervisor", "config": {"mockConfidence": 0.6}}]}
+    openwop = {"conformance": True, "escalation_threshold": 0.5, "workflows": {"conformance-supervisor": low}}
+    host = OpenWopPeer(serve(openwop=openwop))
+    await host.until(await host.create("conformance-supervisor"), "completed")
+    for threshold, status in ((0.6, "completed"), (0.61, "waiting-approval")):
+        run_id = await host.create("conformance-supervisor", configurable={"escalationThreshold": threshold})
+        assert (await host.until(run_id, "completed", "waiting-approval"))["status"] == status
+        if status != "completed":
+            await document(await host.post(f"/v1/runs/{run_id}/cancel", {}))
+
+
+def test_the_page_tells_every_refusal_and_failure() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "openwop.md").read_text(encoding="utf-8")
+    rows = {row[1]: row[2] for row in re.finditer(r"^\| `(\w+)` \| (\d+) \|", page, re.MULTILINE)}
+    for code, row in REFUSALS.items():
+        assert rows.get(code) == str(row.status.value), code
+    for code in FAULTS:
+        assert f"`{code}`" in page
