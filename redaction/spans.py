@@ -82,19 +82,18 @@ def without(text: str, spans: Iterable[Span]) -> str:
 
 
 def _spans(steps: list[Step], places: range | list[int]) -> list[Span]:
-    """Turn steps over all of a text into spans: a step without a mark of its own goes on with the one before."""
+    """Turn steps over a text into spans: a step without a mark goes on with the one before, and no step is a mark."""
+    uncovered = len(places) - 1 - sum(count for count, _ in steps)
     found: list[Span] = []
     at = 0
-    for count, mark in steps:
-        if mark is not None:
-            start, end = places[at], places[at + count]
-            if found and not mark and found[-1].end == start:
-                found[-1] = found[-1]._replace(end=end)
-            else:
-                found.append(Span(start, end, mark))
-        at += count
-    if places[at] < places[-1]:  # what no step covers is withheld
-        found.append(Span(places[at], places[-1], REDACTED))
+    for count, mark in (*steps, (uncovered, REDACTED)):
+        start, at = at, at + count
+        if mark is None or not count:
+            continue
+        if not mark and found and found[-1].end == places[start]:
+            found[-1] = found[-1]._replace(end=places[at])
+        else:
+            found.append(Span(places[start], places[at], mark))
     return found
 
 

@@ -30,7 +30,7 @@ class Recording(NamedTuple):
     data: bytes
     events: int
     withheld: int
-    """How many strings, numbers and keys are not as the provider said them."""
+    """How many strings, numbers and keys are not as the provider said them; what is configuration is not counted."""
     settings: Mapping[str, object] = {}
     """Of the case, by the names of `projector.replay.CaseSettings`; defaults are left out."""
 

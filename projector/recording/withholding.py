@@ -114,6 +114,7 @@ class _Work:
             copy[said] = shapes.emptied(member)
         elif shapes.is_sealed(owner, key) and member:
             copy[said] = self._stand_in(str(member))
+            self.count += copy[said] != member
         elif self._finder.hides(key, member) and not (counts and not isinstance(member, str)):
             self.count += member != REDACTED
             copy[said] = REDACTED
