@@ -38,6 +38,9 @@ LED_TO: Final = frozenset({REASONING, "function_call", CUSTOM_CALL, MCP_CALL, AP
 """Items, beside messages of the model, that reasoning leads to."""
 
 
+LEFT_OUT: Final[Item] = {"type": "left_out"}
+"""Stands where calls were, until it is known which reasoning has led to them."""
+
 SAID_BY_CLIENT: Final = frozenset({APPROVAL_ANSWER, "function_call_output", f"{CUSTOM_CALL}_output"})
 """Items, beside messages of the user, that are not the model's."""
 
@@ -53,13 +56,15 @@ def request(history: History, tools: Sequence[Tool], previous_response_id: str |
         write = WRITERS.get(type(message))
         if write is not None:
             write(items, history, message, calls)
+        if isinstance(message, AssistantMessage) and message.tool_calls and not calls:
+            items.append(LEFT_OUT)
     given = {item["approval_request_id"] for item in items if item["type"] == APPROVAL_ANSWER}
     items += [_answer(history, request_id) for request_id in history.answers if request_id not in given]
-    if not items:
-        raise InputRefusedError("`messages` holds nothing to answer.")
     members: dict[str, Any] = {"input": _without_lost_reasoning(items)}
     if previous_response_id is not None:
         members = {"input": _after_last_response(items), "previous_response_id": previous_response_id}
+    if not members["input"]:
+        raise InputRefusedError("`messages` holds nothing to answer.")
     if history.switches.encrypted_reasoning:
         members["include"] = [ENCRYPTED_CONTENT]
     if tools:
@@ -163,7 +168,7 @@ def _without_lost_reasoning(items: list[Item]) -> list[Item]:
         after = kept[-1] if kept else {}
         if item["type"] != REASONING or after.get("type") in LED_TO or after.get("role") == ASSISTANT:
             kept.append(item)
-    return kept[::-1]
+    return [item for item in reversed(kept) if item is not LEFT_OUT]
 
 
 def _after_last_response(items: list[Item]) -> list[Item]:

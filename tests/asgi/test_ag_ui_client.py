@@ -33,6 +33,7 @@ SCRIPTS: Final = {
     "text": [TEXT, TEXT],
     "tool": example("openai_responses", "chat-function-tool"),
     "approve": example("openai_responses", "chat-mcp-approval"),
+    "seal": [*example("openai_responses", "chat-encrypted-reasoning"), TEXT],
     "cancel": [BEGINNING],
     "leave": [BEGINNING],
 }
@@ -70,7 +71,13 @@ class Provider:
 async def played(request: Any, serve: Any, upstream: Any, upstream_port: int, node_modules: Path) -> Any:
     """Let a client hold all its conversations; give its reports and the provider."""
     base_url = f"http://localhost:{upstream_port}/v1"
-    agent = {"upstream": "one", "model": "gpt-x", "dialects": ["ag_ui"], "client_tools": ["pick_colour"]}
+    agent: dict[str, Any] = {
+        "upstream": "one",
+        "model": "gpt-x",
+        "dialects": ["ag_ui"],
+        "client_tools": ["pick_colour"],
+    }
+    agent["policy"] = {"encrypted_reasoning": True}
     site = serve(
         api_key=None,
         base_url=None,
@@ -123,6 +130,13 @@ async def test_a_client_converses(played: Any) -> None:
     [answer] = provider.asked["approve"][1]["input"]
     assert (answer["type"], answer["approve"]) == ("mcp_approval_response", True)
     assert provider.asked["approve"][1]["previous_response_id"].startswith("resp_")
+
+    again = provider.asked["seal"][1]["input"]
+    assert [item["type"] for item in again] == ["message", "reasoning", "message", "message"]
+    assert again[1]["encrypted_content"].startswith("gAAAAABpP-OPAQUE-EXAMPLE-SECOND"), (
+        "the first led to a call without a result"
+    )
+    assert again[1]["summary"] == [{"type": "summary_text", "text": "Opening hours are per branch."}]
 
     if client == "1.0.0":
         assert outcomes(reports["cancel"]) == ["cancelled"]

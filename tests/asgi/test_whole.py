@@ -91,6 +91,8 @@ async def test_the_openai_client_reads_both_forms(serve: Any, upstream: Any) -> 
         response = await client.responses.create(model="gpt-x", input="hi", stream=False)
         assert (response.status, response.output[-1].type) == ("completed", "message")
         in_openresponses = {"dialect": "openresponses"}
+        unsaid = await client.with_options(default_query=in_openresponses).responses.create(model="gpt-x", input="hi")
+        assert unsaid.output_text == response.output_text
         stream = await client.responses.create(model="gpt-x", input="hi", stream=True, extra_query=in_openresponses)
         events = [event async for event in stream]
     assert events[-1].type == "response.completed"

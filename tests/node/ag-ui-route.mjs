@@ -68,6 +68,12 @@ const conversations = {
     await talk.run({ resume });
   },
 
+  async seal(talk) {
+    await talk.run();
+    talk.say({ id: "question-2", role: "user", content: "Go on." });
+    await talk.run();
+  },
+
   async cancel(talk) {
     await talk.run({}, async ({ type, metadata }) => {
       if (type !== "RUN_STARTED") return;

@@ -339,6 +339,8 @@ def test_encrypted_values_pass_under_their_own_switch_only() -> None:
         ([said(call("c")), result("c")], True),
         ([thought("rs_2:0", encryptedValue="gBBB"), said(content="x")], True),
         ([said(call("c"))], False),
+        ([said(call("c")), thought("rs_2:0", encryptedValue="gBBB"), said(content="x", message_id="a2")], False),
+        ([said(call("c"), call("d")), result("d")], True),
         ([{**HI, "id": "m2"}], False),
         ([thought("rs_2:0", encryptedValue="gBBB")], False),
         ([], False),
