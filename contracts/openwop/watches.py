@@ -92,6 +92,8 @@ class RunWatch:
         waiting = self._nodes.setdefault(node_id, set())
         if name in NODE_ENDS:
             del self._nodes[node_id]
+            if waiting and name == "node.completed":
+                return [Breach("node_waits", "expected `node.resumed` before the end")]
         if name == "node.suspended":
             waiting.add(payload["interruptId"])
             return self._confidence(payload)

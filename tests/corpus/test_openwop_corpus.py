@@ -1,0 +1,100 @@
+"""Every recorded stream as an OpenWOP log: it obeys the rules, and says what the public stream says."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from contracts.openwop import check_log
+from projector.openwop import RunReader
+from tests.corpus.test_openresponses_corpus import STREAMS, play
+
+Event = dict[str, Any]
+
+CALLED: Final = frozenset({"function", "mcp"})
+
+
+def test_the_corpus_is_there(corpus: Path) -> None:
+    assert len(STREAMS) > 600, corpus
+
+
+@pytest.mark.parametrize(("path", "provider"), STREAMS, ids=lambda value: getattr(value, "stem", ""))
+def test_the_log_says_what_the_public_stream_says(path: Path, provider: str) -> None:
+    lines = play(path, provider, "openwop")
+    assert check_log(lines) == []
+    reader = RunReader()
+    events = [json.loads(line) for line in lines]
+    for event in events:
+        reader.feed(event)
+    public = [json.loads(line) for line in play(path, provider, "public_sse_v1")]
+    assert sorted(reader.texts.values()) == sorted(texts(public))
+    calls = [call for call in reader.calls.values() if call.call_id in called(public)]
+    assert {call.call_id: call.inputs for call in calls if call.inputs is not None} == arguments(public)
+    assert {call.call_id: call.outcome for call in calls if call.outcome is not None} == outputs(public)
+    assert reader.status in STANDINGS[standing(public)]
+
+
+STANDINGS: Final = {
+    "completed": {"completed", "waiting-approval"},
+    "incomplete": {"completed", "waiting-approval"},
+    "refused": {"completed"},
+    "failed": {"failed"},
+    "cancelled": {"cancelled"},
+    "error": {"failed"},
+}
+"""How the public stream ended -> how the run may stand."""
+
+
+def standing(public: list[Event]) -> str:
+    return str(public[-1].get("final", {"status": "error"})["status"])
+
+
+def texts(public: list[Event]) -> list[str]:
+    """Give what each message says, texts and refusals; one that only the end tells comes as one."""
+    said: dict[object, str] = defaultdict(str)
+    for frame in public:
+        if frame["kind"] in {"message.delta", "refusal.delta"}:
+            said[frame["kind"], frame["item_id"]] += frame["delta"]
+    late = public[-1].get("final", {}).get("response_text", "")
+    if late and not any(frame["kind"] == "message.delta" for frame in public):
+        said["final"] = late
+    return [text for text in said.values() if text]
+
+
+def called(public: list[Event]) -> set[str]:
+    """Give the ids of calls of functions and MCP tools; other tools get their inputs in other ways."""
+    tools = [frame["tool"] for frame in public if frame["kind"] == "tool.status"]
+    return {tool["tool_call_id"] for tool in tools if tool["tool_type"] in CALLED}
+
+
+def arguments(public: list[Event]) -> dict[str, object]:
+    """Give the whole arguments of calls that were made; what waits for an approval is none yet."""
+    found: dict[str, object] = {}
+    for frame in public:
+        tool = frame.get("tool", {})
+        source = frame if frame["kind"] == "tool.arguments.done" else tool if tool.get("tool_type") in CALLED else {}
+        if source.get("arguments_text") and tool.get("status") != "awaiting_approval":
+            call_id = source["tool_call_id"] if source is frame else tool["tool_call_id"]
+            found.setdefault(call_id, source.get("arguments_json", source["arguments_text"]))
+    return found
+
+
+def outputs(public: list[Event]) -> dict[str, object]:
+    """Give what functions and MCP tools gave, where they did not fail."""
+    failed = {
+        frame["tool"]["tool_call_id"]
+        for frame in public
+        if frame["kind"] == "tool.status" and frame["tool"]["status"] == "failed"
+    }
+    return {
+        frame["tool_call_id"]: frame["output"]
+        for frame in public
+        if frame["kind"] == "tool.output"
+        and frame["tool_type"] in CALLED
+        and frame["output"] is not None
+        and frame["tool_call_id"] not in failed
+    }

@@ -1,0 +1,210 @@
+"""The checker of OpenWOP logs: every rule is broken by a row of its own, and says where."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from contracts.openwop import LogChecker, check_log
+from contracts.openwop.rules import RULES
+from projector.openwop import EventLog, agents
+
+EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "openwop"
+AT: Final = "2025-12-15T12:00:00.000Z"
+
+Event = dict[str, Any]
+Edit = Callable[[list[Event]], None]
+
+# 0 run.started, 1 node.started, 2 and 3 deltas, 4 reasoned, 5 called, 6 returned, 7 handoff, 8 and 9 chunks, 10 node
+# completed, 11 run.completed
+STREAM: Final[tuple[tuple[str, dict[str, Any], dict[str, Any]], ...]] = (
+    ("run.started", {"workflowId": "w"}, {}),
+    ("node.started", {"nodeId": "n", "typeId": "vendor.acme.llm"}, {"node_id": "n"}),
+    ("agent.reasoning.delta", agents.reasoning_delta("one", "a", 0, "full"), {"node_id": "n"}),
+    ("agent.reasoning.delta", agents.reasoning_delta("one", "b", 1, "full"), {"node_id": "n"}),
+    ("agent.reasoned", agents.reasoned("one", "ab", "full"), {"node_id": "n"}),
+    ("agent.toolCalled", agents.tool_called("one", "t", "c", inputs={"a": 1}), {"node_id": "n"}),
+    ("agent.toolReturned", agents.tool_returned("one", "t", "c", outcome=1), {"node_id": "n", "causation_id": "r:5"}),
+    ("agent.handoff", agents.handoff("one", "two"), {}),
+    ("output.chunk", {"nodeId": "n", "runId": "r", "chunk": "x", "isLast": False}, {"node_id": "n"}),
+    ("output.chunk", {"nodeId": "n", "runId": "r", "chunk": "", "isLast": True}, {"node_id": "n"}),
+    ("node.completed", {"nodeId": "n"}, {"node_id": "n"}),
+    ("run.completed", {"outputs": {}}, {}),
+)
+
+
+def stream() -> list[Event]:
+    log = EventLog("r")
+    return [log.event(name, payload, timestamp=AT, **members) for name, payload, members in json.loads(TEXT)]
+
+
+TEXT: Final = json.dumps(STREAM)
+"""Each test edits events of its own."""
+
+
+def put(at: int, *path: str, value: object) -> Edit:
+    def edit(events: list[Event]) -> None:
+        holder: Any = events[at]
+        for step in path[:-1]:
+            holder = holder[step]
+        holder[path[-1]] = value
+
+    return edit
+
+
+def drop(at: int) -> Edit:
+    return lambda events: events.__delitem__(at)
+
+
+def move(at: int, to: int) -> Edit:
+    return lambda events: events.insert(to, events.pop(at))
+
+
+def repeat(at: int, to: int) -> Edit:
+    return lambda events: events.insert(to, json.loads(json.dumps(events[at])))
+
+
+def insert(to: int, event_type: str, payload: dict[str, Any], **members: object) -> Edit:
+    event = {
+        "eventId": f"new:{to}",
+        "runId": "r",
+        "type": event_type,
+        "payload": payload,
+        "timestamp": AT,
+        "sequence": 0,
+    }
+    return lambda events: events.insert(to, {**event, **members})
+
+
+def decided(to: int, confidence: float) -> Edit:
+    return insert(to, "agent.decided", agents.decided("one", "d", confidence), nodeId="n")
+
+
+def unsure(to: int, observed: float) -> Edit:
+    payload = agents.low_confidence("n", "int_1", "k", "one", threshold=0.7, observed=observed, decision="d")
+    return insert(to, "node.suspended", payload, nodeId="n")
+
+
+def resumed(to: int) -> Edit:
+    return insert(to, "node.resumed", {"nodeId": "n", "interruptId": "int_1"}, nodeId="n")
+
+
+def broken(*edits: Edit, is_numbered: bool = True) -> list[str]:
+    """Give the rules that a stream breaks after some edits, numbered again unless the numbers are the point."""
+    events = stream()
+    for edit in edits:
+        edit(events)
+    if is_numbered:
+        events = [{**event, "sequence": number} for number, event in enumerate(events)]
+    return [violation.rule for violation in check_log([json.dumps(event) for event in events])]
+
+
+def test_the_stream_breaks_no_rule() -> None:
+    assert broken() == []
+
+
+ROWS: Final[tuple[tuple[str, tuple[Edit, ...]], ...]] = (
+    ("shape", (put(0, "type", value="run.unknown"),)),
+    ("shape", (put(0, "runId", value=None),)),
+    ("shape", (put(4, "payload", "reasoning", value=7),)),
+    ("shape", (put(4, "payload", "agentId", value="ab"),)),
+    ("shape", (put(2, "payload", "sequence", value=-1),)),
+    ("shape", (put(1, "nodeId", value=""),)),
+    ("shape", (put(6, "causationId", value=None),)),
+    ("shape", (put(0, "extra", value=1),)),
+    ("one_run", (put(4, "runId", value="s"),)),
+    ("one_run", (put(8, "payload", "runId", value="s"),)),
+    ("event_id_unique", (put(4, "eventId", value="r:3"),)),
+    ("causation_known", (put(4, "causationId", value="r:9"),)),
+    ("run_started", (repeat(0, 1), put(1, "eventId", value="new"))),
+    ("run_started", (move(0, 1),)),
+    ("one_terminal", (repeat(11, 12), put(12, "eventId", value="new"))),
+    ("one_terminal", (move(7, 11),)),
+    ("terminal_missing", (drop(11),)),
+    ("node_open", (move(1, 5),)),
+    ("node_open", (move(10, 9),)),
+    ("node_open", (repeat(1, 2), put(2, "eventId", value="new"))),
+    ("node_open", (put(10, "payload", "nodeId", value="m"), put(9, "payload", "nodeId", value="n"))),
+    ("node_closed", (drop(10),)),
+    ("node_waits", (decided(10, 0.5), unsure(11, 0.5))),
+    ("node_waits", (decided(10, 0.5), unsure(11, 0.5), drop(12))),
+    ("node_waits", (resumed(9),)),
+    ("low_confidence", (unsure(10, 0.5), resumed(11))),
+    ("low_confidence", (decided(10, 0.6), unsure(11, 0.5), resumed(12))),
+    ("low_confidence", (decided(10, 0.7), unsure(11, 0.7), resumed(12))),
+    ("block_sequence", (put(2, "payload", "sequence", value=1), put(3, "payload", "sequence", value=1))),
+    ("block_sequence", (put(3, "payload", "sequence", value=2),)),
+    ("block_sequence", (put(3, "payload", "sequence", value=0),)),
+    ("block_closed", (drop(4), put(5, "causationId", value="r:5"), put(4, "eventId", value="r:5"))),
+    ("block_text", (put(4, "payload", "reasoning", value="b"),)),
+    ("block_verbosity", (put(4, "payload", "verbosity", value="summary"),)),
+    ("call_id_unique", (repeat(5, 6), put(6, "eventId", value="new"))),
+    ("call_id_unique", (repeat(6, 7), put(7, "eventId", value="new"))),
+    ("call_cause", (put(6, "causationId", value="r:4"),)),
+    ("call_cause", (put(6, "payload", "callId", value="d"),)),
+    ("call_cause", (put(6, "payload", "toolName", value="u"),)),
+    ("call_cause", (put(6, "payload", "agentId", value="two"),)),
+    ("call_end", (put(6, "payload", "error", value={"code": "c", "message": "m"}),)),
+    ("handoff", (put(7, "payload", "toAgentId", value="one"),)),
+    ("chunk_last", (drop(9),)),
+)
+
+
+@pytest.mark.parametrize(("rule", "edits"), ROWS)
+def test_a_broken_rule_is_named(rule: str, edits: tuple[Edit, ...]) -> None:
+    assert rule in broken(*edits)
+
+
+def test_every_rule_is_broken_by_a_row() -> None:
+    assert {rule for rule, _ in ROWS} | {"json", "sequence"} == RULES.keys()
+
+
+@pytest.mark.parametrize(
+    ("edits", "expected"),
+    [
+        ((put(3, "sequence", value=9),), ["sequence", "sequence"]),
+        ((drop(7),), ["sequence"]),
+        ((put(0, "sequence", value=1),), ["sequence", "sequence"]),
+    ],
+)
+def test_numbers_that_do_not_follow_are_found(edits: tuple[Edit, ...], expected: list[str]) -> None:
+    assert broken(*edits, is_numbered=False) == expected
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        (decided(10, 0.5), unsure(11, 0.5), resumed(12)),
+        (decided(10, 0.7),),
+        (decided(10, 0.5), unsure(11, 0.5), lambda events: events.__delitem__(slice(12, None))),
+        (put(4, "payload", "verbosity", value="full"),),
+        (drop(6),),
+        (drop(2), drop(2)),
+    ],
+)
+def test_what_is_allowed_breaks_nothing(edits: tuple[Edit, ...]) -> None:
+    assert broken(*edits) == []
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]", b"7", b"\xff", b'{"a":' * 2_000])
+def test_what_is_no_json_object_is_a_violation(line: bytes) -> None:
+    checker = LogChecker()
+    assert [(violation.line, violation.rule) for violation in checker.feed(3, line)] == [(3, "json")]
+    assert checker.feed(4, b"  ") == []
+
+
+def test_a_violation_says_where_and_nothing_of_the_value() -> None:
+    events = stream()
+    events[4]["payload"]["s3cret of the payload"] = "s3cret"
+    found = check_log([json.dumps(event) for event in events])
+    assert (found[0].line, found[0].event_id, found[0].rule, found[0].level) == (5, 4, "shape", "seed")
+    assert found[0].message == "`agent.reasoned.payload.?`: extra_forbidden"
+    assert "s3cret" not in repr(found)
+
+
+def test_every_rule_says_something() -> None:
+    assert all(rule.name == name and len(rule.says.split()) > 3 and rule.source for name, rule in RULES.items())
