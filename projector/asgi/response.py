@@ -145,13 +145,21 @@ def _bytes(item: Any) -> bytes:
     if isinstance(item, bytes | bytearray | memoryview):
         return bytes(item)
     if isinstance(item, str):
-        return encode_sse(item.encode())
+        return encode_sse(item.encode("utf-8", "surrogatepass"))
     if isinstance(item, Mapping):
-        return encode_sse(codec.dumps(dict(item)))
+        return encode_sse(codec.dumps_exact(dict(item)))
     if hasattr(item, "model_dump_json"):
-        text: str = item.model_dump_json(exclude_unset=True, by_alias=True)
-        return encode_sse(text.encode())
+        return encode_sse(_written(item))
     raise TypeError("expected bytes, a JSON text, a mapping, or a pydantic model")
+
+
+def _written(model: Any) -> bytes:
+    """Give a pydantic model as JSON; pydantic itself writes no half of a character, and SDKs read some (D31)."""
+    try:
+        text: str = model.model_dump_json(exclude_unset=True, by_alias=True)
+    except ValueError:
+        return codec.dumps_exact(model.model_dump(exclude_unset=True, by_alias=True, warnings=False))
+    return text.encode()
 
 
 async def _close(source: Any) -> None:

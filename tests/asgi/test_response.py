@@ -74,6 +74,21 @@ async def test_whatever_an_event_is(text: object) -> None:
     assert client.sent[-1]["more_body"] is False
 
 
+HALVES = [ResponseTextDeltaEvent.model_construct(**{**TEXT, "delta": half}) for half in ("\ud83d", "\ude00")]
+
+
+@pytest.mark.parametrize("as_given", [lambda event: event, lambda event: event.model_dump()])
+async def test_d31_a_character_in_two_halves(as_given: Callable[[Any], object]) -> None:
+    client = await Client().call(PublicSSEResponse(gives(*map(as_given, HALVES), DONE)))
+    assert '"response_text":"\U0001f600"'.encode() in client.body
+
+
+async def test_d31_half_a_character_ends_no_stream() -> None:
+    text = '{"type":"response.output_text.delta","item_id":"m","delta":"a\ud83d"}'
+    client = await Client().call(PublicSSEResponse(gives(text, DONE)))
+    assert '"response_text":"a\ufffd'.encode() in client.body
+
+
 @pytest.mark.parametrize(
     ("items", "status", "code"),
     [

@@ -203,8 +203,14 @@ def nested(depth: int) -> Event:
 
 def test_d31_what_is_too_deep_to_be_written_is_counted() -> None:
     dropped: Counter[str] = Counter()
-    assert encode([CREATED, nested(300)], dropped) == encode([CREATED], dropped)
+    assert encode([CREATED, nested(100_000)], dropped) == encode([CREATED], dropped)
     assert dropped == {"(too deep)": 1}
+
+
+def test_d31_a_character_in_two_halves() -> None:
+    halves = [raw({**delta("output_text"), "delta": half}) for half in ("\ud83d", "\ude00")]
+    shown = frames(feed(RunStage(), raw(CREATED), *halves, raw(COMPLETED)))
+    assert shown[-1]["final"]["response_text"] == "\U0001f600"
 
 
 def placed(events: Iterable[Event]) -> list[tuple[object, object]]:

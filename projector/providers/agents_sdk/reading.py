@@ -26,7 +26,7 @@ def output_of(item: Any, raw: Mapping[str, object]) -> object:
     if output is None:
         return raw.get("output")
     try:
-        codec.dumps(output)
+        codec.dumps_exact(output)
     except codec.CodecError:
         return raw.get("output")
     return output

@@ -202,7 +202,7 @@ def encode(events: Iterable[CanonicalEvent], dropped: Counter[str]) -> bytes:
     data = b""
     for event in events:
         try:
-            data += encode_sse(codec.dumps(event))
+            data += encode_sse(codec.dumps_exact(event))
         except codec.CodecError:
             dropped["(too deep)"] += 1
     return data
