@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.node, pytest.mark.timeout(60)]
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 CLIENTS: Final = {"1.0.0": "@ag-ui/client", "0.0.59": "@ag-ui/client-0"}
+SOON_S: Final = 5.0
 NODE_S: Final = 45
 
 
@@ -83,6 +84,7 @@ async def played(request: Any, serve: Any, upstream: Any, upstream_port: int, no
         base_url=None,
         upstreams={"one": {"base_url": base_url}, "local": {"api": "openai_chat", "base_url": base_url}},
         agents={"helper": agent, "chatty": agent | {"upstream": "local"}},
+        heartbeat_s=0.02,  # clients skip comments
     )
     provider = Provider()
     await upstream(provider)
@@ -91,7 +93,7 @@ async def played(request: Any, serve: Any, upstream: Any, upstream_port: int, no
     said, _ = await asyncio.wait_for(node.communicate(), NODE_S)
     assert node.returncode == 0
     for left in provider.left.values():
-        await asyncio.wait_for(left.wait(), 1)
+        await asyncio.wait_for(left.wait(), SOON_S)
     return request.param, json.loads(said), provider
 
 
