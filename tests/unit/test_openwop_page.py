@@ -1,0 +1,63 @@
+"""The page about OpenWOP: its examples run, and what it says of numbers and names is so."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from projector import cli
+from projector.dialects.openwop.reasoning import BLOCK_MAX_CHARS, SUMMARY_MAX_TOKENS
+from projector.dialects.openwop.run import NODE_ID
+
+ROOT: Final = Path(__file__).parents[2]
+PAGE: Final = (ROOT / "docs" / "openwop.md").read_text(encoding="utf-8")
+EXAMPLES: Final = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+CASE: Final = ROOT / "examples_ndjson" / "openwop" / "chat-completions-agentic-run.ndjson"
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.splitlines()[0])
+def test_examples_run(example: str) -> None:
+    events = [json.loads(line) for line in CASE.read_bytes().splitlines()]
+    names: dict[str, Any] = {"events": events}
+    exec(example, names)  # noqa: S102 - our own page
+    assert names.get("again", events) == events
+    assert names.get("difference") is None
+    assert "reader" not in names or names["reader"].status == "completed"
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) == 2
+
+
+def test_numbers_and_names_are_as_the_page_says() -> None:
+    assert f"ends at {BLOCK_MAX_CHARS['summary']:,} characters ({SUMMARY_MAX_TOKENS} tokens)" in PAGE
+    assert f"the node `{NODE_ID}`" in PAGE
+    assert "`host:model:<node>`" in PAGE
+
+
+def test_the_commands_of_the_page_work(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    source = ROOT / "examples_ndjson" / "openai_responses" / "chat-web-search.ndjson"
+    assert cli.main(["project", "--dialect", "openwop", "--in", "ndjson", str(source)]) == 0
+    log = tmp_path / "log.ndjson"
+    log.write_bytes(capfdbinary.readouterr().out)
+    assert cli.main(["validate", "--dialect", "openwop", str(log)]) == 0
+    assert capfdbinary.readouterr().out == b""
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[1:]))
+    assert cli.main(["validate", "--dialect", "openwop", str(log)]) == 1
+    rules = capfdbinary.readouterr().out.decode()
+    assert f"{log}:1: event 1 sequence (seed): expected 0, found 1\n" in rules
+    assert "run_started (house)" in rules
+
+
+def test_a_stream_of_sse_is_checked_too(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    source = ROOT / "examples_ndjson" / "openai_responses" / "chat-function-tool.ndjson"
+    arguments = ["--dialect", "openwop", "--in", "ndjson", "--out", "sse", "--run", "--host-events"]
+    assert cli.main(["project", *arguments, str(source)]) == 0
+    stream = tmp_path / "log.sse"
+    stream.write_bytes(capfdbinary.readouterr().out)
+    assert stream.read_bytes().startswith(b"event: run.started\ndata: {")
+    assert cli.main(["validate", "--dialect", "openwop", str(stream)]) == 0
