@@ -68,6 +68,11 @@ def frames(data: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
+@agents.function_tool(failure_error_function=None)
+def breaks() -> str:
+    raise KeyError
+
+
 async def test_the_app_hands_off_and_answers(model: Any) -> None:
     await model(
         streams(response(Call("call_1", "transfer_to_forecaster"), response_id="r_1")),
@@ -99,11 +104,16 @@ async def test_the_app_asks_and_goes_on(model: Any, approved: list[str], output:
 
 @pytest.mark.parametrize(
     ("script", "ended"),
-    [(streams(response(Text("Hello."))), ("final", "completed")), (refuses(503), ("error", "upstream_http_503"))],
+    [
+        (streams(response(Text("Hello."))), ("final", "completed")),
+        (refuses(503), ("error", "upstream_http_503")),
+        (streams(response(Call("call_1", "breaks"))), ("error", "internal_error")),
+    ],
 )
 async def test_the_generator_streams(model: Any, script: Any, ended: tuple[str, str]) -> None:
     await model(script)
     settings = agents.RunConfig(tracing_disabled=True)
-    result = agents.Runner.run_streamed(agents.Agent(name="helper", model="m"), "hi", run_config=settings)
+    helper = agents.Agent(name="helper", model="m", tools=[breaks])
+    result = agents.Runner.run_streamed(helper, "hi", run_config=settings)
     last = frames(b"".join([data async for data in run(GENERATOR)["public_stream"](result)]))[-1]
     assert (last["kind"], last.get("final", {}).get("status") or last["error"]["code"]) == ended

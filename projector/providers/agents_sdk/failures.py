@@ -6,7 +6,6 @@ ever said, but for what a provider itself reported as its error.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
@@ -18,8 +17,8 @@ _ROWS: Final = (
     Fault("run_guardrail", "server", "A guardrail stopped the run.", is_retryable=False),
     Fault("run_model_behavior", "provider", "The model did what the run could not follow.", is_retryable=False),
 )
-RUN_FAULTS: Final[Mapping[str, Fault]] = types.MappingProxyType({row.code: row for row in _ROWS})
-"""Faults that only a run has; see docs/decisions."""
+RUN_FAULTS: Final[Mapping[str, Fault]] = {row.code: row for row in _ROWS}
+"""Faults that only a run has."""
 
 Verdict: TypeAlias = Fault | CanonicalEvent | None
 """A fault; the provider's own error as its event; None where the responses of the run have said their end."""

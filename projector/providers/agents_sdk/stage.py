@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from contracts import codec
 from projector import readers as read
@@ -172,7 +172,7 @@ class RunStage:
         return []
 
 
-StreamHandler = Callable[[RunStage, Any], list[CanonicalEvent]]
+StreamHandler: TypeAlias = Callable[[RunStage, Any], list[CanonicalEvent]]
 
 STREAM_EVENTS: Final[Mapping[str, StreamHandler]] = {
     "raw_response_event": RunStage.on_raw,
