@@ -1,0 +1,43 @@
+"""The OpenWOP host against its own description: schemathesis makes requests of every kind that it allows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from projector.asgi.app import create_app
+from projector.asgi.demo import DemoUpstream
+from projector.asgi.openwop.description import PATHS
+from projector.asgi.settings import Settings
+
+APP = create_app(Settings.model_validate({"openwop": {"conformance": True}}), lambda *_: DemoUpstream(pace_s=0))
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+
+schema = schemathesis.openapi.from_asgi("/v1/openapi.json", APP).include(path=list(PATHS))
+
+
+@pytest.mark.timeout(60)
+@schema.parametrize()
+@settings(
+    max_examples=10,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+def test_the_host_does_as_it_says(case: Any) -> None:
+    case.call_and_validate(checks=CHECKS)
+
+
+def test_every_path_of_the_host_is_described() -> None:
+    assert PATHS.keys() <= {path.path_format for path in APP.routes}  # type: ignore[attr-defined]  # they are routes
