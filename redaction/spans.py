@@ -22,6 +22,9 @@ from redaction.texts import in_pieces
 
 _ADDRESS: Final = re.compile(r"https?://\S*", re.IGNORECASE)
 
+_AT_ONCE_MAX_CHARS: Final = 32_768
+"""A longer text is read in pieces: no other thread of the process runs while one expression searches."""
+
 
 class Span(NamedTuple):
     """A place in a text, and the mark that stands in it."""
@@ -46,7 +49,7 @@ class Finder:
         if _ADDRESS.fullmatch(text):
             said = urls.clean(self._detector, text, limits.EVENT_MAX_BYTES).value
             return [] if said == text else [Span(0, len(text), said)]
-        if text.lstrip()[:1] not in OPENERS and self._detector.passes(text):
+        if len(text) <= _AT_ONCE_MAX_CHARS and text.lstrip()[:1] not in OPENERS and self._detector.passes(text):
             return []
         scrubbed = codec.scrub(text)
         sieve = StringSieve(self._detector, 0, JsonSieve)

@@ -36,6 +36,7 @@ _WAITING_MAX: Final = 32
 _CLOSE_S: Final = 5
 """What the thread gets at the end for what waits: as much as streams get for their last bytes."""
 _STREAM_ID: Final = re.compile(r"stream_([0-9a-f]{32})")
+_TOO_LARGE: Final = "too large"
 _SECRET_MIN_CHARS: Final = 4  # of a registered value; a shorter key is none
 
 
@@ -137,6 +138,7 @@ class RecordedUpstream:
         self._inner = inner
         self._left = tape.settings.max_streams - _kept(tape.settings.folder, tape.agent)
         self._asked: Counter[str] = Counter()  # as many names as recordings, at most
+        self._say_full()
 
     @asynccontextmanager
     async def open(self, request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
@@ -163,13 +165,16 @@ class RecordedUpstream:
     def _keep(self, request: ProviderRequest, copy: _Copy, fault: Fault | None) -> None:
         if not copy.parts or self._left <= 0:
             if copy.is_over:
-                log.warning("recording_skipped", agent=self._tape.agent, reason="too large")
+                log.warning("recording_skipped", agent=self._tape.agent, reason=_TOO_LARGE)
             return
         known = fault if fault is None or fault.code in FAULTS else None
         if self._recorder.keep(_Take(self._tape, request.provider, self._name(request), copy.parts, known)):
             self._left -= 1
-            if not self._left:
-                log.warning("recording_full", agent=self._tape.agent, max_streams=self._tape.settings.max_streams)
+            self._say_full()
+
+    def _say_full(self) -> None:
+        if self._left <= 0:
+            log.warning("recording_full", agent=self._tape.agent, max_streams=self._tape.settings.max_streams)
 
     def _name(self, request: ProviderRequest) -> str:
         """Give the name of a new case: the agent, and the stream that asked; one stream may ask it several times."""
@@ -223,5 +228,8 @@ def _kept(folder: Path, agent: str) -> int:
 def _write(take: _Take) -> None:
     tape = take.tape
     recording = record(take.provider, b"".join(take.parts), tape.finder, fault=take.fault, settings=tape.case)
+    if len(recording.data) > tape.settings.max_stream_bytes:  # a mark may be longer than what it stands for
+        log.warning("recording_skipped", agent=tape.agent, reason=_TOO_LARGE)
+        return
     write(tape.settings.folder, take.name, recording)
     log.info("recorded", agent=tape.agent, case=take.name, events=recording.events, withheld=recording.withheld)

@@ -56,7 +56,8 @@ class UnknownPlaces:
         """Take the next event."""
         self._type = str(event.get("type"))
         part = repr([event.get(name) or 0 for name in _PARTS])
-        owners = tuple((name, event[name], part) for name in _OWNERS if type(event.get(name)) in {str, int})
+        named = {**event, "item_id": event.get("item_id") or read.mapping_or_empty(event, "item").get("id")}
+        owners = tuple((name, named[name], part) for name in _OWNERS if type(named.get(name)) in {str, int})
         self._owners[self._type] = owners or self._owners.get(self._type, (part,))
 
     def channels(self, path: Path, /) -> Channels:
@@ -72,9 +73,12 @@ class ResponsesPlaces(UnknownPlaces):
 
     def channels(self, path: Path, /) -> Channels:
         """Give the channels of a string of this event."""
-        if self._type in DELTAS:
-            return self._joined(path) if path == ("delta",) else super().channels(path)
-        return (ALONE,) if self._type in _WHOLES else super().channels(path)
+        if self._type in DELTAS and path == _DELTA:
+            return self._joined(path)
+        if self._type not in _WHOLES:
+            return super().channels(path)
+        begun = _BEGINNINGS.get((self._type, *path), ())
+        return (*((delta, _DELTA, owner) for delta in begun for owner in self._owners[self._type]), ALONE)
 
 
 DELTAS: Final = frozenset(
@@ -95,6 +99,20 @@ DELTAS: Final = frozenset(
     }
 )
 """Events that say a piece of something, in `delta`."""
+
+_DELTA: Final = ("delta",)
+_BEGINNINGS: Final[Mapping[Path, tuple[str, ...]]] = {
+    ("response.content_part.added", "part", "text"): ("response.output_text.delta",),
+    ("response.content_part.added", "part", "refusal"): ("response.refusal.delta",),
+    ("response.reasoning_summary_part.added", "part", "text"): ("response.reasoning_summary_text.delta",),
+    ("response.output_item.added", "item", "arguments"): (
+        "response.function_call_arguments.delta",
+        "response.mcp_call_arguments.delta",
+    ),
+    ("response.output_item.added", "item", "input"): ("response.custom_tool_call_input.delta",),
+    ("response.output_item.added", "item", "code"): ("response.code_interpreter_call_code.delta",),
+}
+"""Where an event may hold the beginning of what deltas go on with -> the deltas."""
 
 _WHOLES: Final = (HANDLERS.keys() | DROPPED.keys() | HOST_HANDLERS.keys()) - DELTAS
 

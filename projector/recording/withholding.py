@@ -60,6 +60,8 @@ class _Work:
         self._alone: list[int] = []
         self._stand_ins: dict[str, str] = {}
         self._found: dict[str, list[Span]] = {}
+        self._keys: dict[str, str] = {}
+        """Each key as it may be said: streams repeat a few."""
 
     def take(self, value: Any) -> Any:
         """Copy a value; what must be known as a whole is decided in `finish`."""
@@ -108,7 +110,9 @@ class _Work:
     def _put_member(
         self, copy: dict[str, Any], owner: Mapping[str, Any], key: str, member: Any, path: Path, *, counts: bool
     ) -> None:
-        said = self._finder.key(key)
+        said = self._keys.get(key)
+        if said is None:
+            said = self._keys[key] = self._finder.key(key)
         self.count += said != key
         if key in shapes.EMPTIED:
             copy[said] = shapes.emptied(member)

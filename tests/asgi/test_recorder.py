@@ -19,7 +19,7 @@ from projector.asgi.settings import RecordSettings, Settings
 from projector.asgi.upstream import ProviderRequest, UpstreamError
 from projector.faults import FAULTS
 from redaction.formats.row import MIXED
-from redaction.policy import Policy
+from redaction.policy import Policy, RegisteredValue
 from tests.asgi.conftest import Peer
 
 CREATED = {
@@ -195,7 +195,7 @@ async def test_no_more_than_so_many_are_kept_also_after_a_restart(tmp_path: Path
             assert await drain(upstream) == HELLO
         await keeper.aclose()
         assert len(cases_in(tmp_path)) == 3
-    assert [entry["max_streams"] for entry in logged if entry["event"] == "recording_full"] == [3]
+    assert [entry["max_streams"] for entry in logged if entry["event"] == "recording_full"] == [3, 3]
 
 
 async def test_a_stream_that_is_too_large_is_relayed_and_not_kept(tmp_path: Path, logged: list[Any]) -> None:
@@ -205,6 +205,14 @@ async def test_a_stream_that_is_too_large_is_relayed_and_not_kept(tmp_path: Path
     await keeper.aclose()
     assert cases_in(tmp_path) == []
     assert [entry["reason"] for entry in logged] == ["too large"]
+
+
+async def test_a_recording_that_marks_make_too_large_is_not_kept(tmp_path: Path, logged: list[Any]) -> None:
+    keeper = Recorder([RegisteredValue.model_validate({"id": "x" * 64, "value": "Hell"})])
+    upstream = recorded_by(keeper, tmp_path, HELLO, max_stream_bytes=len(HELLO))
+    assert await drain(upstream) == HELLO
+    await keeper.aclose()
+    assert (cases_in(tmp_path), [entry["reason"] for entry in logged]) == ([], ["too large"])
 
 
 async def test_running_streams_share_a_limit(

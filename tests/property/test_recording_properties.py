@@ -103,6 +103,30 @@ def test_no_credential_is_kept_at_any_cut(row: Format, kind: str) -> None:
     assert leaks(recorded(events), *secret_of(row)) == set()
 
 
+BEGINNINGS: Final = (
+    ("content_part", "part", "text", "output_text"),
+    ("content_part", "part", "refusal", "refusal"),
+    ("reasoning_summary_part", "part", "text", "reasoning_summary_text"),
+    ("output_item", "item", "arguments", "function_call_arguments"),
+    ("output_item", "item", "arguments", "mcp_call_arguments"),
+    ("output_item", "item", "input", "custom_tool_call_input"),
+    ("output_item", "item", "code", "code_interpreter_call_code"),
+)
+
+
+@pytest.mark.parametrize(("event", "member", "name", "kind"), BEGINNINGS)
+def test_what_begins_before_the_first_delta_is_found(event: str, member: str, name: str, kind: str) -> None:
+    row = FORMATS[0]
+    text = f"is {row.example} here"
+    for owner in ({"item_id": "a"}, {"output_index": 0}):
+        for at in range(len(text)):
+            begun = {"type": f"response.{event}.added", member: {name: text[:at], "id": "a"}, **owner}
+            data = recorded([begun, {"type": f"response.{kind}.delta", "delta": text[at:], **owner}])
+            first, second = (json.loads(line) for line in data.splitlines())
+            said = lines_of([{"type": "joined", "text": first[member][name] + second["delta"]}])
+            assert leaks(said, *secret_of(row)) == set()
+
+
 CHAT_DELTAS: Final[dict[str, Any]] = {
     "content": lambda piece: {"content": piece},
     "content of parts": lambda piece: {"content": [{"type": "text", "text": piece}]},
