@@ -1,0 +1,35 @@
+"""Each module of the house has its place in `[tool.importlinter]`: a list that misses one checks nothing of it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+SETTINGS: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+SHELL: Final = {f"projector.{name}" for name in ("asgi", "cli", "commands", "generate", "pytest_plugin")}
+"""What may wait, and what starts it."""
+
+
+MODULES: Final = [
+    f"projector.{path.stem}"
+    for path in sorted((ROOT / "projector").iterdir())
+    if (path / "__init__.py").is_file() or (path.suffix == ".py" and path.stem != "__init__")
+]
+
+
+def rows(contract: str, key: str) -> list[str]:
+    return next(one[key] for one in SETTINGS["contracts"] if one["type"] == contract)
+
+
+@pytest.mark.parametrize("module", sorted(set(MODULES) - SHELL))
+def test_what_is_below_the_shell_may_not_wait(module: str) -> None:
+    assert module in rows("forbidden", "source_modules")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_module_is_in_a_layer(module: str) -> None:
+    assert module in {name.strip("() ") for row in rows("layers", "layers") for name in row.split("|")}
