@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 import re
 import threading
+import time
 import uuid
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
@@ -112,11 +113,12 @@ class Recorder:
             await to_thread.run_sync(self._finish, thread)
 
     def _finish(self, thread: threading.Thread) -> None:
+        until = time.monotonic() + _CLOSE_S
         try:
             self._waiting.put(None, timeout=_CLOSE_S)
         except queue.Full:
             return
-        thread.join(_CLOSE_S)
+        thread.join(max(0, until - time.monotonic()))
 
     def _write_all(self) -> None:
         while (take := self._waiting.get()) is not None:
