@@ -66,7 +66,7 @@ class History:
             answer = entry.payload if isinstance(entry, Resolved) else NOT_APPROVED
             self.answers[entry.interrupt_id.removeprefix(INTERRUPT_PREFIX)] = answer
         self._messages = asked.messages
-        self._answered = _answered(asked.messages)
+        self._settled = _settled(asked.messages)
 
     def __iter__(self) -> Iterator[Said]:
         """Give each message with the calls that belong to it, in order."""
@@ -89,7 +89,7 @@ class History:
 
     def _is_kept(self, call: ToolCall) -> bool:
         """Tell whether a call is settled: an approval by an answer of now, because earlier ones are history."""
-        return call.id in (self.answers if self.asks_approval(call) else self._answered)
+        return call.id in self.answers if self.asks_approval(call) else id(call) in self._settled
 
 
 def about(said: ToolCall | ReasoningMessage, name: str) -> str | None:
@@ -111,13 +111,13 @@ def image_url(part: ImagePart) -> str:
     return source.value if isinstance(source, UrlSource) else f"data:{source.mime_type};base64,{source.value}"
 
 
-def _answered(messages: list[Message]) -> set[str]:
-    """Give the calls that a later message answers."""
-    results: set[str] = set()
-    answered: set[str] = set()
-    for message in reversed(messages):
-        if isinstance(message, ToolMessage):
-            results.add(message.tool_call_id)
-        elif isinstance(message, AssistantMessage):
-            answered |= {call.id for call in message.tool_calls or () if call.id in results}
-    return answered
+def _settled(messages: list[Message]) -> set[int]:
+    """Give the calls that a later message answers, each by its identity: a client may use one id for several."""
+    waiting: dict[str, ToolCall] = {}
+    settled: set[int] = set()
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            waiting.update((call.id, call) for call in message.tool_calls or ())
+        elif isinstance(message, ToolMessage) and message.tool_call_id in waiting:
+            settled.add(id(waiting.pop(message.tool_call_id)))
+    return settled

@@ -41,8 +41,8 @@ LED_TO: Final = frozenset({REASONING, "function_call", CUSTOM_CALL, MCP_CALL, AP
 LEFT_OUT: Final[Item] = {"type": "left_out"}
 """Stands where calls were, until it is known which reasoning has led to them."""
 
-SAID_BY_CLIENT: Final = frozenset({APPROVAL_ANSWER, "function_call_output", f"{CUSTOM_CALL}_output"})
-"""Items, beside messages of the user, that are not the model's."""
+OUTPUTS: Final = frozenset({"function_call_output", f"{CUSTOM_CALL}_output"})
+"""What a client says beside messages and answers."""
 
 
 def request(history: History, tools: Sequence[Tool], previous_response_id: str | None = None) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def request(history: History, tools: Sequence[Tool], previous_response_id: str |
     items += [_answer(history, request_id) for request_id in history.answers if request_id not in given]
     members: dict[str, Any] = {"input": _without_lost_reasoning(items)}
     if previous_response_id is not None:
-        members = {"input": _after_last_response(items), "previous_response_id": previous_response_id}
+        members = {"input": _after_asking(items), "previous_response_id": previous_response_id}
     if not members["input"]:
         raise InputRefusedError("`messages` holds nothing to answer.")
     if history.switches.encrypted_reasoning:
@@ -82,7 +82,8 @@ def _say_assistant(items: list[Item], history: History, message: AssistantMessag
         items.append({"type": "message", "role": ASSISTANT, "content": message.content})
     for call in calls:
         if history.asks_approval(call):
-            items += _approval(history, call)
+            is_given = _answer(history, call.id) in items  # a client may say one call twice
+            items += [] if is_given else _approval(history, call)
         elif _type_of(call) == CUSTOM_CALL:
             items.append({"type": CUSTOM_CALL, "call_id": call.id, **_named(call, "input")})
         elif _type_of(call) != MCP_CALL:
@@ -171,13 +172,18 @@ def _without_lost_reasoning(items: list[Item]) -> list[Item]:
     return [item for item in reversed(kept) if item is not LEFT_OUT]
 
 
-def _after_last_response(items: list[Item]) -> list[Item]:
-    """Give what the client has said since the response that asked; an answer stands where the response asked for it."""
-    last = max(at for at, item in enumerate(items) if not _is_of_client(item) or item["type"] == APPROVAL_ANSWER)
-    before = [at for at in range(last) if _is_of_client(items[at]) and items[at]["type"] != APPROVAL_ANSWER]
-    begin = before[-1] + 1 if before else 0
-    return [item for item in items[begin:] if _is_of_client(item)]
+def _after_asking(items: list[Item]) -> list[Item]:
+    """Give what the client has said since the response that asked; an answer stands where the response asked for it.
+
+    What later responses have called for is no part of it, should there be any.
+    """
+    first = next(at for at, item in enumerate(items) if item["type"] == APPROVAL_ANSWER)
+    begin = next((at + 1 for at in range(first, -1, -1) if _is_of_client(items[at])), 0)
+    end = next((at for at in range(first, len(items)) if _is_of_client(items[at])), len(items))
+    asked = {None, *(item.get("call_id") for item in items[begin:end])}
+    said = [item for item in items[begin:] if _is_of_client(item) or item["type"] == APPROVAL_ANSWER]
+    return [item for item in said if item.get("call_id") in asked]
 
 
 def _is_of_client(item: Item) -> bool:
-    return item["type"] in SAID_BY_CLIENT or item.get("role") == "user"
+    return item["type"] in OUTPUTS or item.get("role") == "user"

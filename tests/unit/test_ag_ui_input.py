@@ -240,6 +240,23 @@ CONVERSATIONS: Final[list[tuple[str, Body, list[Body], list[Body]]]] = [
         ],
     ),
     (
+        "a result answers one call, the last of its id",
+        body(HI, said(call("c1", name="old")), said(call("c1"), message_id="a2"), result("c1"), result("c1")),
+        [
+            {"type": "message", "role": "user", "content": "Hi"},
+            {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": "42"},
+        ],
+        [
+            {"role": "user", "content": "Hi"},
+            {
+                "role": "assistant",
+                "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+            },
+            {"role": "tool", "tool_call_id": "c1", "content": "42"},
+        ],
+    ),
+    (
         "activities and reasoning are not told again",
         body({"role": "activity", "id": "ws", "activityType": "web_search", "content": {}}, thought("r:0", "Hm"), HI),
         [{"type": "message", "role": "user", "content": "Hi"}],
@@ -415,6 +432,11 @@ BYE: Final = {**HI, "id": "m2", "content": "Bye"}
         ([HI, said(APPROVAL)], [YES]),
         ([HI, said(call("f1"), APPROVAL), result("f1")], [YES, F_RESULT]),
         ([HI, said(call("f1")), result("f1"), said(APPROVAL, content="May I?")], [YES]),
+        ([HI, said(APPROVAL, APPROVAL)], [YES]),
+        (
+            [HI, said(APPROVAL), BYE, said(call("f2"), message_id="a2"), result("f2")],
+            [YES, {"type": "message", "role": "user", "content": "Bye"}],
+        ),
         ([HI, said(APPROVAL), BYE], [YES, {"type": "message", "role": "user", "content": "Bye"}]),
         ([HI, thought("rs_1:0", encryptedValue="gAAA"), said(APPROVAL)], [YES]),
     ],

@@ -1,0 +1,128 @@
+"""What holds for the request that a conversation becomes, whatever a client has made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from projector.ag_ui_input import InputRefusedError, Switches, approvals, caller_of, provider_request, read_run_input
+
+IDS: Final = st.sampled_from(["a", "b", "c"])
+CLIENT_ITEMS: Final = {"mcp_approval_response", "function_call_output", "custom_tool_call_output"}
+LED_TO: Final = {"reasoning", "function_call", "custom_tool_call", "mcp_call", "mcp_approval_request"}
+
+
+def tagged(kind: str | None) -> dict[str, Any]:
+    return {"metadata": {"public-sse.item_type": kind, "public-sse.server_label": "desk"}} if kind else {}
+
+
+CALLS: Final = st.builds(
+    lambda call_id, kind: {"id": call_id, "function": {"name": "f", "arguments": "{}"}, **tagged(kind)},
+    IDS,
+    st.sampled_from([None, None, "custom_tool_call", "mcp_call", "mcp_approval_request"]),
+)
+MESSAGES: Final = st.one_of(
+    st.builds(lambda at: {"role": "user", "id": at, "content": "Hi"}, IDS),
+    st.builds(
+        lambda at, text, calls: {"role": "assistant", "id": at, "content": text, "toolCalls": calls},
+        IDS,
+        st.sampled_from([None, "", "Hello"]),
+        st.none() | st.lists(CALLS, max_size=2),
+    ),
+    st.builds(lambda at: {"role": "tool", "id": f"{at}:result", "toolCallId": at, "content": "42"}, IDS),
+    st.builds(
+        lambda at, sealed: {"role": "reasoning", "id": at, "content": "Hm", "encryptedValue": sealed},
+        IDS,
+        st.none() | st.just("SEALED"),
+    ),
+    st.builds(lambda at: {"role": "activity", "id": at}, IDS),
+)
+RESUMES: Final = st.lists(
+    st.builds(
+        lambda at, approved: {"interruptId": f"int-{at}", "status": "resolved", "payload": {"approved": approved}},
+        IDS,
+        st.booleans(),
+    ),
+    max_size=2,
+)
+BODIES: Final = st.builds(
+    lambda messages, resume: {"threadId": "t", "runId": "r", "messages": messages, "resume": resume},
+    st.lists(MESSAGES, max_size=8),
+    RESUMES,
+)
+SWITCHES: Final = st.builds(Switches, st.booleans(), st.booleans())
+
+
+def pairs(items: Iterable[dict[str, Any]]) -> list[str]:
+    """Give the calls that wait for their output at the end; an output that no call waits for is refused here."""
+    waiting: list[str] = []
+    for item in items:
+        if item["type"] in {"function_call", "custom_tool_call"}:
+            waiting.append(item["call_id"])
+        elif item["type"] in {"function_call_output", "custom_tool_call_output"}:
+            waiting.remove(item["call_id"])
+    return waiting
+
+
+@given(body=BODIES, switches=SWITCHES)
+def test_a_request_of_the_responses_api_is_whole(body: dict[str, Any], switches: Switches) -> None:
+    asked = read_run_input(body)
+    try:
+        items = provider_request(asked, "openai_responses", switches=switches)["input"]
+    except InputRefusedError:
+        return
+    assert items
+    assert pairs(items) == []
+    for item, after in zip(items, [*items[1:], {"type": "nothing"}], strict=True):
+        if item["type"] == "reasoning":
+            assert switches.encrypted_reasoning
+            assert after["type"] in LED_TO or after.get("role") == "assistant"
+        if item["type"] == "mcp_approval_request":
+            assert switches.replays_approvals
+            assert (after["type"], after["approval_request_id"]) == ("mcp_approval_response", item["id"])
+    answers = [item["approval_request_id"] for item in items if item["type"] == "mcp_approval_response"]
+    assert sorted(answers) == sorted(approvals(asked))
+
+
+@given(body=BODIES, switches=SWITCHES)
+def test_a_kept_response_is_told_only_what_the_client_says(body: dict[str, Any], switches: Switches) -> None:
+    asked = read_run_input(body)
+    if not approvals(asked):
+        return
+    request = provider_request(asked, "openai_responses", switches=switches, previous_response_id="resp_1")
+    assert request["previous_response_id"] == "resp_1"
+    assert {item["type"] for item in request["input"] if item.get("role") != "user"} <= CLIENT_ITEMS
+    answers = [item["approval_request_id"] for item in request["input"] if item["type"] == "mcp_approval_response"]
+    assert sorted(answers) == sorted(approvals(asked))
+
+
+@given(body=BODIES)
+def test_a_request_of_chat_completions_is_whole(body: dict[str, Any]) -> None:
+    try:
+        messages = provider_request(read_run_input({**body, "resume": []}), "openai_chat")["messages"]
+    except InputRefusedError:
+        return
+    waiting: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            waiting.remove(message["tool_call_id"])
+        waiting += [call["id"] for call in message.get("tool_calls", ())]
+        assert message.get("content") or message.get("tool_calls")
+    assert waiting == []
+
+
+@given(body=BODIES)
+def test_every_id_of_the_thread_is_taken(body: dict[str, Any]) -> None:
+    taken = caller_of(read_run_input(body)).taken_ids
+    for message in body["messages"]:
+        assert {message["id"], *(call["id"] for call in message.get("toolCalls") or ())} <= taken
+
+
+@pytest.mark.parametrize("provider", ["openai_responses", "openai_chat"])
+def test_an_empty_thread_asks_nothing(provider: str) -> None:
+    with pytest.raises(InputRefusedError):
+        provider_request(read_run_input({"threadId": "t", "runId": "r", "messages": []}), provider)
