@@ -19,7 +19,6 @@ class Caller:
         type_id: the type of the nodes (`openwop`).
         provider: who is asked for the model's answers (`openwop`).
         streams_reasoning: whether reasoning is said while it grows, or only when a block is closed (`openwop`).
-        first_sequence: how many events the log of the run has already; one that has any has begun (`openwop`).
     """
 
     thread_id: str | None = None
@@ -31,4 +30,3 @@ class Caller:
     type_id: str | None = None
     provider: str | None = None
     streams_reasoning: bool = True
-    first_sequence: int = 0

@@ -6,7 +6,7 @@ their events here, so that nothing in a log depends on a clock or on chance.
 
 from __future__ import annotations
 
-from projector.openwop.escalation import DEFAULT_THRESHOLD, is_low, threshold_of
+from projector.openwop.escalation import DEFAULT_THRESHOLD, is_low
 from projector.openwop.log import Event, EventLog, shortened
 from projector.openwop.reader import RunReader
 from projector.openwop.replay import InvocationLog, attempt_key, divergence, replayed
@@ -22,5 +22,4 @@ __all__ = [
     "is_low",
     "replayed",
     "shortened",
-    "threshold_of",
 ]

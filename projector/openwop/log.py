@@ -19,16 +19,11 @@ SEQUENCE_ROOM_CHARS: Final = 20
 
 
 class EventLog:
-    """Makes the events of one run, numbered from `first_sequence` by one.
+    """Makes the events of one run, numbered from 0 by one; a longer id than the protocol allows is shortened."""
 
-    Args:
-        run_id: the run; a longer id than the protocol allows is shortened.
-        first_sequence: how many events the log holds already.
-    """
-
-    def __init__(self, run_id: str, first_sequence: int = 0) -> None:
+    def __init__(self, run_id: str) -> None:
         self.run_id = shortened(run_id)
-        self.sequence = first_sequence
+        self.sequence = 0
         """The number of the next event."""
         self._prefix = shortened(run_id, ID_MAX_CHARS - SEQUENCE_ROOM_CHARS)
 

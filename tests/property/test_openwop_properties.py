@@ -125,14 +125,6 @@ def test_whenever_the_host_speaks_the_log_is_valid(
     assert_valid(events_of(said + pipeline.close()))
 
 
-@each_case
-def test_a_log_that_goes_on_says_no_beginning(case: Case) -> None:
-    first = play(case, lines_of(case))
-    begun = sum(event["type"] in {"run.started", "node.started"} for event in first[:2])
-    after = play(case, lines_of(case), Caller(first_sequence=begun))
-    assert after == first[begun:]
-
-
 # replay
 
 
@@ -256,6 +248,7 @@ THOUGHTS: Final = [
 
 @pytest.mark.parametrize("verbosity", ["off", "summary", "full"])
 def test_reasoning_leaves_only_where_policy_lets_it(verbosity: str) -> None:
+    heard = 0
     for case in RESPONSES_CASES:
         lines = lines_of(case)
         at = len(lines) // 2
@@ -264,6 +257,6 @@ def test_reasoning_leaves_only_where_policy_lets_it(verbosity: str) -> None:
         assert_valid(events)
         types = {event["type"] for event in events}
         assert "gAAAA-sealed" not in json.dumps(events)
-        assert CANARY not in json.dumps(events) or verbosity == "full", case.name
+        heard += CANARY in json.dumps(events)
         assert verbosity != "off" or not types & {DELTA, CLOSING}, case.name
-    assert (CANARY in json.dumps(events)) == (verbosity == "full")
+    assert (heard > 0) == (verbosity == "full")

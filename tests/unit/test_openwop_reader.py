@@ -77,10 +77,14 @@ def test_thoughts(rows: list[Row], expected: list[tuple[str, str, bool, bool]]) 
     assert shown(read(*rows)) == expected
 
 
+def event(number: int) -> Event:
+    return EventLog("r").event("log.appended", {}, timestamp=AT) | {"sequence": number}
+
+
 def numbered(*numbers: int) -> RunReader:
     reader = RunReader()
     for number in numbers:
-        reader.feed(EventLog("r", number).event("log.appended", {}, timestamp=AT))
+        reader.feed(event(number))
     return reader
 
 
@@ -100,10 +104,10 @@ def test_numbers_that_are_missing_are_known(numbers: tuple[int, ...], missing: l
 
 def test_who_reads_on_or_only_some_types_misses_nothing() -> None:
     resumed = RunReader(last_sequence=4)
-    assert resumed.feed(EventLog("r", 4).event("log.appended", {}, timestamp=AT)) is None
-    assert resumed.feed(EventLog("r", 5).event("log.appended", {}, timestamp=AT)) is not None
+    assert resumed.feed(event(4)) is None
+    assert resumed.feed(event(5)) is not None
     some = RunReader(is_filtered=True)
-    some.feed(EventLog("r", 9).event("log.appended", {}, timestamp=AT))
+    some.feed(event(9))
     assert resumed.missing == some.missing == []
 
 
@@ -112,9 +116,9 @@ def test_what_is_not_known_is_passed_over() -> None:
     reader = read(*rows)
     assert shown(reader) == [("one", "all", True, False)]
     assert (reader.unread, reader.missing) == (0, [])
-    event = EventLog("r").event(*closing("all"), timestamp=AT) | {"new": 1}
-    event["payload"] = {**event["payload"], "tokenCount": 24}
-    assert RunReader().feed(event) is not None
+    widened = EventLog("r").event(*closing("all"), timestamp=AT) | {"new": 1}
+    widened["payload"] = {**widened["payload"], "tokenCount": 24}
+    assert RunReader().feed(widened) is not None
 
 
 @pytest.mark.parametrize(
@@ -197,10 +201,10 @@ def test_every_golden_is_read_the_same_with_deltas_and_collapsed(path: Path) -> 
 
 
 def test_events_are_given_typed() -> None:
-    event = read_event(EventLog("r").event("agent.handoff", agents.handoff("one", "two"), timestamp=AT))
-    assert event is not None
-    assert isinstance(event.payload, Handoff)
-    assert event.payload.to_agent_id == "two"
+    typed = read_event(EventLog("r").event("agent.handoff", agents.handoff("one", "two"), timestamp=AT))
+    assert typed is not None
+    assert isinstance(typed.payload, Handoff)
+    assert typed.payload.to_agent_id == "two"
 
 
 def test_the_tables_are_complete() -> None:

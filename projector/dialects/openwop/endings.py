@@ -111,7 +111,9 @@ def on_lane(run: Run, frame: Frame) -> None:
     """Let another lane speak, or say the end of the node of one that is over."""
     if not frame["is_over"]:
         run.enter(frame["lane"])
-    elif run.voice.response.has_failed:
+        return
+    run.speakers.leave(run.lane)
+    if run.voice.response.has_failed:
         nodes.leave(run, run.lane, "failed", {"error": failure(run)})
     else:
         nodes.leave(run, run.lane, COMPLETED, {})

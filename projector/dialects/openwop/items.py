@@ -14,13 +14,6 @@ Place: TypeAlias = Lane | int
 """Where steps follow each other: a lane of the run by its number, and in the main one a place of the workflow."""
 
 
-def are_beside(place: Place, other: Place) -> bool:
-    """Tell whether two places speak side by side."""
-    if isinstance(place, int) or isinstance(other, int):
-        return place != other
-    return place.is_beside(other)
-
-
 class Notices:
     """What was withheld or cut, until an event says it."""
 
@@ -158,18 +151,37 @@ class Voice:
 
 
 class Speakers:
-    """Which agent spoke last, in each of the places that speak side by side, and before they parted."""
+    """Which agent spoke last at each place, and whom a place that begins takes over from.
+
+    That is whoever spoke last in the main lane or in one that is over; branches that part take over from the same one.
+    """
 
     def __init__(self) -> None:
-        self._latest: str | None = None
-        self._before: str | None = None
         self._at: dict[Place, str] = {}
+        self._latest: str | None = None
+        """Who spoke last, but for the lanes that are open."""
+        self._before: str | None = None
+        """Who did so when the places of the main lane parted."""
 
     def follow(self, place: Place, agent_id: str) -> str | None:
         """Take who speaks now; give who gives way, None where nobody does."""
-        if any(other != place and not are_beside(place, other) for other in self._at):
-            self._before = self._latest
-            self._at.clear()
-        before = self._at.get(place, self._before)
-        self._at[place] = self._latest = agent_id
+        if isinstance(place, int):
+            before = self._at.get(place, self._latest)
+        else:
+            self._part(place)
+            before = self._at.get(place, self._before)
+            self._latest = agent_id
+        self._at[place] = agent_id
         return before if before != agent_id else None
+
+    def leave(self, place: Place) -> None:
+        """Take the end of a lane."""
+        self._latest = self._at.pop(place, self._latest)
+
+    def _part(self, place: Lane) -> None:
+        """Forget the places of the main lane that do not stand beside this one."""
+        places = [other for other in self._at if isinstance(other, Lane)]
+        if not any(other == place or other.is_beside(place) for other in places):
+            self._before = self._latest
+            for other in places:
+                del self._at[other]

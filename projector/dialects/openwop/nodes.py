@@ -80,8 +80,6 @@ def _free(run: Run, name: str) -> str:
 def _start(run: Run, place: Place, node: Node) -> None:
     run.nodes[place] = node
     attempt = run.starts[node.id]
-    is_known = run.caller.first_sequence > 0 and not run.starts
     run.starts[node.id] += 1
-    if not is_known:  # a log that goes on has said so of its first node
-        payload = {"nodeId": node.id, "typeId": run.caller.type_id or TYPE_ID}
-        run.say("node.started", payload | present(attempt=attempt or None))
+    payload = {"nodeId": node.id, "typeId": run.caller.type_id or TYPE_ID}
+    run.say("node.started", payload | present(attempt=attempt or None))

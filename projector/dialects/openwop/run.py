@@ -66,11 +66,9 @@ class Run:
         self.voice = self.voices.setdefault(lane, Voice())
 
     def begin(self, frame: Frame) -> None:
-        """Say that the run begins, under the ids of the caller, else of the stream; unless its log has begun."""
+        """Say that the run begins, under the ids of the caller, else of the stream."""
         caller = self.caller
-        self.log = EventLog(caller.run_id or frame["stream_id"], caller.first_sequence)
-        if caller.first_sequence:
-            return
+        self.log = EventLog(caller.run_id or frame["stream_id"])
         workflow = frame.get("workflow", {})
         about = {f"{VENDOR}.{name}": frame[name] for name in ("stream_id", "conversation_id") if name in frame}
         workflow_id = caller.workflow_id or workflow.get("workflow_key") or WORKFLOW_ID
