@@ -17,32 +17,25 @@ from contracts.ag_ui_input import (
     UserMessage,
 )
 from contracts.kinds import REDACTED
+from projector.ag_ui_input import items_sent
 from projector.ag_ui_input.history import APPROVAL_REQUEST, NO_PARAMETERS, History, about, image_url, result_text
+from projector.ag_ui_input.items_sent import (
+    APPROVAL_ANSWER,
+    ASSISTANT,
+    CUSTOM_CALL,
+    LEFT_OUT,
+    MCP_CALL,
+    REASONING,
+    Item,
+)
 from projector.ag_ui_input.reading import InputRefusedError
 
-Item: TypeAlias = dict[str, Any]
 Writer: TypeAlias = Callable[[list[Item], History, Any, list[ToolCall]], None]
 
 ENCRYPTED_CONTENT: Final = "reasoning.encrypted_content"
 
-MCP_CALL: Final = "mcp_call"
-CUSTOM_CALL: Final = "custom_tool_call"
-APPROVAL_ANSWER: Final = "mcp_approval_response"
-REASONING: Final = "reasoning"
-ASSISTANT: Final = "assistant"
-
 WITHHELD: Final = re.compile(rf"{REDACTED}|\[REDACTED:")
 """What stands in arguments in place of a value: a call with it is not the call that was asked for."""
-
-LED_TO: Final = frozenset({REASONING, "function_call", CUSTOM_CALL, MCP_CALL, APPROVAL_REQUEST})
-"""Items, beside messages of the model, that reasoning leads to."""
-
-
-LEFT_OUT: Final[Item] = {"type": "left_out"}
-"""Stands where calls were, until it is known which reasoning has led to them."""
-
-OUTPUTS: Final = frozenset({"function_call_output", f"{CUSTOM_CALL}_output"})
-"""What a client says beside messages and answers."""
 
 
 def request(history: History, tools: Sequence[Tool], previous_response_id: str | None = None) -> dict[str, Any]:
@@ -60,9 +53,9 @@ def request(history: History, tools: Sequence[Tool], previous_response_id: str |
             items.append(LEFT_OUT)
     given = {item["approval_request_id"] for item in items if item["type"] == APPROVAL_ANSWER}
     items += [_answer(history, request_id) for request_id in history.answers if request_id not in given]
-    members: dict[str, Any] = {"input": _without_lost_reasoning(items)}
+    members: dict[str, Any] = {"input": items_sent.without_lost_reasoning(items)}
     if previous_response_id is not None:
-        members = {"input": _after_asking(items), "previous_response_id": previous_response_id}
+        members = {"input": items_sent.after_asking(items), "previous_response_id": previous_response_id}
     if not members["input"]:
         raise InputRefusedError("`messages` holds nothing to answer.")
     if history.switches.encrypted_reasoning:
@@ -160,30 +153,3 @@ def _tool(tool: Tool) -> Item:
     parameters = tool.parameters or NO_PARAMETERS
     function = {"name": tool.name, "description": tool.description, "parameters": parameters}
     return {"type": "function", **function, "strict": False}
-
-
-def _without_lost_reasoning(items: list[Item]) -> list[Item]:
-    """Leave out reasoning behind which what it led to is missing: providers refuse it."""
-    kept: list[Item] = []
-    for item in reversed(items):
-        after = kept[-1] if kept else {}
-        if item["type"] != REASONING or after.get("type") in LED_TO or after.get("role") == ASSISTANT:
-            kept.append(item)
-    return [item for item in reversed(kept) if item is not LEFT_OUT]
-
-
-def _after_asking(items: list[Item]) -> list[Item]:
-    """Give what the client has said since the response that asked; an answer stands where the response asked for it.
-
-    What later responses have called for is no part of it, should there be any.
-    """
-    first = next(at for at, item in enumerate(items) if item["type"] == APPROVAL_ANSWER)
-    begin = next((at + 1 for at in range(first, -1, -1) if _is_of_client(items[at])), 0)
-    end = next((at for at in range(first, len(items)) if _is_of_client(items[at])), len(items))
-    asked = {None, *(item.get("call_id") for item in items[begin:end])}
-    said = [item for item in items[begin:] if _is_of_client(item) or item["type"] == APPROVAL_ANSWER]
-    return [item for item in said if item.get("call_id") in asked]
-
-
-def _is_of_client(item: Item) -> bool:
-    return item["type"] in OUTPUTS or item.get("role") == "user"
