@@ -35,14 +35,18 @@ TEXTS: Final = (
     _Text("results_chars", limits.FILE_SEARCH_TEXT_MAX_CHARS, ("tool.results.*.text",)),
     _Text("error_chars", limits.ERROR_MESSAGE_MAX_CHARS, ("error.message",)),
     _Text("title_chars", limits.TITLE_MAX_CHARS, ("citation.title",)),
-    _Text("url_chars", limits.URL_MAX_CHARS, ("citation.url", "tool.sources.*")),
+    _Text("url_chars", limits.URL_MAX_CHARS, ("citation.url", "tool.sources.*", "final.attachments.*.url")),
     _Text(
         "id_chars",
         limits.ID_MAX_CHARS,
         (
-            *("response_id", "item_id", "tool_call_id", "tool_name", "target.entity_id"),
+            *("stream_id", "conversation_id", "response_id", "agent", "workflow.*", "reason", "error.code"),
+            *("item_id", "item_type", "role", "status", "tool_call_id", "tool_name", "target.entity_id"),
             *("tool.tool_call_id", "tool.name", "tool.tool_name", "tool.server_label", "tool.container_id"),
-            *("citation.file_id", "citation.container_id", "tool.results.*.file_id"),
+            *("tool.format", "tool.size", "tool.quality", "tool.background"),
+            *("citation.file_id", "citation.container_id", "citation.filename"),
+            *("tool.results.*.file_id", "tool.results.*.filename"),
+            *("final.attachments.*.object_id", "final.attachments.*.filename", "final.attachments.*.mime_type"),
         ),
     ),
 )
@@ -54,7 +58,7 @@ PAYLOADS: Final = (
     _Payload("tool.results.*.attributes"),
     _Payload("final.structured_output"),
 )
-URLS: Final = ("citation.url", "tool.sources.*")
+URLS: Final = ("citation.url", "tool.sources.*", "final.attachments.*.url")
 NULLABLE: Final = ("conversation_id", "response_id", "agent", "workflow", "workflow.*", "final.structured_output")
 """Where the models read null, because the seed shows it there."""
 _HOSTED_OUTPUT: Final = frozenset({"web_search", "file_search", "code_interpreter", "image_generation"})

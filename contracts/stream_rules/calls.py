@@ -42,9 +42,8 @@ _INPUT: Final = (ToolArgumentsDelta, ToolArgumentsDone, ToolCodeDelta, ToolCodeD
 class _Call:
     """What a call has said."""
 
-    def __init__(self, call_id: str, tool_type: str) -> None:
+    def __init__(self, call_id: str) -> None:
         self.call_id = call_id
-        self.tool_type = tool_type
         self.stage = _Stage.SILENT
         self.last: AnyTool | None = None
         self.has_output = False
@@ -68,28 +67,24 @@ class CallWatch:
                 self._done.add(event.output_index)
                 return []
             case ToolStatus():
-                call_id, tool_type = event.tool.tool_call_id, event.tool.tool_type
-            case ToolArgumentsDelta() | ToolArgumentsDone() | ToolOutput():
-                call_id, tool_type = event.tool_call_id, event.tool_type
-            case ToolCodeDelta() | ToolCodeDone():
-                call_id, tool_type = event.tool_call_id, "code_interpreter"
+                call_id = event.tool.tool_call_id
+            case ToolArgumentsDelta() | ToolArgumentsDone() | ToolOutput() | ToolCodeDelta() | ToolCodeDone():
+                call_id = event.tool_call_id
             case _:
                 return []
-        call = self._calls.setdefault(event.output_index, _Call(call_id, tool_type))
-        found = self._identity(call, call_id, tool_type, event.output_index)
+        call = self._calls.setdefault(event.output_index, _Call(call_id))
+        found = self._identity(call, call_id, event.output_index)
         if found:
             return found
         if isinstance(event, ToolStatus):
             return _status(call, event.tool, is_open=event.output_index not in self._done)
         return _speech(call, event)
 
-    def _identity(self, call: _Call, call_id: str, tool_type: str, slot: int) -> list[Breach]:
+    def _identity(self, call: _Call, call_id: str, slot: int) -> list[Breach]:
         if call.call_id != call_id:
             return [Breach("call_id", f"expected the `tool_call_id` that item {slot} was said with")]
         if self._slots.setdefault(call_id, slot) != slot:
             return [Breach("call_id_unique", f"expected no `tool_call_id` of item {self._slots[call_id]}")]
-        if call.tool_type != tool_type:
-            return [Breach("tool_type", f"expected `{call.tool_type}`, found `{tool_type}`")]
         return []
 
 
@@ -113,7 +108,7 @@ def _speech(call: _Call, event: CallEvent) -> list[Breach]:
     stage = _Stage.INPUT if isinstance(event, _INPUT) else _Stage.OUTPUT
     if call.stage is _Stage.SILENT:
         found.append(Breach("call_order", "expected `tool.status` of the call first"))
-    elif call.stage > stage and (call.tool_type != "function" or stage is _Stage.OUTPUT):
+    elif call.stage > stage and (stage is _Stage.OUTPUT or not _is_of_a_function(event)):
         found.append(Breach("call_order", f"expected no {stage.name.lower()} after {call.stage.name.lower()}"))
     call.stage = max(call.stage, stage)
     match event:
@@ -129,6 +124,14 @@ def _speech(call: _Call, event: CallEvent) -> list[Breach]:
         case _:
             call.has_output = True
     return found
+
+
+def _is_of_a_function(event: CallEvent) -> bool:
+    match event:
+        case ToolArgumentsDelta(tool_type="function") | ToolArgumentsDone(tool_type="function"):
+            return True
+        case _:
+            return False
 
 
 def _parsed(event: ToolArgumentsDone) -> list[Breach]:

@@ -17,15 +17,18 @@ from contracts.public_sse_v1 import (
     ToolOutput,
     ToolStatus,
 )
+from contracts.stream_rules.fits import fits
 from contracts.stream_rules.table import Breach
 
-STRAY: Final = frozenset({"slot", "item_added_once", "item_done_once", "item_after_done"})
+STRAY: Final = frozenset({"slot", "item_added_once", "item_done_once", "item_after_done", "item_kind"})
 """What an event breaks that cannot be counted to its item: the rules of calls, chunks and texts do not look at it."""
 
 
 @dataclass(slots=True)
 class _Item:
     item_id: str
+    item_type: str | None
+    """None of one that was not announced."""
     is_open: bool
     response_id: str | None = None
     late_statuses: int = 0
@@ -79,12 +82,15 @@ class ItemWatch:
             return [] if was_open else [Breach("item_done_once", f"expected `output_item.done` of item {slot} once")]
         if not was_open and not self._may_be_late(event, item):
             return [Breach("item_after_done", f"expected nothing more of item {slot}")]
+        if item.item_type is not None and not fits(event, item.item_type):
+            return [Breach("item_kind", f"expected no such event of item {slot}, by its `item_type`")]
         return []
 
     def _open(self, event: ItemEvent) -> list[Breach]:
         is_open = not isinstance(event, OutputItemDone)
-        self._items[event.output_index] = _Item(event.item_id, is_open, event.response_id)
-        if isinstance(event, OutputItemAdded):
+        item_type = event.item_type if isinstance(event, OutputItemAdded) else None
+        self._items[event.output_index] = _Item(event.item_id, item_type, is_open, event.response_id)
+        if item_type is not None:
             return []
         return [Breach("item_announced", f"expected `output_item.added` of item {event.output_index} first")]
 

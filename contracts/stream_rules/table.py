@@ -78,11 +78,11 @@ _ROWS: Final = (
     Rule("item_done_once", "house", "an item is done once", "D7"),
     Rule("item_after_done", "house", "after `output_item.done` nothing of the item, but for D17 and D19", "D15"),
     Rule("item_response", "house", "an item has one `response_id`, but for what a function gives later", "D4"),
+    Rule("item_kind", "house", "an item has events of its type only: texts, reasoning, those of one tool type", "D22"),
     Rule("item_closed", "house", "every item is done before the terminal", "D7"),
     # tool calls
     Rule("call_id", "house", "`tool_call_id` is the same on every event of a call", "D8"),
     Rule("call_id_unique", "house", "`tool_call_id` belongs to one item", "D8"),
-    Rule("tool_type", "house", "a call has one `tool_type`", "9.7"),
     Rule("status_order", "house", "a tool's status never goes back, nor from one end to another", "D15"),
     Rule("status_repeats", "house", "a tool's status is said again only when a member of it changed", "D15"),
     Rule("call_order", "house", "a call says a status first; a hosted or MCP one then input, output, end", "D15"),

@@ -138,13 +138,63 @@ def many_arguments(chars: int) -> Change:
     return chain(edit("tool.arguments.delta", 0, delta="x" * chars), drop("tool.arguments.done", 0))
 
 
-def into_another_item(events: list[Event]) -> None:
+def into_another_image(events: list[Event]) -> None:
+    """Say a chunk of the first image in a second one."""
+    move("output_item.added", 1, "chunk.delta", 2)(events)
+    events[where(events, "output_item.added", 1)]["item_type"] = "image_generation_call"
     events[where(events, "chunk.delta", 2)] |= {"output_index": 1, "item_id": "b"}
+
+
+def retyped(nth: int, item_type: str) -> Change:
+    """Announce the nth item as one of another type."""
+    return edit("output_item.added", nth, item_type=item_type)
 
 
 def one_response_id(events: list[Event]) -> None:
     for event in events:
         event["response_id"] = "resp"
+
+
+def everywhere(name: str) -> Change:
+    """Give all events a name that is too long."""
+    return lambda events: [event.update({name: LONG}) for event in events]
+
+
+def attached(**members: str) -> Change:
+    """Say an attachment at the end."""
+    return edit("final", 0, final={"attachments": [{"object_id": "o", **members}]})
+
+
+LONG: Final = "x" * (limits.ID_MAX_CHARS + 1)
+TOO_LONG: Final = [
+    ("text", everywhere("stream_id")),
+    ("text", everywhere("conversation_id")),
+    ("text", everywhere("response_id")),
+    ("text", everywhere("agent")),
+    ("text", edit("final", 0, workflow={"workflow_key": LONG})),
+    ("text", edit("final", 0, workflow={"step_agent": LONG})),
+    ("text", edit("lifecycle", 2, reason=LONG)),
+    ("error", edit("error", 0, error={"code": LONG})),
+    ("image", retyped(1, LONG)),
+    ("text", edit("output_item.added", 1, role=LONG)),
+    ("text", edit("output_item.done", 1, status=LONG)),
+    ("mcp", edit("tool.status", 1, tool={"tool_name": LONG})),
+    ("mcp", edit("tool.status", 1, tool={"server_label": LONG})),
+    ("mcp", edit("tool.arguments.done", 0, tool_name=LONG)),
+    ("code", edit("tool.status", 0, tool={"container_id": LONG})),
+    ("image", edit("tool.status", 0, tool={"format": LONG})),
+    ("image", edit("tool.status", 0, tool={"size": LONG})),
+    ("image", edit("tool.status", 0, tool={"quality": LONG})),
+    ("image", edit("tool.status", 0, tool={"background": LONG})),
+    ("text", edit("message.citation", 0, citation={"file_id": LONG})),
+    ("text", edit("message.citation", 0, citation={"filename": LONG})),
+    ("files", edit("tool.status", 0, tool={"results": [{"file_id": LONG}]})),
+    ("files", edit("tool.status", 0, tool={"results": [{"filename": LONG}]})),
+    ("text", attached(object_id=LONG)),
+    ("text", attached(filename=LONG)),
+    ("text", attached(mime_type=LONG)),
+]
+"""Every place of an id or a name, with one that is too long."""
 
 
 class Row(NamedTuple):
@@ -223,12 +273,21 @@ ROWS: Final = [
     Row("item_after_done", "search", drop("message.citation", 0)),
     Row("item_response", "branches", edit("message.delta", 1, response_id="resp_a")),
     Row("item_response", "text", edit("message.delta", 0, response_id="resp_other")),
+    Row("item_kind", "text", retyped(0, "message")),
+    Row("item_kind", "text", retyped(1, "reasoning")),
+    Row("item_kind", "refusal", retyped(0, "reasoning")),
+    Row("item_kind", "search", retyped(0, "file_search_call")),
+    Row("item_kind", "files", retyped(0, "web_search_call")),
+    Row("item_kind", "code", retyped(0, "image_generation_call")),
+    Row("item_kind", "code", edit("tool.output", 0, tool_type="mcp")),
+    Row("item_kind", "image", retyped(0, "shell_call")),
+    Row("item_kind", "function", retyped(0, "mcp_call")),
+    Row("item_kind", "mcp", retyped(1, "function_call")),
     Row("item_closed", "text", drop("output_item.done", 0)),
     Row("item_closed", "error", drop("output_item.done", 0)),
     # tool calls
     Row("call_id", "function", edit("tool.arguments.done", 0, tool_call_id="other")),
     Row("call_id_unique", "function", edit("tool.status", 1, tool={"tool_call_id": "fc"})),
-    Row("tool_type", "code", edit("tool.output", 0, tool_type="mcp")),
     Row("status_order", "search", move("tool.status", 0, "tool.status", 1)),
     Row("status_order", "function", chain(again("tool.status", 2), edit("tool.status", 3, tool={"status": "failed"}))),
     Row("status_repeats", "search", again("tool.status", 1)),
@@ -246,7 +305,7 @@ ROWS: Final = [
     Row("code_closed", "code", copy_to("tool.code.delta", 1, "tool.output", 0)),
     Row("code_joined", "code", edit("tool.code.done", 0, code="print(2)")),
     # chunks
-    Row("chunk_item", "image", chain(move("output_item.added", 1, "chunk.delta", 2), into_another_item)),
+    Row("chunk_item", "image", into_another_image),
     Row("chunk_index", "image", edit("chunk.delta", 0, chunk_index=1)),
     Row("chunk_index", "image", edit("chunk.delta", 2, chunk_index=2)),
     Row("chunk_closed", "image", again("chunk.done", 0)),
@@ -277,11 +336,13 @@ ROWS: Final = [
     Row("results_items", "files", edit("tool.status", 1, tool={"results": [{"attributes": {"x.y": 1}}] * 11})),
     Row("results_chars", "files", edit("tool.status", 0, tool={"results": [{"text": "x" * 2_001}]})),
     Row("error_chars", "error", edit("error", 0, error={"message": "x" * 501})),
-    Row("id_chars", "mcp", edit("tool.status", 1, tool={"tool_name": "x" * 257})),
+    *[Row("id_chars", stream, change) for stream, change in TOO_LONG],
     Row("title_chars", "search", edit("message.citation", 0, citation={"title": "x" * 501})),
     Row("url_chars", "search", edit("message.citation", 0, citation={"url": "https://" + "x" * 4_089})),
     Row("url_scheme", "search", edit("message.citation", 0, citation={"url": "javascript:alert(1)"})),
     Row("url_scheme", "search", edit("tool.status", 3, notices=GONE)),
+    Row("url_chars", "text", attached(url="https://" + "x" * 4_089)),
+    Row("url_scheme", "text", attached(url="file:///etc/passwd")),
     Row("container_entries", "mcp", edit("tool.output", 0, output=[0] * 1_001)),
     Row("container_levels", "mcp", edit("tool.output", 0, output=deep(65))),
     Row("container_levels", "mcp", edit("tool.output", 0, output=deep(900))),
@@ -297,6 +358,8 @@ ROWS: Final = [
 FAIR: Final = [
     Row("the most characters", "mcp", edit("tool.output", 0, output="\U0001f600" * 8_000)),
     Row("the most of an id", "mcp", edit("tool.status", 1, tool={"server_label": "x" * 256})),
+    Row("the most of a name", "text", attached(filename="x" * 256)),
+    Row("another type of a function", "function", retyped(0, "custom_tool_call")),
     Row("the most of a key", "mcp", edit("tool.output", 0, output={"x" * 256: 1})),
     Row("the most of an integer", "mcp", edit("tool.output", 0, output=[2**64 - 1, -(2**63)])),
     Row("the most of a chunk", "image", edit("chunk.delta", 0, data="A" * limits.IMAGE_CHUNK_MAX_CHARS)),
