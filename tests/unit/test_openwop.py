@@ -422,6 +422,14 @@ def test_an_approval_suspends_the_node_and_ends_the_log(run: Run) -> None:
     assert payload["data"]["actions"] == ["accept", "reject"]
 
 
+def test_an_approval_is_asked_for_once_with_what_it_is_about_in_the_end(run: Run) -> None:
+    asked = added(0, "mcp_approval_request", name="book", server_label="srv")
+    whole = {"type": "response.mcp_call_arguments.done", "output_index": 0, "arguments": '{"seats": 2}'}
+    said = run(CREATED, asked, whole, done(0, "mcp_approval_request", **APPROVAL), COMPLETED)
+    assert [event["type"] for event in said[2:]] == ["node.suspended"]
+    assert said[-1]["payload"]["data"]["artifactData"]["inputs"] == {"seats": 2}
+
+
 def test_a_run_that_goes_on_has_had_its_answers(run: Run) -> None:
     requests = (done(0, "mcp_approval_request", **APPROVAL), done(1, "mcp_approval_request", **APPROVAL))
     answer = done(0, "mcp_call", **{**MCP, "id": "mcp_1"})

@@ -67,6 +67,9 @@ class Lanes:
     def close(self, lane: int, fault: str | None = None) -> None:
         self._said += self.lanes[lane].close(None if fault is None else FAULTS[fault])
 
+    def stop(self, lane: int) -> None:
+        self._said += self.lanes[lane].stop()
+
     def end(self) -> list[Event]:
         """Close the run; give its log, which must obey every rule."""
         lines = (self._said + self._pipeline.close()).splitlines()
@@ -165,6 +168,25 @@ def test_an_approval_of_one_lane_is_not_answered_by_another() -> None:
     said = run.end()
     assert [event["nodeId"] for event in said if event["type"] == "node.suspended"] == ["s#0"]
     assert not [event for event in said if event["type"] in {"node.resumed", "run.completed"}]
+
+
+def test_a_lane_that_says_nothing_is_no_node() -> None:
+    run = Lanes()
+    run.say(0, CREATED, text("a"), COMPLETED)
+    run.stop(1)
+    assert [event["nodeId"] for event in run.end() if event["type"] == "node.started"] == ["s#0"]
+
+
+def test_text_that_is_cut_off_has_the_model_of_its_lane() -> None:
+    run = Lanes(is_optional=False)
+    run.say(0, {"type": "response.created", "response": {"status": "in_progress", "model": "m-0"}}, text("a"))
+    run.say(1, CREATED, text("x"))
+    run.close(1, "upstream_reset")
+    last = [event["payload"] for event in run.end() if event["type"] == "output.chunk"][-2:]
+    assert [(chunk["nodeId"], chunk["isLast"], chunk["meta"]["model"]) for chunk in last] == [
+        ("s#0", True, "m-0"),
+        ("s#1", True, "m-1"),
+    ]
 
 
 def handoffs(said: list[Event]) -> list[tuple[str, str]]:

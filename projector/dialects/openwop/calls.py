@@ -19,12 +19,8 @@ from projector.openwop.log import present
 TRANSPORTS: Final[Mapping[str, str]] = {"mcp": "mcp"}
 """Tool type -> how the tool is reached, where the stream tells."""
 
-INPUTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "web_search": ("query",),
-    "file_search": ("queries",),
-    "image_generation": (),
-}
-"""Tool types that are said at once -> which members of their status are inputs; the others are outcome."""
+AT_ONCE: Final = frozenset({"web_search", "file_search", "image_generation"})
+"""Tool types that are said at once, because their inputs come with their results."""
 
 ITEM_TOOLS: Final[Mapping[str, str]] = {
     "mcp_approval_request": "mcp",
@@ -79,7 +75,7 @@ def on_status(run: Run, frame: Frame) -> None:
         call.is_awaiting = True
     elif tool["status"] in ENDED_STATUSES:
         _return(run, call, tool["status"])
-    elif call.tool_type in INPUTS:
+    elif call.tool_type in AT_ONCE:
         _call(run, call)
 
 
@@ -152,9 +148,6 @@ def _call(run: Run, call: Call) -> None:
     """Say the call, once."""
     if call.event_id:
         return
-    for name in INPUTS.get(call.tool_type, ()):
-        if name in call.members:
-            call.inputs.setdefault("inputs", {})[name] = call.members.pop(name)
     about = present(transport=TRANSPORTS.get(call.tool_type), serverLabel=call.server_label or None)
     payload = agents.tool_called(call.agent_id, call.name, call.id, **call.inputs, **about)
     call.event_id = run.say("agent.toolCalled", payload, notices=call.notices.give())

@@ -50,28 +50,23 @@ def on_image(run: Run, frame: Frame) -> None:
 
 def say_unsaid(run: Run, text: str) -> None:
     """Say a text of which only the end tells (CONTRACT D13)."""
+    run.speaking[run.node_id] = run.voice.model
     for at in range(0, len(text), DELTA_MAX_CHARS):
-        _say(run, text[at : at + DELTA_MAX_CHARS], is_last=False)
+        piece = text[at : at + DELTA_MAX_CHARS]
+        chunk = {"nodeId": run.node_id, "runId": run.log.run_id, "chunk": piece, "isLast": False}
+        run.say("output.chunk", chunk)
 
 
 def close(run: Run, node_id: str, finish_reason: str | None = None) -> None:
     """Say that a node has no more text from this call of its model, if it said any."""
     if node_id not in run.speaking:
         return
-    del run.speaking[node_id]
-    meta = present(finishReason=finish_reason, model=run.voice.model)
+    meta = present(finishReason=finish_reason, model=run.speaking.pop(node_id))
     chunk = {"nodeId": node_id, "runId": run.log.run_id, "chunk": "", "isLast": True}
     run.say("output.chunk", chunk | present(meta=meta or None), node_id=node_id)
 
 
 def _chunk(run: Run, frame: Frame, channel: str) -> None:
-    if frame["delta"] or "notices" in frame:
-        _say(run, frame["delta"], is_last=False, channel=channel, notices=frame.get("notices"))
-
-
-def _say(run: Run, text: str, *, is_last: bool, channel: str | None = None, notices: object = None) -> None:
-    run.speaking[run.node_id] = None
-    chunk = {"nodeId": run.node_id, "runId": run.log.run_id, "chunk": text, "isLast": is_last}
-    if channel is not None:
-        chunk["channel"] = channel
-    run.say("output.chunk", chunk, notices=notices)
+    chunk = {"nodeId": run.node_id, "runId": run.log.run_id, "chunk": frame["delta"], "isLast": False}
+    run.speaking[run.node_id] = run.voice.model
+    run.say("output.chunk", chunk | {"channel": channel}, notices=frame.get("notices"))

@@ -42,8 +42,8 @@ class Run:
         self.starts: Counter[str] = Counter()
         """How often each node has begun."""
         self.speakers = Speakers()
-        self.speaking: dict[str, None] = {}
-        """Nodes that have begun to say text and have not said that it was the last."""
+        self.speaking: dict[str, str | None] = {}
+        """Nodes that have begun to say text and have not said that it was the last, and the model of each."""
         self.has_said_text = False
         self.lane = 0
         """Which lane speaks."""
