@@ -6,7 +6,7 @@ The sieves are those of the public stream; here nothing is held back or cut, and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from contracts import codec, limits
@@ -35,10 +35,14 @@ class Span(NamedTuple):
 
 
 class Finder:
-    """What a policy looks for, in texts, keys and numbers that are known as a whole; immutable."""
+    """What a policy looks for, in texts, keys and numbers that are known as a whole; immutable.
 
-    def __init__(self, policy: Policy) -> None:
+    `pause` is called between small pieces of work, for who must not keep a processor to itself.
+    """
+
+    def __init__(self, policy: Policy, pause: Callable[[], None] = lambda: None) -> None:
         self._detector = Detector(policy)
+        self.pause = pause
 
     def spans(self, text: str) -> list[Span]:
         """Give what is withheld of a text, in order: credentials, registered values, sensitive values of JSON in it.
@@ -53,8 +57,11 @@ class Finder:
             return []
         scrubbed = codec.scrub(text)
         sieve = StringSieve(self._detector, 0, JsonSieve)
-        steps = [step for piece in in_pieces(scrubbed) for step in sieve.feed(piece)] + sieve.end()
-        return _spans(steps, range(len(text) + 1) if scrubbed == text else _places(text))
+        steps: list[Step] = []
+        for piece in in_pieces(scrubbed):
+            self.pause()
+            steps += sieve.feed(piece)
+        return _spans(steps + sieve.end(), range(len(text) + 1) if scrubbed == text else _places(text))
 
     def key(self, key: str) -> str:
         """Give the key of an object without what a text would lose; it is never read as JSON."""

@@ -54,8 +54,12 @@ def record(
         settings: further settings of the case.
         input_format: `sse`, `ndjson` or `auto`.
     """
-    found = read(provider, stream, input_format)
-    kept = Withheld(found.values, 0) if finder is None else withhold(provider, found.values, finder)
+    if finder is None:
+        found = read(provider, stream, input_format)
+        kept = Withheld(found.values, 0)
+    else:
+        found = read(provider, stream, input_format, finder.pause)
+        kept = withhold(provider, found.values, finder)
     close = found.fault or fault
     said = {**(settings or {}), **({"close": close.code} if close else {})}
     data = b"".join(written(value) + b"\n" for value in kept.values)

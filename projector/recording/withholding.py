@@ -67,6 +67,7 @@ class _Work:
         """Copy a value; what must be known as a whole is decided in `finish`."""
         if isinstance(value, Words):
             return value
+        self._finder.pause()
         event = value if isinstance(value, dict) else {}
         self._places.begin(event)
         copy = [value]
@@ -76,8 +77,10 @@ class _Work:
     def finish(self) -> None:
         """Search each channel as one text, and write what is left of each string."""
         for leaves in {tuple(channel): None for channel in self._channels.values()}:
+            self._finder.pause()
             self._search(leaves)
         for at in self._alone:
+            self._finder.pause()
             leaf = self._leaves[at]
             leaf.spans += self._spans(leaf.text)
         for leaf in self._leaves:

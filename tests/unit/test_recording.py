@@ -297,6 +297,22 @@ def test_without_a_finder_everything_is_kept() -> None:
     assert (kept.data, kept.events, kept.withheld) == (event, 1, 0)
 
 
+def test_the_work_is_done_in_small_pieces() -> None:
+    pauses: list[None] = []
+    finder = Finder(Policy(), lambda: pauses.append(None))
+    events = [{"type": "response.output_text.delta", "delta": "a word "}] * 50
+    record(
+        "openai_responses",
+        b"".join(json.dumps(event).encode() + b"\n" for event in events),
+        finder,
+        input_format="ndjson",
+    )
+    assert len(pauses) > 2 * len(events)
+    pauses.clear()
+    finder.spans("a long text " * 20_000)
+    assert len(pauses) > 50
+
+
 # spans
 
 
