@@ -21,7 +21,7 @@ from projector.asgi.openwop.host import Host
 from projector.asgi.owners import Owners
 from projector.asgi.problems import Problem
 from projector.asgi.request_ids import WithRequestId
-from projector.asgi.routes import ag_ui, chat, drop_in, service
+from projector.asgi.routes import ag_ui, chat, drop_in, service, workflows
 from projector.asgi.routes.stream import Site
 from projector.asgi.settings import Settings
 from projector.asgi.streams import Streams
@@ -65,6 +65,7 @@ def create_app(
     app = Starlette(
         routes=[
             *chat.routes(catalog, site),
+            *workflows.routes(catalog, site),
             *ag_ui.routes(catalog, site),
             *drop_in.routes(catalog, site),
             *openwop.routes(),

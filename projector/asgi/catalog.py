@@ -14,7 +14,6 @@ from projector.asgi.problems import problem
 from projector.asgi.recorder import Recorder, secrets_of
 from projector.asgi.settings import (
     DEFAULT,
-    DEFAULT_DIALECT,
     DROP_IN_APIS,
     AgentSettings,
     DropIn,
@@ -22,6 +21,7 @@ from projector.asgi.settings import (
     Timeouts,
     UpstreamSettings,
 )
+from projector.asgi.table import DEFAULT_DIALECT
 from projector.asgi.upstream import Upstream
 from projector.dialects import DIALECTS
 from projector.dialects.caller import Caller

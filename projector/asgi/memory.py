@@ -66,6 +66,10 @@ class Account:
         self._held_bytes = 0
         self._event_bytes = 0
 
+    def beside(self) -> Account:
+        """Give an account of the same budget, for another upstream of the same stream."""
+        return Account(self._memory)
+
     @property
     def is_spent(self) -> bool:
         """Whether the budget is."""

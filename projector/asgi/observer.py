@@ -13,10 +13,10 @@ from anyio import to_thread
 from starlette.types import Receive, Scope, Send
 
 from projector.asgi import tracing
+from projector.asgi.exchange import Exchange
 from projector.asgi.metrics import Metrics
 from projector.asgi.problems import Problem
 from projector.asgi.record import Record, Terminal, terminal_of
-from projector.asgi.relay import Relay
 from projector.asgi.tracing import Trace
 
 log: Final = structlog.get_logger()
@@ -34,15 +34,15 @@ class Observer:
         self._metrics = metrics
         self._on_terminal = on_terminal
 
-    async def run(self, relay: Relay, trace: Trace, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run a relay to its end, whatever that is.
+    async def run(self, exchange: Exchange, trace: Trace, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run a stream to its end, whatever that is.
 
         Raises:
-            Problem: as `Relay.run`.
+            Problem: as `Exchange.run`.
         """
-        record = relay.record
+        record = exchange.record
         try:
-            await relay.run(scope, receive, send)
+            await exchange.run(scope, receive, send)
         except Problem as refusal:
             record.problem_code = refusal.code
             raise

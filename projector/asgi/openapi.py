@@ -14,7 +14,7 @@ from projector.asgi import event_schemas
 from projector.asgi.event_schemas import SCHEMAS
 from projector.asgi.openwop import description as openwop
 from projector.asgi.problems import PROBLEMS
-from projector.asgi.requests import ChatRequest
+from projector.asgi.requests import ChatRequest, WorkflowRequest
 from projector.asgi.whole import ASSEMBLED
 
 _PROBLEM: Final[Mapping[str, Any]] = {
@@ -71,7 +71,7 @@ def _parameter(name: str, place: str, schema: Mapping[str, Any], description: st
 def _stream(row: _Stream, dialects: Collection[str]) -> dict[str, Any]:
     content = {"text/event-stream": {"schema": event_schemas.message(dialects)}}
     about = "How the stream is written; an agent may allow fewer."
-    parameters = [_parameter(name, "path", {}, "Of the agent.") for name in row.path]
+    parameters = [_parameter(name, "path", {}, "As the configuration names it.") for name in row.path]
     parameters.append(_parameter("dialect", "query", {"enum": sorted(dialects)}, about))
     answers = {"200": _answer("A stream of events that ends with exactly one terminal event.", content)}
     answers |= _problems(*_STREAM_PROBLEMS)
@@ -122,6 +122,9 @@ def _probe(summary: str, answer: Mapping[str, Any], *statuses: int) -> dict[str,
 _STREAMS: Final[Mapping[str, _Stream]] = {
     "/api/v1/chat/stream": _Stream("Ask an agent.", {"$ref": f"{SCHEMAS}ChatRequest"}),
     "/api/v1/ag-ui/{agent}": _Stream("Run an agent by AG-UI.", {"$ref": f"{SCHEMAS}RunAgentInput"}, path=("agent",)),
+    "/api/v1/workflows/{workflow_key}/run-stream": _Stream(
+        "Run a workflow.", {"$ref": f"{SCHEMAS}WorkflowRequest"}, path=("workflow_key",)
+    ),
     "/v1/responses": _Stream("Pass a request of the Responses API on.", _whole("input"), has_whole=True),
     "/v1/chat/completions": _Stream(
         "Pass a request of the Chat Completions API on.", _whole("messages"), has_whole=True
@@ -152,7 +155,7 @@ def document(routes: Mapping[str, Collection[str]]) -> bytes:
     Args:
         routes: its paths, and the dialects that requests there may choose; none where the answer is no stream.
     """
-    asked = _asked(ChatRequest) | _asked(RunAgentInput)
+    asked = _asked(ChatRequest) | _asked(WorkflowRequest) | _asked(RunAgentInput)
     spoken = {dialect for dialects in routes.values() for dialect in dialects}
     described = {**_PATHS, **openwop.PATHS}
     paths = {

@@ -35,6 +35,7 @@ PROBLEMS: Final[Mapping[str, _Row]] = {
     "not_found": _Row(HTTPStatus.NOT_FOUND, "There is nothing at this path."),
     "unknown_stream": _Row(HTTPStatus.NOT_FOUND, "There is no stream of this id."),
     "unknown_agent": _Row(HTTPStatus.NOT_FOUND, "There is no agent of this name."),
+    "unknown_workflow": _Row(HTTPStatus.NOT_FOUND, "There is no workflow of this name."),
     "unknown_conversation": _Row(HTTPStatus.NOT_FOUND, "There is no conversation of this id."),
     "unknown_response": _Row(HTTPStatus.NOT_FOUND, "There is no response of this id."),
     "method_not_allowed": _Row(HTTPStatus.METHOD_NOT_ALLOWED, "This path does not answer this method."),

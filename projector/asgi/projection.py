@@ -12,7 +12,7 @@ from projector import Pipeline, Policy, StreamContext, build_pipeline
 from projector.asgi.observer import OnTerminal
 from projector.asgi.record import Record
 from projector.asgi.request_ids import request_id
-from projector.asgi.settings import DEFAULT_DIALECT
+from projector.asgi.table import DEFAULT_DIALECT
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,9 @@
-"""What a client may ask: reading a request's body, and the allow-list of `/api/v1/chat/stream`."""
+"""What a client may ask: reading a request's body, and the allow-lists of the paths of our own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
@@ -145,6 +145,18 @@ class ChatRequest(_Asked):
         return said | {"images"} if any(map(_has_image, self.input or [])) else said
 
 
+class WorkflowRequest(_Asked):
+    """The body of `/api/v1/workflows/{workflow_key}/run-stream`: what the first steps are asked."""
+
+    message: _Text
+    conversation_id: _Id | None = None
+    metadata: _Metadata | None = None
+    """For the host that runs this server; no provider is told."""
+
+
+_Body = TypeVar("_Body", bound=_Asked)
+
+
 def _has_image(item: _Asked) -> bool:
     return isinstance(item, UserMessage) and any(isinstance(part, InputImage) for part in item.content)
 
@@ -190,8 +202,21 @@ def chat(body: Mapping[str, Any]) -> ChatRequest:
     Raises:
         Problem: it says what this path does not take; the first such place is named.
     """
+    return _valid(ChatRequest, body)
+
+
+def workflow(body: Mapping[str, Any]) -> WorkflowRequest:
+    """Read the body of `/api/v1/workflows/{workflow_key}/run-stream`.
+
+    Raises:
+        Problem: it says what this path does not take; the first such place is named.
+    """
+    return _valid(WorkflowRequest, body)
+
+
+def _valid(kind: type[_Body], body: Mapping[str, Any]) -> _Body:
     try:
-        return ChatRequest.model_validate(body)
+        return kind.model_validate(body)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         raise problem("invalid_request", _complaint(body, first["type"], first["loc"], first["msg"])) from None

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import (
-    AfterValidator,
     Field,
     JsonValue,
     SecretStr,
@@ -24,21 +23,16 @@ from pydantic import (
 from contracts.limits import NAME_MAX_CHARS
 from projector._errors import known_name
 from projector.asgi.openwop.settings import OpenWop
-from projector.asgi.table import Table
-from projector.dialects import DIALECTS
+from projector.asgi.table import DEFAULT_DIALECT, Dialects, Name, Table
+from projector.asgi.workflows.settings import WorkflowSettings
 from projector.providers import profile_of
 from redaction.policy import Policy
 
 DEFAULT: Final = "default"
 """The agent that answers where a request names none, and the name of what the shorthand configures."""
 
-DEFAULT_DIALECT: Final = "public_sse_v1"
-
-Dialect: TypeAlias = Annotated[str, AfterValidator(lambda name: known_name("dialect", name, DIALECTS))]
-Dialects: TypeAlias = Annotated[tuple[Dialect, ...], Field(min_length=1)]
 BaseUrl: TypeAlias = Annotated[str, StringConstraints(pattern=r"^https?://[^@\s?#]+$")]
 """Of a provider: without a user or a key in it, which would be printed."""
-Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$")]
 ToolName: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MAX_CHARS)]
 Sha256: TypeAlias = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 Origin: TypeAlias = Annotated[str, StringConstraints(pattern=r"^https?://[^/@\s?#*]+$")]
@@ -261,6 +255,7 @@ class Settings(Table):
     agents: dict[Name, AgentSettings] = {}
     drop_in: DropIn | None = None
     """None: both routes for the shorthand on loopback, else none."""
+    workflows: dict[Name, WorkflowSettings] = {}
     openwop: OpenWop | None = None
     """None: this server is no host of OpenWOP."""
 
@@ -287,6 +282,9 @@ class Settings(Table):
         upstreams: Mapping[str, UpstreamSettings | None] = self.upstreams or {DEFAULT: None}
         for name, agent in self.agents.items():
             known_name(f"upstream of agent `{name}`", agent.upstream, upstreams)
+        agents: Mapping[str, AgentSettings | None] = self.agents or ({} if self.upstreams else {DEFAULT: None})
+        for name, workflow in self.workflows.items():
+            workflow.check(name, agents)
         for name in sorted(SHORTHAND & self.model_fields_set if self.upstreams else ()):
             raise ValueError(f"`{name}` belongs to an upstream or an agent where upstreams are named")
         for route, api in DROP_IN_APIS.items():

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import anyio
 from starlette.datastructures import QueryParams
@@ -19,6 +20,7 @@ from projector import StreamContext
 from projector.asgi import requests, tracing
 from projector.asgi.callers import Doorkeeper
 from projector.asgi.catalog import Offer
+from projector.asgi.exchange import Exchange
 from projector.asgi.forms import form_of
 from projector.asgi.memory import Account
 from projector.asgi.observer import Observer
@@ -66,19 +68,34 @@ class Site:
     observer: Observer
 
 
-class StreamRoute:
+class Asked(NamedTuple):
+    """A request whose body has been read, and who asks."""
+
+    scope: Scope
+    body: dict[str, Any]
+    caller: str
+    account: Account
+
+
+class ExchangeRoute(ABC):
     """A route that answers with a stream, as an ASGI application.
 
     Args:
-        read: gives what a request asks for.
         site: of the server.
         dialects: what at least some requests may choose, for who describes the server.
     """
 
-    def __init__(self, read: Reader, site: Site, dialects: Collection[str]) -> None:
-        self._read = read
+    def __init__(self, site: Site, dialects: Collection[str]) -> None:
         self._site = site
         self.dialects = dialects
+
+    @abstractmethod
+    def exchange(self, asked: Asked) -> tuple[Exchange, Trace]:
+        """Give the stream that a request asks for.
+
+        Raises:
+            Problem: there is none.
+        """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request with a stream.
@@ -96,11 +113,27 @@ class StreamRoute:
                 raise problem("request_timeout") from None
             except ClientLeftError:
                 return
-            relay, trace = self._relay(scope, body, caller, account)
-            with site.streams.running(relay):
-                await site.observer.run(relay, trace, scope, receive, send)
+            exchange, trace = self.exchange(Asked(scope, body, caller, account))
+            with site.streams.running(exchange):
+                await site.observer.run(exchange, trace, scope, receive, send)
 
-    def _relay(self, scope: Scope, body: dict[str, Any], caller: str, account: Account) -> tuple[Relay, Trace]:
+
+class StreamRoute(ExchangeRoute):
+    """A route whose stream is the answer of one upstream.
+
+    Args:
+        read: gives what a request asks for.
+        site: of the server.
+        dialects: what at least some requests may choose, for who describes the server.
+    """
+
+    def __init__(self, read: Reader, site: Site, dialects: Collection[str]) -> None:
+        super().__init__(site, dialects)
+        self._read = read
+
+    def exchange(self, asked: Asked) -> tuple[Exchange, Trace]:
+        """Give the relay of an answer; see `ExchangeRoute`."""
+        scope, body, caller, account = asked
         ask = self._read(body, scope["path_params"])
         named = QueryParams(scope["query_string"]).get("dialect")
         form, dialect = form_of(ask.offer, named, is_stream=ask.is_stream)
