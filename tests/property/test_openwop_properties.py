@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import cache
+from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.openwop import RUN_TERMINALS, check_log
+from contracts.openwop.rules import RULES
 from projector.context import LaneContext, StreamContext
 from projector.dialects.caller import Caller
 from projector.faults import FAULTS
@@ -23,13 +26,14 @@ from redaction.formats import FORMATS, Format
 from redaction.mint import Redactor
 from redaction.policy import Policy
 from tests.property.canaries import everywhere, leaks
-from tests.property.mutations import CASES, Lines, lines_of, spoiled, weave
+from tests.property.mutations import CASES, MUTATIONS, Lines, lines_of, parsed, spoiled, weave
 from tests.property.soundness import OURS, examples
 from tests.property.test_canaries import secret_of
 from tests.property.test_pipeline_properties import CALLS
 
 Event = dict[str, Any]
 
+EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "openwop"
 DELTA: Final = "agent.reasoning.delta"
 CLOSING: Final = "agent.reasoned"
 
@@ -160,6 +164,44 @@ def assert_rules(events: list[Event]) -> None:
 
 def said(event: Event) -> Event:
     return {name: value for name, value in event["payload"].items() if name != "key"}
+
+
+# other hosts
+
+LOGS: Final = [path.read_bytes().splitlines() for path in sorted(EXAMPLES.glob("*.ndjson"))]
+
+
+def spoiled_log(random: Random) -> Lines:
+    lines = random.choice(LOGS)
+    for _ in range(random.randint(1, 4)):
+        lines = random.choice(MUTATIONS)(random, lines)
+    return lines
+
+
+@examples(300)
+@given(st.randoms(use_true_random=False).map(spoiled_log))
+def test_whatever_a_host_sends_checker_and_reader_take_it(lines: Lines) -> None:
+    assert all(violation.rule in RULES for violation in check_log(lines))
+    reader = RunReader()
+    for line in lines:
+        reader.feed(parsed(line))
+    assert all(isinstance(thought.text, str) for thought in reader.thoughts)
+    assert reader.last_sequence >= -1
+
+
+@examples(150)
+@given(st.sampled_from(LOGS), st.randoms(use_true_random=False))
+def test_what_is_lost_on_the_way_is_known(lines: Lines, random: Random) -> None:
+    lost = {at for at in range(len(lines)) if random.random() < 1 / 4}
+    reader = RunReader()
+    for at, line in enumerate(lines):
+        if at not in lost:
+            reader.feed(json.loads(line))
+            reader.feed(json.loads(line))
+    known = {number for numbers in reader.missing for number in numbers}
+    assert known == {at for at in lost if at < reader.last_sequence}
+    for thought in reader.thoughts:
+        assert thought.is_closed or thought.has_gap or lost
 
 
 # lanes
