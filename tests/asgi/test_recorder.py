@@ -21,6 +21,7 @@ from projector.faults import FAULTS
 from redaction.formats.row import MIXED
 from redaction.policy import Policy, RegisteredValue
 from tests.asgi.conftest import Peer
+from tests.asgi.process import SERVE, running
 
 CREATED = {
     "type": "response.created",
@@ -122,6 +123,27 @@ async def test_a_stream_whose_client_left_is_not_kept(site: Any, upstream: Any, 
     answer.leave()
     assert await site.is_quiet()
     assert cases_in(tmp_path / "kept") == []
+
+
+async def test_a_process_writes_what_it_has_before_it_ends(upstream: Any, upstream_port: int, tmp_path: Path) -> None:
+    """Set up by variables alone, stopped at once: each of the streams that it answered is in the folder."""
+
+    async def script(peer: Peer) -> None:
+        await peer.start()
+        for event in (CREATED, text("Hello"), COMPLETED):
+            await peer.event(event)
+        await peer.end()
+
+    await upstream(script)
+    agent = {"UPSTREAM": "one", "MODEL": "m", "RECORD__FOLDER": str(tmp_path / "kept"), "RECORD__MAX_STREAMS": "5"}
+    environ = {f"PROJECTOR_AGENTS__HELPER__{name}": value for name, value in agent.items()}
+    environ["PROJECTOR_UPSTREAMS__ONE__BASE_URL"] = f"http://127.0.0.1:{upstream_port}/v1"
+    async with running(SERVE, 1, **environ) as server:
+        said = [await (await server.stream()).read() for _ in range(8)]
+        server.stop()
+        assert await server.exit_code() == 0
+    assert all(b'"kind":"final"' in one for one in said)
+    assert len(cases_in(tmp_path / "kept")) == 5
 
 
 # the recorder itself
