@@ -9,7 +9,7 @@ from typing import Any, Final
 from contracts import codec
 from contracts.openwop import Discovery
 from contracts.openwop.parts import PROTOCOL_VERSION, VENDOR, Verbosity
-from projector.asgi.openwop.offers import VERBOSITIES
+from projector.asgi.openwop.offers.offer import VERBOSITIES
 from projector.openwop.fixtures import FIXTURES
 from projector.openwop.mock_agent import TOKEN_LIMIT
 

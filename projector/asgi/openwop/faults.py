@@ -9,5 +9,8 @@ from projector.faults import Fault
 LOG_FULL: Final = Fault("log_full", "server", "The run said more than this host keeps of one.", False)
 INTERRUPT_TIMEOUT: Final = Fault("interrupt_timeout", "server", "Nobody answered in time.", False)
 REJECTED: Final = Fault("rejected", "server", "A person rejected the decision.", False)
+APPROVAL_IN_STEP: Final = Fault(
+    "approval_in_step", "server", "A step waits for an approval, which the steps of a workflow cannot be given.", False
+)
 
-FAULTS: Final = {fault.code: fault for fault in (LOG_FULL, INTERRUPT_TIMEOUT, REJECTED)}
+FAULTS: Final = {fault.code: fault for fault in (LOG_FULL, INTERRUPT_TIMEOUT, REJECTED, APPROVAL_IN_STEP)}

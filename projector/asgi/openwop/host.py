@@ -10,15 +10,18 @@ from typing import Any, Final
 from starlette.routing import Route
 
 from projector.asgi.catalog import Catalog
-from projector.asgi.openwop import asked, capabilities, offers, reading
-from projector.asgi.openwop.agent import DIALECT
+from projector.asgi.openwop import asked, capabilities, reading
 from projector.asgi.openwop.endpoint import Call, Endpoint, Handler
+from projector.asgi.openwop.names import DIALECT
+from projector.asgi.openwop.offers.offer import Workflow
+from projector.asgi.openwop.offers.registry import registry
 from projector.asgi.openwop.refusals import Refusal
 from projector.asgi.openwop.run import Run
 from projector.asgi.openwop.runs import Runs
 from projector.asgi.openwop.settings import OpenWop
 from projector.asgi.problems import problem_of_fault
 from projector.asgi.routes.stream import Site
+from projector.asgi.workflows.offers import workflow_offers
 from projector.faults import FAULTS
 from projector.openwop.run_state import Interrupt, RunState
 
@@ -39,7 +42,7 @@ class Host:
         self._is_on = site.settings.openwop is not None
         settings = site.settings.openwop or OpenWop()
         self._runs = Runs(settings)
-        self._workflows = offers.workflows(settings, catalog.speaking(DIALECT), site) if self._is_on else {}
+        self._workflows = self._registered(settings, catalog) if self._is_on else {}
         self._capabilities = capabilities.document(
             [workflow.verbosity for workflow in self._workflows.values()],
             conformance=settings.conformance,
@@ -143,10 +146,16 @@ class Host:
         run.resolve(_pending(run.log.state, node_id, answer.interrupt_id), answer.resume_value)
         await call.answer({"runId": run.run_id, "nodeId": node_id, "status": run.log.state.status})
 
+    def _registered(self, settings: OpenWop, catalog: Catalog) -> dict[str, Workflow]:
+        """Give everything that speaks the dialect and may be run."""
+        offers = workflow_offers(self._site.settings, catalog)
+        speaking = {name: offer for name, offer in offers.items() if DIALECT in offer.settings.dialects}
+        return registry(settings, catalog.speaking(DIALECT), speaking, self._site)
+
     def _run(self, call: Call) -> Run:
         return self._runs.get(call.path["run_id"], call.caller)
 
-    def _find(self, workflow_id: str) -> offers.Workflow:
+    def _find(self, workflow_id: str) -> Workflow:
         if workflow_id not in self._workflows:
             raise Refusal("workflow_not_found")
         return self._workflows[workflow_id]

@@ -64,7 +64,7 @@ class RunLog:
         at = self._timestamps.write(time.time())
         event = self._names.event(event_type, payload, timestamp=at, node_id=node_id, causation_id=causation_id)
         self._keep(event | {"runId": self._run_id})
-        self._wake()
+        self.wake()
         event_id: str = event["eventId"]
         return event_id
 
@@ -73,13 +73,19 @@ class RunLog:
         for line in lines.splitlines():
             self._keep(codec.loads(line))
         if lines:
-            self._wake()
+            self.wake()
 
     async def wait(self) -> None:
-        """Wait until there is more than at the time of the call."""
+        """Wait until there is more than at the time of the call, or those that wait are woken."""
         if self._changed is None:
             self._changed = asyncio.Event()
         await self._changed.wait()
+
+    def wake(self) -> None:
+        """Let those that wait look again."""
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
     def _keep(self, event: Event) -> None:
         event["sequence"] = len(self.entries)
@@ -89,8 +95,3 @@ class RunLog:
         cost = len(data) + OVERHEAD_BYTES
         self.held_bytes += cost
         self._on_bytes(cost)
-
-    def _wake(self) -> None:
-        if self._changed is not None:
-            self._changed.set()
-            self._changed = None

@@ -29,6 +29,10 @@ class RunFailedError(Exception):
         self.fault = fault
 
 
+class RunStoppedError(Exception):
+    """A run was stopped while it waited for a person."""
+
+
 class Work(Protocol):
     """What a run does."""
 
@@ -37,7 +41,12 @@ class Work(Protocol):
 
         Raises:
             RunFailedError: its end is not said.
+            RunStoppedError: the same, because it was stopped.
         """
+        ...
+
+    def halt(self) -> None:
+        """Bring no more: `run` comes to an end soon, and what has come is said whole first."""
         ...
 
     def end(self, run: Run, fault: Fault | None) -> None:
@@ -67,8 +76,7 @@ class Run:
         self.log = run_log
         self._answer_s = answer_s
         self._answers: Answers = {}
-        self._scope = anyio.CancelScope()
-        self._is_stopped = False
+        self.is_stopped = False
         self._fault: Fault | None = None
         self._work: Work | None = None
         self._task: asyncio.Task[None] | None = None
@@ -101,13 +109,16 @@ class Run:
 
         Raises:
             RunFailedError: nobody has answered in time.
+            RunStoppedError: the run was stopped.
         """
         try:
             with anyio.fail_after(self._answer_s):
-                while self.log.state.pending:
+                while self.log.state.pending and not self.is_stopped:
                     await self.log.wait()
         except TimeoutError:
             raise RunFailedError(INTERRUPT_TIMEOUT) from None
+        if self.is_stopped:
+            raise RunStoppedError
         answers, self._answers = self._answers, {}
         return answers
 
@@ -126,16 +137,20 @@ class Run:
         )
 
     def _stop(self, fault: Fault | None) -> None:
-        if not self._is_stopped and not self.log.state.is_over:
-            self._is_stopped = True
+        if not self.is_stopped and not self.log.state.is_over:
+            self.is_stopped = True
             self._fault = fault
-            self._scope.cancel()
+            self.log.wake()
+            if self._work is not None:
+                self._work.halt()
 
     async def _drive(self, work: Work, on_end: Callable[[Run], None]) -> None:
         fault: Fault | None = None
         try:
-            with self._scope:
+            if not self.is_stopped:
                 await work.run(self)
+        except RunStoppedError:
+            pass
         except RunFailedError as error:
             fault = error.fault
         except Exception as error:  # noqa: BLE001 - whatever it is, the run is told to have failed
@@ -143,7 +158,7 @@ class Run:
             fault = FAULTS["internal_error"]
         finally:
             with anyio.CancelScope(shield=True):
-                self._end(work, self._fault if self._is_stopped else fault)
+                self._end(work, self._fault if self.is_stopped else fault)
                 on_end(self)
                 await work.close()
 

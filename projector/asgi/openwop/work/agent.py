@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final
 
 from contracts.kinds import Kind
-from contracts.openwop.parts import VENDOR
 from projector import Pipeline, StreamContext, build_pipeline
 from projector.asgi.catalog import Offer
-from projector.asgi.memory import Account
+from projector.asgi.openwop.admission import Admission
 from projector.asgi.openwop.asked import accepts
-from projector.asgi.openwop.asking import Asking
 from projector.asgi.openwop.faults import LOG_FULL
+from projector.asgi.openwop.names import AGENT_NODE_ID, AGENT_TYPE_ID, DIALECT
 from projector.asgi.openwop.refusals import Refusal
-from projector.asgi.openwop.run import Answers, Run, RunFailedError
+from projector.asgi.openwop.run import Answers, Run, RunFailedError, RunStoppedError
+from projector.asgi.openwop.timing import read_in_time
+from projector.asgi.reading import Reading
 from projector.asgi.record import Listener, Record
 from projector.asgi.routes.stream import Site
 from projector.asgi.tracing import Trace
@@ -27,10 +27,6 @@ from projector.faults import FAULTS, Fault
 from projector.openwop.run_state import Interrupt
 from redaction.mint import Redactor
 
-TYPE_ID: Final = f"vendor.{VENDOR}.agent"
-"""The type of the one node of such a run; `vendor.*` types may emit events of agents (RFC 0023 section A)."""
-NODE_ID: Final = "agent"
-DIALECT: Final = "openwop"
 UNDER_WAY: Final = frozenset({"queued", "in_progress"})
 """Statuses of a response that has not ended."""
 
@@ -69,17 +65,16 @@ class AgentWork:
         self._site = site
         self._responses: dict[str, str] = {}
         """Of each approval that was asked for, the response that did."""
-        self._asking: Asking | None = None
+        self._reading: Reading | None = None
         self._has_ended = False
-        self._held = ExitStack()
-        self._is_held = False
-        self._account = self._enter()
+        self._admission = Admission(site.streams, run.caller)
+        self._admission.enter(self)
         self._pipeline = self._open()
 
     @property
     def is_upstream_open(self) -> bool:
         """Whether it has a request open at its upstream."""
-        return self._asking is not None and self._asking.is_open
+        return self._reading is not None and self._reading.is_open
 
     def cancel(self) -> None:
         """End the run with `run.cancelled`."""
@@ -94,6 +89,7 @@ class AgentWork:
 
         Raises:
             RunFailedError: the upstream failed, nobody answered, the log is full, or the server ends.
+            RunStoppedError: the run was stopped.
         """
         body = self._ask.body
         while True:
@@ -105,6 +101,11 @@ class AgentWork:
             body = self._answered(await run.answers())
             run.log.take(self._pipeline.next_response())
         run.log.take(self._pipeline.close())
+
+    def halt(self) -> None:
+        """Read no more."""
+        if self._reading is not None:
+            self._reading.stop()
 
     def end(self, run: Run, fault: Fault | None) -> None:
         """Say the end of a run that was stopped."""
@@ -119,40 +120,51 @@ class AgentWork:
         if interrupt.about not in self._responses:
             raise Refusal("interrupt_not_found", "The provider does not know what this answers any more.")
         is_accepted = accepts(value)
-        if len(run.log.state.pending) == 1 and not self._is_held:
-            self._account = self._enter()
+        if len(run.log.state.pending) == 1 and not self._admission.is_held:
+            self._admission.enter(self)
         return is_accepted
 
     async def close(self) -> None:
         """Give everything back, and tell of the end."""
-        self._held.close()
+        self._admission.leave()
         self._pipeline.cancel()
         self.record.dropped = self._pipeline.dropped
         await self._site.observer.tell(self.record, self._trace)
 
     async def _bring(self, body: Mapping[str, Any]) -> None:
+        """Bring one answer of the upstream into the log.
+
+        Raises:
+            RunFailedError: the upstream failed, or took too long; or the log is full.
+            RunStoppedError: the run was stopped.
+        """
         provider = self._ask.offer.provider
-        request = ProviderRequest(provider.api, body, self._trace.headers, self.record.stream_id)
         self._has_ended = False
-        self._asking = Asking(
-            provider,
-            request,
-            self._pipeline,
+        self._reading = Reading(
             self.record,
-            self._account,
-            self._site.settings.retries,
-            self._say,
-            lambda: self._has_ended,
+            provider.upstream,
+            ProviderRequest(provider.api, body, self._trace.headers, self.record.stream_id),
+            self._admission.account,
+            timeouts=provider.timeouts,
+            retries=self._site.settings.retries,
+            on_open=_do_nothing,
+            take=self._take,
         )
         try:
-            await self._asking.run()
+            await read_in_time(self._reading)
         except UpstreamError as error:
             raise RunFailedError(error.fault) from None
-
-    def _say(self, lines: bytes) -> None:
-        self._run.log.take(lines)
+        if self._run.is_stopped:
+            raise RunStoppedError
         if self._run.log.is_full and not self._pipeline.ended:
             raise RunFailedError(LOG_FULL)
+
+    async def _take(self, chunk: bytes) -> bool:
+        """Log what one read says; give whether that was all."""
+        assert self._reading is not None  # noqa: S101 - it is what reads
+        log = self._run.log
+        log.take(await self._reading.feed(self._pipeline.feed, chunk))
+        return self._pipeline.ended or self._has_ended or log.is_full
 
     def _answered(self, answers: Answers) -> Mapping[str, Any]:
         """Give the body that goes on from the response that asked."""
@@ -162,16 +174,9 @@ class AgentWork:
         ]
         return {**self._ask.body, "input": given, "previous_response_id": self._responses[next(iter(answers))]}
 
-    def _enter(self) -> Account:
-        account = self._held.enter_context(self._site.streams.admitted(self._run.caller))
-        self._held.enter_context(self._site.streams.running(self))
-        self._is_held = True
-        return account
-
     def _leave(self) -> None:
         """Be no stream while a person is waited for; a server that ends does not wait."""
-        self._held.close()
-        self._is_held = False
+        self._admission.leave()
         if self._site.streams.is_draining:
             raise RunFailedError(FAULTS["server_shutdown"])
 
@@ -200,8 +205,12 @@ class AgentWork:
             caller=Caller(
                 run_id=run.run_id,
                 workflow_id=run.workflow_id,
-                node_id=NODE_ID,
-                type_id=TYPE_ID,
+                node_id=AGENT_NODE_ID,
+                type_id=AGENT_TYPE_ID,
                 provider=provider.name,
             ),
         )
+
+
+async def _do_nothing() -> None:
+    """Nobody waits for the head of an answer."""

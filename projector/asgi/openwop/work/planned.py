@@ -23,6 +23,7 @@ class PlannedWork:
 
         Raises:
             RunFailedError: a person rejected a decision, or nobody answered.
+            RunStoppedError: the run was stopped.
         """
         ids: list[str] = []
         for step in self._steps:
@@ -34,6 +35,9 @@ class PlannedWork:
                     raise RunFailedError(REJECTED)
                 resumed = {name: step.payload[name] for name in ("nodeId", "interruptId")}
                 run.log.say("node.resumed", resumed, node_id=step.node_id, causation_id=ids[-1])
+
+    def halt(self) -> None:
+        """Nothing is brought: it waits for persons only."""
 
     def end(self, run: Run, fault: Fault | None) -> None:
         """Say the end of a run that was stopped."""

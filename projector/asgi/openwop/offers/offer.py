@@ -1,0 +1,82 @@
+"""What may be run, as the host sees it, and what all kinds of it share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, TypeAlias
+
+from starlette.types import Scope
+
+from contracts.openwop.parts import Verbosity
+from projector.asgi.openwop.asked import Configurable, RunRequest
+from projector.asgi.openwop.names import AGENT_TYPE_ID
+from projector.asgi.openwop.refusals import Refusal
+from projector.asgi.openwop.run import Run, Work
+from projector.openwop.log import agent_id
+
+Begin: TypeAlias = Callable[[Run], Work]
+"""Gives the work of a run; raises `Problem` where there is no room for it."""
+
+VERBOSITIES: Final[tuple[Verbosity, ...]] = ("off", "summary", "full")
+"""From the least that is told of reasoning to the most."""
+
+_NOT_SETTABLE: Final[Mapping[str, str]] = {"model": "model", "prompt_overrides": "promptOverrides"}
+"""What the server decides: member of `configurable`, and its name in the request."""
+
+
+class Workflow(Protocol):
+    """Something that may be run."""
+
+    @property
+    def verbosity(self) -> Verbosity:
+        """The most that it tells of reasoning."""
+        ...
+
+    def document(self) -> dict[str, Any]:
+        """Give its definition, as the protocol writes one."""
+        ...
+
+    def prepare(self, asked: RunRequest, caller: str, scope: Scope) -> Begin:
+        """Read what a run is asked.
+
+        Raises:
+            Problem: it may not be asked so, or not by this caller.
+        """
+        ...
+
+
+def least(policy: Verbosity, asked: Verbosity | None) -> Verbosity:
+    """Give the verbosity of a run, which may tell less of its reasoning than the policy allows and never more."""
+    return min(policy, asked or policy, key=VERBOSITIES.index)
+
+
+def refuse_what_is_not_settable(asked: Configurable) -> None:
+    """Refuse what would change what the server decides.
+
+    Raises:
+        Refusal: something of it is said.
+    """
+    for member, name in _NOT_SETTABLE.items():
+        if getattr(asked, member) is not None:
+            raise Refusal("validation_error", f"`configurable.{name}` cannot be set here.")
+
+
+def node_of(node_id: str, agent: str) -> dict[str, Any]:
+    """Give the node that asks an agent."""
+    return {"id": node_id, "typeId": AGENT_TYPE_ID, "name": agent, "agent": {"agentId": agent_id(agent)}}
+
+
+def definition(workflow_id: str, nodes: list[dict[str, Any]]) -> dict[str, Any]:
+    """Give a definition with every member that the protocol requires; nodes run in the order in which they stand."""
+    required = {"position": {"x": 0, "y": 0}, "config": {}, "inputs": {}}
+    return {
+        "id": workflow_id,
+        "name": workflow_id,
+        "version": "1.0",
+        "nodes": [{**required, "name": node["id"], **node} for node in nodes],
+        "edges": [],
+        "triggers": [{"id": "manual", "type": "manual", "enabled": True}],
+        "variables": [],
+        "metadata": {},
+        "settings": {},
+    }

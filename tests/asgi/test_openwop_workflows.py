@@ -1,0 +1,178 @@
+"""Runs of the configuration's workflows on the OpenWOP host: several agents, one log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from projector._errors import UsageError
+from projector.asgi.app import create_app
+from projector.asgi.demo import DemoUpstream
+from projector.asgi.settings import Settings
+from tests.asgi.conftest import Peer, Script, ScriptedUpstream
+from tests.asgi.openwop_peer import (
+    PATIENCE_S,
+    Check,
+    OpenWopPeer,
+    document,
+    error,
+    hold,
+    messages,
+    schema_check,
+    types,
+)
+
+pytestmark = pytest.mark.timeout(30)
+
+Start = Callable[[Script], Awaitable[ScriptedUpstream]]
+
+STAGES = [
+    {"name": "look", "steps": [{"name": "here", "agent": "alice"}, {"name": "there", "agent": "robert"}]},
+    {"name": "tell", "steps": [{"name": "all", "agent": "alice", "input": "{{steps.here.text}} {{steps.there.text}}"}]},
+]
+
+
+@pytest.fixture(scope="session")
+def check(openwop: Path) -> Check:
+    return schema_check(openwop)
+
+
+def settings(base_url: str, **openwop: Any) -> dict[str, Any]:
+    agent = {"upstream": "model", "dialects": ["public_sse_v1"], "policy": {"reasoning": "full"}}
+    return {
+        "upstreams": {"model": {"base_url": base_url}},
+        "agents": {"alice": agent | {"model": "m-alice"}, "robert": agent | {"model": "m-robert"}},
+        "workflows": {"report": {"stages": STAGES, "dialects": ["openwop"]}, "quiet": {"stages": STAGES}},
+        "retries": {"max": 0},
+        "openwop": openwop,
+    }
+
+
+@pytest.fixture
+def host(serve: Callable[..., Any], upstream_port: int) -> OpenWopPeer:
+    return OpenWopPeer(serve(api_key=None, **settings(f"http://localhost:{upstream_port}/v1") | {"base_url": None}))
+
+
+def answer(peer: Peer) -> list[dict[str, Any]]:
+    """Give what a model says: its own name, and how it was asked."""
+    name = peer.body["model"].removeprefix("m-")
+    said = f"{name} on {peer.body['input']}"
+    return [
+        {"type": "response.created", "response": {"id": f"r_{name}", "status": "in_progress"}},
+        {"type": "response.reasoning_text.delta", "item_id": "rs", "output_index": 0, "delta": "hm"},
+        {"type": "response.output_text.delta", "item_id": "msg", "output_index": 1, "delta": said},
+        {"type": "response.completed", "response": {"id": f"r_{name}", "status": "completed"}},
+    ]
+
+
+async def speak(peer: Peer) -> None:
+    await peer.start()
+    for event in answer(peer):
+        await peer.event(event)
+    await peer.end()
+
+
+async def test_a_workflows_run_is_one_log(host: OpenWopPeer, upstream: Start, check: Check) -> None:
+    model = await upstream(speak)
+    run_id = await host.say("news", "report")
+    await host.until(run_id, "completed")
+    log = await host.log(run_id)
+    for event in log:
+        hold(check, event)
+    assert [event["sequence"] for event in log] == list(range(len(log)))
+    began = [event["nodeId"] for event in log if event["type"] == "node.started"]
+    assert sorted(began[:2]) == ["look/here#0", "look/there#1"]
+    assert began[2:] == ["tell/all"]
+    definition = await document(await host.get("/v1/workflows/report"))
+    assert [node["id"] for node in definition["nodes"]] == ["look/here#0", "look/there#1", "tell/all"]
+    assert len(definition["edges"]) == 2
+    check("workflow-definition.schema.json", definition)
+    assert types(log)[-1] == "run.completed"
+    assert log[-1]["payload"]["outputs"]["text"] == "alice on alice on news robert on news"
+    assert types(log).count("agent.reasoned") == 3
+    assert model.peers.qsize() == 3
+
+
+async def test_only_workflows_that_speak_the_dialect_are_offered(host: OpenWopPeer) -> None:
+    for name in ("quiet", "alice"):
+        refused = await host.post("/v1/runs", {"workflowId": name, "inputs": {"message": "m"}})
+        assert (await error(refused, 404))["error"] == "workflow_not_found"
+    for inputs in ({}, {"message": "m", "agent": "alice"}, {"input": []}):
+        refused = await host.post("/v1/runs", {"workflowId": "report", "inputs": inputs})
+        assert (await error(refused, 400))["error"] == "validation_error"
+
+
+async def test_a_run_may_ask_for_less_reasoning(host: OpenWopPeer, upstream: Start) -> None:
+    await upstream(speak)
+    run_id = await host.say("news", "report", configurable={"reasoningVerbosity": "off"})
+    await host.until(run_id, "completed")
+    assert not [kind for kind in types(await host.log(run_id)) if kind.startswith("agent.reason")]
+
+
+async def test_a_step_that_fails_fails_the_run(host: OpenWopPeer, upstream: Start, check: Check) -> None:
+    async def script(peer: Peer) -> None:
+        if peer.body["model"] == "m-robert":
+            await peer.send(b"HTTP/1.1 503 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        else:
+            await peer.start()
+            await peer.gone.wait()
+
+    await upstream(script)
+    run_id = await host.say("news", "report")
+    snapshot = await host.until(run_id, "failed")
+    assert snapshot["error"]["code"] == "upstream_http_503"
+    log = await host.log(run_id)
+    assert types(log)[0] == "run.started"
+    assert types(log)[-1] == "run.failed"
+    for event in log:
+        hold(check, event)
+
+
+async def test_a_workflows_run_is_cancelled(host: OpenWopPeer, upstream: Start) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.start()
+        for event in answer(peer)[:-1]:
+            await peer.event(event)
+        await peer.gone.wait()
+
+    model = await upstream(script)
+    run_id = await host.say("news", "report")
+    reader = await host.stream(run_id, "?streamMode=messages")
+    while b"output.chunk" not in await reader.chunk():
+        pass
+    await document(await host.post(f"/v1/runs/{run_id}/cancel", {}))
+    assert (await messages(reader))[-1].event == "run.cancelled"
+    for _ in range(2):
+        await asyncio.wait_for((await model.peers.get()).gone.wait(), PATIENCE_S)
+
+
+async def test_a_step_cannot_be_given_an_approval(host: OpenWopPeer, upstream: Start) -> None:
+    item = {"id": "mcpr_1", "type": "mcp_approval_request", "name": "wipe", "server_label": "d", "arguments": "{}"}
+
+    async def script(peer: Peer) -> None:
+        await peer.start()
+        begin, *_, end = answer(peer)
+        steps = [
+            {"type": f"response.output_item.{step}", "output_index": 0, "item": item} for step in ("added", "done")
+        ]
+        for event in [begin, *steps, end]:
+            await peer.event(event)
+        await peer.end()
+
+    await upstream(script)
+    run_id = await host.say("news", "report")
+    snapshot = await host.until(run_id, "failed")
+    assert snapshot["error"]["code"] == "approval_in_step"
+
+
+def test_names_are_told_apart() -> None:
+    said = settings("http://localhost:1/v1")
+    for agent in said["agents"].values():
+        agent["dialects"] = ["openwop"]
+    said["workflows"]["alice"] = said["workflows"]["report"]
+    with pytest.raises(UsageError, match="`alice`"):
+        create_app(Settings.model_validate(said), lambda *_: DemoUpstream(pace_s=0))
