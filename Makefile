@@ -58,7 +58,7 @@ lock: | $(BIN)/python       # newest versions, pinned and hashed
 	$(LOCK) pyproject.toml --all-extras --group dev -o requirements/dev.txt
 
 clean:
-	rm -rf .venv dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .node dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
