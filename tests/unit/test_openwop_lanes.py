@@ -151,6 +151,15 @@ def test_a_lane_that_fails_fails_its_node_and_not_the_run() -> None:
     assert said[-1]["type"] == "run.completed"
 
 
+def test_the_end_says_why_a_lane_is_incomplete() -> None:
+    run = Lanes()
+    cut = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    run.say(0, CREATED, text("a"), {"type": "response.incomplete", "response": cut})
+    run.say(1, CREATED, text("x"), COMPLETED)
+    outputs = run.end()[-1]["payload"]["outputs"]
+    assert (outputs["status"], outputs["reason"]) == ("incomplete", "max_output_tokens")
+
+
 def test_a_lane_that_the_run_needs_ends_it() -> None:
     run = Lanes(is_optional=False)
     run.say(0, CREATED, text("a"))

@@ -63,13 +63,14 @@ def on_usage(run: Run, frame: Frame) -> None:
 
 def on_lifecycle(run: Run, frame: Frame) -> None:
     """Say the end of a response's text, and what it waits for."""
-    status = frame["status"]
+    status, response = frame["status"], run.voice.response
     if status in UNDER_WAY:
         return
-    run.voice.response.reason = frame.get("reason")
-    run.voice.response.has_ended = True
-    run.voice.response.has_failed = status == "failed"
-    messages.close(run, run.node_id, _finish_reason(run, status))
+    response.has_ended = True
+    response.has_failed = status == "failed"
+    if "reason" in frame:
+        run.reasons[status] = response.reason = frame["reason"]
+    messages.close(run, run.node_id, _finish_reason(response, status))
     if status in STOPPED:
         calls.suspend(run)
 
@@ -85,11 +86,11 @@ def on_final(run: Run, frame: Frame) -> None:
         nodes.end(run, "cancelled", {"reason": status})
         run.say("run.cancelled", {"reason": status}, node_id=None)
     elif status == "failed":
-        _fail(run, failure(run), frame)
+        _fail(run, _failure(run.reasons.get(status)), frame)
     elif not run.is_waiting:
         outputs = {said: final[name] for name, said in OUTPUTS.items() if name in final}
         if status != COMPLETED:
-            outputs |= present(status=status, reason=run.voice.response.reason)
+            outputs |= present(status=status, reason=run.reasons.get(status))
         nodes.end(run, COMPLETED, {})
         run.say("run.completed", {"outputs": outputs}, node_id=None, notices=frame.get("notices"))
 
@@ -102,11 +103,6 @@ def on_error(run: Run, frame: Frame) -> None:
     _fail(run, {**told, "retryable": error["is_retryable"], "details": about}, frame)
 
 
-def failure(run: Run) -> dict[str, Any]:
-    """Give the error of a response that failed, with its code; the provider's words about it stay behind."""
-    return {"code": run.voice.response.reason or "failed", "message": FAILED_MESSAGE}
-
-
 def on_lane(run: Run, frame: Frame) -> None:
     """Let another lane speak, or say the end of the node of one that is over."""
     if not frame["is_over"]:
@@ -114,7 +110,7 @@ def on_lane(run: Run, frame: Frame) -> None:
         return
     run.speakers.leave(run.lane)
     if run.voice.response.has_failed:
-        nodes.leave(run, run.lane, "failed", {"error": failure(run)})
+        nodes.leave(run, run.lane, "failed", {"error": _failure(run.voice.response.reason)})
     else:
         nodes.leave(run, run.lane, COMPLETED, {})
 
@@ -131,13 +127,18 @@ def begin_response(run: Run) -> None:
     calls.resume(run)
 
 
+def _failure(code: str | None) -> dict[str, Any]:
+    """Give the error of a response that failed, with its code; the provider's words about it stay behind."""
+    return {"code": code or "failed", "message": FAILED_MESSAGE}
+
+
 def _fail(run: Run, error: Mapping[str, Any], frame: Frame) -> None:
     nodes.end(run, "failed", {"error": error})
     payload = present(error=error, failedNodeId=run.node_id or None)
     run.say("run.failed", payload, node_id=None, notices=frame.get("notices"))
 
 
-def _finish_reason(run: Run, status: str) -> str | None:
+def _finish_reason(response: Response, status: str) -> str | None:
     if status == COMPLETED:
-        return "tool_calls" if run.voice.response.pending else "stop"
-    return FINISH_REASONS.get(run.voice.response.reason or "") if status == "incomplete" else None
+        return "tool_calls" if response.pending else "stop"
+    return FINISH_REASONS.get(response.reason or "") if status == "incomplete" else None

@@ -49,6 +49,8 @@ class Run:
         """Which lane speaks."""
         self.voice = Voice()
         self.voices = {0: self.voice}
+        self.reasons: dict[str, str] = {}
+        """Why a response last ended with a status, where it was told."""
         self.interrupts = 0
         self.thoughts: dict[str, Thought] = {}
         self.blocks: dict[str, Block] = {}

@@ -22,7 +22,6 @@ FRAME_MAX_BYTES: Final = 1_048_576
 LARGE: Final = frozenset({Kind.TOOL_STATUS, Kind.TOOL_OUTPUT, Kind.FINAL})
 """Kinds whose frames may hold trees."""
 
-
 PLACELESS: Final = TERMINAL_KINDS | {PrivateKind.LANE}
 """Kinds that belong to no step: what ends the run, and what tells who speaks."""
 
@@ -99,7 +98,7 @@ class OpenWop:
 
     Args:
         verbosity: how much reasoning the policy lets out (CONTRACT D36).
-        caller: names of run, workflow, node and provider, and how a log goes on.
+        caller: names of run, workflow, node and provider, and whether reasoning is said while it grows.
     """
 
     def __init__(self, verbosity: Verbosity, caller: Caller) -> None:
