@@ -21,6 +21,7 @@ except ImportError:  # Windows has no such limits
 from projector.asgi import logs
 from projector.asgi.app import create_app
 from projector.asgi.configuration import SettingsError, load
+from projector.asgi.connection import guarded
 from projector.asgi.demo import DemoUpstream
 from projector.asgi.openai_upstream import OpenAIUpstream
 from projector.asgi.settings import Settings
@@ -92,7 +93,7 @@ def server(settings: Settings, *, demo: bool = False) -> uvicorn.Server:
     app = create_app(settings, (lambda *_: DemoUpstream()) if demo else OpenAIUpstream)
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=guarded(settings.timeouts.body_s),
         ws="none",
         lifespan="on",
         access_log=False,
