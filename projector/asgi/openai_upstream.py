@@ -27,6 +27,8 @@ CLOSE_S: Final = 0.5
 """How long closing may take: half of the second in which a client that left must have freed its upstream."""
 
 _READ_OUT_MAX_BYTES: Final = 65_536
+_DIGITS_MAX: Final = 9
+"""Of the seconds in a `Retry-After`: more than anybody waits, and Python refuses to read thousands of digits."""
 _OK: Final = 200
 
 _CAUSES: Final = (
@@ -151,7 +153,7 @@ def _retry_after_s(headers: Mapping[str, str]) -> int | None:
     """Read `Retry-After`, seconds or a date; None where it is missing or neither."""
     value = headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
-        return int(value)
+        return int(value.lstrip("0")[:_DIGITS_MAX] or "0")
     try:
         date = email.utils.parsedate_to_datetime(value)
     except ValueError:

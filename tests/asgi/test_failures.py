@@ -50,6 +50,8 @@ async def sends_an_endless_error(peer: Any) -> None:
         (status("429 Too Many Requests", "retry-after: 7"), 429, "upstream_http_429", True, "7"),
         (status("429 Too Many Requests"), 429, "upstream_http_429", True, "5"),
         (status("429 Too Many Requests", "retry-after: 99999"), 429, "upstream_http_429", True, "3600"),
+        (status("429 Too Many Requests", f"retry-after: {'9' * 5000}"), 429, "upstream_http_429", True, "3600"),
+        (status("429 Too Many Requests", "retry-after: 0007"), 429, "upstream_http_429", True, "7"),
         (status("429 Too Many Requests", "retry-after: soon"), 429, "upstream_http_429", True, "5"),
         (status("503 Unavailable", "retry-after: Wed, 21 Oct 2015 07:28:00 GMT"), 503, "upstream_http_503", True, "0"),
         (status("500 Oops"), 502, "upstream_http_500", True, None),
