@@ -119,6 +119,23 @@ async def test_a_caller_has_a_share_of_streams_but_not_of_suspended_runs(serve: 
         await host.until(ended, "cancelled")
 
 
+async def test_readers_have_a_bound(serve: Serve) -> None:
+    host = OpenWopPeer(serve(limits={"max_streams": 2}, openwop={"conformance": True}))
+    run_id = await host.create(LOW_CONFIDENCE)
+    readers = [await host.stream(run_id) for _ in range(2)]
+    for path in ("", "/poll"):
+        answer = await host.get(f"/v1/runs/{run_id}/events{path}", accept="*/*")
+        assert (await error(answer, 503))["error"] == "overloaded"
+    await host.log(run_id)
+    readers.pop().reset()
+    deadline = time.monotonic() + PATIENCE_S
+    while (await host.get(f"/v1/runs/{run_id}/events/poll")).status == 503:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+    await document(await host.post(f"/v1/runs/{run_id}/cancel", {}))
+    assert (await messages(readers[0]))[-1].event == "run.cancelled"
+
+
 async def test_a_server_that_ends_ends_its_runs_and_tells_their_readers(serve: Serve, upstream: Start) -> None:
     await upstream(talk)
     host = OpenWopPeer(serve(grace_s=0.2, openwop={"conformance": True}))

@@ -15,6 +15,7 @@ from projector.asgi.openwop.endpoint import Call, Endpoint, Handler
 from projector.asgi.openwop.names import DIALECT
 from projector.asgi.openwop.offers.offer import Workflow
 from projector.asgi.openwop.offers.registry import registry
+from projector.asgi.openwop.readers import Readers
 from projector.asgi.openwop.refusals import Refusal
 from projector.asgi.openwop.run import Run
 from projector.asgi.openwop.runs import Runs
@@ -42,6 +43,7 @@ class Host:
         self._is_on = site.settings.openwop is not None
         settings = site.settings.openwop or OpenWop()
         self._runs = Runs(settings)
+        self._readers = Readers(site.settings.limits.max_streams)
         self._workflows = self._registered(settings, catalog) if self._is_on else {}
         self._capabilities = capabilities.document(
             [workflow.verbosity for workflow in self._workflows.values()],
@@ -125,12 +127,15 @@ class Host:
             heartbeat_s=min(settings.heartbeat_s, MAX_HEARTBEAT_S),
             client_s=settings.timeouts.client_s,
         )
-        await stream(call.scope, call.receive, call.send)
+        with self._readers.admitted():
+            await stream(call.scope, call.receive, call.send)
 
     async def _poll(self, call: Call) -> None:
         run = self._run(call)
         last_sequence, wait_s = asked.last_sequence(call.query), asked.poll_s(call.query)
-        await call.answer(await reading.poll(run.log, last_sequence, wait_s))
+        with self._readers.admitted():
+            polled = await reading.poll(run.log, last_sequence, wait_s)
+        await call.answer(polled)
 
     async def _cancel(self, call: Call) -> None:
         run = self._run(call)

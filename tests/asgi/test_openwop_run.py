@@ -1,0 +1,124 @@
+"""One run of the OpenWOP host, whatever its work does: one terminal event, and it is the last."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from structlog.testing import capture_logs
+
+from projector.asgi.openwop.faults import REJECTED
+from projector.asgi.openwop.log import RunLog
+from projector.asgi.openwop.run import Run, RunFailedError, RunStoppedError
+from projector.faults import FAULTS, Fault
+from projector.openwop.run_state import Interrupt
+
+Does = Callable[[Run], Awaitable[None]]
+
+
+class Work:
+    """Does what a row says."""
+
+    def __init__(self, does: Does, *, is_mute: bool = False) -> None:
+        self._does = does
+        self._is_mute = is_mute
+        self.closed = 0
+
+    async def run(self, run: Run) -> None:
+        await self._does(run)
+
+    def halt(self) -> None:
+        """Nothing is brought."""
+
+    def end(self, run: Run, fault: Fault | None) -> None:
+        if not self._is_mute:
+            error = {"error": {"code": fault.code, "message": "m"}} if fault else {}
+            run.log.say("run.failed" if fault else "run.cancelled", error)
+
+    def answer(self, _run: Run, _interrupt: Interrupt, value: object) -> object:
+        return value
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+async def complete(run: Run) -> None:
+    run.log.say("run.started", {})
+    run.log.say("run.completed", {})
+
+
+async def crash(_run: Run) -> None:
+    raise KeyError("a secret")
+
+
+async def crash_late(run: Run) -> None:
+    await complete(run)
+    raise KeyError("a secret")
+
+
+async def fail(_run: Run) -> None:
+    raise RunFailedError(REJECTED)
+
+
+async def forget(run: Run) -> None:
+    run.log.say("run.started", {})
+
+
+async def wait(run: Run) -> None:
+    run.log.say("run.started", {})
+    run.log.say("node.suspended", {"nodeId": "n", "interruptId": "i", "kind": "approval"}, node_id="n")
+    await run.answers()
+
+
+async def cancel_itself(run: Run) -> None:
+    run.cancel()
+    run.fail(REJECTED)
+    raise RunStoppedError
+
+
+async def fail_while_stopped(run: Run) -> None:
+    run.cancel()
+    raise RunFailedError(REJECTED)
+
+
+ROWS: list[tuple[str, Does, bool, str, str | None]] = [
+    ("it says its end", complete, False, "run.completed", None),
+    ("it crashes", crash, False, "run.failed", "internal_error"),
+    ("it crashes and cannot say its end", crash, True, "run.failed", "internal_error"),
+    ("it crashes behind its end", crash_late, False, "run.completed", None),
+    ("it fails", fail, False, "run.failed", "rejected"),
+    ("it fails and cannot say its end", fail, True, "run.failed", "rejected"),
+    ("it forgets its end", forget, True, "run.failed", "internal_error"),
+    ("nobody answers", wait, False, "run.failed", "interrupt_timeout"),
+    ("it is cancelled, then failed", cancel_itself, False, "run.cancelled", None),
+    ("it fails because it was cancelled", fail_while_stopped, False, "run.cancelled", None),
+]
+
+
+def new_run() -> Run:
+    return Run("run_1", "w", "me", RunLog("run_1", 10_000, lambda _: None), answer_s=0.05)
+
+
+@pytest.mark.parametrize(("name", "does", "is_mute", "last", "code"), ROWS, ids=[row[0] for row in ROWS])
+async def test_every_run_has_one_end(name: str, does: Does, last: str, code: str | None, *, is_mute: bool) -> None:
+    del name
+    run, work, ended = new_run(), Work(does, is_mute=is_mute), []
+    with capture_logs() as logs:
+        run.start(work, ended.append)
+        await run.ended()
+    ends = [entry.type for entry in run.log.entries if entry.type in {"run.completed", "run.failed", "run.cancelled"}]
+    assert ends == [last]
+    assert run.log.entries[-1].type == last
+    assert (run.log.state.error or {}).get("code") == code
+    assert (work.closed, ended) == (1, [run])
+    assert "a secret" not in repr(logs)
+    run.cancel()
+    assert run.log.entries[-1].type == last
+
+
+async def test_a_run_that_is_stopped_before_it_begins_does_nothing() -> None:
+    run, work = new_run(), Work(complete)
+    run.start(work, lambda _: None)
+    run.fail(FAULTS["server_shutdown"])
+    await run.ended()
+    assert [entry.type for entry in run.log.entries] == ["run.failed"]
