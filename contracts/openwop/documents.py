@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from contracts.openwop.parts import AgentId, Id, Name, OpenWopModel, RunStatus, Timestamp
 from contracts.parts import Count, Json, Maybe
@@ -63,12 +63,6 @@ class EventPoll(EventList):
     """What is new in the log of a run, and whether the run has ended."""
 
     is_complete: bool
-
-
-class InterruptAnswer(OpenWopModel):
-    """What a person answers: the body of `POST /v1/runs/{runId}/interrupts/{nodeId}`."""
-
-    resume_value: JsonValue
 
 
 class ErrorBody(OpenWopModel):

@@ -83,25 +83,3 @@ class LowConfidenceData(OpenWopModel):
     threshold: Share
     observed: Share
     decision: object = None
-
-
-class ApprovalInterrupt(OpenWopModel):
-    """The run waits for an approval."""
-
-    kind: Literal["approval"]
-    key: Key
-    resume_schema: Maybe[Json] = None
-    data: ApprovalData
-
-
-class LowConfidenceInterrupt(OpenWopModel):
-    """The run waits for a person to confirm a decision (`interrupt.md`, CP-1)."""
-
-    kind: Literal["low-confidence"]
-    key: Key
-    resume_schema: Maybe[Json] = None
-    data: LowConfidenceData
-
-
-Interrupt: TypeAlias = Annotated[ApprovalInterrupt | LowConfidenceInterrupt, Field(discriminator="kind")]
-"""What a run waits for, as an answer to it needs to know."""
