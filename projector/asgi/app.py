@@ -78,6 +78,7 @@ def create_app(
         },
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False  # a redirect would name whatever host the request did
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,

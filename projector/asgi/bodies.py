@@ -73,11 +73,14 @@ def drop_in_body(body: Mapping[str, Any], offer: Offer, *, required: str) -> Bod
     """Give the caller's own body.
 
     Raises:
-        Problem: it lacks the `required` member.
+        Problem: it lacks the `required` member, or a model that nobody configured.
     """
-    if required not in body:
-        raise problem("invalid_request", f"`{required}` is missing.")
-    return {"model": offer.agent.model, **body}
+    defaults = {} if offer.default_model is None else {"model": offer.default_model}
+    asked = {**defaults, **body}
+    for name in ("model", required):
+        if name not in asked:
+            raise problem("invalid_request", f"`{name}` is missing.")
+    return asked
 
 
 def _refuse_what_is_not_offered(asked: ChatRequest, offer: Offer) -> None:

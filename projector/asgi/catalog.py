@@ -59,6 +59,8 @@ class Offer:
     provider: Provider
     agent: AgentSettings
     redactor: Redactor
+    default_model: str | None = None
+    """Of a body that is passed on, where it names none."""
 
     def dialect(self, asked: str | None) -> str:
         """Give the dialect of a stream.
@@ -168,7 +170,8 @@ class Catalog:
     def _whole(self, made: Provider, api: str, drop_in: DropIn, settings: Settings) -> Offer:
         provider = replace(made, api=api, profile=made.profile if made.api == api else {})
         agent = AgentSettings(upstream=made.name, model=settings.model, dialects=drop_in.dialects or ALL_DIALECTS)
-        return Offer(None, provider, agent, Redactor(drop_in.policy))
+        default_model = None if settings.upstreams else settings.model
+        return Offer(None, provider, agent, Redactor(drop_in.policy), default_model)
 
 
 def _made(name: str, named: UpstreamSettings, settings: Settings, make_upstream: MakeUpstream) -> Provider:

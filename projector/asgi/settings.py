@@ -80,7 +80,7 @@ class Timeouts(UpstreamTimeouts):
     """How long others may take, in seconds. An upstream's own table wins."""
 
     body_s: float = Field(30, gt=0)
-    """The client: from its request's head to the end of its body."""
+    """The client: for the head of a request, and from there to the end of its body."""
     client_s: float = Field(60, gt=0)
     """How long a client may take nothing of what waits for it before it counts as gone."""
 

@@ -60,6 +60,51 @@ async def test_a_previous_response_is_its_callers(serve: Any, upstream: Any, tex
     assert provider.peers.qsize() == 3
 
 
+async def test_after_a_restart_nobody_goes_on_from_a_response(serve: Any, upstream: Any, text_events: Any) -> None:
+    """Nor on another replica: who made it is not known there, so it is nobody's."""
+    provider = await upstream(plays(text_events))
+    response_id = (await (await serve(auth=AUTH).ask(**ANN)).frames())[-1]["response_id"]
+    another = serve(auth=AUTH, heartbeat_s=14)
+    for who in (ANN, BOB):
+        refused = await another.ask(CHAT, {"message": "go on", "previous_response_id": response_id}, **who)
+        assert (refused.status, (await refused.problem())["code"]) == (404, "unknown_response")
+    assert provider.peers.qsize() == 1
+
+
+@pytest.mark.parametrize(
+    ("member", "status", "code"),
+    [
+        ({"conversation": "conv_of_the_provider"}, 404, "unknown_conversation"),
+        ({"conversation": {"id": "conv_of_the_provider"}}, 404, "unknown_conversation"),
+        ({"conversation": ["conv_of_the_provider"]}, 422, "invalid_request"),
+        ({"conversation": {"id": ["conv_of_the_provider"]}}, 422, "invalid_request"),
+        ({"previous_response_id": ["resp_1"]}, 422, "invalid_request"),
+        ({"previous_response_id": {"id": "resp_1"}}, 422, "invalid_request"),
+    ],
+)
+async def test_a_drop_in_caller_names_nothing_of_anothers(
+    serve: Any, upstream: Any, member: dict[str, object], status: int, code: str
+) -> None:
+    provider = await upstream(plays([]))
+    site = serve(auth=AUTH)
+    if "conversation" in member:  # a claim of the name on the other route changes nothing
+        (await site.ask(CHAT, {"message": "hi", "conversation_id": "conv_of_the_provider"}, **ANN)).leave()
+        await provider.peers.get()
+    refused = await site.ask("/v1/responses", {"input": "hi", **member}, **ANN)
+    assert (refused.status, (await refused.problem())["code"]) == (status, code)
+    assert provider.peers.empty()
+
+
+async def test_a_drop_in_request_names_its_model(serve: Any, upstream: Any, upstream_port: int) -> None:
+    provider = await upstream(plays([]))
+    one = {"one": {"base_url": f"http://localhost:{upstream_port}/v1", "api_key": "sk-one"}}
+    site = serve(api_key=None, base_url=None, upstreams=one, drop_in={"responses": "one"})
+    refused = await site.ask("/v1/responses", {"input": "hi"})
+    assert (refused.status, (await refused.problem())["detail"]) == (422, "`model` is missing.")
+    await (await site.ask("/v1/responses", {"input": "hi", "model": "m"})).rest()
+    assert (await provider.peers.get()).body["model"] == "m"
+
+
 async def test_a_conversation_is_its_callers(serve: Any, upstream: Any, text_events: Any) -> None:
     await upstream(plays(text_events))
     site = serve(auth=AUTH)

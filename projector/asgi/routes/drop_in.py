@@ -12,7 +12,9 @@ from starlette.routing import Route
 
 from projector.asgi.bodies import drop_in_body
 from projector.asgi.catalog import Catalog, Offer
+from projector.asgi.problems import problem
 from projector.asgi.routes.stream import Ask, Reader, Site, StreamRoute
+from projector.asgi.settings import Settings
 
 _DROP_INS: Final = (
     ("/v1/responses", "responses", "input"),
@@ -24,23 +26,33 @@ _DROP_INS: Final = (
 def routes(catalog: Catalog, site: Site) -> list[Route]:
     """Give the routes that are on."""
     return [
-        Route(path, StreamRoute(_reader(offer, required), site, offer.agent.dialects), methods=["POST"])
+        Route(path, StreamRoute(_reader(offer, required, site.settings), site, offer.agent.dialects), methods=["POST"])
         for path, name, required in _DROP_INS
         if (offer := catalog.drop_in.get(name)) is not None
     ]
 
 
-def _reader(offer: Offer, required: str) -> Reader:
+def _reader(offer: Offer, required: str, settings: Settings) -> Reader:
     def read(body: dict[str, Any], _path: Mapping[str, str]) -> Ask:
         asked = drop_in_body(body, offer, required=required)
+        conversation_id = _conversation(asked)
+        if conversation_id is not None and settings.auth.is_on:
+            raise problem("unknown_conversation")  # it was not made here, so nobody can tell whose it is
         stream = body.get("stream")
         is_stream = stream if isinstance(stream, bool) else None
-        return Ask(offer, asked, conversation_id=_conversation(asked.get("conversation")), is_stream=is_stream)
+        return Ask(offer, asked, conversation_id=conversation_id, is_stream=is_stream)
 
     return read
 
 
-def _conversation(said: object) -> str | None:
-    """Give the id of the conversation that a request of the Responses API names: itself, or in an object."""
+def _conversation(body: Mapping[str, Any]) -> str | None:
+    """Give the id of the conversation that a request of the Responses API names: itself, or in an object.
+
+    Raises:
+        Problem: what it says is no such name, but a provider might read it as one.
+    """
+    said = body.get("conversation")
     named = said.get("id") if isinstance(said, dict) else said
-    return named if isinstance(named, str) else None
+    if said is not None and not isinstance(named, str):
+        raise problem("invalid_request", "`conversation` must be an id, or an object with one.")
+    return named

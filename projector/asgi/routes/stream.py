@@ -163,7 +163,9 @@ class StreamRoute(ExchangeRoute):
 
     def _check_owner(self, ask: Ask, caller: str) -> None:
         previous = ask.body.get("previous_response_id")
-        if isinstance(previous, str):
+        if previous is not None:
+            if not isinstance(previous, str):
+                raise problem("invalid_request", "`previous_response_id` must be text.")
             self._site.owners.check_response(previous, caller)
         if ask.conversation_id is not None:
             self._site.owners.enter(ask.conversation_id, caller)
