@@ -1,0 +1,123 @@
+"""One path of the OpenWOP host as an ASGI application: mistakes of ours, and clients that leave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from projector.asgi.app import create_app
+from projector.asgi.demo import DemoUpstream
+from projector.asgi.openwop.asked import Mode
+from projector.asgi.openwop.endpoint import Call, Endpoint
+from projector.asgi.openwop.log import RunLog
+from projector.asgi.openwop.reading import EventStream
+from projector.asgi.routes.stream import Site
+from projector.asgi.settings import Settings
+
+SCOPE: dict[str, Any] = {
+    "type": "http",
+    "method": "GET",
+    "path": "/",
+    "path_params": {},
+    "query_string": b"",
+    "headers": [(b"content-type", b"application/json")],
+    "client": ("127.0.0.1", 1),
+    "state": {},
+}
+
+Send = Callable[[Any], Awaitable[None]]
+
+
+@pytest.fixture
+def site() -> Site:
+    made: Site = create_app(Settings(), lambda *_: DemoUpstream(pace_s=0)).state.site
+    return made
+
+
+def sink(said: list[Any]) -> Send:
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    return send
+
+
+async def leave() -> dict[str, Any]:
+    return {"type": "http.disconnect"}
+
+
+async def test_a_mistake_of_ours_is_told_without_a_word_about_it(site: Site) -> None:
+    async def crash(_call: Call) -> None:
+        raise KeyError("a secret")
+
+    said: list[Any] = []
+    with pytest.raises(KeyError):
+        await Endpoint(site, {"GET": crash})(SCOPE, leave, sink(said))
+    assert said[0]["status"] == 500
+    assert json.loads(said[1]["body"])["error"] == "internal_error"
+    assert b"secret" not in said[1]["body"]
+
+
+async def test_a_mistake_behind_the_head_says_nothing_more(site: Site) -> None:
+    async def crash(call: Call) -> None:
+        await call.send({"type": "http.response.start", "status": 200, "headers": []})
+        raise KeyError("a secret")
+
+    said: list[Any] = []
+    with pytest.raises(KeyError):
+        await Endpoint(site, {"GET": crash})(SCOPE, leave, sink(said))
+    assert [message["type"] for message in said] == ["http.response.start"]
+
+
+async def test_a_client_that_leaves_before_its_body_is_whole_is_told_nothing(site: Site) -> None:
+    async def read(call: Call) -> None:
+        await call.body()
+
+    said: list[Any] = []
+    await Endpoint(site, {"GET": read})(SCOPE, leave, sink(said))
+    assert said == []
+
+
+def stream(log: RunLog) -> EventStream:
+    modes: set[Mode] = {"debug"}
+    return EventStream(log, modes, buffer_s=0, last_sequence=-1, heartbeat_s=60, client_s=0.05)
+
+
+async def stay() -> dict[str, Any]:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def test_a_reader_that_takes_nothing_counts_as_gone() -> None:
+    log = RunLog("run_1", 10_000, lambda _: None)
+    log.say("run.started", {})
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            await asyncio.Event().wait()
+
+    async with asyncio.timeout(5):
+        await stream(log)(SCOPE, stay, send)
+
+
+async def test_a_reader_whose_connection_breaks_is_gone() -> None:
+    log = RunLog("run_1", 10_000, lambda _: None)
+    log.say("run.started", {})
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            raise OSError
+
+    async with asyncio.timeout(5):
+        await stream(log)(SCOPE, stay, send)
+
+
+async def test_a_reader_that_leaves_is_noticed_while_nothing_is_said() -> None:
+    log = RunLog("run_1", 10_000, lambda _: None)
+    said: list[Any] = []
+    async with asyncio.timeout(5):
+        await stream(log)(SCOPE, leave, sink(said))
+    assert len(said) <= 1
