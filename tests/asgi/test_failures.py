@@ -156,21 +156,36 @@ async def test_an_upstream_that_never_ends_is_left_after_its_terminal(serve: Any
 
 
 async def test_a_huge_event(serve: Any, upstream: Any) -> None:
-    """Of 30 MB, just under the limit of one event; while it is read others are served."""
+    """Of 30 MB, just under the limit of one event; before it is whole, and while it is read, others are served."""
     image = b"A" * 30_000_000
+    others_ended = asyncio.Event()
 
     async def script(peer: Any) -> None:
         await peer.start()
-        await peer.chunk(
-            b'data: {"type":"response.image_generation_call.partial_image","item_id":"ig_1","output_index":0,'
-            b'"partial_image_index":0,"partial_image_b64":"' + image + b'"}\n\n' + DONE
-        )
+        if peer.body["input"] == "huge":
+            await peer.chunk(
+                b'data: {"type":"response.image_generation_call.partial_image","item_id":"ig_1","output_index":0,'
+                b'"partial_image_index":0,"partial_image_b64":"' + image
+            )
+            await others_ended.wait()
+            await peer.chunk(b'"}\n\n')
+        await peer.chunk(DONE)
         await peer.end()
 
     await upstream(script)
-    answer = await serve().ask()
-    said = await answer.rest()
-    assert len(said) > len(image)
+    site = serve()
+    huge = await site.ask(body={"message": "huge"})
+    reading = asyncio.create_task(huge.frames())
+    while site.streams.held_bytes < len(image):  # noqa: ASYNC110 - of another thread
+        await asyncio.sleep(0.01)
+    ends = [(await (await site.ask()).frames())[-1]["kind"] for _ in range(5)]
+    others_ended.set()
+    ends += [(await (await site.ask()).frames())[-1]["kind"] for _ in range(5)]
+    assert set(ends) == {"final"}
+    frames = await reading
+    said = "".join(frame["data"] for frame in frames if frame["kind"] == "chunk.delta")
+    assert (len(said), set(said), frames[-1]["kind"]) == (len(image), {"A"}, "final")
+    assert site.streams.held_bytes == 0
 
 
 TIMEOUTS = {"connect_s": 0.5, "first_byte_s": 0.3, "idle_s": 0.3, "total_s": 1}

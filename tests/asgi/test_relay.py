@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from projector import build_pipeline
-from projector.asgi.memory import Account, Memory
+from projector.asgi.memory import LARGE_EVENT_BYTES, Account, Memory
 from projector.asgi.problems import Problem
 from projector.asgi.record import Record
 from projector.asgi.relay import Relay
@@ -334,6 +335,40 @@ async def test_others_get_their_turn_between_reads_that_come_without_a_pause() -
     client.left.set()
     await task
     assert max(reads) <= 3
+
+
+async def test_bytes_that_come_one_by_one() -> None:
+    """Each of them a read of its own; nothing is sent for those that say nothing."""
+
+    async def bytewise() -> AsyncGenerator[bytes, None]:
+        for byte in TEXT + TEXT + DONE:
+            yield bytes([byte])
+
+    upstream, client = Upstream(bytewise), Client()
+    await relay(upstream).run(SCOPE, client.receive, client.send)
+    assert b'"status":"completed","response_text":"aa"' in client.body
+    assert client.terminals == 1
+    assert all(message["body"] for message in client.sent[1:-1])
+
+
+@pytest.mark.parametrize(("size", "is_elsewhere"), [(LARGE_EVENT_BYTES // 2, False), (LARGE_EVENT_BYTES, True)])
+async def test_a_large_event_is_read_off_the_event_loop(*, size: int, is_elsewhere: bool) -> None:
+    async def large() -> AsyncGenerator[bytes, None]:
+        yield TEXT.replace(b'"a"', b'"%b"' % (b"a" * size))
+        yield DONE
+
+    upstream, client = Upstream(large), Client()
+    one = relay(upstream)
+    feed, threads = one._pipeline.feed, []
+
+    def spied(data: bytes) -> bytes:
+        threads.append(threading.get_ident())
+        return feed(data)
+
+    one._pipeline.feed = spied  # type: ignore[method-assign] - only to see where it runs
+    await one.run(SCOPE, client.receive, client.send)
+    assert [thread != threading.get_ident() for thread in threads] == [is_elsewhere, False]
+    assert client.terminals == 1
 
 
 async def test_a_body_larger_than_one_send_is_cut() -> None:
