@@ -51,7 +51,7 @@ RESPONSE_KEPT: Final = frozenset(
 
 def is_sealed(owner: Mapping[str, Any], key: str) -> bool:
     """Say whether a member is something that only the provider can read."""
-    return key in SEALED and SEALED[key] in {None, owner.get("type")}
+    return key in SEALED and (SEALED[key] is None or SEALED[key] == owner.get("type"))
 
 
 def emptied(value: Any) -> Any:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from contracts import codec
 from projector import replay
 from projector.dialects import DIALECTS
+from projector.handlers import DROPPED, HANDLERS
 from projector.recording import record
 from redaction.formats import FORMATS, WORD, Format
 from redaction.policy import Policy
@@ -315,3 +316,37 @@ def test_bytes_of_any_kind_play_as_they_did(data: bytes, input_format: Any) -> N
         case = replay.CaseSettings.model_validate(dict(kept.settings))
         before, now = play([data], provider, None, input_format), play([kept.data], provider, case)
         assert essence(now) == essence(before)
+
+
+MEMBERS: Final = (
+    "response", "item", "output", "tools", "text", "format", "usage", "id", "item_id", "type", "status", "error",
+    "encrypted_content", "logprobs", "url", "index", "output_index", "choices", "delta", "message", "tool_calls",
+    "function", "custom", "arguments", "name", "content", "part", "container", "action", "results", "summary",
+    "reasoning_details", "data", "finish_reason", "token", "metadata",
+)  # fmt: skip
+KINDS_OF_EVENTS: Final = (*sorted(HANDLERS.keys() | DROPPED.keys()), "not.known")
+NAMES: Final = st.sampled_from(
+    ["message", "function_call", "reasoning", "code_interpreter", "completed", "stop", "https://me:x@example.org/?a=1"]
+)
+SHAPES: Final = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 3) | NAMES | st.text('ab{}[]":, ', max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(MEMBERS), inner, max_size=5),
+    max_leaves=15,
+)
+ANY_EVENTS: Final = st.dictionaries(st.sampled_from(MEMBERS), SHAPES, max_size=5).flatmap(
+    lambda members: st.sampled_from(KINDS_OF_EVENTS).map(lambda kind: {**members, "type": kind})
+)
+CHUNKS: Final = st.lists(st.dictionaries(st.sampled_from(MEMBERS), SHAPES, max_size=4), max_size=2).map(
+    lambda choices: {"id": "c", "choices": [{"delta": choice, **choice} for choice in choices]}
+)
+
+
+@pytest.mark.parametrize(("provider", "events"), [("openai_responses", ANY_EVENTS), ("openai_chat", CHUNKS)])
+@given(data=st.data())
+@examples(150)
+def test_events_of_any_shape_play_as_they_did(provider: str, events: Any, data: st.DataObject) -> None:
+    given_lines = lines_of(data.draw(st.lists(events, min_size=1, max_size=6)))
+    kept = record(provider, given_lines, FINDER, input_format="ndjson")
+    before, now = play([given_lines], provider), play([kept.data], provider)
+    assert essence(now) == essence(before)
+    assert record(provider, kept.data, FINDER, input_format="ndjson").data == kept.data

@@ -142,6 +142,10 @@ CHAT_MEMBERS: Final = {
             ]
         },
     ),
+    "a type that is none": (
+        {"choices": [{"delta": {"reasoning_details": [{"type": [], "data": "a"}]}}]},
+        {"choices": [{"delta": {"reasoning_details": [{"type": [], "data": "a"}]}}]},
+    ),
     "prompts": ({"choices": [], "prompt_text": "Be kind."}, {"choices": [], "prompt_text": ""}),
     "counts": (
         {"choices": [], "usage": {"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 0}}},
