@@ -23,7 +23,7 @@ from redaction.policy import Policy
 from redaction.rules import KEY_RULES, KeyRule
 from redaction.spans import Finder
 from tests.property.canaries import DELTAS, NESTINGS, Event, cut_everywhere, deltas, errors_with, everywhere
-from tests.property.recordings import FINDER, essence, leaks, lines_of, recorded
+from tests.property.recordings import FINDER, essence, leaks, lines_of, recorded, strings
 from tests.property.soundness import cut, examples, play
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
@@ -268,6 +268,47 @@ def test_pieces_are_found_together_however_they_are_named(name: str, owner: Any,
     kept = [json.loads(line)["delta"] for line in recorded(events).splitlines()]
     assert "".join(kept) == "is <redacted> here", name
     assert [len(part) for part in kept if part == "<redacted>"] in ([], [10])
+
+
+INTERLEAVED: Final[dict[str, tuple[str, Any]]] = {
+    "by id": ("openai_responses", lambda item, text: text_delta(text, item_id=f"msg_{item}")),
+    "by index": ("openai_responses", lambda item, text: text_delta(text, output_index=item)),
+    "by both": ("openai_responses", lambda item, text: text_delta(text, item_id=f"msg_{item}", output_index=item)),
+    "by part": ("openai_responses", lambda item, text: text_delta(text, output_index=0, content_index=item)),
+    "calls by index": ("openai_chat", lambda item, text: call_delta(text, index=item)),
+    "calls by id": ("openai_chat", lambda item, text: call_delta(text, id=f"call_{item}")),
+    "choices": ("openai_chat", lambda item, text: chunk(item, {"content": text})),
+}
+
+
+def text_delta(text: str, **owner: object) -> Event:
+    return {"type": "response.output_text.delta", **owner, "delta": text}
+
+
+def call_delta(text: str, **owner: object) -> Event:
+    return chunk(0, {"tool_calls": [{**owner, "type": "function", "function": {"arguments": text}}]})
+
+
+@pytest.mark.parametrize("name", INTERLEAVED)
+@given(data=st.data())
+@examples(30)
+def test_secrets_of_several_texts_are_found_however_they_interleave(name: str, data: st.DataObject) -> None:
+    provider, say = INTERLEAVED[name]
+    secret = next(row for row in FORMATS if row.name == "github-token").example
+    parts = {
+        item: cut(f"{item} is {secret} here".encode(), data.draw(st.lists(st.integers(0, 200), max_size=6)))
+        for item in range(3)
+    }
+    order = data.draw(st.permutations([item for item, texts in parts.items() for _ in texts]))
+    waiting = {item: iter(texts) for item, texts in parts.items()}
+    events = [say(item, next(waiting[item]).decode()) for item in order]
+    kept: dict[int, str] = dict.fromkeys(parts, "")
+    for item, line in zip(order, recorded(events, provider).splitlines(), strict=True):
+        kept[item] += next(text for path, text in strings(json.loads(line)) if path[-1] in LAST_NAMES)
+    assert kept == {item: f"{item} is <redacted> here" for item in parts}
+
+
+LAST_NAMES: Final = frozenset({"delta", "arguments", "content"})
 
 
 # what is not secret
