@@ -69,7 +69,11 @@ class Record:
     dialect: str
     caller: str = ""
     agent: str | None = None
+    workflow: str | None = None
+    """The key of the workflow that runs."""
+    workflow_run_id: str | None = None
     upstream: str = ""
+    """Empty where there were several."""
     api: str = ""
     server_address: str = ""
     server_port: int = 0
@@ -134,6 +138,9 @@ class Terminal:
     conversation_id: str | None
     caller: str
     agent: str | None
+    workflow: str | None
+    workflow_run_id: str | None
+    """As every event of the run said them."""
     metadata: Mapping[str, str]
     outcome: str
     """`completed`, `incomplete`, `failed`, `cancelled`, `refused`, `error`, or `client_left`."""
@@ -153,6 +160,8 @@ def terminal_of(record: Record) -> Terminal:
         conversation_id=record.conversation_id,
         caller=record.caller,
         agent=record.agent,
+        workflow=record.workflow,
+        workflow_run_id=record.workflow_run_id,
         metadata=record.metadata,
         outcome=record.outcome,
         code=record.code,

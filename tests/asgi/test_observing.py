@@ -68,7 +68,6 @@ async def test_one_line_for_each_stream() -> None:
         "request_id": "req_1",
         "trace_id": "",
         "caller": "",
-        "upstream": "",
         "model": "gpt-x",
         "dialect": "public_sse_v1",
         "response_id": "resp_1",

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from contracts.stream_rules import check_stream
 from projector.asgi.settings import Settings
@@ -193,6 +194,18 @@ async def test_a_sequence(site: Any, conductor: Conductor) -> None:
         "step_name": "facts",
         "step_agent": "crew",
     }
+
+
+async def test_its_end_is_told(site: Any, conductor: Conductor) -> None:
+    conductor.answer("crew", "Two shifts")
+    conductor.answer("writer", "Part them")
+    with capture_logs() as logs:
+        frames = await Reader(await site.ask(path("sequence"), MESSAGE)).to_the_end()
+        assert await site.is_quiet()
+    (line,) = [line for line in logs if line["event"] == "stream_end"]
+    assert (line["workflow"], line["outcome"], line["total_tokens"]) == ("sequence", "completed", 22)
+    assert line["workflow_run_id"] == frames[-1]["workflow"]["workflow_run_id"]
+    assert {"agent", "upstream"}.isdisjoint(line)
 
 
 async def test_branches_interleave_as_they_arrive(site: Any, conductor: Conductor) -> None:

@@ -49,7 +49,6 @@ class WorkflowRoute(ExchangeRoute):
             request_id=request_id(asked.scope),
             dialect=dialect,
             caller=asked.caller,
-            agent=offer.name,
             conversation_id=request.conversation_id,
             metadata=request.metadata or {},
         )

@@ -271,7 +271,7 @@ def begin_run(
     Args:
         offer: the workflow.
         message: what the caller says.
-        record: of the stream; hears its frames.
+        record: of the stream; hears its frames, and takes the names of workflow and run.
         account: holds what is read and not whole.
         retries: before the first byte of each upstream.
         headers: for the requests to the upstreams.
@@ -279,6 +279,7 @@ def begin_run(
         output_format: what is said: an event stream, or lines of JSON.
     """
     run_id = f"run_{uuid.uuid4().hex}"
+    record.workflow, record.workflow_run_id = offer.name, run_id
     workflow = {"workflow_key": offer.name, "workflow_run_id": run_id}
     context = StreamContext(record.stream_id, record.conversation_id, workflow=workflow)
     pipeline = offer.pipeline(record.dialect, context, record.heard.hear, caller=caller, output_format=output_format)
