@@ -100,6 +100,7 @@ def _client(settings: UpstreamSettings, timeouts: UpstreamTimeouts) -> AsyncOpen
     transport.client = lambda: aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=transport.ssl_context, limit=0),
         cookie_jar=aiohttp.DummyCookieJar(),
+        proxy=settings.proxy.get_secret_value() if settings.proxy else None,
     )
     return AsyncOpenAI(
         api_key=settings.api_key.get_secret_value() if settings.api_key else "none",  # the SDK refuses to be without

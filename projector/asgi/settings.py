@@ -7,6 +7,7 @@ A setting is a field of `Settings` or of one of its tables. Every field is liste
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
@@ -56,6 +57,8 @@ _OWN_FIELDS: Final = frozenset(
     }
 )  # fmt: skip
 """What a request to a provider says by other means, or what would make its answer something else than one stream."""
+
+_PROXY: Final = re.compile(r"https?://[^\s/?#]+/?")
 
 SHORTHAND: Final = frozenset({"api_key", "api_key_file", "base_url", "model"})
 
@@ -116,10 +119,20 @@ class UpstreamSettings(Table):
     api_key: SecretStr | None = None
     """None for an upstream that needs none."""
     api_key_file: Path | None = None
+    proxy: SecretStr | None = None
+    """What it is reached through: `http://user:password@host:port`. The variables that other programs take a proxy from
+    are not looked at, unless this is a reference to one."""
     timeouts: UpstreamTimeouts = UpstreamTimeouts()
     """Where it says nothing, the table of all upstreams counts."""
     profile: dict[str, JsonValue] = {}
     """How it differs from others of its kind, by the names of `projector.providers`."""
+
+    @field_validator("proxy")
+    @classmethod
+    def _is_a_proxy(cls, proxy: SecretStr | None) -> SecretStr | None:
+        if proxy is not None and not _PROXY.fullmatch(proxy.get_secret_value()):
+            raise ValueError("expected http://host:port, perhaps with user:password@ before the host")
+        return proxy
 
     @model_validator(mode="after")
     def _has_a_profile(self) -> UpstreamSettings:

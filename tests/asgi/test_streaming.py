@@ -130,6 +130,31 @@ async def test_no_key_is_no_authorization(
     assert peer.header(b"authorization") is None
 
 
+async def test_a_provider_behind_a_proxy(
+    serve: Any, upstream: Any, upstream_port: int, text_events: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "provider.invalid")  # it is for those who look at the others, too
+
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event(text_events[-1])
+        await peer.end()
+
+    provider = await upstream(script)
+    site = serve(
+        api_key=None,
+        base_url=None,
+        upstreams={
+            "far": {"base_url": "http://provider.invalid/v1", "proxy": f"http://me:pw@localhost:{upstream_port}"}
+        },
+        agents={"default": {"upstream": "far", "model": "m"}},
+    )
+    assert (await (await site.ask()).frames())[-1]["kind"] == "final"
+    peer = await provider.peers.get()
+    assert peer.head.startswith(b"POST http://provider.invalid/v1/responses HTTP/1.1\r\n")
+    assert peer.header(b"proxy-authorization") == b"Basic bWU6cHc="
+
+
 async def test_frames_arrive_one_by_one(serve: Any, upstream: Any, text_events: Any) -> None:
     received = asyncio.Semaphore(0)
 
