@@ -1,0 +1,62 @@
+"""The README's examples run, and its numbers are those of the code."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from contracts import limits, stream_rules
+from projector import cli
+
+ROOT: Final = Path(__file__).parents[2]
+README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
+PROVIDERS: Final = (ROOT / "docs" / "providers.md").read_text(encoding="utf-8")
+BLOCKS: Final = dict(re.findall(r"^## (.+?)\n.*?^```\w+\n(.*?)^```", README, re.MULTILINE | re.DOTALL))
+
+
+def test_the_library_example_streams(capsys: pytest.CaptureFixture[str]) -> None:
+    example = BLOCKS["As a library"]
+    assert len(example.splitlines()) <= 20
+    exec(compile(example, "README.md", "exec"), {})  # noqa: S102 - the page's own words
+    lines = [line.removeprefix("data: ") for line in capsys.readouterr().out.split("\n\n") if line]
+    assert json.loads(lines[-1])["final"]["response_text"] == "Hello"
+    assert stream_rules.check_stream(lines) == []
+
+
+def test_the_command_lines_are_understood() -> None:
+    lines = BLOCKS["On the command line"].splitlines()
+    calls = [call.split() for line in lines for call in line.partition("#")[0].split("|")]
+    assert len(calls) == len(lines) + 1
+    for name, *arguments in calls:
+        assert name == "projector"
+        cli._parser().parse_args(arguments)
+
+
+def test_the_event_that_is_explained_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    [event] = re.findall(r"projector explain (\S+)", README)
+    assert cli.main(["explain", event]) == 0
+    assert "unknown" not in capsys.readouterr().out
+
+
+def test_the_limit_of_a_frame() -> None:
+    assert f"at most {limits.FRAME_MAX_BYTES:,} bytes" in README
+
+
+def test_the_recorded_streams_are_counted(corpus: Path) -> None:
+    kinds = ("chat_completions", "responses", "agents_sdk")
+    numbers = [len(list((corpus / kind).glob("*.ndjson"))) for kind in kinds]
+    assert f"{sum(numbers)} recorded streams" in README
+    assert f"There are {sum(numbers)}:" in PROVIDERS
+    table = [line.split("|")[1:-1] for line in PROVIDERS.splitlines() if line.startswith("|")]
+    rows = table[table.index([" upstream ", " Chat Completions ", " Responses "]) + 2 :]
+    assert [sum(streams(row[0], row[column]) for row in rows) for column in (1, 2)] == numbers[:2]
+
+
+def streams(upstreams: str, cell: str) -> int:
+    """Give how many recordings a row counts: of each of its upstreams, where it says so."""
+    number = int(re.sub(r"\D", "", cell) or 0)
+    return number * (upstreams.count(",") + 1) if "each" in cell else number
