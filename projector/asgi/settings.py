@@ -298,6 +298,8 @@ class Settings(Table):
         agents: Mapping[str, AgentSettings | None] = self.agents or ({} if self.upstreams else {DEFAULT: None})
         for name, workflow in self.workflows.items():
             workflow.check(name, agents)
+        if self.openwop is not None:
+            self.openwop.check(agents, self.workflows)
         for name in sorted(SHORTHAND & self.model_fields_set if self.upstreams else ()):
             raise ValueError(f"`{name}` belongs to an upstream or an agent where upstreams are named")
         for route, api in DROP_IN_APIS.items():

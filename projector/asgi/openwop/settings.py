@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, Protocol, TypeAlias
 
 from pydantic import Field, JsonValue, StringConstraints, model_validator
 
+from projector._errors import UsageError
 from projector.asgi.table import Table
 from projector.openwop.definitions import DefinitionError, Registered, register
 from projector.openwop.escalation import DEFAULT_THRESHOLD
 from projector.openwop.fixtures import FIXTURES
 
+_DIALECT: Final = "openwop"
+
 CallerName: TypeAlias = Annotated[str, StringConstraints(pattern=r"^(key|token|address):.+$")]
 """A caller, as the log names it."""
+
+
+class Speaks(Protocol):
+    """An agent or a workflow of the configuration, as far as this table looks at it."""
+
+    @property
+    def dialects(self) -> tuple[str, ...]:
+        """What a request may choose."""
+        ...
 
 
 class OpenWop(Table):
@@ -65,3 +78,16 @@ class OpenWop(Table):
         if known.workflow_id != name:
             raise DefinitionError(f"workflows.{name}.id: expected `{name}`")
         return known
+
+    def check(self, *named: Mapping[str, Speaks | None]) -> None:
+        """Hold the names of what may be run against each other; None speaks every dialect.
+
+        Raises:
+            UsageError: two have one name.
+        """
+        times = Counter(list(self.registered()))
+        for kind in named:
+            times.update(name for name, one in kind.items() if one is None or _DIALECT in one.dialects)
+        for name in sorted(times):
+            if times[name] > 1:
+                raise UsageError(f"openwop: expected one agent or workflow of the name `{name}`")
