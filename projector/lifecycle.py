@@ -1,7 +1,7 @@
 """When a stream may speak, and how it ends: one total table.
 
 A stream is IDLE until its provider says something, OPEN while a response streams, SETTLED when a response has ended and
-the host's run may go on, ENDED after its terminal. Whatever happens next is one of ten signals; the row for
+the host's run may go on, ENDED after its terminal. Whatever happens next is one of eleven signals; the row for
 (phase, signal) gives the next phase and a verdict, and nothing else decides. In ENDED everything is ignored, which is
 why no stream can have two terminals (seed section 7.1, CONTRACT D11 and D12).
 
