@@ -67,6 +67,7 @@ def _finder(settings: Settings) -> Finder:
     """Give what all policies of a configuration look for: nothing that one of them lets pass is let pass here."""
     policies = [agent.policy for agent in settings.agents.values()]
     policies += [settings.drop_in.policy] if settings.drop_in is not None else []
+    policies += [workflow.policy for workflow in settings.workflows.values() if workflow.policy is not None]
     words = [word for policy in policies for word in policy.sensitive_keys_add]
     registered = [value for policy in policies for value in policy.registered]
     return finder_for(Policy(sensitive_keys_add=tuple(words), registered=tuple(registered)), secrets_of(settings))

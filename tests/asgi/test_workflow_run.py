@@ -1,0 +1,270 @@
+"""A run of a workflow without HTTP: what it says, however its upstreams and whoever takes it behave."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from contracts.stream_rules import check_stream
+from projector.asgi.catalog import Catalog
+from projector.asgi.memory import Account, Memory
+from projector.asgi.record import Record
+from projector.asgi.settings import Retries, Settings
+from projector.asgi.upstream import ProviderRequest, UpstreamError
+from projector.asgi.workflows.offers import WorkflowOffer, workflow_offers
+from projector.asgi.workflows.run import WorkflowRun, begin_run
+from projector.faults import FAULTS
+
+pytestmark = pytest.mark.timeout(10)
+
+Play = Callable[[], AsyncGenerator[bytes, None]]
+
+
+def event(event_type: str, **members: object) -> bytes:
+    return b"data: " + json.dumps({"type": event_type, **members}).encode() + b"\n\n"
+
+
+def delta(text: str) -> bytes:
+    return event("response.output_text.delta", item_id="m", output_index=0, content_index=0, delta=text)
+
+
+DONE = event("response.completed", response={"id": "r", "status": "completed"})
+
+
+async def whole() -> AsyncGenerator[bytes, None]:
+    yield delta("a")
+    yield DONE
+
+
+async def endless() -> AsyncGenerator[bytes, None]:
+    while True:
+        yield delta("a")
+
+
+async def text_then_silence() -> AsyncGenerator[bytes, None]:
+    yield delta("a")
+    await anyio.sleep_forever()
+
+
+async def broken() -> AsyncGenerator[bytes, None]:
+    yield delta("a")
+    raise UpstreamError(FAULTS["upstream_reset"])
+
+
+async def crashing() -> AsyncGenerator[bytes, None]:
+    yield delta("a")
+    raise ZeroDivisionError
+
+
+async def refused() -> AsyncGenerator[bytes, None]:
+    raise UpstreamError(FAULTS["upstream_unreachable"])
+    yield b""
+
+
+class Upstream:
+    """Plays for each model what a function yields; knows what is open and what was read."""
+
+    providers = frozenset({"openai_responses"})
+    is_recording = False
+
+    def __init__(self, plays: dict[str, Play]) -> None:
+        self._plays = plays
+        self.open_now: Counter[str] = Counter()
+        self.most_open = 0
+        self.reads: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def open(self, request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        model = str(request.body["model"])
+        chunks = self._read(model)
+        self.open_now[model] += 1
+        self.most_open = max(self.most_open, self.open_now.total())
+        try:
+            if self._plays[model] is refused:
+                await anext(chunks)
+            yield chunks
+        finally:
+            self.open_now[model] -= 1
+            await chunks.aclose()
+
+    async def _read(self, model: str) -> AsyncGenerator[bytes, None]:
+        async for chunk in self._plays[model]():
+            self.reads[model] += 1
+            yield chunk
+
+    async def aclose(self) -> None:
+        """Nothing is kept."""
+
+
+class Listener:
+    """Where a run says things."""
+
+    def __init__(self) -> None:
+        self.said = b""
+        self.gate = anyio.Event()
+        self.gate.set()
+
+    async def say(self, data: bytes) -> None:
+        await self.gate.wait()
+        self.said += data
+
+    @property
+    def frames(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.said.splitlines()]
+
+    def ended(self) -> dict[str, Any]:
+        assert check_stream(self.said.splitlines()) == []
+        return self.frames[-1]
+
+
+class Switch:
+    """Stands before the upstream of the test at hand, so that its server is made once."""
+
+    providers = frozenset({"openai_responses"})
+    is_recording = False
+    now: Upstream
+
+    def open(self, request: ProviderRequest, /) -> Any:
+        return self.now.open(request)
+
+    async def aclose(self) -> None:
+        """Nothing is kept."""
+
+
+@cache
+def made(names: tuple[str, ...], on_failure: str, max_parallel: int) -> tuple[WorkflowOffer, Switch]:
+    steps = [{"name": f"step-{name}", "agent": name, "on_failure": on_failure} for name in names]
+    settings = Settings.model_validate(
+        {
+            "agents": {name: {"upstream": "default", "model": name} for name in names},
+            "workflows": {"w": {"stages": [{"name": "s", "steps": steps}], "max_parallel": max_parallel}},
+        }
+    )
+    switch = Switch()
+    return workflow_offers(settings, Catalog(settings, lambda *_: switch))["w"], switch
+
+
+def a_run(upstream: Upstream, *, on_failure: str = "fail", max_parallel: int = 8) -> WorkflowRun:
+    offer, switch = made(tuple(upstream._plays), on_failure, max_parallel)
+    switch.now = upstream
+    record = Record(stream_id="stream_1", request_id="", dialect="public_sse_v1")
+    account = Account(Memory(10**9))
+    return begin_run(offer, "hello", record, account, retries=Retries(max=0), output_format="ndjson")[1]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(5):
+        while not condition():  # noqa: ASYNC110 - what is waited for sets no event
+            await anyio.sleep(0.001)
+
+
+async def test_a_whole_run() -> None:
+    upstream, listener = Upstream({"a": whole, "b": whole}), Listener()
+    await a_run(upstream).run(listener.say)
+    assert listener.ended()["final"] == {"status": "completed", "response_text": "a\n\na"}
+    assert upstream.open_now.total() == 0
+
+
+@pytest.mark.parametrize(
+    ("play", "code"),
+    [(broken, "upstream_reset"), (refused, "upstream_unreachable"), (crashing, "internal_error")],
+)
+async def test_a_step_fails(play: Play, code: str) -> None:
+    upstream, listener = Upstream({"a": play, "b": text_then_silence}), Listener()
+    await a_run(upstream).run(listener.say)
+    assert listener.ended()["error"]["code"] == code
+    assert upstream.open_now.total() == 0
+    upstream, listener = Upstream({"a": play, "b": whole}), Listener()
+    await a_run(upstream, on_failure="go_on").run(listener.say)
+    assert listener.ended()["final"]["status"] == "incomplete"
+    reasons = [frame["reason"] for frame in listener.frames if frame.get("reason")]
+    assert reasons == [code]
+
+
+async def test_all_steps_fail_and_the_run_goes_on() -> None:
+    upstream, listener = Upstream({"a": refused, "b": refused}), Listener()
+    await a_run(upstream, on_failure="go_on").run(listener.say)
+    assert listener.ended()["final"] == {"status": "incomplete"}
+
+
+@pytest.mark.parametrize("play", [text_then_silence, endless])
+@pytest.mark.parametrize("moment", range(0, 40, 5))
+async def test_it_is_ended_from_elsewhere(play: Play, moment: int) -> None:
+    upstream, listener = Upstream({"a": play, "b": play}), Listener()
+    run = a_run(upstream)
+    async with anyio.create_task_group() as group:
+        group.start_soon(run.run, listener.say)
+        for _ in range(moment):
+            await anyio.lowlevel.checkpoint()
+        run.cancel()
+        run.cancel()
+        run.fail(FAULTS["server_shutdown"])
+    assert listener.ended()["final"]["status"] == "cancelled"
+    assert upstream.open_now.total() == 0
+
+
+async def test_it_fails_from_elsewhere() -> None:
+    upstream, listener = Upstream({"a": text_then_silence, "b": text_then_silence}), Listener()
+    run = a_run(upstream)
+    async with anyio.create_task_group() as group:
+        group.start_soon(run.run, listener.say)
+        await until(lambda: len(listener.frames) >= 4)
+        run.fail(FAULTS["server_shutdown"])
+    assert listener.ended()["error"]["code"] == "server_shutdown"
+
+
+async def test_who_takes_nothing_stops_every_branch() -> None:
+    upstream, listener = Upstream({"a": endless, "b": endless, "c": endless}), Listener()
+    run = a_run(upstream)
+    async with anyio.create_task_group() as group:
+        group.start_soon(run.run, listener.say)
+        await until(lambda: len(upstream.reads) == 3)
+        listener.gate = anyio.Event()
+        before = upstream.reads.copy()
+        for _ in range(200):
+            await anyio.lowlevel.checkpoint()
+        ahead = upstream.reads - before
+        assert max(ahead.values(), default=0) <= 2, "one read in hand, and the one that was under way"
+        listener.gate.set()
+        run.cancel()
+    assert listener.ended()["final"]["status"] == "cancelled"
+
+
+async def test_branches_take_turns() -> None:
+    upstream, listener = Upstream({"a": endless, "b": endless}), Listener()
+    run = a_run(upstream)
+    async with anyio.create_task_group() as group:
+        group.start_soon(run.run, listener.say)
+        while upstream.reads.total() < 400:
+            await anyio.lowlevel.checkpoint()
+        run.cancel()
+    heard = Counter(f["workflow"]["step_name"] for f in listener.frames if f["kind"] == "message.delta")
+    assert heard.keys() == {"step-a", "step-b"}
+    assert min(heard.values()) > 0.2 * max(heard.values()), "none waits while another one floods"
+
+
+async def test_a_group_asks_no_more_at_once_than_it_may() -> None:
+    upstream, listener = Upstream(dict.fromkeys("abcdef", whole)), Listener()
+    await a_run(upstream, max_parallel=2).run(listener.say)
+    assert upstream.most_open <= 2
+    assert listener.ended()["final"]["response_text"] == "\n\n".join("aaaaaa")
+
+
+async def test_a_place_that_fails_closes_the_upstreams() -> None:
+    upstream = Upstream({"a": text_then_silence, "b": text_then_silence})
+
+    async def say(data: bytes) -> None:
+        if data:
+            raise OSError
+
+    with pytest.raises(BaseExceptionGroup):
+        await a_run(upstream).run(say)
+    assert upstream.open_now.total() == 0
