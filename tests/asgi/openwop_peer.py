@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from contracts.openwop import parse_event
+from contracts.openwop import RUN_TERMINALS, parse_event
+from contracts.openwop.checker import check_log
 
 with warnings.catch_warnings(action="ignore"):
     from jsonschema import Draft202012Validator, FormatChecker
@@ -69,9 +70,12 @@ class OpenWopPeer:
         return snapshot
 
     async def log(self, run_id: str) -> list[dict[str, Any]]:
+        """Give the log of a run; one that has ended obeys the rules over whole logs."""
         said = await document(await self.get(f"/v1/runs/{run_id}/events"))
         assert set(said) == {"events"}
         events: list[dict[str, Any]] = said["events"]
+        if events[-1]["type"] in RUN_TERMINALS:
+            assert check_log([json.dumps(event) for event in events]) == []
         return events
 
     async def stream(self, run_id: str, query: str = "", **headers: str) -> Answer:
