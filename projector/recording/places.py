@@ -7,8 +7,9 @@ of what its id names and of what its index names, and a string that nobody knows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Final, Protocol, TypeAlias
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from projector import readers as read
 from projector.handlers import DROPPED, HANDLERS, HOST_HANDLERS
@@ -34,14 +35,28 @@ class Places(Protocol):
         """Give the channels of a string of this event."""
         ...
 
+    def families(self, channels: Iterable[Hashable], /) -> Iterable[Sequence[Hashable]]:
+        """Give those of all channels of a stream that are one text under several names."""
+        ...
+
 
 def names(path: Path) -> tuple[str, ...]:
     """Give the names of a path, without positions in lists."""
     return tuple(step for step in path if isinstance(step, str))
 
 
+_NOBODY: Final[Channels] = ("",)
 _OWNERS: Final = ("item_id", "output_index")
 _PARTS: Final = ("content_index", "summary_index", "command_index")
+
+
+class _Channel(NamedTuple):
+    """The text of a part that one owner has at one place of events of one type."""
+
+    kind: str
+    path: tuple[str, ...]
+    part: str
+    owner: Hashable
 
 
 class UnknownPlaces:
@@ -49,23 +64,49 @@ class UnknownPlaces:
 
     def __init__(self) -> None:
         self._type = ""
-        self._owners: dict[str, Channels] = {}
-        """Whose pieces an event is, by its type; one that does not say it goes on with the one before."""
+        self._part = ""
+        self._owners: Channels = ()
+        self._latest: Channels = ()
+        self._latest_of: dict[str, Channels] = {}
+        self._ties: dict[Hashable, Hashable] = {}
+        """Owner -> another name of it, as an event said that named both; a chain leads to one name for all."""
 
     def begin(self, event: Mapping[str, Any], /) -> None:
-        """Take the next event."""
+        """Take the next event. One that names nobody goes on with what spoke last, in general or of its type."""
         self._type = str(event.get("type"))
-        part = repr([event.get(name) or 0 for name in _PARTS])
+        self._part = repr([event.get(name) or 0 for name in _PARTS])
         named = {**event, "item_id": event.get("item_id") or read.mapping_or_empty(event, "item").get("id")}
-        owners = tuple((name, named[name], part) for name in _OWNERS if type(named.get(name)) in {str, int})
-        self._owners[self._type] = owners or self._owners.get(self._type, (part,))
+        owners = tuple((name, named[name]) for name in _OWNERS if type(named.get(name)) in {str, int})
+        if owners:
+            self._owners = self._latest = self._latest_of[self._type] = owners
+            self._ties[self._root(owners[0])] = self._root(owners[-1])
+        else:
+            of_type = self._latest_of.get(self._type, ())
+            self._owners = tuple(dict.fromkeys((*_NOBODY, *self._latest, *of_type)))
 
     def channels(self, path: Path, /) -> Channels:
         """Give the channels of a string of this event."""
-        return (*self._joined(path), ALONE)
+        return (*self._joined(self._type, path), ALONE)
 
-    def _joined(self, path: Path) -> Channels:
-        return tuple((self._type, names(path), owner) for owner in self._owners[self._type])
+    def families(self, channels: Iterable[Hashable], /) -> Iterable[Sequence[Hashable]]:
+        """Give the channels whose owners are one."""
+        found: defaultdict[Hashable, list[Hashable]] = defaultdict(list)
+        for channel in channels:
+            if isinstance(channel, _Channel):
+                found[channel._replace(owner=self._root(channel.owner))].append(channel)
+        return found.values()
+
+    def _joined(self, kind: str, path: Path) -> Channels:
+        return tuple(_Channel(kind, names(path), self._part, owner) for owner in self._owners)
+
+    def _root(self, owner: Hashable) -> Hashable:
+        """Give the one name of an owner, and have every name on the way know it."""
+        way = []
+        while (known := self._ties.get(owner, owner)) != owner:
+            way.append(owner)
+            owner = known
+        self._ties.update(dict.fromkeys(way, owner))
+        return owner
 
 
 class ResponsesPlaces(UnknownPlaces):
@@ -74,11 +115,11 @@ class ResponsesPlaces(UnknownPlaces):
     def channels(self, path: Path, /) -> Channels:
         """Give the channels of a string of this event."""
         if self._type in DELTAS and path == _DELTA:
-            return self._joined(path)
+            return self._joined(self._type, path)
         if self._type not in _WHOLES:
             return super().channels(path)
         begun = _BEGINNINGS.get((self._type, *path), ())
-        return (*((delta, _DELTA, owner) for delta in begun for owner in self._owners[self._type]), ALONE)
+        return (*(channel for delta in begun for channel in self._joined(delta, _DELTA)), ALONE)
 
 
 DELTAS: Final = frozenset(
@@ -138,6 +179,10 @@ class ChatPlaces:
                 return self._in_choice(place, path, *self._choices[at])
         return (ALONE,) if first in chat.CHUNK_KNOWN else ((first, place), ALONE)
 
+    def families(self, _channels: Iterable[Hashable], /) -> Iterable[Sequence[Hashable]]:
+        """Give none: each piece of a call is in the channels of all its names."""
+        return ()
+
     @staticmethod
     def _in_choice(place: tuple[str, ...], path: Path, index: int, calls: Mapping[str | int, Channels]) -> Channels:
         if place in _PIECES:
@@ -157,7 +202,6 @@ class ChatPlaces:
         return index, {at: _call(calls, entry) for at, entry in enumerate(entries) if isinstance(entry, dict)}
 
 
-_NOBODY: Final[Channels] = ("",)
 _HOLD_PIECES: Final = frozenset({"delta", "text"})
 _PIECES: Final[Mapping[tuple[str, ...], str]] = {
     ("delta", "content"): "content",

@@ -76,7 +76,9 @@ class _Work:
 
     def finish(self) -> None:
         """Search each channel as one text, and write what is left of each string."""
-        for leaves in {tuple(channel): None for channel in self._channels.values()}:
+        families = [[self._channels[name] for name in family] for family in self._places.families(self._channels)]
+        merged = [sorted({at for channel in family for at in channel}) for family in families]
+        for leaves in {tuple(channel): None for channel in (*self._channels.values(), *merged)}:
             self._finder.pause()
             self._search(leaves)
         for at in self._alone:
