@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
+import hmac
 import json
 import time
 from collections.abc import AsyncIterator
@@ -12,6 +14,7 @@ from typing import Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import RSAAlgorithm
 
 from projector.asgi.callers import Doorkeeper
@@ -92,6 +95,54 @@ async def test_who_is_not(name: str, authorization: str | None) -> None:
         await door().caller(scope(authorization))
     assert (caught.value.status, caught.value.code) == (401, "unauthenticated"), name
     assert caught.value.headers == {"www-authenticate": "Bearer"}
+
+
+def unsigned(header: object) -> str:
+    """Write a token whose header is whatever one sends."""
+    head = base64.urlsafe_b64encode(json.dumps(header).encode()).rstrip(b"=").decode()
+    return f"Bearer {head}.e30.AAAA"
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        unsigned({"alg": "RS256", "kid": ["one"]}),
+        unsigned({"alg": "RS256", "kid": {"one": 1}}),
+        unsigned({"alg": "RS256", "kid": 1}),
+        unsigned({"alg": ["RS256"], "kid": "one"}),
+        unsigned({"alg": None, "kid": "one"}),
+        unsigned({"alg": "RS256", "kid": "one", "crit": ["b64"], "b64": False}),
+        unsigned([]),
+        unsigned("one"),
+        "Bearer ...",
+        "Bearer " + "." * 50_000,
+        "Bearer \xe9.\xe9.\xe9",
+        "Bearer  key-1",
+        "Bearer key-1 ",
+    ],
+)
+async def test_what_is_no_token_at_all(authorization: str) -> None:
+    asked = {"type": "http", "headers": [(b"authorization", authorization.encode("latin-1"))]}
+    with pytest.raises(Problem) as caught:
+        await door().caller(asked)
+    assert caught.value.code == "unauthenticated"
+
+
+@pytest.mark.parametrize("signed_with", ["the public key", "its modulus"])
+async def test_a_public_key_is_no_shared_secret(signed_with: str) -> None:
+    """Who knows the public key must not be able to sign with it as if it were a secret."""
+    public = KEYS["one"].public_key()
+    secret = {
+        "the public key": public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
+        "its modulus": str(public.public_numbers().n).encode(),
+    }[signed_with]
+    parts = [
+        base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=")
+        for part in ({"alg": "HS256", "kid": "one"}, CLAIMS)
+    ]
+    signature = base64.urlsafe_b64encode(hmac.digest(secret, b".".join(parts), "sha256")).rstrip(b"=")
+    with pytest.raises(Problem):
+        await door().caller(scope("Bearer " + b".".join([*parts, signature]).decode()))
 
 
 async def test_everybody_is_an_address_where_nobody_is_named() -> None:

@@ -55,6 +55,21 @@ async def with_an_endless_event(peer: Any) -> None:
         await asyncio.sleep(0.001)  # it would soon be too large
 
 
+async def test_the_client_leaves_between_two_attempts(serve: Any, upstream: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.send(b"HTTP/1.1 503 No\r\nretry-after: 5\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+
+    provider = await upstream(script)
+    site = serve()
+    answer = await site.post()
+    await provider.peers.get()
+    await asyncio.sleep(0.1)
+    assert (site.streams.active, site.streams.upstream_open) == (1, 0)
+    answer.leave()
+    assert await site.is_quiet()
+    assert provider.peers.empty()
+
+
 @pytest.mark.parametrize("leave", ["close", "reset"])
 @pytest.mark.parametrize(
     "script",

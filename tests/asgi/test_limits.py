@@ -37,7 +37,8 @@ async def test_more_streams_than_a_caller_may_have(serve: Any, upstream: Any) ->
     site = serve(limits={"max_streams_per_caller": 1})
     await site.ask()
     refused = await site.ask()
-    assert (refused.status, (await refused.problem())["code"]) == (429, "too_many_streams")
+    assert (refused.status, refused.headers["retry-after"]) == (429, "5")
+    assert (await refused.problem())["code"] == "too_many_streams"
 
 
 @pytest.mark.parametrize("says_length", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import shlex
 import shutil
@@ -107,6 +108,14 @@ async def test_under_load_no_terminal_is_lost(upstream: Any, upstream_port: int)
     async with asyncio.timeout(2):
         while provider.serving:  # noqa: ASYNC110 - each ends when it sees its connection closed
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com"])  # noqa: S104 - refused
+def test_another_address_without_callers(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    for name in [name for name in os.environ if name.startswith("PROJECTOR_")]:
+        monkeypatch.delenv(name)
+    with pytest.raises(SettingsError, match="expected a loopback address, or callers in `auth`"):
+        serve(host=host, port=0)
 
 
 def test_an_address_that_cannot_be_listened_on() -> None:

@@ -242,6 +242,31 @@ async def test_cancel_says_what_was_said_so_far() -> None:
     assert upstream.closed == 1
 
 
+SHUTDOWN = FAULTS["server_shutdown"]
+RACES: dict[str, tuple[Callable[[Relay], None], ...]] = {
+    "cancelled": (Relay.cancel, Relay.cancel, lambda one: one.fail(SHUTDOWN), Relay.cancel),
+    "server_shutdown": (lambda one: one.fail(SHUTDOWN), Relay.cancel, lambda one: one.fail(SHUTDOWN)),
+}
+
+
+@pytest.mark.parametrize("end", RACES)
+@pytest.mark.parametrize("pause_s", [None, 0, 0.002])
+async def test_who_ends_a_stream_first_ends_it(end: str, pause_s: float | None) -> None:
+    """A cancel while the server drains, a drain while it is cancelled, each again: at once, or some turns later."""
+    upstream, client = Upstream(text_then_silence), Client()
+    one = relay(upstream)
+    task = asyncio.create_task(one.run(SCOPE, client.receive, client.send))
+    await until(lambda: len(client.sent) > 1)
+    for act in RACES[end]:
+        act(one)
+        if pause_s is not None:
+            await anyio.sleep(pause_s)
+    await task
+    assert f'"{end}"'.encode() in client.body
+    assert client.terminals == 1
+    assert upstream.closed == 1
+
+
 async def test_cancel_before_the_upstream_answers_is_still_a_stream() -> None:
     upstream, client = Upstream(silent, opens_after_s=60), Client()
     one = relay(upstream)

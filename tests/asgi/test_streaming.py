@@ -226,6 +226,29 @@ async def test_heartbeats_while_the_provider_is_silent(serve: Any, upstream: Any
     assert rest.endswith(b"}\n\n")
 
 
+async def test_heartbeats_while_output_is_held(serve: Any, upstream: Any, text_events: Any) -> None:
+    """The provider speaks all the time: half an event, and text that may be the beginning of a secret."""
+    held = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"delta":"%b"}\n\n'
+
+    async def script(peer: Any) -> None:
+        await peer.start()
+        for byte in held % b"a":
+            await peer.chunk(bytes([byte]))
+            await asyncio.sleep(0.005)
+        for _ in range(8):
+            await peer.chunk(held % b"quay")  # each waits for what follows
+            await asyncio.sleep(0.05)
+        await peer.event(text_events[-1])
+        await peer.end()
+
+    await upstream(script)
+    registered = {"policy": {"registered": [{"value": "quay" * 100}]}}
+    answer = await serve(heartbeat_s=0.1, agents={"default": {"upstream": "default", "model": "m", **registered}}).ask()
+    before, _, after = (await answer.rest()).partition(b"data: ")
+    assert heartbeats(before) >= 2
+    assert heartbeats(after) >= 2
+
+
 async def test_a_heartbeat_commits_the_status_before_the_provider_answers(serve: Any, upstream: Any) -> None:
     async def script(peer: Any) -> None:
         await asyncio.sleep(0.3)
