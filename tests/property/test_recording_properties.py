@@ -348,7 +348,7 @@ EVENTS: Final = st.one_of(
 
 @pytest.mark.parametrize("provider", ["openai_responses", "openai_chat", "not_known"])
 @given(events=st.lists(EVENTS, max_size=6))
-@examples(120)
+@examples(60)
 def test_what_is_not_secret_is_kept_as_it_is(provider: str, events: list[object]) -> None:
     data = recorded(events, provider)
     lines = lines_of(events).splitlines()
@@ -361,7 +361,7 @@ def _digits(data: bytes) -> list[str]:
 
 
 @given(data=st.binary(max_size=200), input_format=st.sampled_from(["sse", "ndjson", "auto"]))
-@examples(150)
+@examples(80)
 def test_bytes_of_any_kind_play_as_they_did(data: bytes, input_format: Any) -> None:
     for provider in ("openai_responses", "openai_chat"):
         kept = record(provider, data, FINDER, input_format=input_format)
@@ -395,7 +395,7 @@ CHUNKS: Final = st.lists(st.dictionaries(st.sampled_from(MEMBERS), SHAPES, max_s
 
 @pytest.mark.parametrize(("provider", "events"), [("openai_responses", ANY_EVENTS), ("openai_chat", CHUNKS)])
 @given(data=st.data())
-@examples(150)
+@examples(80)
 def test_events_of_any_shape_play_as_they_did(provider: str, events: Any, data: st.DataObject) -> None:
     given_lines = lines_of(data.draw(st.lists(events, min_size=1, max_size=6)))
     kept = record(provider, given_lines, FINDER, input_format="ndjson")
