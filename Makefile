@@ -36,7 +36,7 @@ soak: .venv/dev             # minutes of traffic on loopback; watches memory and
 	$(BIN)/python bench/soak.py
 
 fuzz: .venv/dev             # many thousand inputs, other ones each time; what is found becomes a row
-	PROJECTOR_TESTS_EFFORT=50 $(BIN)/python -m pytest tests/fuzz tests/property/test_pipeline_properties.py --timeout=0
+	PROJECTOR_TESTS_EFFORT=50 $(BIN)/python -m pytest tests/fuzz tests/property/test_pipeline_properties.py tests/property/test_recording_properties.py --timeout=0
 
 check-latest: .venv/dev     # the tables against the newest SDKs
 	$(BIN)/python tests/latest_sdk.py
