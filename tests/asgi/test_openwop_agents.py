@@ -224,7 +224,7 @@ async def test_what_is_no_answer_leaves_the_run_waiting(host: OpenWopPeer, upstr
     await upstream(says([created("r1"), *approval("mcpr_1"), completed("r1")]))
     run_id = await host.say("wipe the disk")
     await host.until(run_id, "waiting-approval")
-    for value in ("accept", True, {}, {"action": "refine"}, None):
+    for value in ("accept", True, {}, {"action": "refine"}, {"action": ["accept"]}, None):
         answer = await host.post(f"/v1/runs/{run_id}/interrupts/agent", {"resumeValue": value})
         assert (await error(answer, 400))["error"] == "validation_error"
     assert (await error(await host.resolve(run_id, "other", "accept"), 404))["error"] == "interrupt_not_found"

@@ -129,4 +129,4 @@ def test_a_process_that_ends_tells_who_reads() -> None:
         process.terminate()
         last = list(reading)[-1]
         assert (last.type, last.payload["error"]["code"]) == ("run.failed", "server_shutdown")
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=30) == 0

@@ -92,7 +92,7 @@ async def stay() -> dict[str, Any]:
 
 
 async def test_a_reader_that_takes_nothing_counts_as_gone() -> None:
-    log = RunLog("run_1", 10_000, lambda _: None)
+    log = RunLog("run_1", 10_000, lambda _: True)
     log.say("run.started", {})
 
     async def send(message: Any) -> None:
@@ -104,7 +104,7 @@ async def test_a_reader_that_takes_nothing_counts_as_gone() -> None:
 
 
 async def test_a_reader_whose_connection_breaks_is_gone() -> None:
-    log = RunLog("run_1", 10_000, lambda _: None)
+    log = RunLog("run_1", 10_000, lambda _: True)
     log.say("run.started", {})
 
     async def send(message: Any) -> None:
@@ -116,7 +116,7 @@ async def test_a_reader_whose_connection_breaks_is_gone() -> None:
 
 
 async def test_a_reader_that_leaves_is_noticed_while_nothing_is_said() -> None:
-    log = RunLog("run_1", 10_000, lambda _: None)
+    log = RunLog("run_1", 10_000, lambda _: True)
     said: list[Any] = []
     async with asyncio.timeout(5):
         await stream(log)(SCOPE, leave, sink(said))

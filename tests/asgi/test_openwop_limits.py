@@ -79,7 +79,11 @@ async def test_all_logs_together_have_a_bound() -> None:
     kept = [number for number in range(10) if _has(runs, f"run_{number}")]
     assert kept[-1] == 9
     assert 1 <= len(kept) <= 3
-    runs.begin("run_x", "w", "me").log.say("run.started", {"workflowId": "w" * 5000})
+    last = runs.begin("run_x", "w", "me")
+    last.log.say("run.started", {"workflowId": "w" * 2000})
+    assert not last.log.is_full
+    last.log.say("node.started", {"nodeId": "n" * 2000}, node_id="n")
+    assert last.log.is_full
     with pytest.raises(Problem):
         runs.begin("run_y", "w", "me")
     await runs.aclose()
@@ -126,7 +130,7 @@ async def test_readers_have_a_bound(serve: Serve) -> None:
     for path in ("", "/poll"):
         answer = await host.get(f"/v1/runs/{run_id}/events{path}", accept="*/*")
         assert (await error(answer, 503))["error"] == "overloaded"
-    await host.log(run_id)
+    assert (await host.snapshot(run_id))["status"] == "waiting-approval"
     readers.pop().reset()
     deadline = time.monotonic() + PATIENCE_S
     while (await host.get(f"/v1/runs/{run_id}/events/poll")).status == 503:

@@ -71,7 +71,7 @@ MODE_ROWS: list[tuple[str, list[str]]] = [
 
 @pytest.mark.parametrize(("mode", "expected"), MODE_ROWS)
 async def test_what_each_mode_shows(mode: str, expected: list[str]) -> None:
-    log = RunLog("run_1", 10_000, lambda _: None)
+    log = RunLog("run_1", 10_000, lambda _: True)
     for kind in MODE_ROWS[-1][1]:
         payload = {"nodeId": "n", "interruptId": "i", "kind": "approval"}
         log.say(kind, payload, node_id="n")

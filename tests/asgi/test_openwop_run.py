@@ -96,7 +96,7 @@ ROWS: list[tuple[str, Does, bool, str, str | None]] = [
 
 
 def new_run() -> Run:
-    return Run("run_1", "w", "me", RunLog("run_1", 10_000, lambda _: None), answer_s=0.05)
+    return Run("run_1", "w", "me", RunLog("run_1", 10_000, lambda _: True), answer_s=0.05)
 
 
 @pytest.mark.parametrize(("name", "does", "is_mute", "last", "code"), ROWS, ids=[row[0] for row in ROWS])
@@ -111,6 +111,7 @@ async def test_every_run_has_one_end(name: str, does: Does, last: str, code: str
     assert run.log.entries[-1].type == last
     assert (run.log.state.error or {}).get("code") == code
     assert (work.closed, ended) == (1, [run])
+    assert run._work is None
     assert "a secret" not in repr(logs)
     run.cancel()
     assert run.log.entries[-1].type == last

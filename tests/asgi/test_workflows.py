@@ -377,6 +377,30 @@ async def test_a_run_has_its_own_time(site: Any, conductor: Conductor) -> None:
     assert {frame["kind"] for frame in frames} >= {"output_item.done"}
 
 
+async def test_silence_is_filled(serve: Any, conductor: Conductor) -> None:
+    site = serve(agents=AGENTS, workflows=WORKFLOWS, heartbeat_s=0.2, retries={"max": 0})
+    answer = await site.ask(path("strict"), MESSAGE)
+    assert (answer.status, (await answer.chunk())[:11]) == (200, b": heartbeat"), "before any upstream answered"
+    conductor.tell("crew", created("crew"), delta("a"))
+    reader = Reader(answer)
+    await reader.hears("a")
+    while not (await answer.chunk()).startswith(b": heartbeat"):
+        pass
+    conductor.tell("cost", "refuse")
+    frames = await reader.to_the_end()
+    assert frames[-1]["error"]["code"] == "upstream_http_503", "too late for a problem document"
+    await asyncio.wait_for(conductor.peers["crew"].gone.wait(), 5)
+
+
+async def test_a_run_that_fails_in_silence_is_told_so(serve: Any, conductor: Conductor) -> None:
+    site = serve(agents=AGENTS, workflows=WORKFLOWS, heartbeat_s=0.2, retries={"max": 0})
+    answer = await site.ask(path("sequence"), MESSAGE)
+    conductor.tell("crew", "refuse")
+    frames = await Reader(answer).to_the_end()
+    assert [frame["kind"] for frame in frames] == ["error"]
+    assert frames[0]["error"]["code"] == "upstream_http_503"
+
+
 async def test_a_server_that_ends_tells_the_run(site: Any, conductor: Conductor, upstream_port: int) -> None:
     base = {"port": 0, "grace_s": 0, "base_url": f"http://localhost:{upstream_port}/v1"}
     ending = type(site)(Settings.model_validate(base | {"agents": AGENTS, "workflows": WORKFLOWS}), demo=False)

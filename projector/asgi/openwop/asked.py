@@ -95,9 +95,9 @@ def accepts(value: object) -> bool:
         Refusal: it is neither.
     """
     action = value.get("action") if isinstance(value, Mapping) else None
-    if action not in {"accept", "reject"}:
+    if not isinstance(action, str) or action not in {"accept", "reject"}:
         raise Refusal("validation_error", "`resumeValue.action` must be `accept` or `reject`.")
-    return bool(action == "accept")
+    return action == "accept"
 
 
 def modes(query: QueryParams) -> frozenset[Mode]:

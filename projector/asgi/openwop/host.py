@@ -116,7 +116,8 @@ class Host:
         modes, buffer_s = asked.modes(call.query), asked.buffer_s(call.query)
         last_sequence = asked.last_event_id(call.headers)
         if asked.wants_json(call.headers):
-            await call.answer(reading.document(run.log))
+            with self._readers.admitted():
+                await call.answer(reading.document(run.log))
             return
         settings = self._site.settings
         stream = reading.EventStream(
@@ -134,8 +135,7 @@ class Host:
         run = self._run(call)
         last_sequence, wait_s = asked.last_sequence(call.query), asked.poll_s(call.query)
         with self._readers.admitted():
-            polled = await reading.poll(run.log, last_sequence, wait_s)
-        await call.answer(polled)
+            await call.answer(await reading.poll(run.log, last_sequence, wait_s))
 
     async def _cancel(self, call: Call) -> None:
         run = self._run(call)

@@ -33,15 +33,16 @@ class RunLog:
     Args:
         run_id: the run.
         max_bytes: from here on it is full; what is said then is kept all the same, and it is for the run to end.
-        on_bytes: is told how many bytes came into memory.
+        on_bytes: is told how many bytes came into memory; gives whether there is room for more.
     """
 
-    def __init__(self, run_id: str, max_bytes: int, on_bytes: Callable[[int], None]) -> None:
+    def __init__(self, run_id: str, max_bytes: int, on_bytes: Callable[[int], bool]) -> None:
         self.entries: list[Entry] = []
         self.state = RunState()
         self.held_bytes = 0
         self._max_bytes = max_bytes
         self._on_bytes = on_bytes
+        self._has_room = True
         self._names = EventLog(f"{run_id}:host")
         self._run_id = run_id
         self._timestamps = Timestamps()
@@ -49,8 +50,8 @@ class RunLog:
 
     @property
     def is_full(self) -> bool:
-        """Whether the run has said as much as it may."""
-        return self.held_bytes >= self._max_bytes
+        """Whether the run has said as much as it may, or all runs together have."""
+        return self.held_bytes >= self._max_bytes or not self._has_room
 
     def say(
         self,
@@ -94,4 +95,4 @@ class RunLog:
         self.state.take(event)
         cost = len(data) + OVERHEAD_BYTES
         self.held_bytes += cost
-        self._on_bytes(cost)
+        self._has_room = self._on_bytes(cost)

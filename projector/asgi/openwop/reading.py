@@ -142,7 +142,8 @@ class EventStream:
         """Hold a batch for its time, unless it has become urgent or large."""
         with anyio.move_on_after(self._buffer_s):
             while not self._log.state.is_over and len(batch) < _AT_ONCE and not _is_urgent(batch):
-                await self._log.wait()
+                if self._position >= len(self._log.entries):
+                    await self._log.wait()
                 batch += self._take()
 
     def _take(self) -> list[tuple[int, Entry]]:

@@ -160,6 +160,7 @@ class Run:
             with anyio.CancelScope(shield=True):
                 self._end(work, self._fault if self.is_stopped else fault)
                 on_end(self)
+                self._work = None  # the log is kept, what it was asked is not
                 await work.close()
 
     def _end(self, work: Work, fault: Fault | None) -> None:

@@ -72,9 +72,9 @@ class Runs:
         for run_id in list(self._runs):
             self._forget(run_id)
 
-    def _hold(self, n_bytes: int) -> None:
+    def _hold(self, n_bytes: int) -> bool:
         self._held_bytes += n_bytes
-        self._make_room(lambda: self._held_bytes > self._settings.max_log_bytes)
+        return self._make_room(lambda: self._held_bytes > self._settings.max_log_bytes)
 
     def _is_full(self) -> bool:
         return len(self._runs) >= self._settings.max_runs or self._held_bytes >= self._settings.max_log_bytes

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from starlette.types import Scope
 
+from contracts import codec
 from contracts.openwop.parts import Verbosity
 from projector.asgi import requests, tracing
 from projector.asgi.bodies import agent_body
@@ -74,7 +75,8 @@ class AgentWorkflow:
             body = agent_body(chat, self._offer)
         except Problem as refused:
             raise Refusal("validation_error", f"`inputs`: {refused.detail}") from None
-        return AgentAsk(self._offer, self._redactor(asked.configurable.reasoning_verbosity), body, chat.conversation_id)
+        redactor = self._redactor(asked.configurable.reasoning_verbosity)
+        return AgentAsk(self._offer, redactor, body, len(codec.dumps(body)), chat.conversation_id)
 
     def _redactor(self, asked: Verbosity | None) -> Redactor:
         """Give the policy of a run, which may tell less of its reasoning than its agent's and never more."""

@@ -39,12 +39,14 @@ class AgentAsk:
         offer: the agent.
         redactor: what its policy withholds, with the verbosity of the run.
         body: for its upstream.
+        n_bytes: how large that is.
         conversation_id: the caller's own.
     """
 
     offer: Offer
     redactor: Redactor
     body: Mapping[str, Any]
+    n_bytes: int = 0
     conversation_id: str | None = None
 
 
@@ -60,16 +62,18 @@ class AgentWork:
     def __init__(self, run: Run, ask: AgentAsk, record: Record, trace: Trace, site: Site) -> None:
         self.record = record
         self._run = run
-        self._ask = ask
+        self._offer = ask.offer
+        self._body = ask.body
         self._trace = trace
         self._site = site
         self._responses: dict[str, str] = {}
         """Of each approval that was asked for, the response that did."""
         self._reading: Reading | None = None
         self._has_ended = False
+        self._pipeline = self._open(ask)
         self._admission = Admission(site.streams, run.caller)
         self._admission.enter(self)
-        self._pipeline = self._open()
+        self._admission.account.hold(ask.n_bytes)
 
     @property
     def is_upstream_open(self) -> bool:
@@ -91,7 +95,8 @@ class AgentWork:
             RunFailedError: the upstream failed, nobody answered, the log is full, or the server ends.
             RunStoppedError: the run was stopped.
         """
-        body = self._ask.body
+        body = self._body
+        self._body = {name: value for name, value in body.items() if name != "input"}  # an answer brings its own
         while True:
             await self._bring(body)
             if self._pipeline.ended or not run.is_asking:
@@ -138,7 +143,7 @@ class AgentWork:
             RunFailedError: the upstream failed, or took too long; or the log is full.
             RunStoppedError: the run was stopped.
         """
-        provider = self._ask.offer.provider
+        provider = self._offer.provider
         self._has_ended = False
         self._reading = Reading(
             self.record,
@@ -172,7 +177,7 @@ class AgentWork:
             {"type": "mcp_approval_response", "approval_request_id": about, "approve": is_accepted}
             for about, is_accepted in answers.items()
         ]
-        return {**self._ask.body, "input": given, "previous_response_id": self._responses[next(iter(answers))]}
+        return {**self._body, "input": given, "previous_response_id": self._responses[next(iter(answers))]}
 
     def _leave(self) -> None:
         """Be no stream while a person is waited for; a server that ends does not wait."""
@@ -186,8 +191,8 @@ class AgentWork:
             self._has_ended = frame["status"] not in UNDER_WAY
         self.record.heard.hear(frame)
 
-    def _open(self) -> Pipeline:
-        ask, run, owners = self._ask, self._run, self._site.owners
+    def _open(self, ask: AgentAsk) -> Pipeline:
+        run, owners = self._run, self._site.owners
         provider = ask.offer.provider
         self.record.heard = Listener(
             lambda response_id: owners.made(response_id, run.caller), self._responses.__setitem__

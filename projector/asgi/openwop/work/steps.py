@@ -48,9 +48,10 @@ class StepsWork:
         self._run = run
         self._trace = trace
         self._site = site
+        self._pipeline = self._open(ask)
         self._admission = Admission(site.streams, run.caller)
         self._admission.enter(self)
-        self._pipeline = self._open(ask)
+        self._admission.account.hold(len(ask.message))
         self._steps = WorkflowRun(
             ask.offer,
             ask.message,
