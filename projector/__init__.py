@@ -9,7 +9,7 @@ send(pipeline.close())
 from __future__ import annotations
 
 from projector._errors import UsageError
-from projector.context import StreamContext
+from projector.context import LaneContext, StreamContext
 from projector.faults import FAULTS, Fault
 from projector.pipeline import Pipeline, build_pipeline
 from projector.projector import PublicStreamProjector
@@ -18,6 +18,7 @@ from redaction.policy import Policy
 __all__ = [
     "FAULTS",
     "Fault",
+    "LaneContext",
     "Pipeline",
     "Policy",
     "PublicStreamProjector",
