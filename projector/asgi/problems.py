@@ -63,7 +63,7 @@ _FAULT_STATUS: Final[Mapping[str, HTTPStatus]] = {
     "internal_error": HTTPStatus.INTERNAL_SERVER_ERROR,
     "server_shutdown": HTTPStatus.SERVICE_UNAVAILABLE,
 }
-"""What a fault is before the status is committed (DESIGN section 4); one without a row is our 502, the provider's 401
+"""What a fault is before the status is committed (docs/operations.md); one without a row is our 502, the provider's 401
 and 403 among them: they are about our key, not about the caller."""
 
 

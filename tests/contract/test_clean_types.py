@@ -1,4 +1,4 @@
-"""Trust is a type (STYLE section 4): mypy rejects what redaction has not seen; only redaction makes Clean values."""
+"""Trust is a type: mypy rejects what redaction has not seen; only redaction makes Clean values."""
 
 from __future__ import annotations
 
