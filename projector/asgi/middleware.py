@@ -100,13 +100,13 @@ class _Answer:
             await observer.tell(self._stream.record, self._stream.trace)
 
     async def _start(self, message: Message) -> None:
-        headers = MutableHeaders(raw=list(message["headers"]))
-        kind = headers.get("content-type", "")
+        headers = MutableHeaders(raw=list(message.get("headers", ())))
+        kind = headers.get("content-type", "").lower()
         if message["status"] != HTTPStatus.OK or not kind.startswith("text/event-stream"):
             await self._send(message)
             return
         self._stream = stream = self._begin()
-        is_readable = headers.get("content-encoding", "identity") == "identity"
+        is_readable = headers.get("content-encoding", "identity").lower() == "identity"
         for name in _NOT_OURS:
             del headers[name]
         for field, value in HEADERS:

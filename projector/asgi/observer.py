@@ -9,7 +9,8 @@ from typing import Final, TypeAlias
 
 import anyio
 import structlog
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
 from starlette.types import Receive, Scope, Send
 
 from projector.asgi import tracing
@@ -25,6 +26,9 @@ OnTerminal: TypeAlias = Callable[[Terminal], Awaitable[None] | None]
 
 HOOK_S: Final = 10.0
 """How long a hook may take: it runs after the stream, but a server that ends waits for it."""
+_THREADS_MAX: Final = 40
+"""Of hooks that run at once; as many as anyio's own, which are for large events: those must not wait for a hook."""
+_THREADS: Final[RunVar[CapacityLimiter]] = RunVar("threads of hooks")
 
 
 class Observer:
@@ -68,11 +72,21 @@ async def _call(hook: OnTerminal, record: Record) -> None:
             if inspect.iscoroutinefunction(hook):
                 await hook(terminal_of(record))
                 return
-            waits = await to_thread.run_sync(hook, terminal_of(record), abandon_on_cancel=True)
+            waits = await to_thread.run_sync(hook, terminal_of(record), abandon_on_cancel=True, limiter=_threads())
             if waits is not None:
                 await waits
     except Exception as error:  # noqa: BLE001 - the stream is over, and the host's mistake is not its client's
         log.error("hook_failed", stream_id=record.stream_id, error_type=type(error).__name__)  # noqa: TRY400 - no text
+
+
+def _threads() -> CapacityLimiter:
+    """Give the limit of this event loop."""
+    try:
+        return _THREADS.get()
+    except LookupError:
+        limiter = CapacityLimiter(_THREADS_MAX)
+        _THREADS.set(limiter)
+        return limiter
 
 
 def _line(record: Record) -> dict[str, object]:

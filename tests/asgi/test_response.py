@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
@@ -13,6 +14,7 @@ from starlette.background import BackgroundTask
 from structlog.testing import capture_logs
 
 from projector.asgi import observer
+from projector.asgi.memory import LARGE_EVENT_BYTES
 from projector.asgi.middleware import ProjectingMiddleware
 from projector.asgi.projection import Projection
 from projector.asgi.record import Terminal
@@ -168,6 +170,28 @@ async def test_a_hook_that_fails_breaks_nothing(hook: Any, monkeypatch: pytest.M
     assert "payload" not in repr(lines)
 
 
+async def test_hooks_that_wait_hold_up_no_large_event() -> None:
+    """There are as many of them as threads, and more; events are read in others."""
+    may_end, running = threading.Event(), threading.Semaphore(0)
+
+    def waits(_terminal: Terminal) -> None:
+        running.release()
+        may_end.wait(10)
+
+    told = [
+        asyncio.create_task(Client().call(PublicSSEResponse(gives(DONE), Projection(on_terminal=waits))))
+        for _ in range(50)
+    ]
+    for _ in range(40):
+        while not running.acquire(blocking=False):  # noqa: ASYNC110 - of another thread
+            await asyncio.sleep(0.001)
+    large = SSE_TEXT.replace(b'"a"', b'"%b"' % (b"a" * LARGE_EVENT_BYTES))
+    client = await asyncio.wait_for(Client().call(PublicSSEResponse(gives(large, DONE))), 5)
+    assert b'"status":"completed"' in client.body
+    may_end.set()
+    await asyncio.gather(*told)
+
+
 def inner(*bodies: bytes, status: int = 200, fails: bool = False, **headers: str) -> Any:
     fields = {"content_type": "text/event-stream", "content_length": "999", **headers}
 
@@ -195,6 +219,8 @@ SSE_DONE = b'data: {"type":"response.completed","response":{"id":"r","status":"c
         (inner(SSE_TEXT[:9], SSE_TEXT[9:], SSE_DONE), b'"response_text":"a"'),
         (inner(SSE_TEXT), b'"code":"upstream_truncated"'),
         (inner(SSE_TEXT, content_encoding="gzip"), b'"code":"internal_error"'),
+        (inner(SSE_TEXT, SSE_DONE, content_encoding="Identity"), b'"status":"completed"'),
+        (inner(SSE_TEXT, SSE_DONE, content_type="Text/Event-Stream; charset=utf-8"), b'"status":"completed"'),
     ],
 )
 async def test_the_middleware_projects(app: Any, said: bytes) -> None:
@@ -219,6 +245,14 @@ async def test_the_middleware_leaves_other_answers_alone(app: Any) -> None:
     client = await Client().call(ProjectingMiddleware(app))
     assert client.body == b"a"
     assert client.headers[b"content-length"] == b"999"
+
+
+async def test_the_middleware_takes_an_answer_without_headers() -> None:
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200})  # ASGI lets it
+        await send({"type": "http.response.body", "body": b"a"})
+
+    assert (await Client().call(ProjectingMiddleware(app))).body == b"a"
 
 
 async def test_the_middleware_passes_other_protocols_on() -> None:
