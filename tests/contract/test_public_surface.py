@@ -84,6 +84,8 @@ def subparsers() -> argparse._SubParsersAction[argparse.ArgumentParser]:
         ),
         ("validate", {"--dialect": None, "FILE": None}),
         ("replay", {"DIR": None, "--update": None}),
+        ("record", {"--upstream": None, "--config": None, "--dir": None, "--name": None, "REQUEST.json|-": None}),
+        ("health", {"URL": None}),
         ("explain", {"EVENT_TYPE": None}),
     ],
 )
@@ -100,3 +102,27 @@ def test_commands(command: str, options: dict[str, list[str] | None]) -> None:
 def test_every_command_says_what_it_does() -> None:
     assert subparsers().choices.keys() >= {"demo", "serve", "project", "validate", "replay", "explain"}
     assert all(command.help for command in subparsers()._choices_actions)
+
+
+def test_every_argument_says_what_it_is() -> None:
+    commands = dict(subparsers().choices)
+    [of_config] = [a for a in commands.pop("config")._actions if isinstance(a, argparse._SubParsersAction)]
+    arguments = [(name, a) for name, one in [*commands.items(), *of_config.choices.items()] for a in one._actions]
+    assert [(name, a.dest) for name, a in arguments if not a.help] == []
+    named = {a.dest: str(a.metavar) for _, a in arguments if a.option_strings and a.nargs is None and not a.choices}
+    assert named == {
+        "clock": "ISO8601",
+        "config": "FILE",
+        "dir": "DIR",
+        "host": "H",
+        "name": "CASE",
+        "port": "N",
+        "stream_id": "ID",
+        "upstream": "NAME",
+        "workers": "N",
+    }
+
+
+def test_the_configuration_has_two_commands() -> None:
+    [of_config] = [a for a in subparsers().choices["config"]._actions if isinstance(a, argparse._SubParsersAction)]
+    assert set(of_config.choices) == {"check", "print"}
