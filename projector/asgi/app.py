@@ -26,7 +26,15 @@ from projector.asgi.routes.stream import Site
 from projector.asgi.settings import Settings
 from projector.asgi.streams import Streams
 
-_CORS_HEADERS: Final = ("authorization", "content-type", "last-event-id", "x-request-id", "traceparent", "tracestate")
+_CORS_HEADERS: Final = (
+    "authorization",
+    "content-type",
+    "idempotency-key",
+    "last-event-id",
+    "x-request-id",
+    "traceparent",
+    "tracestate",
+)
 _CORS_EXPOSED: Final = ("x-stream-id", "x-request-id", "retry-after")
 
 

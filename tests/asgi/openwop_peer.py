@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from contracts.openwop import RUN_TERMINALS, parse_event
 from contracts.openwop.checker import check_log
+from projector.openwop import RunReader
 
 with warnings.catch_warnings(action="ignore"):
     from jsonschema import Draft202012Validator, FormatChecker
@@ -76,6 +77,10 @@ class OpenWopPeer:
         events: list[dict[str, Any]] = said["events"]
         if events[-1]["type"] in RUN_TERMINALS:
             assert check_log([json.dumps(event) for event in events]) == []
+            reader = RunReader()
+            for event in events:
+                reader.feed(event)
+            assert (reader.status, reader.missing) == (events[-1]["type"].removeprefix("run."), [])
         return events
 
     async def stream(self, run_id: str, query: str = "", **headers: str) -> Answer:

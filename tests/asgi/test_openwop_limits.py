@@ -99,12 +99,15 @@ def _has(runs: Runs, run_id: str) -> bool:
 
 async def test_a_log_is_forgotten_after_its_time(serve: Serve) -> None:
     host = OpenWopPeer(serve(openwop={"conformance": True, "retention_s": 0.5}))
-    run_id = await host.create(REASONING)
+    named = {"idempotency_key": "k"}
+    run_id = json.loads(await (await host.post("/v1/runs", {"workflowId": REASONING}, **named)).rest())["runId"]
     waiting = await host.create(LOW_CONFIDENCE)
     deadline = time.monotonic() + PATIENCE_S
     while (await host.get(f"/v1/runs/{run_id}")).status != 404:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.05)
+    anew = json.loads(await (await host.post("/v1/runs", {"workflowId": REASONING}, **named)).rest())["runId"]
+    assert anew != run_id
     assert (await host.snapshot(waiting))["status"] == "waiting-approval"
     await document(await host.post(f"/v1/runs/{waiting}/cancel", {}))
 

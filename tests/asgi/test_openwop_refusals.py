@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -112,6 +113,21 @@ async def test_what_a_run_may_say_beside_its_workflow(host: OpenWopPeer) -> None
         "unknown": 1,
     }
     await host.until(await host.create(REASONING, **members), "completed")
+
+
+async def test_a_request_that_is_made_again_begins_one_run(host: OpenWopPeer) -> None:
+    body = {"workflowId": REASONING, "inputs": {}}
+    first = json.loads(await (await host.post("/v1/runs", body, idempotency_key="k")).rest())
+    await host.until(first["runId"], "completed")
+    again = await host.post("/v1/runs", body, idempotency_key="k")
+    assert again.status == 201
+    assert json.loads(await again.rest()) == first | {"status": "completed"}
+    other = await host.post("/v1/runs", body | {"tags": ["t"]}, idempotency_key="k")
+    assert (await error(other, 409))["error"] == "idempotency_key_mismatch"
+    third = json.loads(await (await host.post("/v1/runs", body, idempotency_key="l")).rest())
+    assert third["runId"] != first["runId"]
+    long = await host.post("/v1/runs", body, idempotency_key="k" * 257)
+    assert (await error(long, 400))["error"] == "validation_error"
 
 
 async def test_other_bodies_and_methods_and_paths(host: OpenWopPeer) -> None:

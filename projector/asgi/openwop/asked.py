@@ -149,6 +149,18 @@ def poll_s(query: QueryParams) -> float:
     return min(_number(query.get("timeout", "0"), "timeout"), MAX_POLL_S)
 
 
+def idempotency_key(headers: Headers) -> str | None:
+    """Give the name that a caller gave its request, so that asking again begins nothing twice; None where it gave none.
+
+    Raises:
+        Refusal: `Idempotency-Key` is empty or too long.
+    """
+    key = headers.get("idempotency-key")
+    if key is not None and not 0 < len(key) <= _ID_MAX_CHARS:
+        raise Refusal("validation_error", f"`Idempotency-Key` must have 1 to {_ID_MAX_CHARS} characters.")
+    return key
+
+
 def wants_json(headers: Headers) -> bool:
     """Tell whether a reader of a run's events wants all of them as one document instead of a stream."""
     accept = headers.get("accept", "").lower()

@@ -65,6 +65,12 @@ _LAST: Final = {
     "schema": {"type": "integer", "minimum": -1},
     "description": "The `sequence` behind which the stream goes on.",
 }
+_KEY: Final = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 256},
+    "description": "The same request with the same name begins one run.",
+}
 _EVENTS: Final[Mapping[str, Any]] = {
     "200": {
         "description": "The events of the run; as JSON the whole log, whatever `streamMode` says.",
@@ -87,7 +93,8 @@ PATHS: Final[Mapping[str, Mapping[str, Any]]] = {
         "post": _secured(
             "Begin a run; it goes on when nobody reads it.",
             _answer("It begins.", _ref(RunCreated), 201),
-            *(400, 403, 404, 408, 413, 415, 429),
+            *(400, 403, 404, 408, 409, 413, 415, 429),
+            parameters=[_KEY],
             requestBody=_body(RunRequest),
         )
     },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 from starlette.routing import Route
 
+from contracts import codec
 from projector.asgi.catalog import Catalog
 from projector.asgi.openwop import asked, capabilities, reading
 from projector.asgi.openwop.endpoint import Call, Endpoint, Handler
@@ -18,7 +20,7 @@ from projector.asgi.openwop.offers.registry import registry
 from projector.asgi.openwop.readers import Readers
 from projector.asgi.openwop.refusals import Refusal
 from projector.asgi.openwop.run import Run
-from projector.asgi.openwop.runs import Runs
+from projector.asgi.openwop.runs import Origin, Runs
 from projector.asgi.openwop.settings import OpenWop
 from projector.asgi.problems import problem_of_fault
 from projector.asgi.routes.stream import Site
@@ -88,7 +90,26 @@ class Host:
         await call.answer(self._find(call.path["workflow_id"]).document())
 
     async def _create(self, call: Call) -> None:
-        request = asked.run_request(await call.body())
+        body = await call.body()
+        key = asked.idempotency_key(call.headers)
+        origin = None if key is None else Origin(call.caller, key, hashlib.sha256(codec.dumps(body)).digest())
+        known = None if origin is None else self._runs.known(origin)
+        run = known or self._begin(call, asked.run_request(body), origin)
+        about = f"/v1/runs/{run.run_id}"
+        created = {
+            "runId": run.run_id,
+            "status": run.log.state.status,
+            "eventsUrl": f"{about}/events",
+            "statusUrl": about,
+        }
+        await call.answer(created, HTTPStatus.CREATED, location=about)
+
+    def _begin(self, call: Call, request: asked.RunRequest, origin: Origin | None) -> Run:
+        """Begin a run; it starts when others have had their turn.
+
+        Raises:
+            Problem: it may not be asked so, or there is no room for it.
+        """
         begin = self._find(request.workflow_id).prepare(request, call.caller, call.scope)
         if self._site.streams.is_draining:
             raise problem_of_fault(FAULTS["server_shutdown"])
@@ -98,14 +119,10 @@ class Host:
         except Exception:
             self._runs.discard(run)
             raise
-        created = {
-            "runId": run.run_id,
-            "status": run.log.state.status,
-            "eventsUrl": f"/v1/runs/{run.run_id}/events",
-            "statusUrl": f"/v1/runs/{run.run_id}",
-        }
+        if origin is not None:
+            self._runs.name(run, origin)
         self._runs.start(run, work)
-        await call.answer(created, HTTPStatus.CREATED, location=created["statusUrl"])
+        return run
 
     async def _snapshot(self, call: Call) -> None:
         run = self._run(call)

@@ -33,6 +33,7 @@ REFUSALS: Final[Mapping[str, _Row]] = {
     "workflow_not_found": _Row(HTTPStatus.NOT_FOUND, "There is no workflow of this id."),
     "interrupt_not_found": _Row(HTTPStatus.NOT_FOUND, "This node has not been suspended."),
     "interrupt_already_resolved": _Row(HTTPStatus.CONFLICT, "Whatever this node waited for is answered."),
+    "idempotency_key_mismatch": _Row(HTTPStatus.CONFLICT, "`Idempotency-Key` was another request's."),
     "run_already_terminal": _Row(HTTPStatus.CONFLICT, "The run has ended."),
 }
 """Refusals that only this host gives, by code."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import NamedTuple
 
 import anyio
 
@@ -15,12 +16,23 @@ from projector.asgi.problems import problem
 from projector.faults import FAULTS
 
 
+class Origin(NamedTuple):
+    """Where a run comes from: the name that its caller gave the request, and what the request was."""
+
+    caller: str
+    key: str
+    digest: bytes
+
+
 class Runs:
     """What is kept of runs, in this process only."""
 
     def __init__(self, settings: OpenWop) -> None:
         self._settings = settings
         self._runs: dict[str, Run] = {}  # in the order in which they began
+        self._by_key: dict[tuple[str, str], tuple[bytes, Run]] = {}
+        self._keys: dict[str, tuple[str, str]] = {}
+        """The origin of a run, by its id, where the request had a name."""
         self._held_bytes = 0
         self._forgetting: dict[str, asyncio.TimerHandle] = {}
 
@@ -36,6 +48,22 @@ class Runs:
         run = Run(run_id, workflow_id, caller, RunLog(run_id, settings.max_run_bytes, self._hold), settings.answer_s)
         self._runs[run_id] = run
         return run
+
+    def known(self, origin: Origin) -> Run | None:
+        """Give the run that a request has begun already, None where it has not.
+
+        Raises:
+            Refusal: another request had this name.
+        """
+        digest, run = self._by_key.get((origin.caller, origin.key), (origin.digest, None))
+        if digest != origin.digest:
+            raise Refusal("idempotency_key_mismatch")
+        return run
+
+    def name(self, run: Run, origin: Origin) -> None:
+        """Note where a run comes from, for as long as it is kept."""
+        self._keys[run.run_id] = origin.caller, origin.key
+        self._by_key[origin.caller, origin.key] = origin.digest, run
 
     def start(self, run: Run, work: Work) -> None:
         """Start a run; its log is forgotten some time after its end."""
@@ -97,4 +125,6 @@ class Runs:
         timer = self._forgetting.pop(run_id, None)
         if timer is not None:
             timer.cancel()
+        if run_id in self._keys:
+            del self._by_key[self._keys.pop(run_id)]
         self._held_bytes -= self._runs.pop(run_id).log.held_bytes
