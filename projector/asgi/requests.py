@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope
 from contracts import codec
 from projector.asgi.memory import Account
 from projector.asgi.problems import problem
+from projector.asgi.values import VALUE_BYTES, VALUES_MAX, values_in
 
 _TEXT_MAX_CHARS: Final = 1_000_000
 """Of one text: longer than any context window; the body's own limit comes first by default."""
@@ -162,10 +163,10 @@ def _has_image(item: _Asked) -> bool:
 
 
 async def read_json(scope: Scope, receive: Receive, max_bytes: int, account: Account) -> dict[str, Any]:
-    """Give the JSON object that a request's body holds; the account holds its bytes.
+    """Give the JSON object that a request's body holds; the account holds its bytes, and what they are read into.
 
     Raises:
-        Problem: it is of another type, larger than `max_bytes`, no JSON, or no object.
+        Problem: it is of another type, larger than `max_bytes`, of too many values, no JSON, or no object.
         ClientLeftError: there is nobody to answer.
     """
     headers = Headers(scope=scope)
@@ -187,8 +188,13 @@ async def read_json(scope: Scope, receive: Receive, max_bytes: int, account: Acc
         more = message.get("more_body", False)
         if len(body) > max_bytes:
             raise problem("body_too_large", f"The body may hold {max_bytes} bytes.")
+    text = bytes(body)
+    values = values_in(text)
+    if values > VALUES_MAX:
+        raise problem("body_too_large", f"The body may hold {VALUES_MAX} values.")
+    account.hold(values * VALUE_BYTES)
     try:
-        value = codec.loads(bytes(body))
+        value = codec.loads(text)
     except codec.CodecError:
         raise problem("malformed_json") from None
     if not isinstance(value, dict):

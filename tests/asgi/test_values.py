@@ -1,0 +1,56 @@
+"""How many values a request may hold, and that counting them is linear."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from projector.asgi.values import VALUES_MAX, values_in
+
+pytestmark = pytest.mark.timeout(15)
+
+MANY = VALUES_MAX + 1
+
+
+def many(value: str) -> bytes:
+    return b'{"input":[' + ",".join([value] * MANY).encode() + b"]}"
+
+
+@pytest.mark.parametrize("value", ["{}", "[]", "1", '"a"', '{"a":"b"}', "null", '"\\\\"', '"\\""'])
+async def test_too_many_values_are_not_read(serve: Any, value: str) -> None:
+    refused = await serve().ask("/v1/responses", many(value))
+    assert (refused.status, (await refused.problem())["detail"]) == (413, f"The body may hold {VALUES_MAX} values.")
+
+
+@pytest.mark.parametrize("text", [", " * MANY, "{[" * MANY, '\\"{,' * MANY, "\\" * MANY + "," * MANY, '",' * MANY])
+async def test_a_text_is_one_value(text: str) -> None:
+    assert values_in(json.dumps({"input": [text, text]}).encode()) == 4
+
+
+async def test_a_long_conversation_is_read(serve: Any, upstream: Any, text_events: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event(text_events[-1])
+        await peer.end()
+
+    provider = await upstream(script)
+    messages = [{"role": "user", "content": [{"type": "input_text", "text": "a, b"}]}] * 10_000
+    assert (await (await serve().ask("/v1/responses", {"input": messages})).frames())[-1]["kind"] == "final"
+    assert (await provider.peers.get()).body["input"] == messages
+
+
+@pytest.mark.parametrize("piece", [b'"', b'\\"', b'"a', b'"\\\\', b"\\", b'"\\', b"{,", b'"{,'])
+def test_counting_is_linear(piece: bytes) -> None:
+    def cost(times: int) -> float:
+        text = b"," * MANY + piece * times
+        runs = []
+        for _ in range(5):
+            began = time.process_time()
+            values_in(text)
+            runs.append(time.process_time() - began)
+        return min(runs)
+
+    assert cost(400_000) < 3 * cost(200_000) + 0.01
