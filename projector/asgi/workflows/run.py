@@ -85,7 +85,7 @@ class WorkflowRun:
         self._retries = retries
         self._headers = headers or {}
         self._total_at = time.monotonic() + offer.settings.total_s
-        self._look_s = min(_LOOK_MAX_S, *(_shortest_limit_s(offer)))
+        self._look_s = min(_LOOK_MAX_S, *_limits_s(offer))
         self._turn = asyncio.Lock()  # asyncio's own: every read passes it, and anyio's has a checkpoint
         self._limiter = anyio.CapacityLimiter(offer.settings.max_parallel)
         self._branches: list[_Branch] = []
@@ -287,7 +287,7 @@ def begin_run(
     return pipeline, run
 
 
-def _shortest_limit_s(offer: WorkflowOffer) -> list[float]:
+def _limits_s(offer: WorkflowOffer) -> list[float]:
     limits = [agent.provider.timeouts for agent in offer.agents.values()]
     return [offer.settings.total_s, *(min(one.first_byte_s, one.idle_s, one.total_s) for one in limits)]
 
