@@ -38,7 +38,7 @@ class Notice(NamedTuple):
     """That something is missing, and where.
 
     `path` is relative to the value that the notice comes with: `""` is the value itself, `.a["x.y"]` or `[2].text` a
-    place in it. Builders put the name of their field in front (`merge_notices`).
+    place in it. The builders of frames put the name of their field in front.
     """
 
     type: NoticeType
@@ -84,11 +84,6 @@ REDACTED_HERE: Final = (notice("redacted"),)
 
 TRUNCATED_HERE: Final = (notice("truncated"),)
 """The value itself was cut."""
-
-
-def merge_notices(field: str, *cleaned: Cleaned[T]) -> tuple[Notice, ...]:
-    """Give the notices of the values that one field of an event is made of, with the field's name in front."""
-    return bounded(Notice(n.type, field + n.path, n.message) for part in cleaned for n in part.notices)
 
 
 def bounded(notices: Iterable[Notice]) -> tuple[Notice, ...]:

@@ -9,25 +9,16 @@ from typing import Any, Final, NamedTuple, Protocol
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from projector._errors import UsageError, invalid
-from projector.canonical import CanonicalEvent
-from projector.faults import Fault
+from projector.canonical import CanonicalEvent, Stage
 from projector.providers.openai_chat import ChatProfile, OpenAIChatStage
 from projector.providers.openai_responses import OpenAIResponsesStage
 from projector.sse import SseMessage
 
 
-class ProviderStage(Protocol):
-    """A stage that also counts what it does not pass on."""
+class ProviderStage(Stage[SseMessage, CanonicalEvent], Protocol):
+    """Takes messages, gives their events, and counts what it does not pass on."""
 
     dropped: Counter[str]
-
-    def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
-        """Take a message; give its events."""
-        ...
-
-    def close(self) -> list[CanonicalEvent | Fault]:
-        """Take the end of the messages; give what was held."""
-        ...
 
 
 class NoProfile(BaseModel):

@@ -184,7 +184,6 @@ def as_frames(events: Iterable[Event]) -> Iterable[bytes]:
 
 
 RESPONSES_CASES: Final = [case for case in CASES if case.provider == "openai_responses"]
-NO_REASONING: Final = {"reasoning": "off", "encrypted_reasoning": False}
 CANARY: Final = "the cellar door was never locked"
 THOUGHTS: Final = [
     {"type": "response.reasoning_text.delta", "item_id": "rs_canary", "output_index": 90, "delta": CANARY},

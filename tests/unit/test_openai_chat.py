@@ -14,7 +14,6 @@ from projector.sse import SseMessage
 from tests.unit.chat_notes import DONE, ID, Cases, call, chunk, feed, note, says, usage_chunk
 
 HI = "0 + message | 0 text Hi | 0 - message completed"
-CUT_HI = "0 + message | 0 text Hi | 0 - message incomplete"
 ENDS: Cases = {
     "the end mark, no finish reason": (
         [chunk({"content": "Hi"}), DONE],

@@ -22,7 +22,6 @@ CREATED: Final = {"type": "response.created", "response": {"id": "resp_1", "stat
 COMPLETED: Final = {"type": "response.completed", "response": {"id": "resp_1", "status": "completed"}}
 NEXT: Final = {"type": "next"}
 FULL: Final = {"reasoning": "full"}
-OFF: Final = {"reasoning": "off"}
 AGENT: Final = "host:model:model"
 
 

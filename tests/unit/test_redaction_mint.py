@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from redaction.clean import Cleaned, CleanText, Notice, bounded, merge_notices, notice
+from redaction.clean import Cleaned, CleanText, Notice, bounded, notice
 from redaction.mint import Redactor
 from redaction.policy import Policy
 
@@ -273,12 +273,10 @@ def test_the_longest_registered_value_wins() -> None:
     assert [*said, stream.close().value] == ["x ", "", "[REDACTED:b] ", "[REDACTED:a]e!", ""]
 
 
-def test_notices_are_bounded_and_prefixed() -> None:
+def test_notices_are_bounded() -> None:
     many = [notice("redacted", f"[{n}]") for n in range(40)]
     assert bounded(many) == (*many[:31], notice("redacted"))
     mixed = [*many, notice("truncated", "[50]"), notice("truncated", "[51]")]
     assert bounded(mixed) == (*many[:30], notice("redacted"), notice("truncated"))
-    cleaned = Cleaned(CleanText(""), (notice("redacted", ".a"), notice("redacted", ".a")))
-    assert merge_notices("tool.output", cleaned, cleaned) == (
-        Notice("redacted", "tool.output.a", "Something was withheld for safety."),
-    )
+    twice = [notice("redacted", ".a"), notice("redacted", ".a")]
+    assert bounded(twice) == (Notice("redacted", ".a", "Something was withheld for safety."),)

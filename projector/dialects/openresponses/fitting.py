@@ -14,7 +14,6 @@ from contracts import codec
 from redaction import bounds
 from redaction.clean import Notice, bounded, notice, render
 
-Holder = dict[str, Any] | list[Any]
 Place = tuple[str | int, ...]
 
 EVENT_MAX_BYTES: Final = 16 * 1024 * 1024
@@ -22,7 +21,6 @@ EVENT_MAX_BYTES: Final = 16 * 1024 * 1024
 
 SMALL_BYTES: Final = 1_024
 """Texts below this are not cut: ids, names, types and titles."""
-QUOTES_BYTES: Final = 2
 
 
 def fit(event: dict[str, Any], max_bytes: int) -> tuple[dict[str, Any], list[Notice]]:
