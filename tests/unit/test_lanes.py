@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from contracts.stream_rules import check_stream
-from projector import FAULTS, Pipeline, StreamContext, UsageError, build_pipeline
+from projector import FAULTS, Pipeline, Policy, StreamContext, UsageError, build_pipeline
 from projector.context import LaneContext
 from projector.pipeline_lane import PipelineLane
 from redaction.mint import Redactor
@@ -299,3 +299,82 @@ def test_what_a_recording_says_wrongly_costs_that_line() -> None:
     assert frames(said)[-1]["final"]["response_text"] == "x"
     assert run.dropped["projector.lane"] == 2
     assert run.dropped["projector.lane_end"] == 1
+
+
+def test_the_main_lane_may_speak_beside_others() -> None:
+    run = pipeline()
+    left = lane(run, 0)
+    said = left.feed(created("a") + delta("x")) + run.feed(created("main") + delta("y")) + left.feed(delta("z"))
+    with pytest.raises(UsageError, match="of its own"):
+        run.lane(LaneContext())
+    said += run.feed(ended()) + left.feed(ended()) + run.close()
+    told = frames(said)
+    places_of = [(it.get("workflow", {}).get("branch_index"), it["response_id"]) for it in told if "delta" in it]
+    assert places_of == [(0, "resp_a"), (None, "resp_main"), (0, "resp_a")]
+    assert told[-1]["final"]["response_text"] == "xz", "a lane's stage is behind that of the main one"
+
+
+def test_a_recording_may_break_in_a_lane_or_go_on_in_it() -> None:
+    limits = {"policy": Policy.load({"limits": {"event_max_bytes": 1_000}})}
+    said = recorded(to_lane("a", workflow=place(0)), delta("x"), b"x" * 2_000 + b"\n", **limits)
+    assert brief(said)[-1] == "0 error upstream_event_too_large"
+    said = recorded(
+        to_lane("a", workflow=place(0)),
+        delta("x") + ended(),
+        line("projector.next_response"),
+        delta("y") + ended(),
+        line("projector.lane_end"),
+        line("projector.context", agent="late"),
+    )
+    assert frames(said)[-1]["final"]["response_text"] == "y"
+
+
+def ag_ui(*said: bytes) -> list[Event]:
+    return [json.loads(each) for each in b"".join(said).splitlines()]
+
+
+def test_ag_ui_steps_begin_and_end_with_their_lanes() -> None:
+    run = pipeline(dialect="ag_ui")
+    left, right = lane(run, 0), lane(run, 1, optional=True)
+    events = ag_ui(left.feed(delta("x")), right.feed(delta("y")), left.feed(delta("z") + ended()), left.close())
+    steps = [(event["type"], event["stepName"]) for event in events if event["type"].startswith("STEP")]
+    begun = [("STEP_STARTED", "s/step-0#0"), ("STEP_STARTED", "s/step-1#1")]
+    assert steps == [*begun, ("STEP_FINISHED", "s/step-0#0")]
+    events = ag_ui(right.host({"type": "projector.context", "workflow": place(1, "later")}), right.feed(delta("w")))
+    steps = [(event["type"], event["stepName"]) for event in events if event["type"].startswith("STEP")]
+    assert steps == [("STEP_FINISHED", "s/step-1#1"), ("STEP_STARTED", "later/step-1#1")]
+    events = ag_ui(right.close(), run.close())
+    assert [event["type"] for event in events if event["type"] != "CUSTOM"] == [
+        "TEXT_MESSAGE_END",
+        "STEP_FINISHED",
+        "RUN_FINISHED",
+    ]
+
+
+def test_ag_ui_calls_join_no_message_of_another_lane() -> None:
+    run = pipeline(dialect="ag_ui")
+    left, right = lane(run, 0), lane(run, 1)
+    item = {"type": "function_call", "id": "fc", "call_id": "call_1", "name": "f", "arguments": "{}"}
+    call = line("response.output_item.done", output_index=1, item=item)
+    events = ag_ui(left.feed(delta("x")), right.feed(delta("y")), left.feed(call))
+    (start,) = [event for event in events if event["type"] == "TOOL_CALL_START"]
+    assert start["parentMessageId"] == "fc", "its own message is not the last one any more"
+    events = ag_ui(left.feed(line("response.output_item.done", output_index=2, item={**item, "id": "fd"})))
+    (start,) = [event for event in events if event["type"] == "TOOL_CALL_START"]
+    assert start["parentMessageId"] == "fc"
+
+
+@pytest.mark.parametrize("has_streamed", [True, False])
+def test_ag_ui_says_the_texts_of_lanes_once(*, has_streamed: bool) -> None:
+    run = pipeline(dialect="ag_ui")
+    lanes = [lane(run, 0), lane(run, 1)]
+    said = b""
+    for at, (one, text) in enumerate(zip(lanes, "xy", strict=True)):
+        whole = {"type": "message", "id": f"m{at}", "content": [{"type": "output_text", "text": text}]}
+        item = {"type": "message", "id": f"m{at}"}
+        said += one.feed(delta(text, f"m{at}") if has_streamed else b"")
+        said += one.feed(line("response.output_item.done", output_index=0, item=item))
+        said += one.feed(ended(output=[whole]))
+    events = ag_ui(said, run.close())
+    contents = [event["delta"] for event in events if event["type"] == "TEXT_MESSAGE_CONTENT"]
+    assert contents == (["x", "y"] if has_streamed else ["x\n\ny"])
