@@ -65,6 +65,18 @@ FunctionStatus: TypeAlias = Literal["in_progress", "completed", "failed"]
 McpStatus: TypeAlias = Literal["awaiting_approval", "in_progress", "completed", "failed"]
 ContainerMode: TypeAlias = Literal["auto", "explicit"]
 
+TOOL_TYPES: Final[Mapping[str, ToolType]] = {
+    "web_search_call": "web_search",
+    "file_search_call": "file_search",
+    "code_interpreter_call": "code_interpreter",
+    "image_generation_call": "image_generation",
+    "function_call": "function",
+    "custom_tool_call": "function",
+    "mcp_call": "mcp",
+    "mcp_approval_request": "mcp",
+}
+"""Item types with a public tool type; an item of another type is said as `output_item.*` only (CONTRACT D22)."""
+
 STATUS_RANKS: Final[Mapping[ToolType, Mapping[str, int]]] = {
     "web_search": {"in_progress": 0, "searching": 1, "completed": 2},
     "file_search": {"in_progress": 0, "searching": 1, "completed": 2},

@@ -11,18 +11,6 @@ from projector.frames import Lossy
 from projector.parts import TextPart
 from redaction.clean import Cleaned, CleanText
 
-TOOL_TYPES: Final[Mapping[str, ToolType]] = {
-    "web_search_call": "web_search",
-    "file_search_call": "file_search",
-    "code_interpreter_call": "code_interpreter",
-    "image_generation_call": "image_generation",
-    "function_call": "function",
-    "custom_tool_call": "function",
-    "mcp_call": "mcp",
-    "mcp_approval_request": "mcp",
-}
-"""Item types with a public tool type; every other item type is said as `output_item.*` only (D22)."""
-
 CALL_TYPES: Final[Mapping[ToolType, CallType]] = {"function": "function", "mcp": "mcp"}
 """Tool types with arguments."""
 

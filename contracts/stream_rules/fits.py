@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from contracts.kinds import ToolType
+from contracts.kinds import TOOL_TYPES
 from contracts.public_sse_v1 import (
     ChunkDelta,
     ChunkDone,
@@ -23,22 +23,11 @@ from contracts.public_sse_v1 import (
     ToolStatus,
 )
 
-TOOL_TYPES: Final[Mapping[str, ToolType]] = {
-    "web_search_call": "web_search",
-    "file_search_call": "file_search",
-    "code_interpreter_call": "code_interpreter",
-    "image_generation_call": "image_generation",
-    "function_call": "function",
-    "custom_tool_call": "function",
-    "mcp_call": "mcp",
-    "mcp_approval_request": "mcp",
-}
-"""Item types that are tool calls; every type that is in neither table is said as `output_item.*` only."""
-
 TEXT_TYPES: Final[Mapping[str, tuple[type[ItemEvent], ...]]] = {
     "message": (MessageDelta, MessageCitation, RefusalDelta, RefusalDone),
     "reasoning": (ReasoningSummaryDelta,),
 }
+"""Item types that are no tool calls, and what is said of them; every type in neither table has no events beside."""
 
 
 def fits(event: ItemEvent, item_type: str) -> bool:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from contracts.kinds import TOOL_TYPES
 from projector import frames
 from projector import readers as read
 from projector.arguments import CallArguments
-from projector.calls import TOOL_TYPES, ToolCall
+from projector.calls import ToolCall
 from projector.canonical import CanonicalEvent, Frame
 from projector.handlers import fields
 from projector.state import StreamState

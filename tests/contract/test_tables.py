@@ -19,9 +19,9 @@ from openai.types.responses import ResponseOutputItem, ResponseStreamEvent
 from pydantic import BaseModel
 
 from contracts import kinds, parts, public_sse_v1
-from contracts.kinds import Kind, PrivateKind
+from contracts.kinds import TOOL_TYPES, Kind, PrivateKind
 from projector import projector, replay
-from projector.calls import CALL_TYPES, NAME_FIELDS, TOOL_TYPES
+from projector.calls import CALL_TYPES, NAME_FIELDS
 from projector.context import StreamContext
 from projector.dialects import DIALECTS
 from projector.faults import FAULTS

@@ -47,10 +47,9 @@ def test_the_corpus_is_there(corpus: Path) -> None:
     assert len(STREAMS) > 400, corpus
 
 
-def test_every_disagreement_is_of_a_file() -> None:
-    if STREAMS:
-        named = {name for name, _ in DISAGREEMENTS} | RAW_DISAGREEMENTS.keys()
-        assert named <= {path.stem for path in STREAMS}
+def test_every_disagreement_is_of_a_file(corpus: Path) -> None:
+    named = {name for name, _ in DISAGREEMENTS} | RAW_DISAGREEMENTS.keys()
+    assert named <= {path.stem for path in STREAMS}, corpus
 
 
 @CASES

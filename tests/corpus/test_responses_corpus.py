@@ -52,9 +52,8 @@ def test_the_corpus_is_there(corpus: Path) -> None:
     assert len(STREAMS) > 200, corpus
 
 
-def test_every_disagreement_is_of_a_file() -> None:
-    if STREAMS:
-        assert {name for name, _ in DISAGREEMENTS} <= {path.stem for path in STREAMS}
+def test_every_disagreement_is_of_a_file(corpus: Path) -> None:
+    assert {name for name, _ in DISAGREEMENTS} <= {path.stem for path in STREAMS}, corpus
 
 
 @CASES

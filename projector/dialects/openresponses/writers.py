@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from contracts import codec
-from contracts.kinds import Kind, PrivateKind
-from projector.calls import TOOL_TYPES
+from contracts.kinds import TOOL_TYPES, Kind, PrivateKind
 from projector.canonical import Frame
 from projector.dialects.openresponses import response
 from projector.dialects.openresponses.items import REASONING, REFUSAL, SUMMARY, TEXT, VENDOR, Item, Part, PartKind
