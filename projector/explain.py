@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from projector.dialects import public_sse_v1
 from projector.handlers import DROPPED, HANDLERS, HOST_HANDLERS, SAYS
 from projector.handlers.items import FINISHERS, ITEMS_ONLY
+from projector.intake import STEERING
 from projector.providers.openai_chat import fields as chat
 from redaction.explain import rules
 from redaction.policy import Policy
@@ -60,6 +61,8 @@ def summary(handler: Callable[..., object]) -> str:
 def _entries() -> Iterator[Entry]:
     for name, handler in {**HANDLERS, **HOST_HANDLERS}.items():
         yield Entry(name, ", ".join(SAYS[handler]) or "says nothing by itself", summary(handler))
+    for name, steer in STEERING.items():
+        yield Entry(name, "a line of recordings", summary(steer))
     for name, why in DROPPED.items():
         yield Entry(name, "says nothing", why)
     for name, finisher in FINISHERS.items():
@@ -96,6 +99,8 @@ def _mapping_lines() -> Iterator[str]:
     yield ""
     yield "An item that the provider never announced is announced by `output_item.added` before any of these."
     yield ""
+    steering = {name: summary(steer) for name, steer in STEERING.items()}
+    yield from _table("Lines of recordings that steer the pipeline", "line", steering, "what it does")
     yield from _table("Provider events that are dropped", "event", DROPPED)
     yield from _table("Item types that are said as items only", "item type", ITEMS_ONLY)
     yield from _table("Private frame kinds that `public_sse_v1` drops", "kind", public_sse_v1.DROPPED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, TypeAlias
 
 from contracts import codec
@@ -144,20 +144,20 @@ class RecordedIntake(Intake):
 
     def _take_host(self, event: CanonicalEvent) -> list[Frame]:
         """Do what the host did when the stream was recorded."""
-        match event["type"]:
-            case "projector.cancel":
-                return self._enter(self) + self._projector.cancel()
-            case "projector.next_response":
-                said = self._now.end_stage() + self._projector.next_response()
-                self._now.begin_stage()
-                return said
-            case "projector.lane":
-                return self._to_lane(event)
-            case "projector.lane_end":
-                return self._end_lane(event)
-        return self._projector.host(event)
+        steer = STEERING.get(str(event["type"]))
+        return self._projector.host(event) if steer is None else steer(self, event)
 
-    def _to_lane(self, event: CanonicalEvent) -> list[Frame]:
+    def on_cancel(self, _event: CanonicalEvent) -> list[Frame]:
+        """Cancel the stream."""
+        return self._enter(self) + self._projector.cancel()
+
+    def on_next_response(self, _event: CanonicalEvent) -> list[Frame]:
+        """Go on with another response of the run, in the present lane."""
+        said = self._now.end_stage() + self._projector.next_response()
+        self._now.begin_stage()
+        return said
+
+    def on_lane(self, event: CanonicalEvent) -> list[Frame]:
         """Go on with the lane that is named, opened by the first line about it; the main one has no name."""
         name = event.get("lane")
         if name is None:
@@ -172,7 +172,7 @@ class RecordedIntake(Intake):
             return []
         return self._enter(self._lanes[str(name)])
 
-    def _end_lane(self, event: CanonicalEvent) -> list[Frame]:
+    def on_lane_end(self, event: CanonicalEvent) -> list[Frame]:
         """End the present lane: with a fault, by the host, or because its bytes end."""
         if self._now is self:
             self._projector.count("projector.lane_end", 1)
@@ -186,6 +186,15 @@ class RecordedIntake(Intake):
     def _enter(self, intake: Intake) -> list[Frame]:
         self._now = intake
         return self._projector.enter(intake.lane)
+
+
+STEERING: Final[Mapping[str, Callable[[RecordedIntake, CanonicalEvent], list[Frame]]]] = {
+    "projector.cancel": RecordedIntake.on_cancel,
+    "projector.next_response": RecordedIntake.on_next_response,
+    "projector.lane": RecordedIntake.on_lane,
+    "projector.lane_end": RecordedIntake.on_lane_end,
+}
+"""What a host does with a pipeline by its methods, as lines of a recording; its events have handlers (D35)."""
 
 
 def recorded_context(event: CanonicalEvent) -> LaneContext:

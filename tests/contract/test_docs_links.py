@@ -14,6 +14,7 @@ import pytest
 
 from projector import cli
 from projector.handlers import HOST_HANDLERS
+from projector.intake import STEERING
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
@@ -31,13 +32,7 @@ FOLDERS: Final = {"bench", "contracts", "deploy", "docs", "examples_ndjson", "pr
 MADE: Final = ("tests/streams",)
 """What a page imagines for its reader's own project."""
 
-OTHERS: Final = {
-    *HOST_HANDLERS,
-    "projector.cancel",
-    "projector.lane",
-    "projector.lane_end",
-    "projector.next_response",
-}
+OTHERS: Final = HOST_HANDLERS.keys() | STEERING.keys()
 """Events of the host, which look like modules of ours."""
 
 MODULE: Final = re.compile(r"`((?:contracts|redaction|projector)(?:\.[A-Za-z]\w*)+)[`(]")

@@ -8,6 +8,7 @@ from contracts.kinds import PrivateKind
 from projector import explain
 from projector.handlers import DROPPED, HANDLERS, HOST_HANDLERS
 from projector.handlers.items import FINISHERS, ITEMS_ONLY
+from projector.intake import STEERING
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,11 @@ from projector.handlers.items import FINISHERS, ITEMS_ONLY
                 "  " + explain.summary(HOST_HANDLERS["projector.context"]),
             ],
             id="D35-host",
+        ),
+        pytest.param(
+            "projector.lane_end",
+            ["projector.lane_end: a line of recordings", "  " + explain.summary(STEERING["projector.lane_end"])],
+            id="D35-recorded",
         ),
         pytest.param(
             "message",
@@ -53,7 +59,7 @@ def test_explain(name: str, lines: list[str]) -> None:
     assert explain.explain(name) == lines
 
 
-NAMES = [*HANDLERS, *DROPPED, *HOST_HANDLERS, *FINISHERS, *ITEMS_ONLY]
+NAMES = [*HANDLERS, *DROPPED, *HOST_HANDLERS, *STEERING, *FINISHERS, *ITEMS_ONLY]
 
 
 def test_everything_is_explained_once() -> None:
