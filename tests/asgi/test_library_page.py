@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 import pytest
 from starlette.middleware.base import BaseHTTPMiddleware
 
+from projector.handlers import HOST_HANDLERS
+
 pytestmark = pytest.mark.timeout(15)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "library.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-ROUTE, HOOK, MOUNT, MIDDLEWARE, FASTAPI, FASTAPI_MIDDLEWARE = EXAMPLES
+ROUTE, HOOK, MOUNT, MIDDLEWARE, FASTAPI, FASTAPI_MIDDLEWARE, HOST = EXAMPLES
 
 
 def run(example: str) -> dict[str, Any]:
@@ -75,3 +77,16 @@ async def test_the_mounted_proxy_answers(example: str) -> None:
         answer = await post(names["app"], "/ai/api/v1/chat/stream", agent="other", message="hi")
         assert (answer.status, json.loads(answer.text)["code"]) == (404, "unknown_agent")
         assert json.loads(answer.text)["instance"] == "/ai/api/v1/chat/stream"
+
+
+def test_the_host_says_what_it_knows() -> None:
+    events = [json.loads(line) for line in run(HOST)["said"].splitlines()]
+    [output] = [event for event in events if event["kind"] == "tool.output"]
+    assert output["output"] == {"high": "06:12", "token": "<redacted>"}
+    assert [notice["path"] for notice in output["notices"]] == ["output.token"]
+    assert events[-1]["kind"] == "final"
+
+
+def test_the_page_names_every_event_of_the_host() -> None:
+    section = PAGE.partition("`Pipeline.host`")[2]
+    assert set(re.findall(r"^\| `(projector\.\w+)` \|", section, re.MULTILINE)) == HOST_HANDLERS.keys()
