@@ -52,6 +52,34 @@ class Browser:
         return frame
 
 
+class Dictation:
+    """A provider says the next event when the client has the last: what is held back anywhere ends in silence."""
+
+    def __init__(self) -> None:
+        self._texts = [f"{number}," for number in range(20)]
+        self._may_say = asyncio.Semaphore(0)
+
+    async def script(self, peer: Any) -> None:
+        """What the provider does."""
+        await peer.start()
+        await peer.event(CREATED)
+        for text in self._texts:
+            await self._may_say.acquire()
+            await peer.event(delta(text))
+        await self._may_say.acquire()
+        await peer.event(ENDED)
+        await peer.end()
+
+    async def is_heard_by(self, browser: Browser) -> None:
+        """Ask for each event when the last has come."""
+        for text in self._texts:
+            self._may_say.release()
+            assert (await browser.until("message.delta"))["delta"] == text
+        self._may_say.release()
+        assert (await browser.until("final"))["final"]["response_text"] == "".join(self._texts)
+        assert await browser.answer.rest() == b""
+
+
 @contextlib.asynccontextmanager
 async def asking(
     port: int, path: str = "/api/v1/chat/stream", body: object = None, **headers: str

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from projector.asgi.settings import Settings
-from tests.deploy.browser import CREATED, ENDED, asking, delta, free_port, listening
+from tests.deploy.browser import CREATED, ENDED, Dictation, asking, delta, free_port, listening
 from tests.deploy.image import ROOT
 
 pytestmark = pytest.mark.timeout(30)
@@ -76,32 +76,14 @@ def front(nginx: str, tmp_path: Path) -> Front:
 
 
 async def test_frames_come_one_by_one(front: Front, serve: Any, upstream: Any) -> None:
-    """The provider says the next event when the client has the last: what is held back anywhere ends in silence."""
-
-    async def script(peer: Any) -> None:
-        await peer.start()
-        await peer.event(CREATED)
-        for text in texts:
-            await may_say.acquire()
-            await peer.event(delta(text))
-        await may_say.acquire()
-        await peer.event(ENDED)
-        await peer.end()
-
-    texts = [f"{number}," for number in range(20)]
-    may_say = asyncio.Semaphore(0)
-    await upstream(script)
+    dictation = Dictation()
+    await upstream(dictation.script)
     async with front(serve().port) as port, asking(port, accept_encoding="gzip") as browser:
         assert browser.answer.status == 200
         assert browser.answer.headers["content-type"] == "text/event-stream; charset=utf-8"
         assert browser.answer.headers["cache-control"] == "no-cache, no-transform"
         assert "content-encoding" not in browser.answer.headers
-        for text in texts:
-            may_say.release()
-            assert (await browser.until("message.delta"))["delta"] == text
-        may_say.release()
-        assert (await browser.until("final"))["final"]["response_text"] == "".join(texts)
-        assert await browser.answer.rest() == b""
+        await dictation.is_heard_by(browser)
 
 
 async def test_heartbeats_keep_a_silent_stream(front: Front, serve: Any, upstream: Any) -> None:
