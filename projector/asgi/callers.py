@@ -16,8 +16,8 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from contracts import codec
+from projector.asgi.auth import Auth, Jwt
 from projector.asgi.problems import problem
-from projector.asgi.settings import Auth, Jwt
 
 log: Final = structlog.get_logger()
 

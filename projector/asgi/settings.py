@@ -23,8 +23,9 @@ from pydantic import (
 
 from contracts.limits import NAME_MAX_CHARS
 from projector._errors import known_name
+from projector.asgi.auth import Auth
 from projector.asgi.openwop.settings import OpenWop
-from projector.asgi.table import DEFAULT_DIALECT, Dialects, Name, Table
+from projector.asgi.table import DEFAULT_DIALECT, BaseUrl, Dialects, Name, Table
 from projector.asgi.workflows.settings import WorkflowSettings
 from projector.providers import profile_of
 from redaction.policy import Policy
@@ -32,12 +33,8 @@ from redaction.policy import Policy
 DEFAULT: Final = "default"
 """The agent that answers where a request names none, and the name of what the shorthand configures."""
 
-BaseUrl: TypeAlias = Annotated[str, StringConstraints(pattern=r"^https?://[^@\s?#]+$")]
-"""Of a provider: without a user or a key in it, which would be printed."""
 ToolName: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MAX_CHARS)]
-Sha256: TypeAlias = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 Origin: TypeAlias = Annotated[str, StringConstraints(pattern=r"^https?://[^/@\s?#*]+$")]
-Algorithm: TypeAlias = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 Api: TypeAlias = Literal["openai_responses", "openai_chat"]
 MaySet: TypeAlias = Literal[
     "temperature",
@@ -194,39 +191,6 @@ class AgentSettings(Table):
             if name in self.client_tools:
                 raise ValueError(f"client_tools: `{name}` is a tool of the agent")
         return self
-
-
-class Jwt(Table):
-    """Tokens that somebody else signs; each must name issuer and audience, and when it ends."""
-
-    issuer: str = Field(min_length=1)
-    audience: str = Field(min_length=1)
-    jwks_url: BaseUrl | None = None
-    """Where the public keys are; or `jwks_file`, a file that holds them."""
-    jwks: str | None = None
-    jwks_file: Path | None = None
-    algorithms: tuple[Algorithm, ...] = Field(("RS256", "ES256"), min_length=1)
-    """With public keys only: a shared secret would be one more to lose."""
-    caller_claim: str = Field("sub", min_length=1)
-
-    @model_validator(mode="after")
-    def _has_keys(self) -> Jwt:
-        if (self.jwks_url is None) == (self.jwks is None):
-            raise ValueError("expected either `jwks_url` or `jwks_file`")
-        return self
-
-
-class Auth(Table):
-    """Who may come in; nobody named means everybody, on loopback only."""
-
-    api_keys: dict[Name, Sha256] = {}
-    """Name of a caller, and the hash of its key."""
-    jwt: Jwt | None = None
-
-    @property
-    def is_on(self) -> bool:
-        """Whether a caller must show who it is."""
-        return bool(self.api_keys) or self.jwt is not None
 
 
 class DropIn(Table):

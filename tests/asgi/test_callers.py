@@ -17,11 +17,11 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import RSAAlgorithm
 
+from projector.asgi.auth import Auth
 from projector.asgi.callers import Doorkeeper
 from projector.asgi.configuration import SettingsError, load
 from projector.asgi.owners import Owners
 from projector.asgi.problems import Problem
-from projector.asgi.settings import Auth
 
 pytestmark = pytest.mark.timeout(15)
 
