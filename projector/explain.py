@@ -91,7 +91,8 @@ CHAT_READ: Final[Mapping[str, frozenset[str]]] = {
 
 
 def _mapping_lines() -> Iterator[str]:
-    yield from ("# Mapping", "", "Printed from the tables by `make docs`; `projector explain NAME` says one row.", "")
+    about = "Printed from the tables by `make docs`; `projector explain NAME` says one row."
+    yield from ("# Mapping", "", f"{about} D22 and its like are rows of [contract.md](contract.md).", "")
     yield from ("## Provider events that are said", "", "| event | public kinds | how |", "|---|---|---|")
     for name, handler in {**HANDLERS, **HOST_HANDLERS}.items():
         kinds = ", ".join(f"`{kind}`" for kind in SAYS[handler]) or "none by itself"
