@@ -18,7 +18,7 @@ from projector import Pipeline, Policy, StreamContext, build_pipeline
 from projector.context import LaneContext
 from projector.faults import FAULTS
 from redaction.mint import Redactor
-from tests.property.mutations import CASES, lines_of
+from tests.property.mutations import CASES, lines_of, spoiled
 from tests.property.soundness import OURS, assert_sound, cut, examples, frames_of
 from tests.property.test_ag_ui_properties import assert_valid
 
@@ -154,6 +154,29 @@ def test_however_branches_end_every_dialect_keeps_its_rules(
     dialect: str, branches: list[Any], order: list[int], ends: list[Any]
 ) -> None:
     said = play(dialect, branches, order, ends)
+    assert CHECKS[dialect](said.splitlines()) == []
+    if dialect == "public_sse_v1":
+        assert_sound(said)
+
+
+@pytest.mark.parametrize("dialect", CHECKS)
+@examples(60)
+@given(streams=st.lists(spoiled(most=2), min_size=2, max_size=2), order=ORDER, are_optional=st.booleans())
+def test_whatever_branches_say_every_dialect_keeps_its_rules(
+    *, dialect: str, streams: list[Any], order: list[int], are_optional: bool
+) -> None:
+    run = run_of(dialect)
+    lanes = [
+        run.lane(context_of(at, optional=are_optional), provider=case.provider, profile=case.settings.profile)
+        for at, (case, _) in enumerate(streams)
+    ]
+    left = [[line + b"\n" for line in lines] for _, lines in streams]
+    said = b""
+    for turn in order:
+        branch = turn % len(lanes)
+        said += lanes[branch].feed(left[branch].pop(0)) if left[branch] else b""
+    said += b"".join(lane.feed(b"".join(rest)) + lane.close() for lane, rest in zip(lanes, left, strict=True))
+    said += run.close()
     assert CHECKS[dialect](said.splitlines()) == []
     if dialect == "public_sse_v1":
         assert_sound(said)

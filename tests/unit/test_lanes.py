@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from contracts.openwop.checker import check_log
 from contracts.stream_rules import check_stream
 from projector import FAULTS, Pipeline, Policy, StreamContext, UsageError, build_pipeline
 from projector.context import LaneContext
@@ -329,21 +330,21 @@ def test_a_recording_may_break_in_a_lane_or_go_on_in_it() -> None:
     assert frames(said)[-1]["final"]["response_text"] == "y"
 
 
-def ag_ui(*said: bytes) -> list[Event]:
+def events_of(*said: bytes) -> list[Event]:
     return [json.loads(each) for each in b"".join(said).splitlines()]
 
 
 def test_ag_ui_steps_begin_and_end_with_their_lanes() -> None:
     run = pipeline(dialect="ag_ui")
     left, right = lane(run, 0), lane(run, 1, optional=True)
-    events = ag_ui(left.feed(delta("x")), right.feed(delta("y")), left.feed(delta("z") + ended()), left.close())
+    events = events_of(left.feed(delta("x")), right.feed(delta("y")), left.feed(delta("z") + ended()), left.close())
     steps = [(event["type"], event["stepName"]) for event in events if event["type"].startswith("STEP")]
     begun = [("STEP_STARTED", "s/step-0#0"), ("STEP_STARTED", "s/step-1#1")]
     assert steps == [*begun, ("STEP_FINISHED", "s/step-0#0")]
-    events = ag_ui(right.host({"type": "projector.context", "workflow": place(1, "later")}), right.feed(delta("w")))
+    events = events_of(right.host({"type": "projector.context", "workflow": place(1, "later")}), right.feed(delta("w")))
     steps = [(event["type"], event["stepName"]) for event in events if event["type"].startswith("STEP")]
     assert steps == [("STEP_FINISHED", "s/step-1#1"), ("STEP_STARTED", "later/step-1#1")]
-    events = ag_ui(right.close(), run.close())
+    events = events_of(right.close(), run.close())
     assert [event["type"] for event in events if event["type"] != "CUSTOM"] == [
         "TEXT_MESSAGE_END",
         "STEP_FINISHED",
@@ -356,10 +357,10 @@ def test_ag_ui_calls_join_no_message_of_another_lane() -> None:
     left, right = lane(run, 0), lane(run, 1)
     item = {"type": "function_call", "id": "fc", "call_id": "call_1", "name": "f", "arguments": "{}"}
     call = line("response.output_item.done", output_index=1, item=item)
-    events = ag_ui(left.feed(delta("x")), right.feed(delta("y")), left.feed(call))
+    events = events_of(left.feed(delta("x")), right.feed(delta("y")), left.feed(call))
     (start,) = [event for event in events if event["type"] == "TOOL_CALL_START"]
     assert start["parentMessageId"] == "fc", "its own message is not the last one any more"
-    events = ag_ui(left.feed(line("response.output_item.done", output_index=2, item={**item, "id": "fd"})))
+    events = events_of(left.feed(line("response.output_item.done", output_index=2, item={**item, "id": "fd"})))
     (start,) = [event for event in events if event["type"] == "TOOL_CALL_START"]
     assert start["parentMessageId"] == "fc"
 
@@ -375,6 +376,17 @@ def test_ag_ui_says_the_texts_of_lanes_once(*, has_streamed: bool) -> None:
         said += one.feed(delta(text, f"m{at}") if has_streamed else b"")
         said += one.feed(line("response.output_item.done", output_index=0, item=item))
         said += one.feed(ended(output=[whole]))
-    events = ag_ui(said, run.close())
+    events = events_of(said, run.close())
     contents = [event["delta"] for event in events if event["type"] == "TEXT_MESSAGE_CONTENT"]
     assert contents == (["x", "y"] if has_streamed else ["x\n\ny"])
+
+
+def test_openwop_a_node_that_waits_for_an_approval_does_not_end_with_its_lane() -> None:
+    run = pipeline(dialect="openwop")
+    left, right = lane(run, 0), lane(run, 1)
+    item = {"type": "mcp_approval_request", "id": "mcpr_1", "name": "f", "server_label": "s", "arguments": "{}"}
+    said = left.feed(line("response.output_item.done", output_index=0, item=item) + ended()) + left.close()
+    said += right.feed(delta("x") + ended()) + right.close() + run.close()
+    assert check_log(said.splitlines()) == []
+    ends = [(it["type"], it["nodeId"]) for it in events_of(said) if it["type"] in {"node.suspended", "node.completed"}]
+    assert ends == [("node.suspended", "s/step-0#0"), ("node.completed", "s/step-1#1")]

@@ -104,14 +104,14 @@ def on_error(run: Run, frame: Frame) -> None:
 
 
 def on_lane(run: Run, frame: Frame) -> None:
-    """Let another lane speak, or say the end of the node of one that is over."""
+    """Let another lane speak, or say the end of the node of one that is over, unless that waits for an approval."""
     if not frame["is_over"]:
         run.enter(frame["lane"])
         return
     run.speakers.leave(run.lane)
     if run.voice.response.has_failed:
         nodes.leave(run, run.lane, "failed", {"error": _failure(run.voice.response.reason)})
-    else:
+    elif not run.voice.suspended:
         nodes.leave(run, run.lane, COMPLETED, {})
 
 
