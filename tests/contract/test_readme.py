@@ -1,4 +1,4 @@
-"""The README's examples run, and its numbers are those of the code."""
+"""The examples of README and docs/providers.md run, and their numbers are those of the code."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from contracts import limits, stream_rules
 from projector import cli
+from projector.providers.openai_chat import ChatProfile
 
 ROOT: Final = Path(__file__).parents[2]
 README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -28,18 +29,32 @@ def test_the_library_example_streams(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_the_command_lines_are_understood() -> None:
-    lines = BLOCKS["On the command line"].splitlines()
-    calls = [call.split() for line in lines for call in line.partition("#")[0].split("|")]
-    assert len(calls) == len(lines) + 1
+    lines = [line.partition("#")[0] for line in BLOCKS["On the command line"].splitlines()]
+    calls = [call.split() for line in lines if line for call in line.split("|")]
+    assert len(calls) > 5
     for name, *arguments in calls:
         assert name == "projector"
         cli._parser().parse_args(arguments)
+
+
+def test_the_stream_that_is_projected_obeys_the_rules(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    [name] = re.findall(r"projector project (\S+)", README)
+    assert cli.main(["project", str(ROOT / name)]) == 0
+    assert stream_rules.check_stream(capfdbinary.readouterr().out.splitlines()) == []
 
 
 def test_the_event_that_is_explained_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     [event] = re.findall(r"projector explain (\S+)", README)
     assert cli.main(["explain", event]) == 0
     assert "unknown" not in capsys.readouterr().out
+
+
+def test_the_page_of_providers_tells_the_profile() -> None:
+    [example] = re.findall(r"^```python\n(.*?)^```", PROVIDERS, re.MULTILINE | re.DOTALL)
+    exec(compile(example, "docs/providers.md", "exec"), {})  # noqa: S102 - the page's own words
+    rows = dict(re.findall(r"^\| `(\w+)` \| `(.+?)` \|", PROVIDERS, re.MULTILINE))
+    told = {name: json.loads(text) if text.startswith("[") or text == "true" else text for name, text in rows.items()}
+    assert told == ChatProfile().model_dump(mode="json")
 
 
 def test_the_limit_of_a_frame() -> None:
