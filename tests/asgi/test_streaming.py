@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from projector import StreamContext, build_pipeline
-from projector.providers import PROVIDERS
 from projector.sse import encode_sse
 
 pytestmark = pytest.mark.timeout(10)
@@ -56,7 +55,6 @@ async def test_frames_arrive_byte_for_byte(
     assert peer.body == sent_on
 
 
-@pytest.mark.skipif("openai_chat" not in PROVIDERS, reason="the pipeline does not read this provider yet")
 async def test_chat_completions_are_asked_as_such(serve: Any, upstream: Any) -> None:
     async def script(peer: Any) -> None:
         await peer.start()
