@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from projector._errors import UsageError
 from projector.commands.cases import record_case, replay_goldens
@@ -17,6 +17,8 @@ from projector.commands.streams import CHECKERS, project, validate
 from projector.commands.tables import explain_event
 from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - it has no public name
 
 EXAMPLES: Final = "examples_ndjson"
 EXIT_USAGE: Final = 2
@@ -46,7 +48,12 @@ def _parser() -> argparse.ArgumentParser:
         prog="projector", description="Projects, checks, records, replays and serves streams of model providers."
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for add in (_add_servers, _add_streams, _add_cases, _add_tables):
+        add(commands)
+    return parser
 
+
+def _add_servers(commands: Commands) -> None:
     command = _command(commands, "demo", demo)
     command.add_argument("--port", type=int, metavar="N", help=PORT)
 
@@ -68,6 +75,8 @@ def _parser() -> argparse.ArgumentParser:
         command = _command(config_commands, name, run)
         command.add_argument("file", nargs="?", type=Path, metavar="FILE", help=CONFIG)
 
+
+def _add_streams(commands: Commands) -> None:
     command = _command(commands, "project", project)
     command.add_argument("--provider", choices=list(PROVIDERS), default="openai_responses", help=DEFAULT)
     command.add_argument("--dialect", choices=list(DIALECTS), default="public_sse_v1", help=DEFAULT)
@@ -85,6 +94,8 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--dialect", choices=list(CHECKERS), default="public_sse_v1", help=DEFAULT)
     command.add_argument("files", nargs="+", metavar="FILE", help="a stream as NDJSON or SSE; -: standard input")
 
+
+def _add_cases(commands: Commands) -> None:
     command = _command(commands, "replay", replay_goldens)
     command.add_argument("folder", nargs="?", default=EXAMPLES, metavar="DIR", help=f"folder of cases; {DEFAULT}")
     command.add_argument("--update", action="store_true", help="write the goldens instead of comparing")
@@ -99,17 +110,14 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--raw", action="store_true", help="keep everything, secrets too")
     command.add_argument("request", metavar="REQUEST.json|-", help="what is asked, in the words of the upstream's API")
 
+
+def _add_tables(commands: Commands) -> None:
     command = _command(commands, "explain", explain_event)
     about = "an event, an item or a member of a chunk; `rules`: those of redaction; without one, everything"
     command.add_argument("event_type", nargs="?", metavar="EVENT_TYPE", help=about)
-    return parser
 
 
-def _command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-) -> argparse.ArgumentParser:
+def _command(commands: Commands, name: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
     command.set_defaults(run=run)
     return command
