@@ -16,7 +16,8 @@ from _pytest.mark import ParameterSet
 from contracts.kinds import TERMINAL_KINDS
 from contracts.stream_rules import check_stream
 from projector.context import StreamContext
-from projector.pipeline import InputFormat, build_pipeline
+from projector.intake import InputFormat
+from projector.pipeline import build_pipeline
 from redaction.mint import Redactor
 from redaction.policy import Policy
 from tests.corpus import chat_oracle as oracle

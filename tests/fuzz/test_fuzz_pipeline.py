@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projector.pipeline import InputFormat
+from projector.intake import InputFormat
 from projector.providers import PROVIDERS
 from projector.replay import CaseSettings
 from projector.sse import encode_sse

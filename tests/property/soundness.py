@@ -11,12 +11,14 @@ from itertools import pairwise
 from typing import Any, Final
 
 from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
 
 from contracts.kinds import TERMINAL_KINDS
 from contracts.stream_rules import check_stream
 from projector.context import StreamContext
 from projector.faults import FAULTS
-from projector.pipeline import InputFormat, Pipeline, build_pipeline
+from projector.intake import InputFormat
+from projector.pipeline import Pipeline, build_pipeline
 from projector.replay import CaseSettings
 from redaction.mint import Redactor
 from redaction.policy import Policy
@@ -99,3 +101,19 @@ def assert_sound(said: bytes) -> None:
 def _redactor(policy: str) -> Redactor:
     """Give the redactor of a policy, compiled once."""
     return Redactor(Policy.load(json.loads(policy)))
+
+
+CALLS: Final = st.one_of(
+    st.tuples(st.sampled_from(["cancel", "next_response", "close"])),
+    st.tuples(st.just("close"), st.sampled_from([fault for fault in FAULTS.values() if fault.code not in OURS])),
+)
+"""What a host may do while a stream runs: a method of the pipeline, and what it is given."""
+
+
+def interrupted(pipeline: Pipeline, lines: Iterable[bytes], calls: Iterable[tuple[int, tuple[Any, ...]]]) -> bytes:
+    """Give all that is said of lines and of the host's calls, each of them before the line of its number."""
+    said = b""
+    for at, line in enumerate(lines):
+        said += b"".join(getattr(pipeline, name)(*given) for when, (name, *given) in calls if when == at)
+        said += pipeline.feed(line + b"\n")
+    return said + pipeline.close()

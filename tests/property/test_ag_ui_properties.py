@@ -28,9 +28,8 @@ from redaction.mint import Redactor
 from redaction.policy import Policy
 from tests.property.canaries import everywhere, leaks
 from tests.property.mutations import CASES, Lines, lines_of, spoiled, weave
-from tests.property.soundness import OURS, examples
+from tests.property.soundness import CALLS, OURS, examples, interrupted
 from tests.property.test_canaries import secret_of
-from tests.property.test_pipeline_properties import CALLS
 
 Event = dict[str, Any]
 
@@ -128,11 +127,7 @@ def test_whenever_the_host_speaks_the_run_is_valid(
 ) -> None:
     case, lines = stream
     pipeline = open_pipeline(case.provider, case.settings.model_copy(update={"run": run}))
-    said = b""
-    for at, line in enumerate(lines):
-        said += b"".join(getattr(pipeline, name)(*given_to) for when, (name, *given_to) in calls if when == at)
-        said += pipeline.feed(line + b"\n")
-    assert_valid(events_of(said + pipeline.close()))
+    assert_valid(events_of(interrupted(pipeline, lines, calls)))
 
 
 @each_case

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 
 from contracts import codec
 from projector import replay
-from projector.faults import FAULTS
-from projector.pipeline import InputFormat
+from projector.intake import InputFormat
 from projector.replay import Case, CaseSettings
 from projector.sse import encode_sse
 from redaction.formats import FORMATS
 from tests.property.mutations import ALL_LINES, CASES, KEEPING_MEMBERS, Lines, lines_of, parsed, places, spoiled
-from tests.property.soundness import OURS, assert_sound, cut, examples, frames_of, pipeline_of, play
+from tests.property.soundness import CALLS, assert_sound, cut, examples, frames_of, interrupted, pipeline_of, play
 
 each_case: Final = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 PLACES: Final = st.lists(st.integers(0, 1 << 20), max_size=12)
@@ -186,12 +185,6 @@ def test_whatever_comes_nothing_private_is_said(stream: tuple[Case, Lines]) -> N
     assert [text for text in PRIVATE if text in said] == []
 
 
-CALLS: Final = st.one_of(
-    st.tuples(st.sampled_from(["cancel", "next_response", "close"])),
-    st.tuples(st.just("close"), st.sampled_from([fault for fault in FAULTS.values() if fault.code not in OURS])),
-)
-
-
 @examples(200)
 @given(stream=spoiled(most=2), run=st.booleans(), calls=st.lists(st.tuples(st.integers(0, 40), CALLS), max_size=3))
 def test_whenever_the_host_speaks_the_stream_is_sound(
@@ -199,11 +192,7 @@ def test_whenever_the_host_speaks_the_stream_is_sound(
 ) -> None:
     case, lines = stream
     pipeline = pipeline_of(case.provider, case.settings.model_copy(update={"run": run}))
-    said = b""
-    for at, line in enumerate(lines):
-        said += b"".join(getattr(pipeline, name)(*given_to) for when, (name, *given_to) in calls if when == at)
-        said += pipeline.feed(line + b"\n")
-    assert_sound(said + pipeline.close())
+    assert_sound(interrupted(pipeline, lines, calls))
 
 
 # what comes out is what went in
