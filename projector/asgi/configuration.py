@@ -241,8 +241,8 @@ def _complaint(error: ValidationError, said_by: Mapping[tuple[str, ...], str], c
         meant = _nearest(tuple(map(str, path)))
         hint = f"; did you mean {_dotted(meant)}?" if meant else ""
         return f"{config}: {where} is not a setting{hint}"
-    where = f"{config}: {where}" if config is not None and not names else where
-    return f"{where}: {first['msg'].removeprefix('Value error, ')}" if path else first["msg"]
+    said_in = [] if config is None or names else [str(config)]
+    return ": ".join([*said_in, *([where] if path else []), first["msg"].removeprefix("Value error, ")])
 
 
 def _dotted(path: Path_) -> str:

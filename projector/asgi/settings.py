@@ -25,7 +25,7 @@ from contracts.limits import NAME_MAX_CHARS
 from projector._errors import known_name
 from projector.asgi.auth import Auth
 from projector.asgi.openwop.settings import OpenWop
-from projector.asgi.table import DEFAULT_DIALECT, BaseUrl, Dialects, Name, Table
+from projector.asgi.table import DEFAULT_DIALECT, BaseUrl, Dialects, Name, Table, names_a_host
 from projector.asgi.workflows.settings import WorkflowSettings
 from projector.providers import profile_of
 from redaction.policy import Policy
@@ -127,7 +127,8 @@ class UpstreamSettings(Table):
     @field_validator("proxy")
     @classmethod
     def _is_a_proxy(cls, proxy: SecretStr | None) -> SecretStr | None:
-        if proxy is not None and not _PROXY.fullmatch(proxy.get_secret_value()):
+        url = proxy.get_secret_value() if proxy is not None else None
+        if url is not None and not (_PROXY.fullmatch(url) and names_a_host(url)):
             raise ValueError("expected http://host:port, perhaps with user:password@ before the host")
         return proxy
 
