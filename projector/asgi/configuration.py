@@ -87,8 +87,9 @@ def read(environ: Mapping[str, str], flags: Mapping[str, object] | None = None, 
             values[name] = value
             said_by[name,] = f"--{name}"
     _read_files(values, config.parent if config is not None else Path())
+    kept = {place: said for place, said in references.items() if not any(place[: len(by)] == by for by in said_by)}
     try:
-        return Loaded(Settings.model_validate(values), references)
+        return Loaded(Settings.model_validate(values), kept)
     except ValidationError as error:
         raise SettingsError(_complaint(error, said_by, config)) from None
 

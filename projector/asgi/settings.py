@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import (
+    AfterValidator,
     Field,
     JsonValue,
     SecretStr,
@@ -55,12 +56,22 @@ _OWN_FIELDS: Final = frozenset(
 )  # fmt: skip
 """What a request to a provider says by other means, or what would make its answer something else than one stream."""
 
+_KEY: Final = re.compile(r"[!-~]+")
 _PROXY: Final = re.compile(r"https?://[^\s/?#]+/?")
 
 SHORTHAND: Final = frozenset({"api_key", "api_key_file", "base_url", "model"})
 
 DROP_IN_APIS: Final[Mapping[str, Api]] = {"responses": "openai_responses", "chat_completions": "openai_chat"}
 """Fields of `DropIn`, and what their upstreams must speak."""
+
+
+def _fits_a_header(key: SecretStr) -> SecretStr:
+    if not _KEY.fullmatch(key.get_secret_value()):
+        raise ValueError("expected printable ASCII without blanks: the provider is shown it in a header")
+    return key
+
+
+ApiKey: TypeAlias = Annotated[SecretStr, AfterValidator(_fits_a_header)]
 
 
 class UpstreamTimeouts(Table):
@@ -113,7 +124,7 @@ class UpstreamSettings(Table):
 
     api: Api = "openai_responses"
     base_url: BaseUrl = "https://api.openai.com/v1"
-    api_key: SecretStr | None = None
+    api_key: ApiKey | None = None
     """None for an upstream that needs none."""
     api_key_file: Path | None = None
     proxy: SecretStr | None = None
@@ -213,7 +224,7 @@ class Settings(Table):
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
     """0 lets the system choose."""
-    api_key: SecretStr | None = None
+    api_key: ApiKey | None = None
     """With `base_url` and `model` the shorthand for one upstream and one agent, where no upstream is named."""
     api_key_file: Path | None = None
     base_url: BaseUrl = "https://api.openai.com/v1"

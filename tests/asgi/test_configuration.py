@@ -148,6 +148,20 @@ def test_what_cannot_be_is_refused_by_its_place(written: Any, text: str, message
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("key", ["secret\nkey", "secr\u00e9t", "secret key"])
+def test_a_key_that_no_header_can_hold(written: Any, tmp_path: Path, key: str) -> None:
+    (tmp_path / "odd").write_text(key, encoding="utf-8")
+    for environ, config, place in (
+        ({"ODD": key}, '[upstreams.a]\napi_key = "${ODD}"', "projector.toml: upstreams.a.api_key: "),
+        ({}, '[upstreams.a]\napi_key_file = "odd"', "projector.toml: upstreams.a.api_key: "),
+        ({"OPENAI_API_KEY": key}, "port = 1", "projector.toml: api_key: "),
+    ):
+        with pytest.raises(SettingsError) as caught:
+            load(environ, config=written(config))
+        assert f"{place}expected printable ASCII" in str(caught.value)
+        assert "secr" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("environ", "message"),
     [
@@ -185,6 +199,24 @@ def test_what_is_shown_holds_no_secret(written: Any) -> None:
     assert 'value = "${MCP_TOKEN}"' in text
     assert 'api_key_file = "key"' in text
     assert "first_byte_s = 300.0" in text
+
+
+def test_what_a_variable_replaces_is_no_reference_any_more(written: Any) -> None:
+    said = {
+        "PROJECTOR_UPSTREAMS__OPENAI__API_KEY": "sk-of-the-variable",
+        "PROJECTOR_AGENTS__HELPER__TOOLS": "[]",
+        "PROJECTOR_AGENTS__HELPER__POLICY": "{}",
+    }
+    text = shown(read(ENVIRON | said, config=written()))
+    shown_again = tomllib.loads(text)
+    assert shown_again["upstreams"]["openai"]["api_key"] == "**********"
+    assert shown_again["agents"]["helper"]["tools"] == []
+    assert "${" not in text
+
+
+def test_what_a_flag_replaces_is_no_reference_any_more(written: Any) -> None:
+    text = shown(read({"HERE": "::1"}, {"host": "127.0.0.1"}, written('host = "${HERE}"')))
+    assert tomllib.loads(text)["host"] == "127.0.0.1"
 
 
 def test_what_is_shown_can_be_read_again(written: Any) -> None:
