@@ -8,6 +8,14 @@ from __future__ import annotations
 
 from contracts.openresponses.events import EVENT_ADAPTER, OpenResponsesEvent, parse_event
 from contracts.openresponses.items import Response
-from contracts.openresponses.rules import check_stream
+from contracts.openresponses.rules import Breach, StreamChecker, check_stream
 
-__all__ = ["EVENT_ADAPTER", "OpenResponsesEvent", "Response", "check_stream", "parse_event"]
+__all__ = [
+    "EVENT_ADAPTER",
+    "Breach",
+    "OpenResponsesEvent",
+    "Response",
+    "StreamChecker",
+    "check_stream",
+    "parse_event",
+]

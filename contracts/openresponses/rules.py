@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from contracts import codec
 from contracts.openresponses.events import parse_event
 from contracts.openresponses.output_rules import OutputWatch
+from contracts.stream_rules import shapes
 
 END_MARK: Final = b"[DONE]"
 
@@ -64,8 +65,7 @@ class StreamChecker:
         except codec.CodecError:
             return ["JSON"]
         except ValidationError as error:
-            rows = error.errors(include_input=False, include_url=False)
-            return [f"{'.'.join(map(str, row['loc']))}: {row['msg']}" for row in rows]
+            return [f"an event of the model: {mistake}" for mistake in shapes.mistakes(error)]
         return self._see(event)
 
     def _see(self, event: Mapping[str, Any]) -> list[str]:

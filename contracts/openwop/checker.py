@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -12,14 +11,8 @@ from contracts import codec
 from contracts.openwop.events import parse_event
 from contracts.openwop.rules import RULES
 from contracts.openwop.watches import CallWatch, ChunkWatch, EnvelopeWatch, ReasoningWatch, RunWatch, Watch
+from contracts.stream_rules import shapes
 from contracts.stream_rules.table import Breach, Violation
-
-SHAPES_SAID_MAX: Final = 16
-"""Of one event; a hostile one could have thousands."""
-
-
-_PRINTABLE: Final = re.compile(r"[A-Za-z0-9_.-]{1,40}")
-"""A member's name, as the protocol spells them, and not a text."""
 
 
 class LogChecker:
@@ -63,10 +56,7 @@ class LogChecker:
         try:
             parse_event(event)
         except ValidationError as error:
-            rows = error.errors(include_url=False, include_context=False, include_input=False)[:SHAPES_SAID_MAX]
-            return [
-                Breach("shape", f"`{'.'.join(map(_printable, row['loc'])) or 'event'}`: {row['type']}") for row in rows
-            ]
+            return [Breach("shape", mistake) for mistake in shapes.mistakes(error)]
         return []
 
     def _rules(self, event: Mapping[str, Any]) -> list[Breach]:
@@ -77,11 +67,6 @@ class LogChecker:
             Violation(self._line, self._sequence, breach.rule, RULES[breach.rule].level, breach.message)
             for breach in breaches
         ]
-
-
-def _printable(step: str | int) -> str:
-    """Give a step of a location; a name that is like no member of ours may be a text, and is not shown."""
-    return str(step) if isinstance(step, int) or _PRINTABLE.fullmatch(step) else "?"
 
 
 def check_log(lines: Iterable[bytes | str]) -> list[Violation]:

@@ -10,12 +10,11 @@ from pydantic import ValidationError
 from contracts import codec
 from contracts.limits import FRAME_MAX_BYTES
 from contracts.public_sse_v1 import PublicEvent, parse_event
+from contracts.stream_rules import shapes
 from contracts.stream_rules.table import Breach
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _MAYBE_SURROGATE: Final = re.compile("[\ud800-\udfff]|\\\\u[dD][89a-fA-F]")
-_PRINTABLE: Final = re.compile(r"[A-Za-z0-9_.-]{1,40}")  # a member's name, as the contract spells them, and not a text
-_SHAPES_SAID_MAX: Final = 16  # of one event; a hostile one could have thousands
 _MODEL_RULES: Final = {
     "union_tag_not_found": "kind",
     "union_tag_invalid": "kind",
@@ -56,18 +55,13 @@ def read_line(line: bytes | str) -> Reading:
 def _shape_breaches(error: ValidationError) -> list[Breach]:
     """Say where a model was broken, and how, in pydantic's names for it."""
     found = []
-    for row in error.errors(include_url=False, include_context=False, include_input=False)[:_SHAPES_SAID_MAX]:
+    for row in shapes.errors(error):
         kind, place = row["loc"][:1], row["loc"][1:]
         rule = "shape" if kind and row["type"].startswith("union_tag") else _MODEL_RULES.get(row["type"], "shape")
         rule = "schema" if place == ("schema",) and row["type"] != "missing" else rule
-        where = ".".join(_printable(step) for step in place) or "kind"
+        where = shapes.place(place) or "kind"
         found.append(Breach(rule, f"{''.join(map(str, kind)) or 'event'}: `{where}`: {row['type']}"))
     return found
-
-
-def _printable(step: str | int) -> str:
-    """Give a step of a location; a name that is like no member of ours may be a text, and is not shown."""
-    return str(step) if isinstance(step, int) or _PRINTABLE.fullmatch(step) else "?"
 
 
 def _has_surrogate(value: object) -> bool:

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import BinaryIO, Final, Protocol
 
-from contracts import openwop, stream_rules
+from contracts import openresponses, openwop, stream_rules
+from contracts.ag_ui_rules import AgUiChecker
 from projector import clock
 from projector.commands.common import opened, size_of
 from projector.context import StreamContext
@@ -31,11 +32,36 @@ class Checker(Protocol):
         ...
 
 
+class OpenResponsesChecker:
+    """The checker of Open Responses; its rules have one name."""
+
+    def __init__(self) -> None:
+        self._checker = openresponses.StreamChecker()
+        self._line = 0
+
+    def feed(self, line_no: int, line: bytes | str, /) -> list[stream_rules.Violation]:
+        """Take one line; give what it breaks."""
+        self._line = line_no
+        return self._violations(self._checker.feed(line.encode() if isinstance(line, str) else line))
+
+    def close(self) -> list[stream_rules.Violation]:
+        """Take the end of the stream; give what is missing."""
+        return self._violations(self._checker.close())
+
+    def _violations(self, breaches: list[openresponses.Breach]) -> list[stream_rules.Violation]:
+        return [
+            stream_rules.Violation(self._line, None, "open_responses", "seed", f"expected {breach.expected}")
+            for breach in breaches
+        ]
+
+
 CHECKERS: Final[Mapping[str, Callable[[], Checker]]] = {
     "public_sse_v1": stream_rules.StreamChecker,
+    "openresponses": OpenResponsesChecker,
+    "ag_ui": AgUiChecker,
     "openwop": openwop.LogChecker,
 }
-"""Dialects with rules over a whole stream."""
+"""The rules over a whole stream of each dialect."""
 
 FRAMING: Final = (b":", b"event:", b"id:", b"retry:")
 """Lines of SSE that are no data."""

@@ -16,7 +16,7 @@ from ag_ui_validate.pytest_plugin import validate_agui
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.ag_ui import parse_event
+from contracts.ag_ui_rules import check_stream
 from projector.context import StreamContext
 from projector.dialects.caller import Caller
 from projector.faults import FAULTS
@@ -81,10 +81,10 @@ def events_of(said: bytes) -> list[Event]:
 
 
 def assert_valid(events: list[Event]) -> None:
-    """The models, the rules of the validator, and those of the client that the validator does not have."""
-    for event in events:
-        parse_event(event)
-    report = validate_agui([json.dumps(event) for event in events], severity_overrides={"AGUI204": "off"})
+    """Our models and rules, the rules of the validator, and those of the client that the validator does not have."""
+    lines = [json.dumps(event) for event in events]
+    assert check_stream(lines) == []
+    report = validate_agui(lines, severity_overrides={"AGUI204": "off"})
     assert [found for found in report.diagnostics if found.severity != "info"] == []
     types = [event["type"] for event in events]
     assert types[0] == "RUN_STARTED"

@@ -241,6 +241,20 @@ def test_validate_names_file_and_line(run: Run, tmp_path: Path) -> None:
     assert b" event 3 " in done.out
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_validate_every_dialect(run: Run, tmp_path: Path, dialect: str) -> None:
+    for form in ("ndjson", "sse"):
+        said = run("project", "--dialect", dialect, "--out", form, given=CREATED + HI + ENDED).out
+        assert run("validate", "--dialect", dialect, written(tmp_path, said)) == Done(0, b"", b"")
+    cut = b"\n".join(said.rstrip().split(b"\n\n")[:-2])
+    done = run("validate", "--dialect", dialect, written(tmp_path, cut))
+    assert done.status == 1
+    assert str(tmp_path).encode() in done.out
+    done = run("validate", "--dialect", dialect, "-", given=b'{"type": "odd", "hunter2": "hunter2", "kind": "x"}\n')
+    assert done.status == 1
+    assert b"-:1: " in done.out
+
+
 def test_validate_standard_input(run: Run) -> None:
     done = run("validate", "-", given=b'{"kind": "odd", "secret": "hunter2"}\n')
     assert done.status == 1
