@@ -62,6 +62,15 @@ def node_modules() -> Path:
 
 
 @pytest.fixture(scope="session")
+def curl() -> str:
+    """The program curl."""
+    found = shutil.which("curl")
+    if found is None:
+        _missing("curl", "curl is not on this machine")
+    return str(found)
+
+
+@pytest.fixture(scope="session")
 def nginx() -> str:
     """The program nginx."""
     found = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin")  # Debian puts it there

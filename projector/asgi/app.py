@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -36,6 +36,12 @@ _CORS_HEADERS: Final = (
     "tracestate",
 )
 _CORS_EXPOSED: Final = ("x-stream-id", "x-request-id", "retry-after")
+
+_EXCEPTION_HANDLERS: Final[Mapping[Any, Any]] = {
+    Problem: problems.on_problem,
+    HTTPException: problems.on_http_exception,
+    Exception: problems.on_crash,
+}
 
 
 def create_app(
@@ -79,14 +85,21 @@ def create_app(
             *openwop.routes(),
             *service.routes(),
         ],
-        exception_handlers={
-            Problem: problems.on_problem,
-            HTTPException: problems.on_http_exception,
-            Exception: problems.on_crash,
-        },
+        exception_handlers=_EXCEPTION_HANDLERS,
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False  # a redirect would name whatever host the request did
+    _surround(app, settings)
+    app.state.streams = streams
+    app.state.aclose = aclose
+    app.state.site = site
+    app.state.metrics = metrics
+    app.state.openapi = _description(app)
+    return app
+
+
+def _surround(app: Starlette, settings: Settings) -> None:
+    """Put the middleware around the routes."""
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -96,15 +109,14 @@ def create_app(
             expose_headers=_CORS_EXPOSED,
         )
     app.add_middleware(WithRequestId)
-    app.state.streams = streams
-    app.state.aclose = aclose
-    app.state.site = site
-    app.state.metrics = metrics
-    app.state.openapi = openapi.document(
+
+
+def _description(app: Starlette) -> bytes:
+    """Describe the routes that are there."""
+    return openapi.document(
         {
             route.path_format: getattr(route.endpoint, "dialects", ())
             for route in app.routes
             if isinstance(route, Route) and route.include_in_schema
         }
     )
-    return app

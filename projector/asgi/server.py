@@ -16,7 +16,7 @@ import uvicorn
 try:
     import resource
 except ImportError:  # Windows has no such limits
-    resource = None  # type: ignore[assignment]
+    resource = None  # type: ignore[assignment]  # mypy knows the module of this system only
 
 from projector.asgi import logs
 from projector.asgi.app import create_app
