@@ -78,6 +78,7 @@ async def test_after_a_restart_nobody_goes_on_from_a_response(serve: Any, upstre
         ({"conversation": {"id": "conv_of_the_provider"}}, 404, "unknown_conversation"),
         ({"conversation": ["conv_of_the_provider"]}, 422, "invalid_request"),
         ({"conversation": {"id": ["conv_of_the_provider"]}}, 422, "invalid_request"),
+        ({"conversation": "c" * 257}, 422, "invalid_request"),
         ({"previous_response_id": ["resp_1"]}, 422, "invalid_request"),
         ({"previous_response_id": {"id": "resp_1"}}, 422, "invalid_request"),
     ],

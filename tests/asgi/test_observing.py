@@ -82,6 +82,20 @@ async def test_one_line_for_each_stream() -> None:
     }
 
 
+async def test_a_model_that_a_caller_names_is_cut(serve: Any, upstream: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.chunk(DONE)
+        await peer.end()
+
+    await upstream(script)
+    site = serve()
+    with structlog.testing.capture_logs() as lines:
+        await (await site.ask("/v1/responses", {"input": "hi", "model": "m" * 1000})).rest()
+        assert await site.is_quiet()
+    assert [line["model"] for line in lines] == ["m" * 256]
+
+
 @pytest.mark.parametrize(
     ("parts", "changes", "outcome", "code"),
     [

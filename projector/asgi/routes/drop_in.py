@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from starlette.routing import Route
 
+from contracts.limits import ID_MAX_CHARS
 from projector.asgi.bodies import drop_in_body
 from projector.asgi.catalog import Catalog, Offer
 from projector.asgi.problems import problem
@@ -53,6 +54,6 @@ def _conversation(body: Mapping[str, Any]) -> str | None:
     """
     said = body.get("conversation")
     named = said.get("id") if isinstance(said, dict) else said
-    if said is not None and not isinstance(named, str):
+    if said is not None and not (isinstance(named, str) and len(named) <= ID_MAX_CHARS):
         raise problem("invalid_request", "`conversation` must be an id, or an object with one.")
     return named

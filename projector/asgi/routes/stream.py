@@ -16,6 +16,7 @@ import anyio
 from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
+from contracts.limits import NAME_MAX_CHARS
 from projector import StreamContext
 from projector.asgi import requests, tracing
 from projector.asgi.callers import Doorkeeper
@@ -184,7 +185,7 @@ def _record(ask: Ask, scope: Scope, caller: str, dialect: str) -> Record:
         api=provider.api,
         server_address=provider.address[0],
         server_port=provider.address[1],
-        model=model if isinstance(model, str) else "",
+        model=model[:NAME_MAX_CHARS] if isinstance(model, str) else "",  # of a drop-in request it is the caller's word
         conversation_id=ask.conversation_id,
         metadata=ask.metadata,
     )
