@@ -20,7 +20,7 @@ from projector.asgi.observer import Observer
 from projector.asgi.projection import Projection
 from projector.asgi.record import Record
 from projector.asgi.tracing import Trace
-from projector.faults import FAULTS
+from projector.faults import FAULTS, Fault
 
 _NOT_OURS: Final = ("content-length", "content-encoding", "transfer-encoding")
 """Headers of the inner app that are not true of what we say."""
@@ -48,8 +48,10 @@ class ProjectingMiddleware:
         try:
             await self._app(scope, answer.receive, answer.send)
         except Exception:
-            await answer.fail()
+            await answer.end(FAULTS["internal_error"])
             raise
+        else:
+            await answer.end()
         finally:
             with anyio.CancelScope(shield=True):  # whoever left, what happened is told
                 await answer.tell()
@@ -84,12 +86,12 @@ class _Answer:
             said = pipeline.feed(message.get("body", b""))
             if not message.get("more_body", False):
                 said += pipeline.close()
-            await self._say(said, pipeline)
+            await self._say(said, self._stream)
 
-    async def fail(self) -> None:
-        """Take the end of an inner app that failed while it streamed."""
-        if self._stream is not None and not self._is_sent:
-            await self._say(self._stream.pipeline.close(FAULTS["internal_error"]), self._stream.pipeline)
+    async def end(self, fault: Fault | None = None) -> None:
+        """Take the end of an inner app that did not say the end of its stream: it failed, or forgot."""
+        if self._stream is not None and not self._is_sent and not self._stream.record.is_client_gone:
+            await self._say(self._stream.pipeline.close(fault), self._stream)
 
     async def tell(self) -> None:
         """Tell of the stream, if it was one."""
@@ -114,7 +116,7 @@ class _Answer:
         headers["x-stream-id"] = stream.record.stream_id
         await self._send({**message, "headers": headers.raw})
         if not is_readable:
-            await self._say(stream.pipeline.close(FAULTS["internal_error"]), stream.pipeline)
+            await self._say(stream.pipeline.close(FAULTS["internal_error"]), stream)
 
     def _begin(self) -> _Stream:
         pipeline, record = self._projection.begin(self._scope)
@@ -122,7 +124,12 @@ class _Answer:
         record.trace_id = trace.trace_id
         return _Stream(pipeline, record, trace)
 
-    async def _say(self, said: bytes, pipeline: Pipeline) -> None:
-        self._is_sent = pipeline.ended
-        if said or self._is_sent:
+    async def _say(self, said: bytes, stream: _Stream) -> None:
+        self._is_sent = stream.pipeline.ended
+        if not said and not self._is_sent:
+            return
+        try:
             await self._send({"type": "http.response.body", "body": said, "more_body": not self._is_sent})
+        except OSError:  # what ASGI servers raise when the client is gone
+            stream.record.is_client_gone = True
+            raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
@@ -67,6 +68,7 @@ class Observer:
 
 async def _call(hook: OnTerminal, record: Record) -> None:
     """Call the hook: one that is a plain function in a thread, because it may wait as well."""
+    cancelled_before = _times_cancelled()
     try:
         with anyio.fail_after(HOOK_S):
             if inspect.iscoroutinefunction(hook):
@@ -75,8 +77,16 @@ async def _call(hook: OnTerminal, record: Record) -> None:
             waits = await to_thread.run_sync(hook, terminal_of(record), abandon_on_cancel=True, limiter=_threads())
             if waits is not None:
                 await waits
-    except Exception as error:  # noqa: BLE001 - the stream is over, and the host's mistake is not its client's
+    except (Exception, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError) and _times_cancelled() > cancelled_before:
+            raise  # it is the server that wants no more, not something that the hook waited for
         log.error("hook_failed", stream_id=record.stream_id, error_type=type(error).__name__)  # noqa: TRY400 - no text
+
+
+def _times_cancelled() -> int:
+    """Give how often somebody asked for the end of this task."""
+    task = asyncio.current_task()
+    return task.cancelling() if task is not None else 0
 
 
 def _threads() -> CapacityLimiter:

@@ -160,7 +160,13 @@ async def hangs(_terminal: Terminal) -> None:
     await asyncio.sleep(60)
 
 
-@pytest.mark.parametrize("hook", [raises, takes_too_long, hangs])
+async def awaits_what_was_cancelled(_terminal: Terminal) -> None:
+    over = asyncio.get_running_loop().create_future()
+    over.cancel()
+    await over
+
+
+@pytest.mark.parametrize("hook", [raises, takes_too_long, hangs, awaits_what_was_cancelled])
 async def test_a_hook_that_fails_breaks_nothing(hook: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observer, "HOOK_S", 0.1)
     with capture_logs() as lines:
@@ -168,6 +174,20 @@ async def test_a_hook_that_fails_breaks_nothing(hook: Any, monkeypatch: pytest.M
     assert b'"status":"completed"' in client.body
     assert [line["event"] for line in lines] == ["stream_end", "hook_failed"]
     assert "payload" not in repr(lines)
+
+
+async def test_a_server_that_cancels_its_task_is_not_held_up_by_a_hook() -> None:
+    runs = asyncio.Event()
+
+    async def hook(_terminal: Terminal) -> None:
+        runs.set()
+        await asyncio.sleep(60)
+
+    task = asyncio.create_task(Client().call(PublicSSEResponse(gives(DONE), Projection(on_terminal=hook))))
+    await runs.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 async def test_hooks_that_wait_hold_up_no_large_event() -> None:
@@ -192,7 +212,7 @@ async def test_hooks_that_wait_hold_up_no_large_event() -> None:
     await asyncio.gather(*told)
 
 
-def inner(*bodies: bytes, status: int = 200, fails: bool = False, **headers: str) -> Any:
+def inner(*bodies: bytes, status: int = 200, fails: bool = False, ends: bool = True, **headers: str) -> Any:
     fields = {"content_type": "text/event-stream", "content_length": "999", **headers}
 
     async def app(_scope: Any, _receive: Any, send: Any) -> None:
@@ -202,7 +222,8 @@ def inner(*bodies: bytes, status: int = 200, fails: bool = False, **headers: str
             await send({"type": "http.response.body", "body": body, "more_body": True})
         if fails:
             raise KeyError("payload")
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        if ends:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     return app
 
@@ -218,6 +239,8 @@ SSE_DONE = b'data: {"type":"response.completed","response":{"id":"r","status":"c
         (inner(SSE_TEXT, SSE_DONE, SSE_TEXT), b'"status":"completed"'),
         (inner(SSE_TEXT[:9], SSE_TEXT[9:], SSE_DONE), b'"response_text":"a"'),
         (inner(SSE_TEXT), b'"code":"upstream_truncated"'),
+        (inner(SSE_TEXT, ends=False), b'"code":"upstream_truncated"'),
+        (inner(SSE_TEXT, SSE_DONE, ends=False), b'"status":"completed"'),
         (inner(SSE_TEXT, content_encoding="gzip"), b'"code":"internal_error"'),
         (inner(SSE_TEXT, SSE_DONE, content_encoding="Identity"), b'"status":"completed"'),
         (inner(SSE_TEXT, SSE_DONE, content_type="Text/Event-Stream; charset=utf-8"), b'"status":"completed"'),
@@ -238,6 +261,23 @@ async def test_the_middleware_ends_what_breaks() -> None:
     with pytest.raises(KeyError):
         await client.call(ProjectingMiddleware(inner(SSE_TEXT, fails=True)))
     assert b'"code":"internal_error"' in client.body
+
+
+class GoneClient(Client):
+    """One of a server whose `send` says that nobody is there any more, as ASGI lets it."""
+
+    async def send(self, message: dict[str, Any]) -> None:
+        if len(self.sent) > 1:
+            raise OSError("gone")
+        await super().send(message)
+
+
+async def test_the_middleware_is_told_by_send_that_the_client_left() -> None:
+    told: list[Terminal] = []
+    app = ProjectingMiddleware(inner(SSE_TEXT, SSE_DONE), Projection(on_terminal=told.append))
+    with pytest.raises(OSError, match="gone"):  # whoever streams must learn of it
+        await GoneClient().call(app)
+    assert [(one.outcome, one.final["response_text"]) for one in told] == [("client_left", "a")]
 
 
 @pytest.mark.parametrize("app", [inner(b"a", status=404), inner(b"a", content_type="text/plain")])
