@@ -20,7 +20,7 @@ HEADERS: Final = (
 )
 """Of every stream."""
 
-_SEND_MAX_BYTES: Final = 65_536
+SEND_MAX_BYTES: Final = 65_536
 """Of one send: what uvicorn holds before it makes us wait, so that a slow client can be seen to move."""
 
 
@@ -58,7 +58,7 @@ class Line:
             if not self.is_committed:
                 self.is_committed = True
                 await self._transmit({"type": "http.response.start", "status": self._status, "headers": self._headers})
-            if len(data) > _SEND_MAX_BYTES:
+            if len(data) > SEND_MAX_BYTES:
                 await self._say_in_pieces(data)
             elif data:
                 await self._transmit({"type": "http.response.body", "body": data, "more_body": True})
@@ -68,8 +68,8 @@ class Line:
     async def _say_in_pieces(self, data: bytes) -> None:
         self._account.hold(len(data))
         try:
-            for start in range(0, len(data), _SEND_MAX_BYTES):
-                piece = data[start : start + _SEND_MAX_BYTES]
+            for start in range(0, len(data), SEND_MAX_BYTES):
+                piece = data[start : start + SEND_MAX_BYTES]
                 await self._transmit({"type": "http.response.body", "body": piece, "more_body": True})
         finally:
             self._account.hold(-len(data))

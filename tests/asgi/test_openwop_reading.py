@@ -10,9 +10,11 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from contracts.openwop import events
+from projector.asgi.line import SEND_MAX_BYTES
 from projector.asgi.openwop.asked import MAX_BUFFER_MS, MAX_POLL_S, MODES, buffer_s, poll_s
 from projector.asgi.openwop.log import RunLog
-from projector.asgi.openwop.reading import SHOWN, EventStream
+from projector.asgi.openwop.reading import SHOWN, EventStream, poll
+from projector.asgi.openwop.reading import document as document_of
 from tests.asgi.openwop_peer import OpenWopPeer, document, error, messages, messages_of, types
 
 pytestmark = pytest.mark.timeout(30)
@@ -96,7 +98,7 @@ async def read(log: RunLog, modes: Any, *, buffer_s: float = 0, last_sequence: i
     return b"".join(said)
 
 
-@pytest.mark.parametrize("last", [-1, 0, 3, 6, 7, 100])
+@pytest.mark.parametrize("last", [-1, 0, 3, 6, 7, 100, 10**30])
 async def test_a_stream_goes_on_behind_what_its_reader_has(host: OpenWopPeer, last: int) -> None:
     run_id = await host.create(STREAMING)
     await host.until(run_id, "completed")
@@ -125,6 +127,67 @@ async def test_a_suspension_and_an_end_do_not_wait_for_their_batch(host: OpenWop
         await document(await host.resolve(run_id, "low-conf-decider", "accept"))
         assert types(messages_of(await stream.chunk())[0].data)[-1] == "run.completed"
         assert await stream.rest() == b""
+
+
+def stream_of(log: RunLog, buffer_s: float) -> EventStream:
+    return EventStream(log, {"debug"}, buffer_s=buffer_s, last_sequence=-1, heartbeat_s=5, client_s=0.05)
+
+
+ANSWERS: list[tuple[str, Callable[[RunLog], Any]]] = [
+    ("document", lambda log: document_of(log, 0.05)),
+    ("poll", lambda log: asyncio.run(poll(log, -1, 0, 0.05))),
+    ("stream", lambda log: stream_of(log, 0)),
+    ("batches", lambda log: stream_of(log, 5)),
+]
+
+
+@pytest.mark.parametrize(("name", "answer"), ANSWERS, ids=[row[0] for row in ANSWERS])
+def test_a_reader_that_takes_nothing_is_made_one_piece(name: str, answer: Callable[[RunLog], Any]) -> None:
+    """A hundred of them would cost a hundred logs, which nothing bounds."""
+    del name
+    log = RunLog("run_1", 10_000_000, lambda _: True)
+    for _ in range(100):
+        log.say("unknown.kind", {"text": "x" * 20_000})
+    log.say("run.completed", {})
+    given: list[int] = []
+    never = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        await never.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        if "body" in message:
+            given.append(len(message["body"]))
+            await never.wait()
+
+    asyncio.run(answer(log)({"type": "http", "state": {}, "headers": []}, receive, send))
+    assert len(given) == 1
+    assert given[0] < 2 * SEND_MAX_BYTES
+
+
+async def test_a_large_log_is_read_whole_in_its_pieces(serve: Callable[..., Any], upstream: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event({"type": "response.created", "response": {"id": "r", "status": "in_progress"}})
+        place = {"item_id": "m", "output_index": 0, "content_index": 0}
+        for _ in range(100):
+            await peer.event({"type": "response.output_text.delta", **place, "delta": "word " * 1_000})
+        await peer.event({"type": "response.completed", "response": {"id": "r", "status": "completed"}})
+        await peer.end()
+
+    await upstream(script)
+    host = OpenWopPeer(serve(openwop={}))
+    run_id = await host.say("hello", "default")
+    await host.until(run_id, "completed")
+    whole = await host.log(run_id)
+    assert sum(len(event["payload"].get("chunk", "")) for event in whole) == 100 * 5_000
+    polled = await document(await host.get(f"/v1/runs/{run_id}/events/poll?lastSequence=50"))
+    assert polled == {"events": whole[51:], "isComplete": True}
+    for query in ("?streamMode=debug", "?streamMode=debug&bufferMs=100"):
+        said = await messages(await host.stream(run_id, query))
+        events = [event for message in said for event in (message.data if message.event == "batch" else [message.data])]
+        assert events == whole
 
 
 async def test_silence_is_filled_with_comments(serve: Callable[..., Any]) -> None:
@@ -161,6 +224,7 @@ async def test_a_poll_without_a_cursor_begins_at_the_start(host: OpenWopPeer) ->
 
 def test_large_times_are_clamped() -> None:
     assert buffer_s(QueryParams("bufferMs=999999")) == MAX_BUFFER_MS / 1000
+    assert buffer_s(QueryParams("bufferMs=" + "9" * 30)) == MAX_BUFFER_MS / 1000
     assert buffer_s(QueryParams("bufferMs=10")) == 0.01
     assert poll_s(QueryParams("timeout=999999")) == MAX_POLL_S
 
@@ -173,7 +237,7 @@ REFUSED: list[tuple[str, str]] = [
     ("events?bufferMs=-1", "validation_error"),
     ("events?bufferMs=soon", "validation_error"),
     ("events?bufferMs=1.5", "validation_error"),
-    ("events?bufferMs=9999999999999999", "validation_error"),
+    ("events?bufferMs=" + "9" * 5_000, "validation_error"),
     ("events/poll?lastSequence=x", "validation_error"),
     ("events/poll?lastSequence=-2", "validation_error"),
     ("events/poll?timeout=-1", "validation_error"),

@@ -167,8 +167,8 @@ def wants_json(headers: Headers) -> bool:
     return "application/json" in accept and "text/event-stream" not in accept
 
 
-_DIGITS_MAX: Final = 15
-"""Of a number in a query: beyond what a log can hold, below what a double cannot."""
+_DIGITS_MAX: Final = 1_000
+"""Of a number in a query: far beyond what a log can hold, and reading a longer one costs."""
 
 
 def _number(text: str, name: str, least: int = 0) -> int:

@@ -132,11 +132,11 @@ class Host:
         run = self._run(call)
         modes, buffer_s = asked.modes(call.query), asked.buffer_s(call.query)
         last_sequence = asked.last_event_id(call.headers)
+        settings = self._site.settings
         if asked.wants_json(call.headers):
             with self._readers.admitted():
-                await call.answer(reading.document(run.log))
+                await reading.document(run.log, settings.timeouts.client_s)(call.scope, call.receive, call.send)
             return
-        settings = self._site.settings
         stream = reading.EventStream(
             run.log,
             modes,
@@ -152,7 +152,8 @@ class Host:
         run = self._run(call)
         last_sequence, wait_s = asked.last_sequence(call.query), asked.poll_s(call.query)
         with self._readers.admitted():
-            await call.answer(await reading.poll(run.log, last_sequence, wait_s))
+            new = await reading.poll(run.log, last_sequence, wait_s, self._site.settings.timeouts.client_s)
+            await new(call.scope, call.receive, call.send)
 
     async def _cancel(self, call: Call) -> None:
         run = self._run(call)

@@ -1,16 +1,20 @@
-"""Ways to read a run: the whole log, a poll, a stream. Each reader has its own pace, and none slows the run."""
+"""Ways to read a run: the whole log, a poll, a stream. Each reader has its own pace, and none slows the run.
+
+What a reader does not take is not made for it: no send is larger than what the server holds before it makes us wait, by
+one event at most, so readers that take nothing cost little however much there is to read.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import anyio
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from contracts.openwop import RUN_TERMINALS
-from projector.asgi.line import HEADERS
+from projector.asgi.line import HEADERS, SEND_MAX_BYTES
 from projector.asgi.openwop.asked import Mode
 from projector.asgi.openwop.log import Entry, RunLog
 from projector.asgi.request_ids import request_id
@@ -50,22 +54,64 @@ for `agent.*`; its clients ask for `updates`."""
 URGENT: Final = RUN_TERMINALS | {"node.suspended"}
 """What is not held for a batch."""
 
-_AT_ONCE: Final = 256
-"""Events of one send, so that a long log is sent in steps."""
+_BEGIN: Final = b'{"events":['
 
 
-def document(log: RunLog) -> bytes:
+class Document:
+    """Events of a run as one JSON document, from a position to what is the end of the log now.
+
+    Args:
+        log: of the run.
+        last_sequence: the last event that the reader has; -1 gives the whole log.
+        end: what stands behind the events.
+        client_s: how long the reader may take nothing before it counts as gone.
+    """
+
+    def __init__(self, log: RunLog, last_sequence: int, end: bytes, *, client_s: float) -> None:
+        self._entries = log.entries
+        self._position = last_sequence + 1
+        self._until = max(len(log.entries), self._position)
+        self._end = end
+        self._client_s = client_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        del receive  # the server's own `send` says when nobody is there any more
+        head = {"type": "http.response.start", "status": 200, "headers": self._head(request_id(scope))}
+        is_wanted = await _is_taken(head, send, self._client_s)
+        said, is_last = _BEGIN, False
+        while is_wanted and not is_last:
+            portion = _portion(self._entries, self._position, self._until)
+            self._position += len(portion)
+            is_last = self._position >= self._until
+            said += b",".join([entry.data for entry in portion]) + (self._end if is_last else b",")
+            body = {"type": "http.response.body", "body": said, "more_body": not is_last}
+            is_wanted = await _is_taken(body, send, self._client_s)
+            said = b""
+
+    def _head(self, request: str) -> list[tuple[bytes, bytes]]:
+        entries = self._entries[self._position : self._until]
+        n_bytes = sum([len(entry.data) for entry in entries]) + max(len(entries) - 1, 0)  # and the commas between them
+        return [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % (len(_BEGIN) + n_bytes + len(self._end))),
+            (b"cache-control", b"no-store"),
+            (b"x-request-id", request.encode()),
+        ]
+
+
+def document(log: RunLog, client_s: float) -> Document:
     """Give the whole log, whatever modes there are."""
-    return b'{"events":[' + b",".join([entry.data for entry in log.entries]) + b"]}"
+    return Document(log, -1, b"]}", client_s=client_s)
 
 
-async def poll(log: RunLog, last_sequence: int, wait_s: float) -> bytes:
+async def poll(log: RunLog, last_sequence: int, wait_s: float, client_s: float) -> Document:
     """Give what is new, as soon as there is something or the time is over, and whether the run has ended."""
     with anyio.move_on_after(wait_s):
         while len(log.entries) <= last_sequence + 1 and not log.state.is_over:
             await log.wait()
-    new = b",".join([entry.data for entry in log.entries[last_sequence + 1 :]])
-    return b'{"events":[' + new + b'],"isComplete":' + (b"true" if log.state.is_over else b"false") + b"}"
+    end = b'],"isComplete":true}' if log.state.is_over else b'],"isComplete":false}'
+    return Document(log, last_sequence, end, client_s=client_s)
 
 
 class EventStream:
@@ -108,15 +154,8 @@ class EventStream:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False}, send, reader)
             reader.cancel_scope.cancel()
 
-    async def _send(self, message: dict[str, object], send: Send, reader: anyio.abc.TaskGroup) -> None:
-        is_taken = False
-        try:
-            with anyio.move_on_after(self._client_s):
-                await send(message)
-                is_taken = True
-        except OSError:  # what ASGI servers raise when the client is gone
-            pass
-        if not is_taken:
+    async def _send(self, message: Message, send: Send, reader: anyio.abc.TaskGroup) -> None:
+        if not await _is_taken(message, send, self._client_s):
             reader.cancel_scope.cancel()
         await anyio.lowlevel.checkpoint()  # a server whose client is gone does not wait any more, nor would this loop
 
@@ -141,7 +180,7 @@ class EventStream:
     async def _fill(self, batch: list[tuple[int, Entry]]) -> None:
         """Hold a batch for its time, unless it has become urgent or large."""
         with anyio.move_on_after(self._buffer_s):
-            while not self._log.state.is_over and len(batch) < _AT_ONCE and not _is_urgent(batch):
+            while not self._log.state.is_over and not _is_large(batch) and not _is_urgent(batch):
                 if self._position >= len(self._log.entries):
                     await self._log.wait()
                 batch += self._take()
@@ -149,12 +188,37 @@ class EventStream:
     def _take(self) -> list[tuple[int, Entry]]:
         """Give the next events that are shown, with their numbers."""
         begin = self._position
-        entries = self._log.entries[begin : begin + _AT_ONCE]
+        entries = _portion(self._log.entries, begin, len(self._log.entries))
         self._position += len(entries)
         return [(begin + place, entry) for place, entry in enumerate(entries) if self._shows(entry)]
 
     def _shows(self, entry: Entry) -> bool:
         return "debug" in self._modes or not self._modes.isdisjoint(SHOWN.get(entry.type, ()))
+
+
+def _portion(entries: Sequence[Entry], begin: int, until: int) -> Sequence[Entry]:
+    """Give as many of the next entries as one send takes, the one that fills it among them."""
+    end, n_bytes = begin, 0
+    while end < until and n_bytes < SEND_MAX_BYTES:
+        n_bytes += len(entries[end].data)
+        end += 1
+    return entries[begin:end]
+
+
+async def _is_taken(message: Message, send: Send, within_s: float) -> bool:
+    """Send, and tell whether the client took it."""
+    is_taken = False
+    try:
+        with anyio.move_on_after(within_s):
+            await send(message)
+            is_taken = True
+    except OSError:  # what ASGI servers raise when the client is gone
+        pass
+    return is_taken
+
+
+def _is_large(batch: list[tuple[int, Entry]]) -> bool:
+    return sum([len(entry.data) for _, entry in batch]) >= SEND_MAX_BYTES
 
 
 def _is_urgent(batch: list[tuple[int, Entry]]) -> bool:
