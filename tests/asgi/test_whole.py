@@ -210,6 +210,13 @@ async def test_what_a_request_gets_that_does_not_say(
     assert (answer.status, answer.headers["content-type"]) == (200, content_type)
 
 
+@pytest.mark.parametrize("path", ASKED)
+@pytest.mark.parametrize("said", ["false", 0, [], {}])
+async def test_a_wish_that_is_neither(serve: Any, path: str, said: object) -> None:
+    answer = await serve().ask(path, ASKED[path] | {"stream": said})
+    assert (answer.status, (await answer.problem())["detail"]) == (422, "`stream` must be true or false.")
+
+
 # failures and leaving
 
 

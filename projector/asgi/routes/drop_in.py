@@ -39,8 +39,9 @@ def _reader(offer: Offer, required: str, settings: Settings) -> Reader:
         conversation_id = _conversation(asked)
         if conversation_id is not None and settings.auth.is_on:
             raise problem("unknown_conversation")  # it was not made here, so nobody can tell whose it is
-        stream = body.get("stream")
-        is_stream = stream if isinstance(stream, bool) else None
+        is_stream = body.get("stream")
+        if not isinstance(is_stream, bool | None):
+            raise problem("invalid_request", "`stream` must be true or false.")
         return Ask(offer, asked, conversation_id=conversation_id, is_stream=is_stream)
 
     return read
