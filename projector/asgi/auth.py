@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
-from projector.asgi.table import BaseUrl, Name, Table
+from projector.asgi.table import BaseUrl, Name, Table, written_as
 
-Sha256: TypeAlias = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+Sha256: TypeAlias = Annotated[
+    str, written_as(r"sha256:[0-9a-f]{64}", "the hash of a key: `sha256:` and 64 hexadecimal digits")
+]
 Algorithm: TypeAlias = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
 

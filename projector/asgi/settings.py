@@ -26,7 +26,7 @@ from contracts.limits import NAME_MAX_CHARS
 from projector._errors import known_name
 from projector.asgi.auth import Auth
 from projector.asgi.openwop.settings import OpenWop
-from projector.asgi.table import DEFAULT_DIALECT, BaseUrl, Dialects, Name, Table, names_a_host
+from projector.asgi.table import DEFAULT_DIALECT, BaseUrl, Dialects, Name, Table, names_a_host, written_as
 from projector.asgi.workflows.settings import WorkflowSettings
 from projector.providers import profile_of
 from redaction.policy import Policy
@@ -35,7 +35,9 @@ DEFAULT: Final = "default"
 """The agent that answers where a request names none, and the name of what the shorthand configures."""
 
 ToolName: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MAX_CHARS)]
-Origin: TypeAlias = Annotated[str, StringConstraints(pattern=r"^https?://[^/@\s?#*]+$")]
+Origin: TypeAlias = Annotated[
+    str, written_as(r"https?://[^/@\s?#*]+", "an origin, such as https://app.example: scheme and host, perhaps a port")
+]
 Api: TypeAlias = Literal["openai_responses", "openai_chat"]
 MaySet: TypeAlias = Literal[
     "temperature",

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from typing import Annotated, Final, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from projector._errors import known_name
 from projector.dialects import DIALECTS
@@ -16,7 +16,27 @@ DEFAULT_DIALECT: Final = "public_sse_v1"
 
 Dialect: TypeAlias = Annotated[str, AfterValidator(lambda name: known_name("dialect", name, DIALECTS))]
 Dialects: TypeAlias = Annotated[tuple[Dialect, ...], Field(min_length=1)]
-Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$")]
+
+
+def written_as(pattern: str, expected: str) -> AfterValidator:
+    """Check how a text is written, and say in words what was expected: few who run a server read patterns."""
+    form = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if form.fullmatch(text) is None:
+            raise ValueError(f"expected {expected}")
+        return text
+
+    return AfterValidator(check)
+
+
+Name: TypeAlias = Annotated[
+    str,
+    written_as(
+        r"[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?",
+        "at most 64 of a to z, 0 to 9, - and _, with a letter or digit at both ends",
+    ),
+]
 
 
 def names_a_host(url: str) -> bool:
