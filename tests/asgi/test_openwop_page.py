@@ -12,6 +12,7 @@ import pytest
 
 from projector.asgi.configuration import load
 from projector.asgi.openwop.description import PATHS
+from projector.asgi.openwop.names import AGENT_NODE_ID
 from tests.asgi.openwop_peer import OpenWopPeer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "openwop.md").read_text(encoding="utf-8")
@@ -30,6 +31,7 @@ def test_the_agent_can_be_run_as_the_page_says(tmp_path: Path) -> None:
     asked = json.loads(BODY)
     assert "openwop" in settings.agents[asked["workflowId"]].dialects
     assert settings.openwop is not None
+    assert f"on the host the node `{AGENT_NODE_ID}`" in PAGE
 
 
 def test_the_workflow_is_registered(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ BODIES: list[tuple[str, object, int, str]] = [
         400,
         "validation_error",
     ),
+    ("a model", {"workflowId": REASONING, "configurable": {"model": "example.com"}}, 400, "validation_error"),
     ("tags that are none", {"workflowId": REASONING, "tags": [""]}, 400, "validation_error"),
     (
         "a callback",

@@ -103,6 +103,14 @@ async def test_only_workflows_that_speak_the_dialect_are_offered(host: OpenWopPe
         assert (await error(refused, 400))["error"] == "validation_error"
 
 
+@pytest.mark.parametrize("member", ["model", "temperature", "maxTokens"])
+async def test_its_agents_keep_their_parameters(host: OpenWopPeer, member: str) -> None:
+    value = "m-other" if member == "model" else 1
+    body = {"workflowId": "report", "inputs": {"message": "m"}, "configurable": {member: value}}
+    said = await error(await host.post("/v1/runs", body), 400)
+    assert said == {"error": "validation_error", "message": f"`configurable.{member}` cannot be set here."}
+
+
 async def test_a_run_may_ask_for_less_reasoning(host: OpenWopPeer, upstream: Start) -> None:
     await upstream(speak)
     run_id = await host.say("news", "report", configurable={"reasoningVerbosity": "off"})

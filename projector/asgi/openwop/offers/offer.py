@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeAlias
 
+from pydantic.alias_generators import to_camel
 from starlette.types import Scope
 
 from contracts.openwop.parts import Verbosity
@@ -20,8 +21,8 @@ Begin: TypeAlias = Callable[[Run], Work]
 VERBOSITIES: Final[tuple[Verbosity, ...]] = ("off", "summary", "full")
 """From the least that is told of reasoning to the most."""
 
-_NOT_SETTABLE: Final[Mapping[str, str]] = {"model": "model", "prompt_overrides": "promptOverrides"}
-"""What the server decides: member of `configurable`, and its name in the request."""
+_NOT_SETTABLE: Final = ("model", "prompt_overrides")
+"""What the server decides, as members of `configurable`."""
 
 
 class Workflow(Protocol):
@@ -50,15 +51,19 @@ def least(policy: Verbosity, asked: Verbosity | None) -> Verbosity:
     return min(policy, asked or policy, key=VERBOSITIES.index)
 
 
-def refuse_what_is_not_settable(asked: Configurable) -> None:
+def refuse_what_is_not_settable(asked: Configurable, *further: str) -> None:
     """Refuse what would change what the server decides.
+
+    Args:
+        asked: by the run.
+        further: members that this kind of run cannot set either.
 
     Raises:
         Refusal: something of it is said.
     """
-    for member, name in _NOT_SETTABLE.items():
+    for member in (*_NOT_SETTABLE, *further):
         if getattr(asked, member) is not None:
-            raise Refusal("validation_error", f"`configurable.{name}` cannot be set here.")
+            raise Refusal("validation_error", f"`configurable.{to_camel(member)}` cannot be set here.")
 
 
 def node_of(node_id: str, agent: str) -> dict[str, Any]:

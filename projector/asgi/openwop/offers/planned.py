@@ -8,7 +8,7 @@ from starlette.types import Scope
 
 from contracts.openwop.parts import Verbosity
 from projector.asgi.openwop.asked import RunRequest
-from projector.asgi.openwop.offers.offer import Begin, definition
+from projector.asgi.openwop.offers.offer import Begin, definition, refuse_what_is_not_settable
 from projector.asgi.openwop.refusals import Refusal
 from projector.asgi.openwop.run import Run
 from projector.asgi.openwop.settings import OpenWop
@@ -42,6 +42,7 @@ class PlannedWorkflow:
         if named and caller not in named:
             raise Refusal("forbidden")
         said = asked.configurable
+        refuse_what_is_not_settable(said)
         threshold = said.escalation_threshold
         if threshold is None:
             threshold = self._settings.escalation_threshold

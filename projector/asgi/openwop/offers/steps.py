@@ -58,7 +58,7 @@ class StepsWorkflow:
 
     def prepare(self, asked: RunRequest, caller: str, scope: Scope) -> Begin:
         """Read `inputs`: what the workflow's own path takes."""
-        refuse_what_is_not_settable(asked.configurable)
+        refuse_what_is_not_settable(asked.configurable, "temperature", "max_tokens")
         try:
             request = requests.workflow(asked.inputs)
         except Problem as refused:
