@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from projector.dialects import DIALECTS
+
 pytestmark = pytest.mark.timeout(15)
 
 AUTH = {"api_keys": {name: f"sha256:{hashlib.sha256(name.encode()).hexdigest()}" for name in ("ann", "bob")}}
@@ -151,6 +153,36 @@ async def test_a_browser_chooses_an_agent_and_sees_nothing_of_it(
     assert (await site.ask("/v1/responses", {"input": "hi"})).status == 404  # off unless configured
     refused = await site.ask(f"{CHAT}?dialect=openresponses", {"message": "hi"})
     assert (await refused.problem())["code"] == "unknown_dialect"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_what_a_provider_repeats_of_an_agent_reaches_no_browser(
+    serve: Any, upstream: Any, upstream_port: int, dialect: str
+) -> None:
+    """Every response of the Responses API holds the instructions and tools of its request."""
+    secret = {"instructions": "the secret sauce", "tools": [{"type": "function", "name": "secret_tool"}]}
+    response = {"id": "resp_1", "model": "gpt-x", "status": "in_progress", "output": [], **secret}
+    text = {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "delta": "Hi"}
+
+    async def script(peer: Any) -> None:
+        assert {name: peer.body[name] for name in secret} == secret
+        await peer.start()
+        await peer.event({"type": "response.created", "response": response})
+        await peer.event(text)
+        await peer.event({"type": "response.completed", "response": {**response, "status": "completed"}})
+        await peer.end()
+
+    await upstream(script)
+    site = serve(
+        api_key=None,
+        base_url=None,
+        upstreams={"one": {"base_url": f"http://localhost:{upstream_port}/v1"}},
+        agents={"helper": {"upstream": "one", "model": "gpt-x", "dialects": list(DIALECTS), **secret}},
+    )
+    said = await (await site.ask(f"{CHAT}?dialect={dialect}")).rest()
+    assert b"Hi" in said
+    assert b"secret" not in said
+    assert b"secret" not in await (await site.get("/openapi.json")).rest()
 
 
 async def test_a_chat_upstream_is_asked_in_its_own_words(serve: Any, upstream: Any, upstream_port: int) -> None:
