@@ -140,20 +140,25 @@ class Switch:
 
 
 @cache
-def made(names: tuple[str, ...], on_failure: str, max_parallel: int) -> tuple[WorkflowOffer, Switch]:
+def made(
+    names: tuple[str, ...], on_failure: str, max_parallel: int, first_byte_s: float
+) -> tuple[WorkflowOffer, Switch]:
     steps = [{"name": f"step-{name}", "agent": name, "on_failure": on_failure} for name in names]
     settings = Settings.model_validate(
         {
             "agents": {name: {"upstream": "default", "model": name} for name in names},
             "workflows": {"w": {"stages": [{"name": "s", "steps": steps}], "max_parallel": max_parallel}},
+            "timeouts": {"first_byte_s": first_byte_s},
         }
     )
     switch = Switch()
     return workflow_offers(settings, Catalog(settings, lambda *_: switch))["w"], switch
 
 
-def a_run(upstream: Upstream, *, on_failure: str = "fail", max_parallel: int = 8) -> WorkflowRun:
-    offer, switch = made(tuple(upstream._plays), on_failure, max_parallel)
+def a_run(
+    upstream: Upstream, *, on_failure: str = "fail", max_parallel: int = 8, first_byte_s: float = 60
+) -> WorkflowRun:
+    offer, switch = made(tuple(upstream._plays), on_failure, max_parallel, first_byte_s)
     switch.now = upstream
     record = Record(stream_id="stream_1", request_id="", dialect="public_sse_v1")
     account = Account(Memory(10**9))
@@ -236,6 +241,35 @@ async def test_who_takes_nothing_stops_every_branch() -> None:
         listener.gate.set()
         run.cancel()
     assert listener.ended()["final"]["status"] == "cancelled"
+
+
+class LateUpstream(Upstream):
+    """Answers for `b` when it is told to."""
+
+    def __init__(self, plays: dict[str, Play]) -> None:
+        super().__init__(plays)
+        self.may_answer = anyio.Event()
+
+    @asynccontextmanager
+    async def open(self, request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        if request.body["model"] == "b":
+            await self.may_answer.wait()
+        async with super().open(request) as chunks:
+            yield chunks
+
+
+async def test_a_branch_is_not_blamed_for_who_takes_nothing() -> None:
+    """Its upstream answers in time, while the client has not yet taken what another branch said."""
+    upstream, listener = LateUpstream({"a": whole, "b": whole}), Listener()
+    run = a_run(upstream, first_byte_s=2)
+    async with anyio.create_task_group() as group:
+        group.start_soon(run.run, listener.say)
+        await until(lambda: listener.said != b"")
+        listener.gate = anyio.Event()
+        upstream.may_answer.set()
+        await anyio.sleep(2.5)
+        listener.gate.set()
+    assert listener.ended()["final"]["status"] == "completed"
 
 
 async def test_branches_take_turns() -> None:

@@ -212,9 +212,10 @@ class WorkflowRun:
         return branch  # `take` speaks for it, so it has a name
 
     async def _begin(self) -> None:
-        """Say that there is a stream."""
-        self._has_begun = True
-        await self._say(b"")
+        """Say that there is a stream, once: any further branch would wait here for the client, and time out for it."""
+        if not self._has_begun:
+            self._has_begun = True
+            await self._say(b"")
 
     async def _take(self, branch: _Branch, chunk: bytes) -> bool:
         """Say what one read says; give whether the step has said all."""
