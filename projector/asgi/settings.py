@@ -58,6 +58,8 @@ _OWN_FIELDS: Final = frozenset(
 )  # fmt: skip
 """What a request to a provider says by other means, or what would make its answer something else than one stream."""
 
+_DAY_S: Final = 86_400
+"""Of every time-out the longest: what is longer is a mistake, and the system's own timers do not take it."""
 _KEY: Final = re.compile(r"[!-~]+")
 _PROXY: Final = re.compile(r"https?://[^\s/?#]+/?")
 
@@ -79,22 +81,22 @@ ApiKey: TypeAlias = Annotated[SecretStr, AfterValidator(_fits_a_header)]
 class UpstreamTimeouts(Table):
     """How long a provider may take, in seconds; each limit ends the stream with a code of its own."""
 
-    connect_s: float = Field(5, gt=0)
+    connect_s: float = Field(5, gt=0, le=_DAY_S)
     """TCP and TLS; a healthy upstream needs well under one."""
-    first_byte_s: float = Field(120, gt=0)
+    first_byte_s: float = Field(120, gt=0, le=_DAY_S)
     """From the request to the first byte of the answer; a model may think before it speaks."""
-    idle_s: float = Field(120, gt=0)
+    idle_s: float = Field(120, gt=0, le=_DAY_S)
     """Between two reads; reasoning models fall silent for a minute."""
-    total_s: float = Field(1800, gt=0)
+    total_s: float = Field(1800, gt=0, le=_DAY_S)
     """The whole answer; longer than any seen, short enough to free what hangs."""
 
 
 class Timeouts(UpstreamTimeouts):
     """How long others may take, in seconds. An upstream's own table wins."""
 
-    body_s: float = Field(30, gt=0)
+    body_s: float = Field(30, gt=0, le=_DAY_S)
     """The client: for the head of a request, and from there to the end of its body."""
-    client_s: float = Field(60, gt=0)
+    client_s: float = Field(60, gt=0, le=_DAY_S)
     """How long a client may take nothing of what waits for it before it counts as gone."""
 
 

@@ -5,6 +5,8 @@ import pytest
 from projector.asgi.configuration import SettingsError, load
 from projector.asgi.settings import Settings
 
+TIMEOUTS = ("CONNECT", "FIRST_BYTE", "IDLE", "TOTAL", "BODY", "CLIENT")
+
 
 def test_nothing_said_is_the_defaults() -> None:
     assert load({"PATH": "/bin", "HOME": "/"}) == Settings()
@@ -40,6 +42,8 @@ def test_a_variable_sets_its_field(environ: dict[str, str], field: str, value: o
         ({"PROJECTOR_TIMEOUTS": "1"}, "PROJECTOR_TIMEOUTS is not a setting"),
         ({"PROJECTOR_PORT": "http"}, "PROJECTOR_PORT: "),
         ({"PROJECTOR_HEARTBEAT_S": "0"}, "PROJECTOR_HEARTBEAT_S: "),
+        *(({f"PROJECTOR_TIMEOUTS__{name}_S": "inf"}, f"PROJECTOR_TIMEOUTS__{name}_S: ") for name in TIMEOUTS),
+        ({"PROJECTOR_TIMEOUTS__CLIENT_S": "3000000"}, "PROJECTOR_TIMEOUTS__CLIENT_S: "),
         ({"PROJECTOR_LIMITS__MAX_BODY_BYTES": "-1"}, "PROJECTOR_LIMITS__MAX_BODY_BYTES: "),
         ({"OPENAI_BASE_URL": "ftp://x"}, "PROJECTOR_BASE_URL: "),
     ],
