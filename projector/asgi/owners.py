@@ -63,6 +63,6 @@ class Owners:
         self._keep(self._conversations, conversation_id, caller)
 
     def _keep(self, owners: dict[str, str], one: str, caller: str) -> None:
-        owners.setdefault(one, caller)
+        owners[one] = owners.pop(one, caller)  # what is used is not forgotten before what is not
         if len(owners) > self._kept_max:
             del owners[next(iter(owners))]

@@ -234,3 +234,13 @@ def test_responses_and_conversations_are_their_callers() -> None:
         owners.made(f"resp_{number}", "ann")
     with pytest.raises(Problem):
         owners.check_response("resp_1", "ann")  # only the newest are kept
+
+
+def test_a_conversation_that_goes_on_is_not_forgotten() -> None:
+    owners = Owners(kept_max=2)
+    owners.enter("conv_1", "ann")
+    for number in range(2, 5):
+        owners.enter(f"conv_{number}", "bob")
+        owners.enter("conv_1", "ann")
+    with pytest.raises(Problem):
+        owners.enter("conv_1", "bob")
