@@ -143,6 +143,27 @@ async def test_readers_have_a_bound(serve: Serve) -> None:
     assert (await messages(readers[0]))[-1].event == "run.cancelled"
 
 
+async def test_a_poll_whose_client_left_makes_room(serve: Serve) -> None:
+    host = OpenWopPeer(serve(limits={"max_streams": 1}, openwop={"conformance": True}))
+    run_id = await host.create(LOW_CONFIDENCE)
+    await host.until(run_id, "waiting-approval")
+    asked = len(host.site.answers)
+    polling = asyncio.create_task(host.get(f"/v1/runs/{run_id}/events/poll?lastSequence=99&timeout=25"))
+    while len(host.site.answers) == asked:  # noqa: ASYNC110 - a connection sets no event
+        await asyncio.sleep(0.01)
+    path = f"/v1/runs/{run_id}/events/poll"
+    deadline = time.monotonic() + PATIENCE_S
+    while (await host.get(path)).status != 503:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+    host.site.answers[asked].reset()
+    polling.cancel()
+    while (await host.get(path)).status == 503:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+    await document(await host.post(f"/v1/runs/{run_id}/cancel", {}))
+
+
 async def test_a_server_that_ends_ends_its_runs_and_tells_their_readers(serve: Serve, upstream: Start) -> None:
     await upstream(talk)
     host = OpenWopPeer(serve(grace_s=0.2, openwop={"conformance": True}))

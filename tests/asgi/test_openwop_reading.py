@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, get_args
 
+import anyio
 import pytest
 from starlette.datastructures import QueryParams
 
@@ -135,7 +136,7 @@ def stream_of(log: RunLog, buffer_s: float) -> EventStream:
 
 ANSWERS: list[tuple[str, Callable[[RunLog], Any]]] = [
     ("document", lambda log: document_of(log, 0.05)),
-    ("poll", lambda log: asyncio.run(poll(log, -1, 0, 0.05))),
+    ("poll", lambda log: asyncio.run(poll(log, -1, 0, 0.05, anyio.sleep_forever))),
     ("stream", lambda log: stream_of(log, 0)),
     ("batches", lambda log: stream_of(log, 5)),
 ]

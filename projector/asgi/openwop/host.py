@@ -152,7 +152,8 @@ class Host:
         run = self._run(call)
         last_sequence, wait_s = asked.last_sequence(call.query), asked.poll_s(call.query)
         with self._readers.admitted():
-            new = await reading.poll(run.log, last_sequence, wait_s, self._site.settings.timeouts.client_s)
+            client_s = self._site.settings.timeouts.client_s
+            new = await reading.poll(run.log, last_sequence, wait_s, client_s, call.receive)
             await new(call.scope, call.receive, call.send)
 
     async def _cancel(self, call: Call) -> None:

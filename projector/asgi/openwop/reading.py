@@ -105,11 +105,14 @@ def document(log: RunLog, client_s: float) -> Document:
     return Document(log, -1, b"]}", client_s=client_s)
 
 
-async def poll(log: RunLog, last_sequence: int, wait_s: float, client_s: float) -> Document:
-    """Give what is new, as soon as there is something or the time is over, and whether the run has ended."""
-    with anyio.move_on_after(wait_s):
-        while len(log.entries) <= last_sequence + 1 and not log.state.is_over:
-            await log.wait()
+async def poll(log: RunLog, last_sequence: int, wait_s: float, client_s: float, receive: Receive) -> Document:
+    """Give what is new, and whether the run has ended; nothing new when the time is over, or nobody waits any more."""
+    async with anyio.create_task_group() as reader:
+        reader.start_soon(_until_gone, receive, reader.cancel_scope)
+        with anyio.move_on_after(wait_s):
+            while len(log.entries) <= last_sequence + 1 and not log.state.is_over:
+                await log.wait()
+        reader.cancel_scope.cancel()
     end = b'],"isComplete":true}' if log.state.is_over else b'],"isComplete":false}'
     return Document(log, last_sequence, end, client_s=client_s)
 
