@@ -49,6 +49,12 @@ class Intake:
         self._decoder = self._make_decoder()
         self._stage = self._make_stage()
 
+    def forget(self) -> None:
+        """Keep nothing of what was read but the count of what was not passed on."""
+        for name, count in self._stage.dropped.items():
+            self._projector.count(name, count)
+        self.begin()
+
     def feed(self, data: bytes) -> list[Frame]:
         """Take bytes, cut anywhere."""
         if self._projector.lane is not self.lane:

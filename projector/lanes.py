@@ -95,6 +95,11 @@ class Lanes:
                 endings.settle(lane.state, "cancelled")
         return closers
 
+    def forget(self) -> None:
+        """Keep nothing of what any lane has said."""
+        for lane in self.all:
+            lane.state.forget()
+
     def end(self) -> None:
         """Let nothing more come of any lane."""
         for lane in self.all:

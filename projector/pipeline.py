@@ -158,9 +158,19 @@ class Pipeline:
         self._projector.tick(self._timestamps.write(self._clock()))
         self._projector.mark()
         try:
-            return self._write(work(*arguments, **options))
+            said = self._write(work(*arguments, **options))
         except Exception:  # noqa: BLE001 - whatever failed, the page gets its terminal
-            return self._write(self._projector.collapse(FAULTS["internal_error"], is_unsent=True))
+            said = self._write(self._projector.collapse(FAULTS["internal_error"], is_unsent=True))
+        if self._projector.ended:
+            self._forget()
+        return said
+
+    def _forget(self) -> None:
+        """Keep nothing of what an ended stream has said: who holds it may not let go at once."""
+        for intake in self._intakes:
+            intake.forget()
+        self._projector.forget()
+        del self._dialect
 
     def _speak(self, intake: Intake, work: Callable[P, list[Frame]], *arguments: P.args, **options: P.kwargs) -> bytes:
         return self._say(lambda: self._projector.enter(intake.lane) + work(*arguments, **options))

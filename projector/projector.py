@@ -162,6 +162,10 @@ class PublicStreamProjector:
         if self._open_items.unsent:
             self._open_items.unsent.clear()
 
+    def forget(self) -> None:
+        """Keep nothing of what has been said: the stream has ended, and its owner may not let go of it at once."""
+        self._lanes.forget()
+
     def count(self, name: str, times: int) -> None:
         """Count something that a stage before this one did not pass on."""
         self._state.count(name, times)

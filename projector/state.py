@@ -99,6 +99,12 @@ class StreamState:
             if name == "conversation_id":
                 self.run.conversation_id = self._identifier(value)
 
+    def forget(self) -> None:
+        """Keep nothing of what has been said; the stream is over."""
+        self.response = Response(self.places.next_slot, after=None)
+        self.calls.clear()
+        self.run.forget()
+
     def begin_response(self) -> None:
         """Begin a response, behind the slots already used."""
         self.response = Response(self.places.next_slot, after=self.response.id)

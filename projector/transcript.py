@@ -101,6 +101,12 @@ class Run:
         self._texts: dict[str, tuple[int, dict[int, Cleaned[CleanText]]]] = {}
         """By name: the last stage that has such a text, and the text of each of its lanes."""
 
+    def forget(self) -> None:
+        """Keep no text for `final`, nor that of a stream without further lanes: it has been said."""
+        self._texts.clear()
+        self.attachments.clear()
+        self.ends.pop(0, None)
+
     @property
     def is_refused(self) -> bool:
         """Whether the last response is a refusal without text; of several, none has text and one is."""

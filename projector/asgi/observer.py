@@ -64,6 +64,7 @@ class Observer:
         log.info("stream_end", **_line(record))
         if self._on_terminal is not None:
             await _call(self._on_terminal, record)
+        record.forget_texts()
 
 
 async def _call(hook: OnTerminal, record: Record) -> None:

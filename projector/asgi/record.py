@@ -20,6 +20,9 @@ _META: Final = PrivateKind.RESPONSE_META
 _STATUS: Final = Kind.TOOL_STATUS
 _AWAITING: Final = "awaiting_approval"
 
+_NUMBERS: Final = frozenset({"status", "usage"})
+"""The members of `final` that are no text of the model."""
+
 CLIENT_LEFT: Final = "client_left"
 REFUSED: Final = "no_stream"
 """Outcomes beside the terminal's own: the client was gone before the end; the request got a problem document."""
@@ -91,6 +94,13 @@ class Record:
     heard: Listener = field(default_factory=Listener)
     dropped: Counter[str] = field(default_factory=Counter)
     """What of the provider was not said, by event type or reason; known at the end."""
+
+    def forget_texts(self) -> None:
+        """Keep of the terminal what is not text: somebody may hold this for a while."""
+        final = self.heard.terminal.get("final")
+        if final is not None:
+            kept = {name: value for name, value in final.items() if name in _NUMBERS}
+            self.heard.terminal = {**self.heard.terminal, "final": kept}
 
     @property
     def terminal(self) -> Frame:

@@ -263,3 +263,13 @@ def test_libraries_are_logged_without_their_arguments(monkeypatch: pytest.Monkey
     line = json.loads(written.getvalue())
     assert (line["event"], line["logger"], line["error_type"]) == ("library", "library", "KeyError")
     assert "payload" not in written.getvalue()
+
+
+def test_a_record_that_is_told_keeps_no_text() -> None:
+    record = Record(stream_id="stream_1", request_id="req_1", dialect="public_sse_v1")
+    usage = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
+    final = {"status": "incomplete", "response_text": "tide", "usage": usage}
+    record.heard.hear({"kind": "final", "event_id": 7, "final": final})
+    record.forget_texts()
+    assert record.terminal == {"kind": "final", "event_id": 7, "final": {"status": "incomplete", "usage": usage}}
+    assert (record.outcome, record.usage) == ("incomplete", usage)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
+import tracemalloc
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
@@ -13,7 +15,7 @@ from contracts import codec
 from contracts.stream_rules import check_stream
 from projector import FAULTS, Pipeline, Policy, StreamContext, UsageError, build_pipeline
 from projector.canonical import Frame
-from projector.dialects import public_sse_v1
+from projector.dialects import DIALECTS, public_sse_v1
 from projector.faults import http_status_fault
 from projector.frames import PRIVATE
 from projector.providers.openai_responses import OpenAIResponsesStage
@@ -324,3 +326,35 @@ def test_d12_a_listener_that_fails_ends_the_stream() -> None:
     assert pipeline.ended
     assert read(said)[-1]["error"] == FAULTS["internal_error"]._asdict()
     assert check_stream(said.splitlines()) == []
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("provider", ["openai_responses", "openai_chat"])
+@pytest.mark.parametrize("end", ["close", "cancel", "fault"])
+def test_an_ended_stream_keeps_nothing_of_what_it_said(provider: str, dialect: str, end: str) -> None:
+    pipeline = build_pipeline(provider=provider, dialect=dialect, run=True)
+    text = "x" * 10_000
+    delta = {
+        "openai_responses": {"type": "response.output_text.delta", "output_index": 0, "delta": text},
+        "openai_chat": {"id": "c", "choices": [{"index": 0, "delta": {"content": text}}]},
+    }[provider]
+    tracemalloc.start()
+    try:
+        for _ in range(100):
+            pipeline.feed(b"data: " + json.dumps(delta).encode() + b"\n\n")
+        held = tracemalloc.get_traced_memory()[0]
+        said = {
+            "close": pipeline.close,
+            "cancel": pipeline.cancel,
+            "fault": lambda: pipeline.close(FAULTS["internal_error"]),
+        }[end]()
+        assert pipeline.ended
+        del said
+        gc.collect()
+        left = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert held > 1_000_000
+    assert left < 100_000
+    assert pipeline.feed(b"data: {}\n\n") == pipeline.close() == pipeline.cancel() == pipeline.next_response() == b""
+    assert pipeline.host({"type": "projector.context", "agent": "a"}) == b""
