@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from contracts import codec
 from contracts.ag_ui import parse_event
 from contracts.stream_rules import shapes
+from contracts.stream_rules.checking import check_lines, violations
 from contracts.stream_rules.table import Breach, Rule, Violation
 
 _ROWS: Final = (
@@ -146,15 +147,9 @@ class AgUiChecker:
         return [] if is_open else [Breach("not_open", f"expected the `{part.name}` of an open {part.family}")]
 
     def _violations(self, breaches: list[Breach]) -> list[Violation]:
-        return [
-            Violation(self._line, None, breach.rule, RULES[breach.rule].level, breach.message) for breach in breaches
-        ]
+        return violations(RULES, self._line, None, breaches)
 
 
 def check_stream(lines: Iterable[bytes | str]) -> list[Violation]:
     """Check a whole stream; lines are numbered from 1, and every violation is given in their order."""
-    checker = AgUiChecker()
-    found = []
-    for number, line in enumerate(lines, 1):
-        found += checker.feed(number, line)
-    return found + checker.close()
+    return check_lines(AgUiChecker(), lines)

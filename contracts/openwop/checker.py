@@ -12,6 +12,7 @@ from contracts.openwop.events import parse_event
 from contracts.openwop.rules import RULES
 from contracts.openwop.watches import CallWatch, ChunkWatch, EnvelopeWatch, ReasoningWatch, RunWatch, Watch
 from contracts.stream_rules import shapes
+from contracts.stream_rules.checking import check_lines, violations
 from contracts.stream_rules.table import Breach, Violation
 
 
@@ -63,16 +64,9 @@ class LogChecker:
         return [breach for watch in self._watches for breach in watch.see(event)]
 
     def _violations(self, breaches: list[Breach]) -> list[Violation]:
-        return [
-            Violation(self._line, self._sequence, breach.rule, RULES[breach.rule].level, breach.message)
-            for breach in breaches
-        ]
+        return violations(RULES, self._line, self._sequence, breaches)
 
 
 def check_log(lines: Iterable[bytes | str]) -> list[Violation]:
     """Check a whole log; lines are numbered from 1, and every violation is given in their order."""
-    checker = LogChecker()
-    found = []
-    for number, line in enumerate(lines, 1):
-        found += checker.feed(number, line)
-    return found + checker.close()
+    return check_lines(LogChecker(), lines)

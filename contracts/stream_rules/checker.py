@@ -9,6 +9,7 @@ from contracts.kinds import TERMINAL_KINDS
 from contracts.public_sse_v1 import PublicEvent
 from contracts.stream_rules.bounds import check_bounds
 from contracts.stream_rules.calls import CallWatch
+from contracts.stream_rules.checking import check_lines, violations
 from contracts.stream_rules.chunks import ChunkWatch
 from contracts.stream_rules.envelope import EnvelopeWatch, event_id_of
 from contracts.stream_rules.items import STRAY, ItemWatch
@@ -72,16 +73,9 @@ class StreamChecker:
         return breaches
 
     def _violations(self, breaches: list[Breach]) -> list[Violation]:
-        return [
-            Violation(self._last_line, self._last_id, breach.rule, RULES[breach.rule].level, breach.message)
-            for breach in breaches
-        ]
+        return violations(RULES, self._last_line, self._last_id, breaches)
 
 
 def check_stream(lines: Iterable[bytes | str]) -> list[Violation]:
     """Check a whole stream; lines are numbered from 1, and every violation is given in their order."""
-    checker = StreamChecker()
-    found = []
-    for number, line in enumerate(lines, 1):
-        found += checker.feed(number, line)
-    return found + checker.close()
+    return check_lines(StreamChecker(), lines)

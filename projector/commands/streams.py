@@ -6,10 +6,11 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO, Final
 
 from contracts import openresponses, openwop, stream_rules
 from contracts.ag_ui_rules import AgUiChecker
+from contracts.stream_rules.checking import Checker
 from projector import clock
 from projector.commands.common import opened, size_of
 from projector.context import StreamContext
@@ -18,18 +19,6 @@ from projector.progress import Progress
 
 READ_BYTES: Final = 65_536
 EXIT_INTERRUPTED: Final = 130  # 128 + SIGINT, as shells say it
-
-
-class Checker(Protocol):
-    """Checks one stream, line by line."""
-
-    def feed(self, line_no: int, line: bytes | str, /) -> list[stream_rules.Violation]:
-        """Take one line; give what it breaks."""
-        ...
-
-    def close(self) -> list[stream_rules.Violation]:
-        """Take the end of the stream; give what is missing."""
-        ...
 
 
 class OpenResponsesChecker:

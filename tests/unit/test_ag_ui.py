@@ -15,26 +15,12 @@ from projector.dialects.ag_ui import AgUi, activities, writer
 from projector.dialects.ag_ui.messages import CITATIONS_MAX_BYTES
 from projector.dialects.ag_ui.reasoning import ENCRYPTED_MAX_CHARS
 from projector.dialects.caller import Caller
+from tests.unit.response_events import Event, added, delta, done
 
-Event: TypeAlias = dict[str, Any]
 Run: TypeAlias = Callable[..., list[Event]]
 
 CREATED: Final = {"type": "response.created", "response": {"id": "resp_1", "status": "in_progress", "model": "m-1"}}
 COMPLETED: Final = {"type": "response.completed", "response": {"id": "resp_1", "status": "completed"}}
-
-
-def added(index: int, item_type: str, **item: object) -> Event:
-    item = {"type": item_type, "id": f"item_{index}", **item}
-    return {"type": "response.output_item.added", "output_index": index, "item": item}
-
-
-def done(index: int, item_type: str, **item: object) -> Event:
-    item = {"type": item_type, "id": f"item_{index}", "status": "completed", **item}
-    return {"type": "response.output_item.done", "output_index": index, "item": item}
-
-
-def delta(kind: str, index: int, text: str, **members: object) -> Event:
-    return {"type": f"response.{kind}.delta", "output_index": index, "delta": text, **members}
 
 
 def text(index: int, words: str, content_index: int = 0) -> Event:

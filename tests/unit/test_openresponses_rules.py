@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from contracts.openresponses import check_stream, parse_event
+from tests.unit.stream_edits import Edit, Event, drop, move, put, repeat
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "openresponses"
-Event = dict[str, Any]
-Edit = Callable[[list[Event]], None]
 
 # 0 created, 1 in_progress, 2 call added, 3 to 6 arguments, 7 whole, 8 call done, 9 and 10 its output, 11 status,
 # 12 message added, 13 part added, 14 and 15 text, 16 whole, 17 part done, 18 message done, 19 completed
@@ -23,30 +21,6 @@ ERROR: Final[Event] = {
     "error": {"type": "model_error", "code": "c", "message": "m", "param": None},
 }
 FAILED: Final[Event] = {"status": "failed", "completed_at": None, "error": {"code": "c", "message": "m"}}
-
-
-def put(at: int, *path: str | int, value: object) -> Edit:
-    """Give an edit that puts a value at a place of an event."""
-
-    def edit(events: list[Event]) -> None:
-        holder: Any = events[at]
-        for step in path[:-1]:
-            holder = holder[step]
-        holder[path[-1]] = value
-
-    return edit
-
-
-def drop(at: int) -> Edit:
-    return lambda events: events.__delitem__(at)
-
-
-def move(at: int, to: int) -> Edit:
-    return lambda events: events.insert(to, events.pop(at))
-
-
-def repeat(at: int, to: int) -> Edit:
-    return lambda events: events.insert(to, json.loads(json.dumps(events[at])))
 
 
 def insert(to: int, event: Event) -> Edit:

@@ -14,8 +14,8 @@ from projector.dialects.caller import Caller
 from projector.dialects.openwop import OpenWop, calls, endings, writer
 from projector.dialects.openwop.reasoning import BLOCK_MAX_CHARS
 from projector.openwop import shortened
+from tests.unit.response_events import Event, added, delta, done
 
-Event: TypeAlias = dict[str, Any]
 Run: TypeAlias = Callable[..., list[Event]]
 
 CREATED: Final = {"type": "response.created", "response": {"id": "resp_1", "status": "in_progress", "model": "m-1"}}
@@ -23,20 +23,6 @@ COMPLETED: Final = {"type": "response.completed", "response": {"id": "resp_1", "
 NEXT: Final = {"type": "next"}
 FULL: Final = {"reasoning": "full"}
 AGENT: Final = "host:model:model"
-
-
-def added(index: int, item_type: str, **item: object) -> Event:
-    item = {"type": item_type, "id": f"item_{index}", **item}
-    return {"type": "response.output_item.added", "output_index": index, "item": item}
-
-
-def done(index: int, item_type: str, **item: object) -> Event:
-    item = {"type": item_type, "id": f"item_{index}", "status": "completed", **item}
-    return {"type": "response.output_item.done", "output_index": index, "item": item}
-
-
-def delta(kind: str, index: int, text: str, **members: object) -> Event:
-    return {"type": f"response.{kind}.delta", "output_index": index, "delta": text, **members}
 
 
 def thought(index: int, text: str, part: int = 0) -> Event:

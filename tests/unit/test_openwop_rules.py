@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,12 +11,11 @@ import pytest
 from contracts.openwop import LogChecker, check_log
 from contracts.openwop.rules import RULES
 from projector.openwop import EventLog, agents
+from tests.unit.stream_edits import Edit, Event, drop, move, put, repeat
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "openwop"
 AT: Final = "2025-12-15T12:00:00.000Z"
 
-Event = dict[str, Any]
-Edit = Callable[[list[Event]], None]
 
 # 0 run.started, 1 node.started, 2 and 3 deltas, 4 reasoned, 5 called, 6 returned, 7 handoff, 8 and 9 chunks, 10 node
 # completed, 11 run.completed
@@ -44,28 +42,6 @@ def stream() -> list[Event]:
 
 TEXT: Final = json.dumps(STREAM)
 """Each test edits events of its own."""
-
-
-def put(at: int, *path: str, value: object) -> Edit:
-    def edit(events: list[Event]) -> None:
-        holder: Any = events[at]
-        for step in path[:-1]:
-            holder = holder[step]
-        holder[path[-1]] = value
-
-    return edit
-
-
-def drop(at: int) -> Edit:
-    return lambda events: events.__delitem__(at)
-
-
-def move(at: int, to: int) -> Edit:
-    return lambda events: events.insert(to, events.pop(at))
-
-
-def repeat(at: int, to: int) -> Edit:
-    return lambda events: events.insert(to, json.loads(json.dumps(events[at])))
 
 
 def insert(to: int, event_type: str, payload: dict[str, Any], **members: object) -> Edit:
