@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
@@ -68,9 +68,7 @@ class Offer:
         Raises:
             Problem: `asked` is none of those that are spoken here.
         """
-        if asked is not None and asked not in self.agent.dialects:
-            raise problem("unknown_dialect", f"`dialect` must be one of: {', '.join(sorted(self.agent.dialects))}.")
-        return asked or self.agent.dialects[0]
+        return chosen_dialect(asked, self.agent.dialects)
 
     def only(self, dialect: str) -> Offer:
         """Give the same offer where the path has chosen the dialect."""
@@ -97,6 +95,17 @@ class Offer:
             caller=caller,
             output_format=output_format,
         )
+
+
+def chosen_dialect(asked: str | None, spoken: Sequence[str]) -> str:
+    """Give the dialect that was asked for, the first that is spoken where none was.
+
+    Raises:
+        Problem: it is none of those that are spoken.
+    """
+    if asked is not None and asked not in spoken:
+        raise problem("unknown_dialect", f"`dialect` must be one of: {', '.join(sorted(spoken))}.")
+    return asked or spoken[0]
 
 
 class Catalog:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -13,6 +12,7 @@ import pytest
 
 from contracts.stream_rules import check_stream
 from tests.asgi.agents_model import Call, Text, refuses, response, streams, turns
+from tests.asgi.in_process import post
 
 agents = pytest.importorskip("agents", reason="the Agents SDK is not installed (extra agents_sdk)")
 
@@ -43,29 +43,14 @@ async def model(upstream: Any, upstream_port: int) -> AsyncIterator[Any]:
     await client.close()
 
 
-async def post(app: Any, path: str, **body: Any) -> list[dict[str, Any]]:
-    asked = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
-    sent: list[dict[str, Any]] = []
-
-    async def receive() -> dict[str, Any]:
-        if asked:
-            return asked.pop()
-        await asyncio.sleep(60)
-        return {"type": "http.disconnect"}
-
-    async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
-
-    scope = {"type": "http", "http_version": "1.1", "method": "POST", "path": path, "root_path": "", "scheme": "http"}
-    headers = [(b"content-type", b"application/json"), (b"host", b"test")]
-    await app({**scope, "query_string": b"", "headers": headers, "client": ("127.0.0.1", 1)}, receive, send)
-    return frames(b"".join(message.get("body", b"") for message in sent))
-
-
 def frames(data: bytes) -> list[dict[str, Any]]:
     lines = [part.removeprefix(b"data: ") for part in data.split(b"\n\n") if part.startswith(b"data: ")]
     assert check_stream(lines) == []
     return [json.loads(line) for line in lines]
+
+
+async def said_to(app: Any, path: str, **body: Any) -> list[dict[str, Any]]:
+    return frames((await post(app, path, **body)).text.encode())
 
 
 @agents.function_tool(failure_error_function=None)
@@ -79,7 +64,7 @@ async def test_the_app_hands_off_and_answers(model: Any) -> None:
         streams(response(Call("call_2", "weather", '{"city":"Oslo"}'), response_id="r_2")),
         streams(response(Text("It is blue."), response_id="r_3")),
     )
-    said = await post(run(APP)["app"], "/chat", conversation="conv_1", message="How is Oslo?")
+    said = await said_to(run(APP)["app"], "/chat", conversation="conv_1", message="How is Oslo?")
     assert (said[-1]["agent"], said[-1]["final"]["response_text"]) == ("forecaster", "It is blue.")
     assert [frame["output"] for frame in said if frame["kind"] == "tool.output"][-1] == {"city": "Oslo", "sky": "blue"}
     assert {frame["conversation_id"] for frame in said} == {"conv_1"}
@@ -95,9 +80,9 @@ async def test_the_app_asks_and_goes_on(model: Any, approved: list[str], output:
         streams(response(Text("As you say."), response_id="r_2")),
     )
     app = run(APP)["app"]
-    said = await post(app, "/chat", conversation="conv_1", message="It rains.")
+    said = await said_to(app, "/chat", conversation="conv_1", message="It rains.")
     assert [frame["tool"]["status"] for frame in said if frame["kind"] == "tool.status"][-1] == "awaiting_approval"
-    said = await post(app, "/decide", conversation="conv_1", approved=approved)
+    said = await said_to(app, "/decide", conversation="conv_1", approved=approved)
     assert [frame["output"] for frame in said if frame["kind"] == "tool.output"] == [output]
     assert said[-1]["final"]["response_text"] == "As you say."
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from projector import Pipeline, StreamContext, build_pipeline
-from projector.asgi.catalog import Catalog, Offer
-from projector.asgi.problems import problem
+from projector.asgi.catalog import Catalog, Offer, chosen_dialect
 from projector.asgi.settings import Settings
 from projector.asgi.workflows.settings import WorkflowSettings
 from projector.dialects.caller import Caller
@@ -32,9 +31,7 @@ class WorkflowOffer:
         Raises:
             Problem: `asked` is none of those that are spoken here.
         """
-        if asked is not None and asked not in self.settings.dialects:
-            raise problem("unknown_dialect", f"`dialect` must be one of: {', '.join(sorted(self.settings.dialects))}.")
-        return asked or self.settings.dialects[0]
+        return chosen_dialect(asked, self.settings.dialects)
 
     def pipeline(
         self,
