@@ -19,8 +19,8 @@ from pathlib import Path
 import uvloop
 from proxy_sites import EVENTS_PER_S
 
-from projector.asgi.server import _raise_file_limit
-from projector.asgi.settings import Settings
+from projector.server.config.settings import Settings
+from projector.server.process import _raise_file_limit
 
 STREAMS = 200
 BURSTS = 20

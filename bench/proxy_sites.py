@@ -16,10 +16,10 @@ import uvicorn
 import uvloop
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
-from projector.asgi import logs
-from projector.asgi.app import create_app
-from projector.asgi.server import _raise_file_limit
-from projector.asgi.settings import Settings
+from projector.server.app import create_app
+from projector.server.config.settings import Settings
+from projector.server.process import _raise_file_limit
+from projector.server.telemetry import logs
 
 EVENTS_PER_S = 50
 PACED_EVENTS = 250

@@ -25,8 +25,8 @@ from typing import Final
 import uvloop
 from proxy import Site
 
-from projector.asgi.server import _raise_file_limit
-from projector.asgi.settings import Settings
+from projector.server.config.settings import Settings
+from projector.server.process import _raise_file_limit
 
 MINUTES: Final = 10.0
 WARM: Final = 0.3

@@ -13,11 +13,11 @@ from openai import APIError
 from bench import bare_loop, sdk_objects
 from bench.inputs import Input
 from projector import Policy, PublicStreamProjector, StreamContext, build_pipeline
-from projector.canonical import Frame
-from projector.pipeline import OutputFormat
+from projector.core.canonical import Frame
+from projector.core.pipeline import OutputFormat
+from projector.core.sse import SseDecoder
 from projector.providers import PROVIDERS, ProviderStage, profile_of
-from projector.sse import SseDecoder
-from redaction.mint import Redactor
+from projector.redaction.redactor import Redactor
 
 Written: TypeAlias = list[list[bytes]]
 """For each stream, what was written after each read."""

@@ -9,16 +9,16 @@ send(pipeline.close())
 from __future__ import annotations
 
 from projector._errors import UsageError
-from projector.context import LaneContext, StreamContext
-from projector.faults import FAULTS, Fault
-from projector.pipeline import Pipeline, build_pipeline
-from projector.projector import PublicStreamProjector
-from redaction.policy import Policy
+from projector.core.context import BranchContext, StreamContext
+from projector.core.faults import FAULTS, Fault
+from projector.core.pipeline import Pipeline, build_pipeline
+from projector.core.projector import PublicStreamProjector
+from projector.redaction.policy import Policy
 
 __all__ = [
     "FAULTS",
     "Fault",
-    "LaneContext",
+    "BranchContext",
     "Pipeline",
     "Policy",
     "PublicStreamProjector",

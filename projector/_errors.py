@@ -1,9 +1,9 @@
-"""Exceptions, for mistakes of our caller only; what goes wrong with a stream is a `projector.faults.Fault`.
+"""Exceptions, for mistakes of our caller only; what goes wrong with a stream is a `projector.core.faults.Fault`.
 
 ValueError
   UsageError                      a name or combination that the library does not know
-  redaction.policy.PolicyError    a policy that cannot be
-  contracts.codec.CodecError      a text that is not JSON; stays inside a stage
+  projector.redaction.policy.PolicyError    a policy that cannot be
+  projector.contracts.codec.CodecError      a text that is not JSON; stays inside a stage
 """
 
 from __future__ import annotations

@@ -9,15 +9,15 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from contracts import schema_export
-from projector import explain
+from projector.cli import mapping as explain
+from projector.contracts import schema_export
 
 ROOT: Final = Path(__file__).parent.parent
 
 
 def files() -> dict[Path, bytes]:
     """Give the content of every generated file."""
-    schemas = {ROOT / "contracts" / "schemas" / name: data for name, data in schema_export.render().items()}
+    schemas = {ROOT / "contracts" / "public_sse_v1" / name: data for name, data in schema_export.render().items()}
     return schemas | {ROOT / "docs" / "mapping.md": explain.mapping_markdown().encode()}
 
 

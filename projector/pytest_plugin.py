@@ -15,9 +15,10 @@ from typing import Any, Final
 
 import pytest
 
-from projector import UsageError, replay
+from projector import UsageError
 from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS
+from projector.recording import replay
 
 _FOLDERS: Final = pytest.StashKey[dict[Path, dict[str, replay.Case] | None]]()
 """The folders of a run, and their cases by name; None until they are loaded."""

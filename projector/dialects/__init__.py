@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from projector.canonical import Frame, WireEvent
+from projector.core.canonical import Frame, WireEvent
 from projector.dialects.ag_ui import AgUi
-from projector.dialects.caller import Caller
 from projector.dialects.openresponses import OpenResponses
-from projector.dialects.openwop import OpenWop
+from projector.dialects.options import DialectOptions
 from projector.dialects.public_sse_v1 import PublicSseV1
-from redaction.policy import Policy
+from projector.openwop.dialect import OpenWop
+from projector.redaction.policy import Policy
 
 
 class DialectWriter(Protocol):
@@ -26,9 +26,9 @@ class DialectWriter(Protocol):
         ...
 
 
-DIALECTS: Final[Mapping[str, Callable[[Policy, Caller], DialectWriter]]] = {
+DIALECTS: Final[Mapping[str, Callable[[Policy, DialectOptions], DialectWriter]]] = {
     "public_sse_v1": lambda policy, _caller: PublicSseV1(policy.limits.frame_max_bytes),
-    "ag_ui": lambda _policy, caller: AgUi(caller),
+    "ag_ui": lambda _policy, options: AgUi(options),
     "openresponses": lambda _policy, _caller: OpenResponses(),
-    "openwop": lambda policy, caller: OpenWop(policy.reasoning, caller),
+    "openwop": lambda policy, options: OpenWop(policy.reasoning, options),
 }

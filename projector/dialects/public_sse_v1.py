@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from contracts import codec
-from contracts.kinds import Kind, PrivateKind
-from projector.canonical import Frame, WireEvent
-from projector.fitting import fit
-from projector.sse import encode_sse
+from projector.contracts import codec
+from projector.contracts.kinds import Kind, PrivateKind
+from projector.core.canonical import Frame, WireEvent
+from projector.core.sse import encode_sse
+from projector.core.truncation import fit
 
 Writer: TypeAlias = Callable[[Frame], bytes]
 
 DROPPED: Final[Mapping[str, str]] = {
-    PrivateKind.LANE: "the context of each event says where it belongs",
+    PrivateKind.BRANCH: "the context of each event says where it belongs",
     PrivateKind.RESPONSE_META: "model and creation time are not of the contract",
     PrivateKind.RESPONSE_USAGE: "`final` says the sum over all responses (D13)",
     PrivateKind.REASONING_DELTA: "full reasoning never enters the public stream (D29)",
@@ -22,7 +22,7 @@ DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.REASONING_ENCRYPTED: "full reasoning never enters the public stream (D29)",
 }
 
-SPOKEN: Final[Mapping[str, Writer]] = dict.fromkeys(Kind, codec.dumps)
+HANDLED: Final[Mapping[str, Writer]] = dict.fromkeys(Kind, codec.dumps)
 """Every public frame is said as it is."""
 
 
@@ -38,7 +38,7 @@ class PublicSseV1:
 
     def feed(self, frame: Frame, /) -> list[WireEvent]:
         """Give the wire event of a public frame, nothing for a private one."""
-        writer = SPOKEN.get(frame["kind"])
+        writer = HANDLED.get(frame["kind"])
         if writer is None:
             return []
         data = writer(frame)

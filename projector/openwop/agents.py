@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from contracts.openwop.parts import KEY_MAX_CHARS, Verbosity
+from projector.openwop.contract.parts import KEY_MAX_CHARS, Verbosity
 from projector.openwop.log import present, shortened
 
 Payload: TypeAlias = dict[str, Any]

@@ -12,9 +12,9 @@ from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
-from contracts.openwop.mock_agent import MockAgentConfig
-from contracts.parts import Json
+from projector.contracts.parts import Json
 from projector.openwop import mock_agent, supervisor
+from projector.openwop.contract.mock_agent import MockAgentConfig
 from projector.openwop.plan import Node, Run, Step
 from projector.openwop.supervisor import SupervisorConfig
 from projector.openwop.workflow_definition import WorkflowDefinition, WorkflowNode

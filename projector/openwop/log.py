@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from contracts.openwop.parts import AGENT_ID_MIN_CHARS, ID_MAX_CHARS, VENDOR
+from projector.openwop.contract.parts import AGENT_ID_MIN_CHARS, ID_MAX_CHARS, VENDOR
 
 Event: TypeAlias = dict[str, Any]
-"""One event of a run; `contracts.openwop` says what it may hold."""
+"""One event of a run; `projector.openwop.contract` says what it may hold."""
 
 DIGEST_CHARS: Final = 16
 """Of a shortened id: 64 bits, so that no two names of one run meet."""

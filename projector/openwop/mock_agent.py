@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from contracts.openwop.documents import ErrorBody
-from contracts.openwop.mock_agent import MockAgentConfig, MockHandoff, MockReasoning, MockToolCall
 from projector.openwop import agents
+from projector.openwop.contract.documents import ErrorBody
+from projector.openwop.contract.mock_agent import MockAgentConfig, MockHandoff, MockReasoning, MockToolCall
 from projector.openwop.log import present
 from projector.openwop.plan import Decision, Node, Run, Step, decision, shown
 

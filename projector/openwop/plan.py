@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from contracts.openwop.parts import Verbosity
 from projector.openwop import agents
+from projector.openwop.contract.parts import Verbosity
 from projector.openwop.escalation import DEFAULT_THRESHOLD, is_low
-from redaction.mint import Redactor
+from projector.redaction.redactor import Redactor
 
 
 class Step(NamedTuple):

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from contracts.openwop import reading
-from contracts.openwop.reading import ReadEvent, read_event
-from redaction.compose import Gathered
+from projector.openwop.contract import reading
+from projector.openwop.contract.reading import ReadEvent, read_event
+from projector.redaction.compose import Gathered
 
 BEFORE_ALL: Final = -1
 """The number before the first event of a log."""

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final
 
-from contracts import codec
-from contracts.openwop.events import RUN_TERMINALS
-from contracts.openwop.watches import NODE_ENDS
+from projector.contracts import codec
 from projector.openwop.agents import reasoned
+from projector.openwop.contract.events import RUN_TERMINALS
+from projector.openwop.contract.watches import NODE_ENDS
 from projector.openwop.log import Event, present, shortened
 
 DELTA: Final = "agent.reasoning.delta"

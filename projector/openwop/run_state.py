@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from contracts.openwop import RUN_TERMINALS
-from contracts.openwop.parts import RunStatus
+from projector.openwop.contract import RUN_TERMINALS
+from projector.openwop.contract.parts import RunStatus
 from projector.openwop.log import Event
 
 

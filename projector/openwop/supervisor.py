@@ -9,8 +9,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from contracts.openwop.parts import Name, OpenWopModel, Share
-from contracts.parts import Maybe
+from projector.contracts.parts import Maybe
+from projector.openwop.contract.parts import Name, OpenWopModel, Share
 from projector.openwop.plan import Decision, Node, Run, Step, decision
 
 TYPE_ID: Final = "core.orchestrator.supervisor"

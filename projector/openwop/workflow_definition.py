@@ -6,8 +6,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from contracts.openwop.parts import AgentId, Id, Name, OpenWopModel
-from contracts.parts import Json, Maybe
+from projector.contracts.parts import Json, Maybe
+from projector.openwop.contract.parts import AgentId, Id, Name, OpenWopModel
 
 _NAME_MAX_CHARS: Final = 256
 _ID_MAX_CHARS: Final = 128

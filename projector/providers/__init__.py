@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple, Protocol
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from projector._errors import UsageError, invalid
-from projector.canonical import CanonicalEvent, Stage
+from projector.core.canonical import CanonicalEvent, Stage
+from projector.core.sse import SseMessage
 from projector.providers.openai_chat import ChatProfile, OpenAIChatStage
 from projector.providers.openai_responses import OpenAIResponsesStage
-from projector.sse import SseMessage
 
 
 class ProviderStage(Stage[SseMessage, CanonicalEvent], Protocol):
@@ -35,7 +35,7 @@ class Provider(NamedTuple):
     profile: type[BaseModel] = NoProfile
     """What may differ between upstreams of this kind."""
     message_fields: tuple[str, ...] = ()
-    """SSE fields outside the standard that carry a message (`projector.sse`, 5)."""
+    """SSE fields outside the standard that carry a message (`projector.core.sse`, 5)."""
 
 
 PROVIDERS: Final[Mapping[str, Provider]] = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from contracts import codec
-from projector.canonical import CanonicalEvent
-from projector.faults import FAULTS, Fault
-from projector.sse import DONE, SseMessage
+from projector.contracts import codec
+from projector.core.canonical import CanonicalEvent
+from projector.core.faults import FAULTS, Fault
+from projector.core.sse import DONE, SseMessage
 
 ERROR: Final = "error"
 

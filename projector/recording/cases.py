@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from contracts import codec
 from projector._errors import UsageError
-from projector.faults import Fault
+from projector.contracts import codec
+from projector.core.faults import Fault
 from projector.providers import PROVIDERS
 from projector.recording.reading import read, written
+from projector.recording.replay import CASES_FILE, load_settings
 from projector.recording.withholding import Withheld, withhold
-from projector.replay import CASES_FILE, load_settings
-from redaction.spans import Finder
+from projector.redaction.spans import Finder
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -32,7 +32,7 @@ class Recording(NamedTuple):
     withheld: int
     """How many strings, numbers and keys are not as the provider said them; what is configuration is not counted."""
     settings: Mapping[str, object] = {}
-    """Of the case, by the names of `projector.replay.CaseSettings`; defaults are left out."""
+    """Of the case, by the names of `projector.recording.replay.CaseSettings`; defaults are left out."""
 
 
 def record(

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from contracts import codec, limits
-from projector.faults import FAULTS, Fault
+from projector.contracts import codec, limits
+from projector.core.faults import FAULTS, Fault
+from projector.core.sse import DONE, AutoDecoder, NdjsonDecoder, SseDecoder, SseMessage
 from projector.providers import PROVIDERS
-from projector.sse import DONE, AutoDecoder, NdjsonDecoder, SseDecoder, SseMessage
 
 Event: TypeAlias = dict[str, Any]
 Named: TypeAlias = Callable[[Event, str], Event]
@@ -39,7 +39,7 @@ class Read(NamedTuple):
 
 
 def read(provider: str, data: bytes, input_format: str = "sse", pause: Callable[[], None] = lambda: None) -> Read:
-    """Give what a stream says, message by message; blank ones say nothing. `pause` as in `redaction.spans.Finder`."""
+    """Give what a stream says, message by message; blank ones say nothing. `pause` as in `projector.redaction.spans.Finder`."""
     decoder = _DECODERS[input_format](provider)
     values: list[Any] = []
     messages: list[SseMessage | Fault] = []

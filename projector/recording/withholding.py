@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from contracts.kinds import REDACTED
+from projector.contracts.kinds import REDACTED
 from projector.recording import shapes
 from projector.recording.places import ALONE, PLACES, Path, Places, UnknownPlaces, names
 from projector.recording.reading import Words
-from redaction.spans import Finder, Span, without
+from projector.redaction.spans import Finder, Span, without
 
 _MAX_DEPTH: Final = 128
 """Twice what the public stream shows; what is deeper is withheld, since no parser needs to be able to read it."""

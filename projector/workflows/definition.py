@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from projector._errors import UsageError
-from projector.context import LaneContext
+from projector.core.context import BranchContext
 from projector.workflows.template import Template, names_of
 
 
@@ -24,7 +24,7 @@ class Step:
     branch_index: int | None
     """Its place among the steps of its stage, None where it is the only one."""
 
-    def context(self, workflow_key: str, run_id: str) -> LaneContext:
+    def context(self, workflow_key: str, run_id: str) -> BranchContext:
         """Give what is said of it in one run (seed contract, section 6.2)."""
         group = {"parallel_group": self.stage, "branch_index": self.branch_index}
         workflow: dict[str, object] = {
@@ -35,7 +35,7 @@ class Step:
             "step_agent": self.agent,
             **(group if self.branch_index is not None else {}),
         }
-        return LaneContext(self.agent, workflow, stage=self.stage_index, is_optional=self.is_optional)
+        return BranchContext(self.agent, workflow, stage=self.stage_index, is_optional=self.is_optional)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ import pytest
 import structlog
 import uvicorn
 
-from projector.asgi.server import listen, server
-from projector.asgi.settings import Settings
-from projector.asgi.streams import Streams
-from projector.sse import encode_sse
+from projector.core.sse import encode_sse
+from projector.server.config.settings import Settings
+from projector.server.process import listen, server
+from projector.server.streaming.registry import Streams
 
 EXAMPLES = Path(__file__).parents[2] / "examples_ndjson" / "openai_responses"
 SSE_HEAD = (

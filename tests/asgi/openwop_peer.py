@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from contracts.openwop import RUN_TERMINALS, parse_event
-from contracts.openwop.checker import check_log
 from projector.openwop import RunReader
+from projector.openwop.contract import RUN_TERMINALS, parse_event
+from projector.openwop.contract.checker import check_log
 
 with warnings.catch_warnings(action="ignore"):
     from jsonschema import Draft202012Validator, FormatChecker

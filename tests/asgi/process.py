@@ -11,7 +11,7 @@ import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
-SERVE = "from projector.asgi.server import serve; raise SystemExit(serve(port=0))"
+SERVE = "from projector.server.process import serve; raise SystemExit(serve(port=0))"
 COUNTING = """
 import asyncio, gc, sys, threading
 

@@ -101,7 +101,7 @@ async def test_a_drop_in_caller_names_nothing_of_anothers(
 async def test_a_drop_in_request_names_its_model(serve: Any, upstream: Any, upstream_port: int) -> None:
     provider = await upstream(plays([]))
     one = {"one": {"base_url": f"http://localhost:{upstream_port}/v1", "api_key": "sk-one"}}
-    site = serve(api_key=None, base_url=None, upstreams=one, drop_in={"responses": "one"})
+    site = serve(api_key=None, base_url=None, upstreams=one, passthrough={"responses": "one"})
     refused = await site.ask("/v1/responses", {"input": "hi"})
     assert (refused.status, (await refused.problem())["detail"]) == (422, "`model` is missing.")
     await (await site.ask("/v1/responses", {"input": "hi", "model": "m"})).rest()
@@ -227,6 +227,6 @@ async def test_pages_of_other_origins_read_what_they_may(
 
 
 async def test_the_document_names_the_routes_that_are_on(serve: Any) -> None:
-    document = json.loads(await (await serve(drop_in={}).get("/openapi.json")).rest())
+    document = json.loads(await (await serve(passthrough={}).get("/openapi.json")).rest())
     assert "/api/v1/chat/stream" in document["paths"]
     assert "/v1/responses" not in document["paths"]

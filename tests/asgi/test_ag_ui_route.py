@@ -35,7 +35,7 @@ AGENTS: Final[dict[str, dict[str, Any]]] = {
         "client_tools": ["pick_colour"],
         "dialects": ["public_sse_v1", "ag_ui"],
     },
-    "plain": {"upstream": "one", "model": "gpt-x", "dialects": ["ag_ui"], "may_set": []},
+    "plain": {"upstream": "one", "model": "gpt-x", "dialects": ["ag_ui"], "allowed_params": []},
     "sealed": {"upstream": "one", "model": "gpt-x", "dialects": ["ag_ui"], "policy": {"encrypted_reasoning": True}},
     "replaying": {"upstream": "one", "model": "gpt-x", "dialects": ["ag_ui"], "replays_approvals": True},
     "public": {"upstream": "one", "model": "gpt-x"},

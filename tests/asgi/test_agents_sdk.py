@@ -14,11 +14,11 @@ import uvicorn
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 
-from contracts.stream_rules import check_stream
-from projector.asgi.projection import Projection
-from projector.asgi.record import Terminal
-from projector.asgi.response import PublicSSEResponse
-from projector.asgi.settings import Timeouts
+from projector.contracts.stream_rules import check_stream
+from projector.server.config.settings import Timeouts
+from projector.server.projection import Projection
+from projector.server.response import PublicSSEResponse
+from projector.server.telemetry.stream_stats import Terminal
 from tests.asgi.agents_model import (
     WRITERS,
     Call,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from contracts.stream_rules import check_stream
+from projector.contracts.stream_rules import check_stream
 from tests.asgi.agents_model import Call, Text, refuses, response, streams, turns
 from tests.asgi.in_process import post
 

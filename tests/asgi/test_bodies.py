@@ -7,13 +7,13 @@ from typing import Any, Final
 import pytest
 from pydantic import ValidationError
 
-from contracts.ag_ui_input import RunAgentInput
-from projector.ag_ui_input import read_run_input
-from projector.asgi import requests
-from projector.asgi.bodies import agent_body, drop_in_body, run_body
-from projector.asgi.catalog import Catalog, Offer
-from projector.asgi.problems import Problem
-from projector.asgi.settings import Settings
+from projector.dialects.ag_ui.requests import read_run_input
+from projector.dialects.ag_ui.run_input import RunAgentInput
+from projector.server.catalog import Catalog, Offer
+from projector.server.config.settings import Settings
+from projector.server.http import requests
+from projector.server.http.problems import Problem
+from projector.server.http.request_bodies import agent_body, passthrough_body, run_body
 
 IMAGE = {"type": "input_image", "image_url": "https://a.example/b.png"}
 KEYS = {"api_keys": {"frontend": "sha256:" + "0" * 64}}
@@ -32,7 +32,7 @@ FULL = {
     "instructions": "Be short.",
     "tools": [TOOL],
     "parameters": {"temperature": 1, "reasoning": {"effort": "low", "summary": "auto"}},
-    "may_set": [
+    "allowed_params": [
         "temperature",
         "reasoning_effort",
         "max_output_tokens",
@@ -145,7 +145,7 @@ def test_chat_completions_is_asked(agent: dict[str, Any], asked: dict[str, Any],
 
 
 @pytest.mark.parametrize(
-    ("api", "may_set", "asked", "detail"),
+    ("api", "allowed_params", "asked", "detail"),
     [
         ("openai_responses", [], {"message": "a", "parameters": {"top_p": 1}}, "`top_p` cannot be set here."),
         ("openai_responses", [], {"message": "a", "metadata": {}}, "`metadata` cannot be set here."),
@@ -166,10 +166,10 @@ def test_chat_completions_is_asked(agent: dict[str, Any], asked: dict[str, Any],
     ],
 )
 def test_what_an_agent_does_not_let_a_request_say(
-    api: str, may_set: list[str], asked: dict[str, Any], detail: str
+    api: str, allowed_params: list[str], asked: dict[str, Any], detail: str
 ) -> None:
     with pytest.raises(Problem) as caught:
-        agent_body(requests.chat(asked), offer(api, may_set=may_set))
+        agent_body(requests.chat(asked), offer(api, allowed_params=allowed_params))
     assert detail in caught.value.detail
     assert caught.value.code == "invalid_request"
 
@@ -228,19 +228,19 @@ def test_a_tool_of_a_client_takes_no_name_of_the_agents(tool: dict[str, Any]) ->
         offer(tools=[tool], client_tools=["ask"])
 
 
-def drop_in() -> Offer:
-    return Catalog(Settings(model="gpt-test")).drop_in["responses"]
+def passthrough() -> Offer:
+    return Catalog(Settings(model="gpt-test")).passthrough["responses"]
 
 
 def test_a_drop_in_body_passes_whole() -> None:
     body = {"input": "hello", "tools": [TOOL], "stream": True, "instructions": "be short"}
-    assert drop_in_body(body, drop_in(), required="input") == {"model": "gpt-test"} | body
-    assert drop_in_body({"input": "a", "model": "b"}, drop_in(), required="input")["model"] == "b"
+    assert passthrough_body(body, passthrough(), required="input") == {"model": "gpt-test"} | body
+    assert passthrough_body({"input": "a", "model": "b"}, passthrough(), required="input")["model"] == "b"
 
 
 def test_a_drop_in_body_that_asks_nothing() -> None:
     with pytest.raises(Problem):
-        drop_in_body({"messages": []}, drop_in(), required="input")
+        passthrough_body({"messages": []}, passthrough(), required="input")
 
 
 @pytest.mark.parametrize(
@@ -248,14 +248,14 @@ def test_a_drop_in_body_that_asks_nothing() -> None:
     [
         ({}, {"responses", "chat_completions"}),
         ({"host": "10.0.0.1", "auth": KEYS}, set()),
-        ({"drop_in": {}}, set()),
-        ({"host": "10.0.0.1", "auth": KEYS, "drop_in": {"responses": "default"}}, {"responses"}),
+        ({"passthrough": {}}, set()),
+        ({"host": "10.0.0.1", "auth": KEYS, "passthrough": {"responses": "default"}}, {"responses"}),
         ({"upstreams": {"a": {}}}, set()),
-        ({"upstreams": {"a": {}}, "drop_in": {"responses": "a"}}, {"responses"}),
+        ({"upstreams": {"a": {}}, "passthrough": {"responses": "a"}}, {"responses"}),
     ],
 )
 def test_drop_in_routes_that_are_on(settings: dict[str, Any], routes: set[str]) -> None:
-    assert set(Catalog(Settings.model_validate(settings)).drop_in) == routes
+    assert set(Catalog(Settings.model_validate(settings)).passthrough) == routes
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import RSAAlgorithm
 
-from projector.asgi.auth import Auth
-from projector.asgi.callers import Doorkeeper
-from projector.asgi.configuration import SettingsError, load
-from projector.asgi.owners import Owners
-from projector.asgi.problems import Problem
+from projector.server.config.auth import Auth
+from projector.server.config.loading import SettingsError, load
+from projector.server.http.authenticator import Doorkeeper
+from projector.server.http.problems import Problem
+from projector.server.ownership import Owners
 
 pytestmark = pytest.mark.timeout(15)
 
@@ -185,7 +185,7 @@ async def test_keys_are_fetched_once_and_again_for_a_new_key(keys: KeyServer, mo
     keys.hold(key_set("one", "two"))
     with pytest.raises(Problem):
         await keeper.caller(scope(token("two")))  # too soon to ask again
-    monkeypatch.setattr("projector.asgi.callers._AGAIN_S", 0.0)
+    monkeypatch.setattr("projector.server.http.authenticator._AGAIN_S", 0.0)
     assert await keeper.caller(scope(token("two"))) == "token:ann"
     assert keys.asked == 2
 

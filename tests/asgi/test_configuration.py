@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from projector import cli
-from projector.asgi.configuration import SettingsError, load, read
-from projector.asgi.settings import Settings
-from projector.asgi.shown import shown
+from projector.server.config.config_dump import shown
+from projector.server.config.loading import SettingsError, load, read
+from projector.server.config.settings import Settings
 
 FILE = """
 port = 9001
@@ -35,10 +35,10 @@ model = "gpt-5.4-mini"
 instructions_file = "helper.md"
 tools = [{ type = "mcp", server_label = "a b", authorization = "${MCP_TOKEN}" }]
 parameters = { temperature = 0.5 }
-may_set = ["temperature", "images"]
+allowed_params = ["temperature", "images"]
 policy.registered = [{ id = "vault", value = "${MCP_TOKEN}" }]
 
-[drop_in]
+[passthrough]
 chat_completions = "local"
 """
 ENVIRON = {"OPENAI_API_KEY": "sk-of-the-environment", "MCP_TOKEN": "mcp-token-of-the-environment"}
@@ -89,13 +89,13 @@ def test_flags_win_over_variables_over_the_file(
 def test_variables_reach_into_named_tables(written: Any) -> None:
     environ = {
         "PROJECTOR_AGENTS__HELPER__MODEL": "gpt-other",
-        "PROJECTOR_AGENTS__HELPER__MAY_SET": '["top_p"]',
+        "PROJECTOR_AGENTS__HELPER__ALLOWED_PARAMS": '["top_p"]',
         "PROJECTOR_AGENTS__HELPER__POLICY": '{"images": "host"}',
         "PROJECTOR_UPSTREAMS__LOCAL__TIMEOUTS__IDLE_S": "7",
     }
     settings = load(ENVIRON | environ, config=written())
     helper = settings.agents["helper"]
-    assert (helper.model, helper.may_set, helper.policy.images) == ("gpt-other", {"top_p"}, "host")
+    assert (helper.model, helper.allowed_params, helper.policy.images) == ("gpt-other", {"top_p"}, "host")
     assert settings.timeouts_of(settings.upstreams["local"]).idle_s == 7
 
 
@@ -137,9 +137,9 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
         ('[agents."A b"]\nupstream = "default"\nmodel = "m"', "agents.A b: expected at most 64 of a to z"),
         ('[auth.api_keys]\na = "secret-key"', "auth.api_keys.a: expected the hash of a key: `sha256:` and"),
         ('cors_origins = ["https://secret.example/"]', "cors_origins.0: expected an origin, such as https://app."),
-        ('[drop_in]\nresponses = "a"', "unknown upstream of drop_in.responses `a`"),
+        ('[passthrough]\nresponses = "a"', "unknown upstream of passthrough.responses `a`"),
         ('model = "m"\n[upstreams.a]', "`model` belongs to an upstream or an agent where upstreams are named"),
-        ('[upstreams.a]\n[drop_in]\nchat_completions = "a"', "expected an upstream with api `openai_chat`"),
+        ('[upstreams.a]\n[passthrough]\nchat_completions = "a"', "expected an upstream with api `openai_chat`"),
         ("port = secret-value", "not TOML: at line 1"),
     ],
 )
@@ -170,7 +170,7 @@ def test_a_key_that_no_header_can_hold(written: Any, tmp_path: Path, key: str) -
         ({"PROJECTOR_AGENT__A__MODEL": "m"}, "; did you mean PROJECTOR_AGENTS__A__MODEL?"),
         ({"PROJECTOR_AGENTS__A__MODLE": "m"}, "; did you mean PROJECTOR_AGENTS__A__MODEL?"),
         ({"PROJECTOR_AGENTS__A__TOOLS": "[secret"}, "PROJECTOR_AGENTS__A__TOOLS: expected JSON"),
-        ({"PROJECTOR_AGENTS__A__MAY_SET": '["secret"]'}, "PROJECTOR_AGENTS__A__MAY_SET: Input should be"),
+        ({"PROJECTOR_AGENTS__A__ALLOWED_PARAMS": '["secret"]'}, "PROJECTOR_AGENTS__A__ALLOWED_PARAMS: Input should be"),
     ],
 )
 def test_what_a_variable_cannot_say(environ: dict[str, str], message: str) -> None:
@@ -187,10 +187,10 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
 
 
 def test_the_drop_in_routes_are_on_without_a_file_and_off_with_one(written: Any) -> None:
-    assert load({}).drop_in is None
-    drop_in = load({}, config=written("port = 1")).drop_in
-    assert drop_in is not None
-    assert (drop_in.responses, drop_in.chat_completions) == (None, None)
+    assert load({}).passthrough is None
+    passthrough = load({}, config=written("port = 1")).passthrough
+    assert passthrough is not None
+    assert (passthrough.responses, passthrough.chat_completions) == (None, None)
 
 
 def test_what_is_shown_holds_no_secret(written: Any) -> None:

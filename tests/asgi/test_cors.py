@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from projector.asgi.settings import Settings
+from projector.server.config.settings import Settings
 
 pytestmark = pytest.mark.timeout(15)
 

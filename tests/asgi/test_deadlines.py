@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from projector.asgi.deadlines import Deadlines
-from projector.asgi.settings import Timeouts
+from projector.server.config.settings import Timeouts
+from projector.server.streaming.deadlines import Deadlines
 
 TIMEOUTS = Timeouts(first_byte_s=10, idle_s=5, total_s=100)
 

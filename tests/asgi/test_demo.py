@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from projector.asgi.demo import DEFAULT_SCENARIO, SCENARIOS, DemoUpstream
-from projector.asgi.upstream import ProviderRequest
+from projector.server.upstream.demo import DEFAULT_SCENARIO, SCENARIOS, DemoUpstream
+from projector.server.upstream.protocol import ProviderRequest
 
 pytestmark = pytest.mark.timeout(15)
 

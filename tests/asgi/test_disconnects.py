@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from projector.asgi.server import _raise_file_limit
-from projector.asgi.settings import Settings
+from projector.server.config.settings import Settings
+from projector.server.process import _raise_file_limit
 from tests.asgi.conftest import abort, request_bytes
 from tests.asgi.process import COUNTING, SERVE, Process, running
 

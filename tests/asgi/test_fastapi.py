@@ -11,12 +11,12 @@ import pytest
 from fastapi import Depends, FastAPI
 from fastapi.responses import StreamingResponse
 
-from projector.asgi.app import create_app
-from projector.asgi.middleware import ProjectingMiddleware
-from projector.asgi.projection import Projection
-from projector.asgi.record import Terminal
-from projector.asgi.response import PublicSSEResponse
-from projector.asgi.settings import Settings
+from projector.server.app import create_app
+from projector.server.config.settings import Settings
+from projector.server.middleware import ProjectingMiddleware
+from projector.server.projection import Projection
+from projector.server.response import PublicSSEResponse
+from projector.server.telemetry.stream_stats import Terminal
 
 pytestmark = pytest.mark.timeout(15)
 

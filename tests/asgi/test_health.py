@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from projector import cli
-from projector.asgi.health import why_not_alive
-from projector.asgi.server import server
-from projector.asgi.settings import Settings
+from projector.cli.health_probe import why_not_alive
+from projector.server.config.settings import Settings
+from projector.server.process import server
 
 Answered = Callable[[bytes], int]
 
@@ -94,7 +94,7 @@ def test_more_workers_are_refused_with_the_reason(workers: str, capsys: pytest.C
 
 def test_one_worker_is_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     served: list[str] = []
-    monkeypatch.setattr("projector.asgi.server.run", lambda settings, **_: served.append(json.dumps(settings.port)))
+    monkeypatch.setattr("projector.server.process.run", lambda settings, **_: served.append(json.dumps(settings.port)))
     assert cli.main(["serve", "--workers", "1", "--port", "8123"]) == 0
     assert served == ["8123"]
 

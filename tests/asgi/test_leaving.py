@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from contracts import codec
-from projector.sse import encode_sse
+from projector.contracts import codec
+from projector.core.sse import encode_sse
 
 pytestmark = pytest.mark.timeout(10)
 
@@ -169,7 +169,7 @@ async def test_a_client_that_takes_nothing_counts_as_gone(serve: Any, upstream: 
             await peer.event(DELTA | {"delta": "a" * 8_000})
 
     provider = await upstream(script)
-    site = serve(timeouts={"client_s": 0.5})
+    site = serve(timeouts={"client_stall_timeout_s": 0.5})
     answer = await site.post()
     answer.stop_reading()
     peer = await provider.peers.get()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from starlette.middleware.base import BaseHTTPMiddleware
 
-from projector.handlers import HOST_HANDLERS
+from projector.core.handlers import HOST_HANDLERS
 from tests.asgi.in_process import post
 
 pytestmark = pytest.mark.timeout(15)

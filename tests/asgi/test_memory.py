@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from projector.asgi.memory import LARGE_EVENT_BYTES, Account, Memory
+from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account, Memory
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from starlette.datastructures import Headers
 
 from projector import build_pipeline
-from projector.asgi import logs, telemetry, tracing
-from projector.asgi.metrics import Metrics
-from projector.asgi.observer import Observer
-from projector.asgi.record import Record
-from projector.asgi.settings import Limits
-from projector.asgi.streams import Streams
+from projector.server.config.settings import Limits
+from projector.server.streaming.registry import Streams
+from projector.server.telemetry import logs, tracing
+from projector.server.telemetry import spans as telemetry
+from projector.server.telemetry.metrics import Metrics
+from projector.server.telemetry.observer import Observer
+from projector.server.telemetry.stream_stats import Record
 
 pytestmark = pytest.mark.timeout(10)
 

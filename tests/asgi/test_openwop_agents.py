@@ -46,7 +46,7 @@ def hosting(serve: Serve, upstream_port: int, policy: dict[str, Any] | None = No
         "model": "m",
         "dialects": ["openwop"],
         "policy": policy or {"reasoning": "full"},
-        "may_set": ["temperature", "previous_response_id"],
+        "allowed_params": ["temperature", "previous_response_id"],
     }
     upstreams = {"model": {"base_url": base_url, **settings.pop("upstream", {})}}
     openwop = settings.pop("openwop", {})
@@ -237,7 +237,7 @@ async def test_what_is_no_answer_leaves_the_run_waiting(host: OpenWopPeer, upstr
 
 async def test_nobody_answers(serve: Serve, upstream_port: int, upstream: Start) -> None:
     await upstream(says([created("r1"), *approval("mcpr_1"), completed("r1")]))
-    host = hosting(serve, upstream_port, openwop={"answer_s": 0.2})
+    host = hosting(serve, upstream_port, openwop={"approval_timeout_s": 0.2})
     run_id = await host.say("wipe the disk")
     snapshot = await host.until(run_id, "failed")
     assert snapshot["error"]["code"] == "interrupt_timeout"
@@ -327,7 +327,7 @@ async def test_a_request_is_made_again_before_the_first_byte(serve: Serve, upstr
             await peer.send(b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
 
     await upstream(script)
-    host = hosting(serve, upstream_port, retries={"max": 1, "first_wait_s": 0.01})
+    host = hosting(serve, upstream_port, retries={"max": 1, "initial_backoff_s": 0.01})
     await host.until(await host.say("hello"), "completed")
 
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(60)
 
 KEY = "key-of-suite"
 AUTH = json.dumps({"suite": "sha256:" + hashlib.sha256(KEY.encode()).hexdigest()})
-DEMO = "from projector.asgi.server import demo; raise SystemExit(demo(port=0))"
+DEMO = "from projector.server.process import demo; raise SystemExit(demo(port=0))"
 STREAMING = "conformance-agent-reasoning-streaming"
 LOW_CONFIDENCE = "conformance-agent-low-confidence"
 

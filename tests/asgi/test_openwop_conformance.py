@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from contracts.openwop import Discovery, RunSnapshot
+from projector.openwop.contract import Discovery, RunSnapshot
 from tests.asgi.openwop_peer import Check, OpenWopPeer, document, error, hold, schema_check, types
 
 REASONING = "conformance-agent-reasoning"

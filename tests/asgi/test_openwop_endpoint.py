@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from projector.asgi.app import create_app
-from projector.asgi.demo import DemoUpstream
-from projector.asgi.openwop.asked import Mode
-from projector.asgi.openwop.endpoint import Call, Endpoint
-from projector.asgi.openwop.log import RunLog
-from projector.asgi.openwop.reading import EventStream
-from projector.asgi.routes.stream import Site
-from projector.asgi.settings import Settings
+from projector.openwop.host.asked import Mode
+from projector.openwop.host.endpoint import Call, Endpoint
+from projector.openwop.host.log import RunLog
+from projector.openwop.host.reading import EventStream
+from projector.server.app import create_app
+from projector.server.config.settings import Settings
+from projector.server.http.routes.stream_route import Site
+from projector.server.upstream.demo import DemoUpstream
 
 SCOPE: dict[str, Any] = {
     "type": "http",
@@ -83,7 +83,7 @@ async def test_a_client_that_leaves_before_its_body_is_whole_is_told_nothing(sit
 
 def stream(log: RunLog) -> EventStream:
     modes: set[Mode] = {"debug"}
-    return EventStream(log, modes, buffer_s=0, last_sequence=-1, heartbeat_s=60, client_s=0.05)
+    return EventStream(log, modes, buffer_s=0, last_sequence=-1, heartbeat_s=60, client_stall_timeout_s=0.05)
 
 
 async def stay() -> dict[str, Any]:

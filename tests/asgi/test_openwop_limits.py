@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from projector.asgi.app import create_app
-from projector.asgi.demo import DemoUpstream
-from projector.asgi.openwop.runs import Runs
-from projector.asgi.openwop.settings import OpenWop
-from projector.asgi.problems import Problem
-from projector.asgi.settings import Settings
+from projector.openwop.host.runs import Runs
+from projector.openwop.host.settings import OpenWop
+from projector.server.app import create_app
+from projector.server.config.settings import Settings
+from projector.server.http.problems import Problem
+from projector.server.upstream.demo import DemoUpstream
 from tests.asgi.conftest import Peer, Script, ScriptedUpstream
 from tests.asgi.openwop_peer import PATIENCE_S, OpenWopPeer, document, error, messages, types
 

@@ -14,10 +14,10 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from projector.asgi.app import create_app
-from projector.asgi.demo import DemoUpstream
-from projector.asgi.openwop.description import PATHS
-from projector.asgi.settings import Settings
+from projector.openwop.host.description import PATHS
+from projector.server.app import create_app
+from projector.server.config.settings import Settings
+from projector.server.upstream.demo import DemoUpstream
 
 APP = create_app(Settings.model_validate({"openwop": {"conformance": True}}), lambda *_: DemoUpstream(pace_s=0))
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]

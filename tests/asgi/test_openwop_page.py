@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from projector.asgi.configuration import load
-from projector.asgi.openwop.description import PATHS
-from projector.asgi.openwop.names import AGENT_NODE_ID
+from projector.openwop.host.description import PATHS
+from projector.openwop.host.names import AGENT_NODE_ID
+from projector.server.config.loading import load
 from tests.asgi.openwop_peer import OpenWopPeer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "openwop.md").read_text(encoding="utf-8")

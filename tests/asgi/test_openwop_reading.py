@@ -10,12 +10,12 @@ import anyio
 import pytest
 from starlette.datastructures import QueryParams
 
-from contracts.openwop import events
-from projector.asgi.line import SEND_MAX_BYTES
-from projector.asgi.openwop.asked import MAX_BUFFER_MS, MAX_POLL_S, MODES, buffer_s, poll_s
-from projector.asgi.openwop.log import RunLog
-from projector.asgi.openwop.reading import SHOWN, EventStream, poll
-from projector.asgi.openwop.reading import document as document_of
+from projector.openwop.contract import events
+from projector.openwop.host.asked import MAX_BUFFER_MS, MAX_POLL_S, MODES, buffer_s, poll_s
+from projector.openwop.host.log import RunLog
+from projector.openwop.host.reading import SHOWN, EventStream, poll
+from projector.openwop.host.reading import document as document_of
+from projector.server.streaming.response_writer import SEND_MAX_BYTES
 from tests.asgi.openwop_peer import OpenWopPeer, document, error, messages, messages_of, types
 
 pytestmark = pytest.mark.timeout(30)
@@ -94,7 +94,9 @@ async def read(log: RunLog, modes: Any, *, buffer_s: float = 0, last_sequence: i
     async def send(message: Any) -> None:
         said.append(message.get("body", b""))
 
-    stream = EventStream(log, modes, buffer_s=buffer_s, last_sequence=last_sequence, heartbeat_s=0.05, client_s=5)
+    stream = EventStream(
+        log, modes, buffer_s=buffer_s, last_sequence=last_sequence, heartbeat_s=0.05, client_stall_timeout_s=5
+    )
     await stream({"type": "http", "state": {}, "headers": []}, receive, send)
     return b"".join(said)
 
@@ -131,7 +133,7 @@ async def test_a_suspension_and_an_end_do_not_wait_for_their_batch(host: OpenWop
 
 
 def stream_of(log: RunLog, buffer_s: float) -> EventStream:
-    return EventStream(log, {"debug"}, buffer_s=buffer_s, last_sequence=-1, heartbeat_s=5, client_s=0.05)
+    return EventStream(log, {"debug"}, buffer_s=buffer_s, last_sequence=-1, heartbeat_s=5, client_stall_timeout_s=0.05)
 
 
 ANSWERS: list[tuple[str, Callable[[RunLog], Any]]] = [

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from projector.asgi.openwop.faults import FAULTS
-from projector.asgi.openwop.refusals import REFUSALS
-from projector.asgi.settings import Settings
+from projector.openwop.host.faults import FAULTS
+from projector.openwop.host.refusals import REFUSALS
+from projector.server.config.settings import Settings
 from tests.asgi.openwop_peer import OpenWopPeer, document, error
 
 pytestmark = pytest.mark.timeout(30)

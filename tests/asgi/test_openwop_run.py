@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 from structlog.testing import capture_logs
 
-from projector.asgi.openwop.faults import REJECTED
-from projector.asgi.openwop.log import RunLog
-from projector.asgi.openwop.run import Run, RunFailedError, RunStoppedError
-from projector.faults import FAULTS, Fault
+from projector.core.faults import FAULTS, Fault
+from projector.openwop.host.faults import REJECTED
+from projector.openwop.host.log import RunLog
+from projector.openwop.host.run import Run, RunFailedError, RunStoppedError
 from projector.openwop.run_state import Interrupt
 
 Does = Callable[[Run], Awaitable[None]]
@@ -96,7 +96,7 @@ ROWS: list[tuple[str, Does, bool, str, str | None]] = [
 
 
 def new_run() -> Run:
-    return Run("run_1", "w", "me", RunLog("run_1", 10_000, lambda _: True), answer_s=0.05)
+    return Run("run_1", "w", "me", RunLog("run_1", 10_000, lambda _: True), approval_timeout_s=0.05)
 
 
 @pytest.mark.parametrize(("name", "does", "is_mute", "last", "code"), ROWS, ids=[row[0] for row in ROWS])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from projector.asgi.settings import Settings
+from projector.server.config.settings import Settings
 from tests.asgi.conftest import Peer, Script, ScriptedUpstream
 from tests.asgi.openwop_peer import (
     PATIENCE_S,

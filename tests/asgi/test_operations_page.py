@@ -12,23 +12,23 @@ from typing import Any, Final, get_args
 import pytest
 from starlette.routing import Route
 
-from contracts.limits import EVENT_MAX_BYTES
 from projector import cli
-from projector.asgi.app import create_app
-from projector.asgi.configuration import PREFIX, fields, members, variables
-from projector.asgi.demo import DemoUpstream
-from projector.asgi.metrics import Metrics
-from projector.asgi.observer import HOOK_S
-from projector.asgi.problems import PROBLEMS, problem_of_fault
-from projector.asgi.server import CLOSE_S
-from projector.asgi.settings import Limits, Settings
-from projector.asgi.streams import LAST_WORDS_S, Streams
-from projector.faults import FAULTS, Fault
+from projector.contracts.limits import EVENT_MAX_BYTES
+from projector.core.faults import FAULTS, Fault
 from projector.providers.agents_sdk.failures import RUN_FAULTS
-from redaction.policy import Policy
+from projector.redaction.policy import Policy
+from projector.server.app import create_app
+from projector.server.config.loading import PREFIX, fields, members, variables
+from projector.server.config.settings import Limits, Settings
+from projector.server.http.problems import PROBLEMS, problem_of_fault
+from projector.server.process import CLOSE_S
+from projector.server.streaming.registry import LAST_WORDS_S, Streams
+from projector.server.telemetry.metrics import Metrics
+from projector.server.telemetry.observer import HOOK_S
+from projector.server.upstream.demo import DemoUpstream
 
 ROOT: Final = Path(__file__).parents[2]
-SHELL: Final = ROOT / "projector" / "asgi"
+SHELL: Final = ROOT / "projector" / "server"
 PAGE: Final = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 ALL_FAULTS: Final[Mapping[str, Fault]] = {**FAULTS, **RUN_FAULTS}
 LEVELS: Final = frozenset({"debug", "info", "warning", "error", "exception", "critical"})

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from projector.asgi.configuration import SettingsError
-from projector.asgi.server import listen, serve
-from projector.asgi.settings import Settings
+from projector.server.config.loading import SettingsError
+from projector.server.config.settings import Settings
+from projector.server.process import listen, serve
 from tests.asgi.process import SERVE, running
 
 pytestmark = pytest.mark.timeout(20)
 
-DEMO = "from projector.asgi.server import demo; raise SystemExit(demo(port=0))"
+DEMO = "from projector.server.process import demo; raise SystemExit(demo(port=0))"
 CREATED = b'data: {"type":"response.created","response":{"id":"r","status":"in_progress"}}\n\n'
 TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"delta":"a"}\n\n'
 DONE = b'data: {"type":"response.completed","response":{"id":"r","status":"completed"}}\n\n'

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import anyio
 import pytest
 
-from projector import UsageError, cli, replay
+from projector import UsageError, cli
 from projector.dialects import DIALECTS
-from redaction.formats.row import MIXED
+from projector.recording import replay
+from projector.redaction.formats.row import MIXED
 from tests.asgi.conftest import Peer
 
 SECRET = "sk-" + MIXED[:48]

@@ -12,14 +12,14 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from projector import replay
-from projector.asgi import recorder
-from projector.asgi.recorder import RecordedUpstream, Recorder, secrets_of
-from projector.asgi.settings import RecordSettings, Settings
-from projector.asgi.upstream import ProviderRequest, UpstreamError
-from projector.faults import FAULTS
-from redaction.formats.row import MIXED
-from redaction.policy import Policy, RegisteredValue
+from projector.core.faults import FAULTS
+from projector.recording import replay
+from projector.redaction.formats.row import MIXED
+from projector.redaction.policy import Policy, RegisteredValue
+from projector.server.config.settings import RecordSettings, Settings
+from projector.server.upstream import recorder
+from projector.server.upstream.protocol import ProviderRequest, UpstreamError
+from projector.server.upstream.recorder import RecordedUpstream, Recorder, secrets_of
 from tests.asgi.conftest import Peer
 from tests.asgi.process import SERVE, running
 

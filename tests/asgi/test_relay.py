@@ -14,13 +14,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from projector import build_pipeline
-from projector.asgi.memory import LARGE_EVENT_BYTES, Account, Memory
-from projector.asgi.problems import Problem
-from projector.asgi.record import Record
-from projector.asgi.relay import Relay
-from projector.asgi.settings import Settings
-from projector.asgi.upstream import ProviderRequest, UpstreamError
-from projector.faults import FAULTS
+from projector.core.faults import FAULTS
+from projector.server.config.settings import Settings
+from projector.server.http.problems import Problem
+from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account, Memory
+from projector.server.streaming.relay import Relay
+from projector.server.telemetry.stream_stats import Record
+from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 
 pytestmark = pytest.mark.timeout(5)
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from projector.asgi import requests
-from projector.asgi.memory import Account, Memory
-from projector.asgi.problems import Problem
+from projector.server.http import requests
+from projector.server.http.problems import Problem
+from projector.server.streaming.memory import Account, Memory
 
 USER = {"role": "user", "content": "hello"}
 

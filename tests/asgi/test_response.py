@@ -13,14 +13,14 @@ from openai.types.responses import ResponseTextDeltaEvent
 from starlette.background import BackgroundTask
 from structlog.testing import capture_logs
 
-from projector.asgi import observer
-from projector.asgi.memory import LARGE_EVENT_BYTES
-from projector.asgi.middleware import ProjectingMiddleware
-from projector.asgi.projection import Projection
-from projector.asgi.record import Terminal
-from projector.asgi.response import PublicSSEResponse
-from projector.asgi.upstream import UpstreamError
-from projector.faults import FAULTS
+from projector.core.faults import FAULTS
+from projector.server.middleware import ProjectingMiddleware
+from projector.server.projection import Projection
+from projector.server.response import PublicSSEResponse
+from projector.server.streaming.memory import LARGE_EVENT_BYTES
+from projector.server.telemetry import observer
+from projector.server.telemetry.stream_stats import Terminal
+from projector.server.upstream.protocol import UpstreamError
 
 pytestmark = pytest.mark.timeout(10)
 

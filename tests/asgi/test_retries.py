@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from projector.asgi.retries import wait_s
-from projector.asgi.settings import Retries
-from projector.asgi.upstream import UpstreamError
-from projector.faults import FAULTS, Fault, http_status_fault
+from projector.core.faults import FAULTS, Fault, http_status_fault
+from projector.server.config.settings import Retries
+from projector.server.upstream.protocol import UpstreamError
+from projector.server.upstream.retries import wait_s
 
 pytestmark = pytest.mark.timeout(10)
 
-QUICK = {"first_wait_s": 0.05, "max_wait_s": 1}
-RETRIES = Retries(max=3, first_wait_s=1, max_wait_s=3)
+QUICK = {"initial_backoff_s": 0.05, "max_wait_s": 1}
+RETRIES = Retries(max=3, initial_backoff_s=1, max_wait_s=3)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ async def test_nothing_is_asked_again_after_the_first_byte(serve: Any, upstream:
 
 async def test_a_client_that_leaves_between_attempts_ends_them(serve: Any, upstream: Any, text_events: Any) -> None:
     provider = await upstream(failing(9, BUSY + b"\r\n", text_events[-1]))
-    site = serve(retries={"first_wait_s": 3})
+    site = serve(retries={"initial_backoff_s": 3})
     answer = await site.post()
     await provider.peers.get()
     await asyncio.sleep(0.05)

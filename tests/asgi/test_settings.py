@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from projector.asgi.configuration import SettingsError, load
-from projector.asgi.settings import Settings
+from projector.server.config.loading import SettingsError, load
+from projector.server.config.settings import Settings
 
 TIMEOUTS = ("CONNECT", "FIRST_BYTE", "IDLE", "TOTAL", "BODY", "CLIENT")
 
@@ -43,7 +43,7 @@ def test_a_variable_sets_its_field(environ: dict[str, str], field: str, value: o
         ({"PROJECTOR_PORT": "http"}, "PROJECTOR_PORT: "),
         ({"PROJECTOR_HEARTBEAT_S": "0"}, "PROJECTOR_HEARTBEAT_S: "),
         *(({f"PROJECTOR_TIMEOUTS__{name}_S": "inf"}, f"PROJECTOR_TIMEOUTS__{name}_S: ") for name in TIMEOUTS),
-        ({"PROJECTOR_TIMEOUTS__CLIENT_S": "3000000"}, "PROJECTOR_TIMEOUTS__CLIENT_S: "),
+        ({"PROJECTOR_TIMEOUTS__CLIENT_STALL_TIMEOUT_S": "3000000"}, "PROJECTOR_TIMEOUTS__CLIENT_STALL_TIMEOUT_S: "),
         ({"PROJECTOR_LIMITS__MAX_BODY_BYTES": "-1"}, "PROJECTOR_LIMITS__MAX_BODY_BYTES: "),
         ({"OPENAI_BASE_URL": "ftp://x"}, "PROJECTOR_BASE_URL: "),
     ],

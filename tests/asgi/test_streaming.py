@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from projector import StreamContext, build_pipeline
-from projector.sse import encode_sse
+from projector.core.sse import encode_sse
 
 pytestmark = pytest.mark.timeout(10)
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from projector.asgi.problems import Problem
-from projector.asgi.settings import Limits
-from projector.asgi.streams import _ENDED_MAX, Streams
+from projector.server.config.settings import Limits
+from projector.server.http.problems import Problem
+from projector.server.streaming.registry import _ENDED_MAX, Streams
 
 
 def relay(stream_id: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from projector.asgi.values import VALUES_MAX, values_in
+from projector.server.http.json_limits import VALUES_MAX, values_in
 
 pytestmark = pytest.mark.timeout(15)
 

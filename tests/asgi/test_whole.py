@@ -141,7 +141,7 @@ async def test_reasoning_stands_before_the_answer(
         api_key=None,
         base_url=None,
         upstreams={"local": {"api": "openai_chat", "base_url": f"http://localhost:{upstream_port}/v1"}},
-        drop_in={"chat_completions": "local", "policy": {"reasoning": reasoning}},
+        passthrough={"chat_completions": "local", "policy": {"reasoning": reasoning}},
     )
     response = json.loads(await (await site.ask(CHAT, ASKED[CHAT])).rest())
     assert [item["type"] for item in response["output"]] == ["reasoning", "message"]
@@ -166,7 +166,7 @@ async def test_a_large_answer_comes_whole_and_nothing_stays(serve: Any, upstream
 
 
 @pytest.mark.parametrize(
-    ("drop_in", "query", "status"),
+    ("passthrough", "query", "status"),
     [
         ({}, "", 200),
         ({}, "?dialect=openresponses", 200),
@@ -178,11 +178,11 @@ async def test_a_large_answer_comes_whole_and_nothing_stays(serve: Any, upstream
     ],
 )
 async def test_only_one_dialect_can_be_given_in_one_piece(
-    serve: Any, upstream: Any, upstream_port: int, drop_in: dict[str, Any], query: str, status: int
+    serve: Any, upstream: Any, upstream_port: int, passthrough: dict[str, Any], query: str, status: int
 ) -> None:
     await upstream(plays(events_of(RESPONSES, "chat-text-citations")))
     upstreams = {"one": {"base_url": f"http://localhost:{upstream_port}/v1"}}
-    site = serve(api_key=None, base_url=None, upstreams=upstreams, drop_in={"responses": "one", **drop_in})
+    site = serve(api_key=None, base_url=None, upstreams=upstreams, passthrough={"responses": "one", **passthrough})
     answer = await site.ask(RESPONSES + query, ASKED[RESPONSES])
     assert answer.status == status
     if status != 200 and query != "?dialect=none":

@@ -13,15 +13,15 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from contracts.stream_rules import check_stream
-from projector.asgi.catalog import Catalog
-from projector.asgi.memory import Account, Memory
-from projector.asgi.record import Record
-from projector.asgi.settings import Retries, Settings
-from projector.asgi.upstream import ProviderRequest, UpstreamError
-from projector.asgi.workflows.offers import WorkflowOffer, workflow_offers
-from projector.asgi.workflows.run import WorkflowRun, begin_run
-from projector.faults import FAULTS
+from projector.contracts.stream_rules import check_stream
+from projector.core.faults import FAULTS
+from projector.server.catalog import Catalog
+from projector.server.config.settings import Retries, Settings
+from projector.server.streaming.memory import Account, Memory
+from projector.server.streaming.workflow_binding import WorkflowOffer, workflow_offers
+from projector.server.streaming.workflow_run import WorkflowRun, begin_run
+from projector.server.telemetry.stream_stats import Record
+from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 
 pytestmark = pytest.mark.timeout(10)
 

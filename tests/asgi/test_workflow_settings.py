@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from projector import cli
-from projector.asgi.catalog import Catalog
-from projector.asgi.configuration import SettingsError, load, read
-from projector.asgi.demo import DemoUpstream
-from projector.asgi.shown import shown
-from projector.asgi.workflows.offers import workflow_offers
-from redaction.policy import Policy
+from projector.redaction.policy import Policy
+from projector.server.catalog import Catalog
+from projector.server.config.config_dump import shown
+from projector.server.config.loading import SettingsError, load, read
+from projector.server.streaming.workflow_binding import workflow_offers
+from projector.server.upstream.demo import DemoUpstream
 
 AGENTS = """
 [agents.writer]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from contracts.stream_rules import check_stream
-from projector.asgi.settings import Settings
+from projector.contracts.stream_rules import check_stream
+from projector.server.config.settings import Settings
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -159,7 +159,7 @@ async def conductor(upstream: Callable[..., Awaitable[Any]]) -> Conductor:
 
 @pytest.fixture
 def site(serve: Any) -> Any:
-    return serve(agents=AGENTS, workflows=WORKFLOWS, retries={"first_wait_s": 0.01})
+    return serve(agents=AGENTS, workflows=WORKFLOWS, retries={"initial_backoff_s": 0.01})
 
 
 def texts(frames: list[Event]) -> dict[str, str]:
@@ -346,7 +346,7 @@ async def test_a_slow_client_slows_every_branch(serve: Any, upstream: Any) -> No
             sent[peer.body["model"]] += 1
 
     provider = await upstream(script)
-    site = serve(agents=AGENTS, workflows=WORKFLOWS, timeouts={"client_s": 1})
+    site = serve(agents=AGENTS, workflows=WORKFLOWS, timeouts={"client_stall_timeout_s": 1})
     answer = await site.post(path("strict"), MESSAGE)
     answer.stop_reading()
     peers = [await provider.peers.get(), await provider.peers.get()]

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from contracts.stream_rules import check_stream
-from projector.asgi.configuration import load
-from projector.asgi.demo import DemoUpstream
+from projector.contracts.stream_rules import check_stream
+from projector.server.config.loading import load
+from projector.server.upstream.demo import DemoUpstream
 from projector.workflows.template import OF_A_STEP, REQUEST_MESSAGE
 
 pytestmark = pytest.mark.timeout(20)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "workflows.md").read_text(encoding="utf-8")
 (CONFIG,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-HEADLESS, LANES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+HEADLESS, BRANCHES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 ENVIRON = {"OPENAI_API_KEY": "sk-test"}
 
 
@@ -51,8 +51,8 @@ async def test_the_run_without_a_request(config: Path) -> None:
     assert branches == {("costs", 0), ("shifts", 1), ("conclusion", None)}
 
 
-def test_the_lanes() -> None:
-    lines = run(LANES)["said"].splitlines()
+def test_the_branches() -> None:
+    lines = run(BRANCHES)["said"].splitlines()
     assert check_stream(lines) == []
     assert json.loads(lines[-1])["final"] == {"status": "completed", "response_text": "Hello\n\nHello"}
 

@@ -9,15 +9,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from projector import replay
-from projector.context import StreamContext
-from projector.dialects.caller import Caller
-from projector.faults import FAULTS
-from projector.pipeline import build_pipeline
-from projector.replay import CaseSettings
-from projector.sse import encode_sse
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.core.context import StreamContext
+from projector.core.faults import FAULTS
+from projector.core.pipeline import build_pipeline
+from projector.core.sse import encode_sse
+from projector.dialects.options import DialectOptions
+from projector.recording import replay
+from projector.recording.replay import CaseSettings
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 
 Event: TypeAlias = dict[str, Any]
 
@@ -31,8 +31,8 @@ RECORDED: Final = {
 }
 """Folder of the corpus -> provider."""
 
-DECLARED: Final = Caller()
-BEFORE_1_0: Final = Caller(is_before_1_0=True)
+DECLARED: Final = DialectOptions()
+BEFORE_1_0: Final = DialectOptions(is_before_1_0=True)
 
 
 class Source(NamedTuple):
@@ -52,18 +52,18 @@ CORPUS_SOURCES: Final = [
 ]
 
 
-def play(source: Source, dialect: str = "ag_ui", caller: Caller = DECLARED) -> list[Event]:
+def play(source: Source, dialect: str = "ag_ui", options: DialectOptions = DECLARED) -> list[Event]:
     """Give the events of an input; each is played once."""
-    key = (source.name, dialect, caller)
+    key = (source.name, dialect, options)
     if key not in _PLAYED:
-        _PLAYED[key] = _play(source, dialect, caller)
+        _PLAYED[key] = _play(source, dialect, options)
     return _PLAYED[key]
 
 
-_PLAYED: Final[dict[tuple[str, str, Caller], list[Event]]] = {}
+_PLAYED: Final[dict[tuple[str, str, DialectOptions], list[Event]]] = {}
 
 
-def _play(source: Source, dialect: str, caller: Caller) -> list[Event]:
+def _play(source: Source, dialect: str, options: DialectOptions) -> list[Event]:
     settings = source.settings
     pipeline = build_pipeline(
         provider=source.provider,
@@ -76,7 +76,7 @@ def _play(source: Source, dialect: str, caller: Caller) -> list[Event]:
         takes_host_events=settings.host_events,
         clock=lambda: 1_765_800_000.0,
         redactor=_redactor(json.dumps(settings.policy)),
-        caller=caller,
+        options=options,
     )
     said = pipeline.feed(_lines(source)) + pipeline.close(FAULTS[settings.close] if settings.close else None)
     return [json.loads(line) for line in said.splitlines()]

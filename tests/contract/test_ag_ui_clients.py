@@ -14,9 +14,9 @@ from ag_ui.core import Event as AnyEvent
 from ag_ui_validate.pytest_plugin import validate_agui
 from pydantic import TypeAdapter
 
-from contracts.ag_ui import parse_event
-from projector.ag_ui_input import Switches, provider_request, read_run_input
-from projector.dialects.caller import Caller
+from projector.dialects.ag_ui.events import parse_event
+from projector.dialects.ag_ui.requests import Switches, provider_request, read_run_input
+from projector.dialects.options import DialectOptions
 from tests.contract.ag_ui_streams import (
     BEFORE_1_0,
     CORPUS_SOURCES,
@@ -67,7 +67,7 @@ def sources(request: pytest.FixtureRequest) -> list[Source]:
 @pytest.fixture(scope="module")
 def heard(node_modules: Path) -> Heard:
     """What each client made of each stream; both clients play at the same time."""
-    pairs = ({"declared": as_sse(play(each)), "undeclared": as_sse(play(each, caller=BEFORE_1_0))} for each in SOURCES)
+    pairs = ({"declared": as_sse(play(each)), "undeclared": as_sse(play(each, options=BEFORE_1_0))} for each in SOURCES)
     data = "\n".join(map(json.dumps, pairs)).encode()
 
     def listen(package: str) -> list[bytes]:
@@ -139,10 +139,10 @@ def test_the_models_agree(sources: list[Source]) -> None:
             assert not MODELS.validate_python(event).model_extra, source.name
 
 
-@pytest.mark.parametrize("caller", [DECLARED, BEFORE_1_0], ids=["declared", "undeclared"])
-def test_the_rules_agree(sources: list[Source], caller: Caller) -> None:
+@pytest.mark.parametrize("options", [DECLARED, BEFORE_1_0], ids=["declared", "undeclared"])
+def test_the_rules_agree(sources: list[Source], options: DialectOptions) -> None:
     for source in sources:
-        events = [json.dumps(event) for event in play(source, caller=caller)]
+        events = [json.dumps(event) for event in play(source, options=options)]
         report = validate_agui(events, severity_overrides=ALLOWED_IN_1_0)
         assert [found for found in report.diagnostics if found.severity != "info"] == [], source.name
         assert report.internal_errors == []

@@ -10,7 +10,7 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-SHELL: Final = "projector/asgi/"
+SHELL: Final = "projector/server/"
 PACKAGES: Final = ("contracts/", "redaction/", "projector/", SHELL)
 
 
@@ -18,7 +18,7 @@ def rooms() -> list[str]:
     """Give the paths of the first columns; what follows in a row stands in the folder of its first."""
     found: list[str] = []
     for section in PAGE.partition("## Rooms")[2].partition("\nWho may import")[0].split("\n### "):
-        above = SHELL if "room in `projector/asgi/`" in section else ""
+        above = SHELL if "room in `projector/server/`" in section else ""
         for cell in re.findall(r"^\| (`.+?) \|", section, re.MULTILINE):
             first, *others = re.findall(r"`([^`]+)`", cell)
             folder = above + first[: first.rstrip("/").rfind("/") + 1]

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from bench import bare_loop, inputs, memory, sdk_objects, subjects
 from bench.inputs import Input
 from bench.rounds import Cost, measure
-from contracts.stream_rules import check_stream
+from projector.contracts.stream_rules import check_stream
 
 DELTAS: Final = 1_500
 

@@ -14,9 +14,9 @@ ROOT = Path(__file__).parents[2]
 
 HEAD = """
 from collections.abc import Mapping
-from redaction.clean import CleanArguments, Cleaned, CleanJson, CleanText
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.redaction.clean import CleanArguments, Cleaned, CleanJson, CleanText
+from projector.redaction.redactor import Redactor
+from projector.redaction.policy import Policy
 
 def say_text(text: CleanText) -> None: ...
 def say_cleaned(text: Cleaned[CleanText]) -> None: ...
@@ -84,7 +84,7 @@ def test_mypy_accepts(name: str, errors: dict[str, list[str]]) -> None:
 
 MINTS = frozenset({"CleanText", "CleanJson"})
 OWN_WORDS = {"fault.code", "fault.message"}
-"""What may be said without being cleaned: the texts of `projector.faults`, which stand in our own source."""
+"""What may be said without being cleaned: the texts of `projector.core.faults`, which stand in our own source."""
 
 
 def minted(tree: ast.AST) -> Iterator[str]:

@@ -11,15 +11,15 @@ from typing import Final, TypeAlias
 
 import pytest
 
-from contracts.kinds import Kind, PrivateKind
-from projector import replay
-from projector.canonical import Frame
-from projector.context import StreamContext
+from projector.contracts.kinds import Kind, PrivateKind
+from projector.core.canonical import Frame
+from projector.core.context import StreamContext
+from projector.core.faults import FAULTS
+from projector.core.pipeline import build_pipeline
 from projector.dialects import DIALECTS
-from projector.dialects.caller import Caller
-from projector.faults import FAULTS
-from projector.pipeline import build_pipeline
-from redaction.policy import Policy
+from projector.dialects.options import DialectOptions
+from projector.recording import replay
+from projector.redaction.policy import Policy
 
 ROOT: Final = Path(__file__).parents[2]
 CASES: Final = replay.load_cases(ROOT / "examples_ndjson")
@@ -77,7 +77,7 @@ def heard() -> dict[str, dict[str, set[str]]]:
     for case in CASES:
         frames = frames_of(case)
         for dialect, make in DIALECTS.items():
-            writer = make(Policy.load(case.settings.policy), Caller())
+            writer = make(Policy.load(case.settings.policy), DialectOptions())
             for frame in frames:
                 events = [json.loads(data) for _, data in writer.feed(frame)]
                 said[dialect][frame["kind"]].update(event.get("type", event.get("kind")) for event in events)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from projector import explain, generate
+from projector import generate
+from projector.cli import mapping as explain
 
 
 def test_generated_files_are_fresh(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

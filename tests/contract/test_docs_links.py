@@ -13,8 +13,8 @@ from typing import Final
 import pytest
 
 from projector import cli
-from projector.handlers import HOST_HANDLERS
-from projector.intake import STEERING
+from projector.core.handlers import HOST_HANDLERS
+from projector.core.intake import STEERING
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(

@@ -18,9 +18,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 import pytest
 from openai import APIError, APIStatusError, OpenAI
 
-from contracts.openresponses import EVENT_ADAPTER, check_stream
+from projector.core.sse import encode_sse
 from projector.dialects.openresponses import assemble
-from projector.sse import encode_sse
+from projector.dialects.openresponses.models import EVENT_ADAPTER, check_stream
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 NAMES: Final = sorted(path.stem for path in (EXAMPLES / "openresponses").glob("*.ndjson"))

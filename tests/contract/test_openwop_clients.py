@@ -12,7 +12,7 @@ from typing import Any, Final
 import openwop_client as wop
 import pytest
 
-from projector.sse import encode_sse
+from projector.core.sse import encode_sse
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "openwop"
 GOLDENS: Final = sorted(EXAMPLES.glob("*.ndjson"))

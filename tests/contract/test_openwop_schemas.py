@@ -12,11 +12,11 @@ import pytest
 from jsonschema_rs import Draft202012Validator, Registry
 from pydantic import BaseModel
 
-from contracts.openwop import Discovery, ErrorBody, RunSnapshot, check_log, parse_event
-from contracts.openwop.events import OpenWopEvent
-from contracts.openwop.mock_agent import parse_config
 from projector.openwop import EventLog, agents
 from projector.openwop.agents import interrupt_key
+from projector.openwop.contract import Discovery, ErrorBody, RunSnapshot, check_log, parse_event
+from projector.openwop.contract.events import OpenWopEvent
+from projector.openwop.contract.mock_agent import parse_config
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "openwop"
 GOLDENS: Final = sorted(EXAMPLES.glob("*.ndjson"))

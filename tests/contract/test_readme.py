@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from contracts import limits, stream_rules
 from projector import cli
+from projector.contracts import limits, stream_rules
 from projector.providers.openai_chat import ChatProfile
 
 ROOT: Final = Path(__file__).parents[2]

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pytest
 
-from contracts import kinds, schema_export
+from projector.contracts import kinds, schema_export
 
-SCHEMAS: Final = Path(schema_export.__file__).parent / "schemas"
+SCHEMAS: Final = Path(__file__).parents[2] / "contracts" / "public_sse_v1"
 RENDERED: Final = schema_export.render()
 SCHEMA: Final = json.loads(RENDERED["public_sse_v1.schema.json"])
 TYPES: Final = RENDERED["public_sse_v1.ts"].decode()

@@ -18,14 +18,13 @@ import pytest
 from openai.types.responses import ResponseOutputItem, ResponseStreamEvent
 from pydantic import BaseModel
 
-from contracts import kinds, parts, public_sse_v1
-from contracts.kinds import TOOL_TYPES, Kind, PrivateKind
-from projector import projector, replay
-from projector.calls import CALL_TYPES, NAME_FIELDS
-from projector.context import StreamContext
-from projector.dialects import DIALECTS
-from projector.faults import FAULTS
-from projector.handlers import (
+from projector.contracts import kinds, parts, public_sse_v1
+from projector.contracts.kinds import TOOL_TYPES, Kind, PrivateKind
+from projector.core import projector
+from projector.core.calls import CALL_TYPES, NAME_FIELDS
+from projector.core.context import StreamContext
+from projector.core.faults import FAULTS
+from projector.core.handlers import (
     DROPPED,
     HANDLERS,
     HOST_HANDLERS,
@@ -38,10 +37,10 @@ from projector.handlers import (
     status,
     tools,
 )
-from projector.handlers.endings import LANE_ENDS
-from projector.lifecycle import (
-    LANE_TRANSITIONS,
-    OPTIONAL_LANE_TRANSITIONS,
+from projector.core.handlers.endings import BRANCH_ENDS
+from projector.core.lifecycle import (
+    BRANCH_TRANSITIONS,
+    OPTIONAL_BRANCH_TRANSITIONS,
     RUN_STATUS_ORDER,
     TRANSITIONS,
     Phase,
@@ -49,9 +48,11 @@ from projector.lifecycle import (
     Signal,
     Verdict,
 )
-from projector.projector import BEGINNINGS, TERMINALS
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.core.projector import BEGINNINGS, TERMINALS
+from projector.dialects import DIALECTS
+from projector.recording import replay
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 
@@ -158,16 +159,16 @@ def test_the_kinds_are_those_of_section_9() -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_kind_is_spoken_or_dropped(dialect: str) -> None:
     tables = importlib.import_module(f"projector.dialects.{dialect}")
-    assert unlisted([*Kind, *PrivateKind], tables.SPOKEN, tables.DROPPED) == set()
-    assert unlisted([*tables.SPOKEN, *tables.DROPPED], Kind, PrivateKind) == set()
-    assert tables.SPOKEN.keys() & tables.DROPPED.keys() == set()
+    assert unlisted([*Kind, *PrivateKind], tables.HANDLED, tables.DROPPED) == set()
+    assert unlisted([*tables.HANDLED, *tables.DROPPED], Kind, PrivateKind) == set()
+    assert tables.HANDLED.keys() & tables.DROPPED.keys() == set()
     assert all(len(reason.split()) >= 3 for reason in tables.DROPPED.values())
-    assert unlisted([*Kind, *PrivateKind, "new.kind"], tables.SPOKEN, tables.DROPPED) == {"new.kind"}
+    assert unlisted([*Kind, *PrivateKind, "new.kind"], tables.HANDLED, tables.DROPPED) == {"new.kind"}
 
 
 def test_the_public_dialect_says_what_is_public() -> None:
     tables = importlib.import_module("projector.dialects.public_sse_v1")
-    assert set(tables.SPOKEN) == set(Kind)
+    assert set(tables.HANDLED) == set(Kind)
     assert set(tables.DROPPED) == set(PrivateKind)
 
 
@@ -192,7 +193,7 @@ def tool_models() -> list[type[BaseModel]]:
 # the lifecycle
 
 
-ALL_ROWS: Final = (TRANSITIONS, LANE_TRANSITIONS, OPTIONAL_LANE_TRANSITIONS)
+ALL_ROWS: Final = (TRANSITIONS, BRANCH_TRANSITIONS, OPTIONAL_BRANCH_TRANSITIONS)
 
 
 @pytest.mark.parametrize("rows", ALL_ROWS)
@@ -210,9 +211,9 @@ def test_d11_after_the_end_everything_is_ignored(signal: Signal, rows: Rows) -> 
 def test_every_verdict_is_given_and_handled() -> None:
     given = {verdict for rows in ALL_ROWS for row in rows.values() for _, verdict in row.values()}
     assert given == set(Verdict)
-    handled = TERMINALS.keys() | LANE_ENDS.keys() | BEGINNINGS
+    handled = TERMINALS.keys() | BRANCH_ENDS.keys() | BEGINNINGS
     assert handled | {Verdict.IGNORE, Verdict.SPEAK, Verdict.SETTLE} == set(Verdict)
-    assert TERMINALS.keys() & (BEGINNINGS | LANE_ENDS.keys()) == set()
+    assert TERMINALS.keys() & (BEGINNINGS | BRANCH_ENDS.keys()) == set()
 
 
 # faults

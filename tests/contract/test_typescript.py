@@ -8,9 +8,7 @@ from typing import Final
 
 import pytest
 
-from contracts import schema_export
-
-TYPES: Final = Path(schema_export.__file__).parent / "schemas" / "public_sse_v1.ts"
+TYPES: Final = Path(__file__).parents[2] / "contracts" / "public_sse_v1" / "public_sse_v1.ts"
 OPTIONS: Final = (
     *("--strict", "--exactOptionalPropertyTypes", "--noEmit", "--pretty", "false"),
     *("--target", "es2022", "--lib", "es2022", "--module", "esnext", "--moduleResolution", "bundler"),

@@ -15,13 +15,13 @@ from typing import Any, Final, NamedTuple
 import pytest
 from openai import AsyncOpenAI
 
-from contracts.kinds import TERMINAL_KINDS
-from contracts.stream_rules import check_stream
 from projector import Policy, StreamContext, build_pipeline
-from projector.faults import FAULTS
+from projector.contracts.kinds import TERMINAL_KINDS
+from projector.contracts.stream_rules import check_stream
+from projector.core.faults import FAULTS
+from projector.core.sse import encode_sse
 from projector.providers.agents_sdk import RunStage, encode
-from projector.sse import encode_sse
-from redaction.mint import Redactor
+from projector.redaction.redactor import Redactor
 
 agents = pytest.importorskip("agents", reason="the Agents SDK is not installed (extra agents_sdk)")
 

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import pytest
 
-from contracts.openresponses import check_stream
-from projector.context import StreamContext
+from projector.core.context import StreamContext
+from projector.core.pipeline import build_pipeline
 from projector.dialects.openresponses import assemble
-from projector.pipeline import build_pipeline
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.dialects.openresponses.models import check_stream
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 
 CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"
 PROVIDERS: Final = {

@@ -11,13 +11,13 @@ from typing import Final
 import pytest
 from _pytest.mark import ParameterSet
 
-from contracts.kinds import TERMINAL_KINDS
-from contracts.stream_rules import check_stream
-from projector.context import StreamContext
-from projector.intake import InputFormat
-from projector.pipeline import build_pipeline
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.contracts.kinds import TERMINAL_KINDS
+from projector.contracts.stream_rules import check_stream
+from projector.core.context import StreamContext
+from projector.core.intake import InputFormat
+from projector.core.pipeline import build_pipeline
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 from tests.corpus import responses_oracle as oracle
 
 CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pytest
 
-from projector.asgi.health import why_not_alive
+from projector.cli.health import why_not_alive
 from tests.asgi.conftest import Answer, request_bytes
 from tests.deploy.image import ROOT, WORKDIR, dockerfile
 

@@ -11,10 +11,10 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # its types are another package
 
 from projector import cli
-from projector.asgi.configuration import load, variables
-from projector.asgi.server import CLOSE_S
-from projector.asgi.settings import Settings
-from projector.asgi.streams import LAST_WORDS_S
+from projector.server.config.loading import load, variables
+from projector.server.config.settings import Settings
+from projector.server.process import CLOSE_S
+from projector.server.streaming.registry import LAST_WORDS_S
 from tests.deploy.image import ROOT, dockerfile
 
 DEPLOY: Final = ROOT / "deploy"

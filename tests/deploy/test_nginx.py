@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from projector.asgi.settings import Settings
+from projector.server.config.settings import Settings
 from tests.deploy.browser import CREATED, ENDED, Dictation, asking, delta, free_port, listening
 from tests.deploy.image import ROOT
 

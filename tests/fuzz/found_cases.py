@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final, NamedTuple
 
-from projector.replay import CaseSettings
+from projector.recording.replay import CaseSettings
 
 Event = dict[str, Any]
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projector.intake import InputFormat
+from projector.core.intake import InputFormat
+from projector.core.sse import encode_sse
 from projector.providers import PROVIDERS
-from projector.replay import CaseSettings
-from projector.sse import encode_sse
+from projector.recording.replay import CaseSettings
 from tests.fuzz.found_cases import FOUND, FoundCase
 from tests.property.mutations import ALL_LINES, GARBAGE, NOISE
 from tests.property.soundness import assert_sound, cut, examples, frames_of, play

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 import pytest
 
-from contracts.stream_rules import check_stream
-from projector import Fault, Pipeline, replay
+from projector import Fault, Pipeline
+from projector.contracts.stream_rules import check_stream
+from projector.core.pipeline import build_pipeline
 from projector.dialects import DIALECTS
-from projector.pipeline import build_pipeline
 from projector.providers import PROVIDERS
+from projector.recording import replay
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 CASES: Final = replay.load_cases(EXAMPLES)

@@ -1,6 +1,6 @@
 // Compiled, never run: what a page may and may not do with an event.
 
-import type { AnyTool, Citation, PublicSseEvent } from "../../contracts/schemas/public_sse_v1";
+import type { AnyTool, Citation, PublicSseEvent } from "../../contracts/public_sse_v1/public_sse_v1";
 
 declare const event: PublicSseEvent;
 

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeAlias
 
 from hypothesis import strategies as st
 
-from projector import replay
-from projector.handlers import DROPPED, HANDLERS, HOST_HANDLERS, items
+from projector.core.handlers import DROPPED, HANDLERS, HOST_HANDLERS, items
+from projector.recording import replay
 
 Lines: TypeAlias = list[bytes]
 Place: TypeAlias = tuple[str | int, ...]

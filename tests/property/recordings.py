@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from projector.recording import record
-from redaction.policy import Policy
-from redaction.spans import Finder, without
+from projector.redaction.policy import Policy
+from projector.redaction.spans import Finder, without
 from tests.property.canaries import ESCAPE_LEVELS, WINDOW_CHARS, Event
 
 FINDER: Final = Finder(Policy())

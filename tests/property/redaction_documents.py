@@ -13,8 +13,8 @@ from itertools import pairwise
 from random import Random
 from typing import Final, NamedTuple
 
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 
 SECRET: Final = "Ж"
 """Begins each secret that is known by its key or by registration."""

@@ -13,15 +13,15 @@ from typing import Any, Final
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from contracts.kinds import TERMINAL_KINDS
-from contracts.stream_rules import check_stream
-from projector.context import StreamContext
-from projector.faults import FAULTS
-from projector.intake import InputFormat
-from projector.pipeline import Pipeline, build_pipeline
-from projector.replay import CaseSettings
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.contracts.kinds import TERMINAL_KINDS
+from projector.contracts.stream_rules import check_stream
+from projector.core.context import StreamContext
+from projector.core.faults import FAULTS
+from projector.core.intake import InputFormat
+from projector.core.pipeline import Pipeline, build_pipeline
+from projector.recording.replay import CaseSettings
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 
 EFFORT: Final = int(os.environ.get("PROJECTOR_TESTS_EFFORT", "1"))
 """How many times more examples than usual are tried; `make fuzz` tries many, and other ones each time."""

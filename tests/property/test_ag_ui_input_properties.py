@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projector.ag_ui_input import InputRefusedError, Switches, approvals, caller_of, provider_request, read_run_input
+from projector.dialects.ag_ui.requests import (
+    InputRefusedError,
+    Switches,
+    approvals,
+    dialect_options,
+    provider_request,
+    read_run_input,
+)
 
 IDS: Final = st.sampled_from(["a", "b", "c"])
 CLIENT_ITEMS: Final = {"mcp_approval_response", "function_call_output", "custom_tool_call_output"}
@@ -117,7 +124,7 @@ def test_a_request_of_chat_completions_is_whole(body: dict[str, Any]) -> None:
 
 @given(body=BODIES)
 def test_every_id_of_the_thread_is_taken(body: dict[str, Any]) -> None:
-    taken = caller_of(read_run_input(body)).taken_ids
+    taken = dialect_options(read_run_input(body)).taken_ids
     for message in body["messages"]:
         assert {message["id"], *(call["id"] for call in message.get("toolCalls") or ())} <= taken
 

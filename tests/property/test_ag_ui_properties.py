@@ -16,16 +16,16 @@ from ag_ui_validate.pytest_plugin import validate_agui
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.ag_ui_rules import check_stream
-from projector.context import StreamContext
-from projector.dialects.caller import Caller
-from projector.faults import FAULTS
-from projector.pipeline import Pipeline, build_pipeline
-from projector.replay import Case, CaseSettings
-from projector.sse import encode_sse
-from redaction.formats import FORMATS, Format
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.core.context import StreamContext
+from projector.core.faults import FAULTS
+from projector.core.pipeline import Pipeline, build_pipeline
+from projector.core.sse import encode_sse
+from projector.dialects.ag_ui.checker import check_stream
+from projector.dialects.options import DialectOptions
+from projector.recording.replay import Case, CaseSettings
+from projector.redaction.formats import FORMATS, Format
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 from tests.property.canaries import everywhere, leaks
 from tests.property.mutations import CASES, Lines, lines_of, spoiled, weave
 from tests.property.soundness import CALLS, OURS, examples, interrupted
@@ -52,7 +52,7 @@ def redactor(policy: str) -> Redactor:
     return Redactor(Policy.load(json.loads(policy)))
 
 
-def open_pipeline(provider: str, settings: CaseSettings, caller: Caller | None = None) -> Pipeline:
+def open_pipeline(provider: str, settings: CaseSettings, options: DialectOptions | None = None) -> Pipeline:
     now = datetime.fromisoformat(settings.clock).timestamp()
     return build_pipeline(
         provider=provider,
@@ -65,7 +65,7 @@ def open_pipeline(provider: str, settings: CaseSettings, caller: Caller | None =
         takes_host_events=settings.host_events,
         clock=lambda: now,
         redactor=redactor(json.dumps(settings.policy)),
-        caller=caller,
+        options=options,
     )
 
 
@@ -137,7 +137,7 @@ def test_ids_of_the_thread_are_not_given_again(case: Case) -> None:
     before = events_of(first.feed(lines) + first.close())
     names = ("messageId", "toolCallId", "parentMessageId")
     taken = frozenset(event[name] for event in before for name in names if name in event)
-    again = open_pipeline(case.provider, settings, Caller(taken_ids=taken))
+    again = open_pipeline(case.provider, settings, DialectOptions(taken_ids=taken))
     after = events_of(again.feed(lines) + again.close())
     assert_valid(after)
     spans = ("REASONING_START", "REASONING_END")  # a span is in no list of messages

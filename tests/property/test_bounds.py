@@ -9,10 +9,10 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from contracts.limits import FRAME_MAX_BYTES
-from contracts.stream_rules import check_stream
 from projector import build_pipeline
-from projector.sse import encode_sse
+from projector.contracts.limits import FRAME_MAX_BYTES
+from projector.contracts.stream_rules import check_stream
+from projector.core.sse import encode_sse
 
 Event: TypeAlias = Mapping[str, Any]
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projector.replay import CaseSettings
-from redaction.formats import FORMATS, WORD, Format
-from redaction.mint import Redactor
-from redaction.policy import Policy
-from redaction.rules import KEY_RULES, KeyRule
+from projector.recording.replay import CaseSettings
+from projector.redaction.formats import FORMATS, WORD, Format
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
+from projector.redaction.rules import KEY_RULES, KeyRule
 from tests.property.canaries import (
     DELTAS,
     TOOL_DELTAS,

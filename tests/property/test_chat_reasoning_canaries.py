@@ -9,7 +9,7 @@ import pytest
 
 from projector import build_pipeline
 from projector.dialects import DIALECTS
-from redaction.policy import Policy
+from projector.redaction.policy import Policy
 
 THOUGHT: Final = "the heron waits until the tide has turned"
 WORDS: Final = {"heron", "waits", "until", "tide", "turned"}

@@ -18,9 +18,9 @@ import pytest
 
 from bench import inputs as bench_inputs
 from bench import memory
-from projector.pipeline import build_pipeline
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.core.pipeline import build_pipeline
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 
 Event: TypeAlias = Mapping[str, Any]
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projector.faults import Fault
+from projector.core.faults import Fault
+from projector.core.sse import SseMessage
 from projector.providers.openai_chat import ChatProfile, OpenAIChatStage
 from projector.providers.think import Operation, ThinkMode, ThinkSplitter
-from projector.sse import SseMessage
 from tests.property.soundness import assert_sound, cut, examples, frames_of, play
 
 PROVIDER: Final = "openai_chat"

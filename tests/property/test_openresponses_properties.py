@@ -17,15 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai import APIError, OpenAI
 
-from contracts.openresponses import check_stream
-from projector.context import StreamContext
+from projector.core.context import StreamContext
+from projector.core.faults import FAULTS
+from projector.core.pipeline import Pipeline, build_pipeline
+from projector.core.sse import encode_sse
 from projector.dialects.openresponses import assemble
-from projector.faults import FAULTS
-from projector.pipeline import Pipeline, build_pipeline
-from projector.replay import Case, CaseSettings
-from projector.sse import encode_sse
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.dialects.openresponses.models import check_stream
+from projector.recording.replay import Case, CaseSettings
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 from tests.property.canaries import DELTAS, cut_everywhere, errors_with, everywhere, leaks
 from tests.property.mutations import CASES, Lines, lines_of, spoiled
 from tests.property.soundness import OURS, cut, examples

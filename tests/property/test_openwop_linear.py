@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pytest
 
-from contracts.openwop import check_log
+from projector.core.pipeline import build_pipeline
 from projector.openwop import RunReader, replayed
-from projector.pipeline import build_pipeline
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.openwop.contract import check_log
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 from tests.property.test_linear import ROUNDS, added, done, event, text
 
 Event: TypeAlias = Mapping[str, Any]
@@ -54,7 +54,11 @@ def approvals(count: int) -> Iterator[Event]:
 def steps(count: int) -> Iterator[Event]:
     """A workflow of many steps, each with an agent of its own."""
     for number in range(count):
-        yield {"type": "projector.context", "agent": f"agent {number}", "workflow": {"step_name": f"step {number}"}}
+        yield {
+            "type": "projector.context",
+            "agent": f"agent {number}",
+            "workflow": {"step_name": f"step {number}"},
+        }
         yield text(at=number)
 
 

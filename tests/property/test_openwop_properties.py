@@ -14,17 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.openwop import RUN_TERMINALS, check_log
-from contracts.openwop.rules import RULES
-from projector.context import LaneContext, StreamContext
-from projector.dialects.caller import Caller
-from projector.faults import FAULTS
+from projector.core.context import BranchContext, StreamContext
+from projector.core.faults import FAULTS
+from projector.core.pipeline import Pipeline, build_pipeline
+from projector.dialects.options import DialectOptions
 from projector.openwop import RunReader, replayed
-from projector.pipeline import Pipeline, build_pipeline
-from projector.replay import Case, CaseSettings
-from redaction.formats import FORMATS, Format
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.openwop.contract import RUN_TERMINALS, check_log
+from projector.openwop.contract.rules import RULES
+from projector.recording.replay import Case, CaseSettings
+from projector.redaction.formats import FORMATS, Format
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 from tests.property.canaries import everywhere, leaks
 from tests.property.mutations import CASES, MUTATIONS, Lines, lines_of, parsed, spoiled, weave
 from tests.property.soundness import CALLS, OURS, examples, interrupted
@@ -47,7 +47,7 @@ def redactor(policy: str) -> Redactor:
     return Redactor(Policy.load(json.loads(policy)))
 
 
-def open_pipeline(provider: str, settings: CaseSettings, caller: Caller | None = None) -> Pipeline:
+def open_pipeline(provider: str, settings: CaseSettings, options: DialectOptions | None = None) -> Pipeline:
     now = datetime.fromisoformat(settings.clock).timestamp()
     return build_pipeline(
         provider=provider,
@@ -60,13 +60,13 @@ def open_pipeline(provider: str, settings: CaseSettings, caller: Caller | None =
         takes_host_events=settings.host_events,
         clock=lambda: now,
         redactor=redactor(json.dumps(settings.policy)),
-        caller=caller,
+        options=options,
     )
 
 
-def play(case: Case, lines: Lines, caller: Caller | None = None, **policy: object) -> list[Event]:
+def play(case: Case, lines: Lines, options: DialectOptions | None = None, **policy: object) -> list[Event]:
     settings = case.settings.model_copy(update={"policy": {**case.settings.policy, **policy}})
-    pipeline = open_pipeline(case.provider, settings, caller)
+    pipeline = open_pipeline(case.provider, settings, options)
     said = pipeline.feed(b"\n".join(lines)) + pipeline.close(FAULTS[settings.close] if settings.close else None)
     return events_of(said)
 
@@ -134,7 +134,7 @@ def test_a_replay_says_the_same(case: Case) -> None:
     collapsed = replayed(events, with_deltas=False)
     assert_rules(collapsed)
     assert [event["type"] for event in collapsed] == [event["type"] for event in events if event["type"] != DELTA]
-    bare = play(case, lines_of(case), Caller(streams_reasoning=False), reasoning="full")
+    bare = play(case, lines_of(case), DialectOptions(streams_reasoning=False), reasoning="full")
     assert [(event["type"], said(event)) for event in collapsed] == [(event["type"], said(event)) for event in bare]
 
 
@@ -199,24 +199,24 @@ def test_what_is_lost_on_the_way_is_known(lines: Lines, random: Random) -> None:
         assert thought.is_closed or thought.has_gap or lost
 
 
-# lanes
+# branches
 
 
 @examples(60)
 @given(st.lists(st.sampled_from(RESPONSES_CASES), min_size=2, max_size=3), st.randoms(use_true_random=False))
-def test_lanes_may_speak_side_by_side(cases: list[Case], random: Any) -> None:
+def test_branches_may_speak_side_by_side(cases: list[Case], random: Any) -> None:
     pipeline = open_pipeline("openai_responses", CaseSettings(run=True, policy={"reasoning": "full"}))
     places = [{"stage_name": "s", "parallel_group": "g", "branch_index": number} for number in range(len(cases))]
-    lanes = [
-        (pipeline.lane(LaneContext(random.choice(AGENTS), place, stage=0, is_optional=True)), lines_of(case))
+    branches = [
+        (pipeline.branch(BranchContext(random.choice(AGENTS), place, stage=0, is_optional=True)), lines_of(case))
         for case, place in zip(cases, places, strict=True)
     ]
     out = b""
-    while any(lines for _, lines in lanes):
-        lane, lines = random.choice([row for row in lanes if row[1]])
-        out += lane.feed(lines.pop(0) + b"\n")
+    while any(lines for _, lines in branches):
+        branch, lines = random.choice([row for row in branches if row[1]])
+        out += branch.feed(lines.pop(0) + b"\n")
         if not lines:
-            out += lane.close()
+            out += branch.close()
     assert_valid(events_of(out + pipeline.close()))
 
 

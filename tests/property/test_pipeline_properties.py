@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts import codec
-from projector import replay
-from projector.intake import InputFormat
-from projector.replay import Case, CaseSettings
-from projector.sse import encode_sse
-from redaction.formats import FORMATS
+from projector.contracts import codec
+from projector.core.intake import InputFormat
+from projector.core.sse import encode_sse
+from projector.recording import replay
+from projector.recording.replay import Case, CaseSettings
+from projector.redaction.formats import FORMATS
 from tests.property.mutations import ALL_LINES, CASES, KEEPING_MEMBERS, Lines, lines_of, parsed, places, spoiled
 from tests.property.soundness import CALLS, assert_sound, cut, examples, frames_of, interrupted, pipeline_of, play
 

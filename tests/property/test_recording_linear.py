@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from projector.recording import record
-from redaction.formats.row import MIXED
+from projector.redaction.formats.row import MIXED
 from tests.property.recordings import FINDER, lines_of
 
 ROUNDS: Final = 6

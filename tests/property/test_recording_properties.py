@@ -13,15 +13,14 @@ from _pytest.mark import ParameterSet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts import codec
-from projector import replay
+from projector.contracts import codec
+from projector.core.handlers import DROPPED, HANDLERS
 from projector.dialects import DIALECTS
-from projector.handlers import DROPPED, HANDLERS
-from projector.recording import record
-from redaction.formats import FORMATS, WORD, Format
-from redaction.policy import Policy
-from redaction.rules import KEY_RULES, KeyRule
-from redaction.spans import Finder
+from projector.recording import record, replay
+from projector.redaction.formats import FORMATS, WORD, Format
+from projector.redaction.policy import Policy
+from projector.redaction.rules import KEY_RULES, KeyRule
+from projector.redaction.spans import Finder
 from tests.property.canaries import DELTAS, NESTINGS, Event, cut_everywhere, deltas, errors_with, everywhere
 from tests.property.recordings import FINDER, essence, leaks, lines_of, recorded, strings
 from tests.property.soundness import cut, examples, play

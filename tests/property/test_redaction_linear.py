@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from redaction import bounds
-from redaction.clean import CleanJson
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.redaction import bounds
+from projector.redaction.clean import CleanJson
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 
 _WIDE = {"arguments_text_max_chars": 10_000_000, "output_string_max_chars": 10_000_000}
 REDACTOR = Redactor(Policy.load({"limits": _WIDE}))

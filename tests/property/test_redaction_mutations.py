@@ -9,13 +9,15 @@ from typing import Any, Final
 
 import pytest
 
-from redaction import detector, documents, grammar, numbers, sieves, spoken, stream, strings
-from redaction.detector import Detector, Values
-from redaction.documents import JsonSieve
-from redaction.mint import Redactor
-from redaction.rules import KeyRules, Verdict
-from redaction.sieves import FormatSieve, Step, ValueSieve
-from redaction.spoken import Spoken
+from projector.redaction import detector, documents, grammar, numbers, stream, strings
+from projector.redaction import filters as sieves
+from projector.redaction import step_buffer as spoken
+from projector.redaction.detector import Detector, Values
+from projector.redaction.documents import JsonSieve
+from projector.redaction.filters import FormatSieve, Step, ValueSieve
+from projector.redaction.redactor import Redactor
+from projector.redaction.rules import KeyRules, Verdict
+from projector.redaction.step_buffer import Spoken
 from tests.property.redaction_documents import LAWS, POLICY
 
 _NOTHING_MATCHES: Final = re.compile("(?!)")
@@ -35,7 +37,7 @@ def _but(verdict: Verdict, other: Verdict) -> Verdict:
 
 
 def escapes_are_not_decoded(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("redaction.documents.codec.loads", lambda text: text[1:-1])
+    patch.setattr("projector.redaction.documents.codec.loads", lambda text: text[1:-1])
 
 
 def escapes_are_not_counted(patch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 from tests.property.redaction_documents import LAWS, POLICY, pieces
 
 REDACTOR = Redactor(POLICY)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projector.faults import Fault
-from projector.sse import AutoDecoder, NdjsonDecoder, SseDecoder, SseMessage, encode_comment, encode_sse
+from projector.core.faults import Fault
+from projector.core.sse import AutoDecoder, NdjsonDecoder, SseDecoder, SseMessage, encode_comment, encode_sse
 from tests.property.soundness import examples
 
 Decoder = SseDecoder | NdjsonDecoder | AutoDecoder

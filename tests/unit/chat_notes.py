@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, TypeAlias
 
-from projector.faults import Fault
+from projector.core.faults import Fault
+from projector.core.sse import SseMessage
 from projector.providers.openai_chat import ChatProfile, OpenAIChatStage
-from projector.sse import SseMessage
 
 Cases: TypeAlias = dict[str, tuple[list[Any], str]]
 """What a case shows -> what is sent, and what is said of it."""

@@ -10,13 +10,13 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from contracts.stream_rules import check_stream
-from projector.context import StreamContext
+from projector.contracts.stream_rules import check_stream
+from projector.core.context import StreamContext
+from projector.core.faults import FAULTS
+from projector.core.projector import PublicStreamProjector
 from projector.dialects.public_sse_v1 import PublicSseV1
-from projector.faults import FAULTS
-from projector.projector import PublicStreamProjector
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 
 Frame: TypeAlias = dict[str, Any]
 Event: TypeAlias = Mapping[str, object]

@@ -9,12 +9,12 @@ from typing import Any, Final, TypeAlias
 import pytest
 from pydantic import ValidationError
 
-from contracts.ag_ui import parse_event
-from contracts.kinds import Kind
+from projector.contracts.kinds import Kind
 from projector.dialects.ag_ui import AgUi, activities, writer
+from projector.dialects.ag_ui.events import parse_event
 from projector.dialects.ag_ui.messages import CITATIONS_MAX_BYTES
 from projector.dialects.ag_ui.reasoning import ENCRYPTED_MAX_CHARS
-from projector.dialects.caller import Caller
+from projector.dialects.options import DialectOptions
 from tests.unit.response_events import Event, added, delta, done
 
 Run: TypeAlias = Callable[..., list[Event]]
@@ -35,12 +35,14 @@ def context(**members: object) -> Event:
 def run(open_stream: Callable[..., Any]) -> Run:
     """Plays events as one run; gives what AG-UI says of them, without the times, from start to end."""
 
-    def play(*events: Event, caller: Caller | None = None, ends: str = "close", **settings: Any) -> list[Event]:
+    def play(
+        *events: Event, options: DialectOptions | None = None, ends: str = "close", **settings: Any
+    ) -> list[Event]:
         stream = open_stream(**settings)
         for event in events:
             stream.next_response() if event == NEXT else stream.feed(event)
         getattr(stream, ends)() if not ends.startswith("upstream") else stream.fail(ends)
-        dialect = AgUi(caller or Caller())
+        dialect = AgUi(options or DialectOptions())
         lines = [data for frame in stream.sealed for _, data in dialect.feed(frame)]
         assert dialect.close() == []
         said = [json.loads(line) for line in lines]
@@ -69,17 +71,17 @@ def types(said: list[Event]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("caller", "conversation_id", "thread_id", "run_id"),
+    ("options", "conversation_id", "thread_id", "run_id"),
     [
-        (Caller(), None, "stream_1", "stream_1"),
-        (Caller(), "conversation", "conversation", "stream_1"),
-        (Caller(thread_id="thread", run_id="run"), "conversation", "thread", "run"),
+        (DialectOptions(), None, "stream_1", "stream_1"),
+        (DialectOptions(), "conversation", "conversation", "stream_1"),
+        (DialectOptions(thread_id="thread", run_id="run"), "conversation", "thread", "run"),
     ],
 )
 def test_the_run_has_the_ids_of_its_caller(
-    run: Run, caller: Caller, conversation_id: str | None, thread_id: str, run_id: str
+    run: Run, options: DialectOptions, conversation_id: str | None, thread_id: str, run_id: str
 ) -> None:
-    said = run(CREATED, COMPLETED, caller=caller, context={"conversation_id": conversation_id})
+    said = run(CREATED, COMPLETED, options=options, context={"conversation_id": conversation_id})
     place = {"threadId": thread_id, "runId": run_id}
     assert of(said, "RUN_STARTED") == [
         {**place, "protocolVersion": "1.0", "metadata": {"public-sse.stream_id": "stream_1"}}
@@ -103,12 +105,12 @@ SUCCESS: Final = {"type": "success"}
 
 
 @pytest.mark.parametrize(
-    ("end", "caller", "expected"),
+    ("end", "options", "expected"),
     [
-        (ended("completed"), Caller(), {"outcome": SUCCESS}),
+        (ended("completed"), DialectOptions(), {"outcome": SUCCESS}),
         (
             ended("incomplete", incomplete_details={"reason": "max_output_tokens"}),
-            Caller(),
+            DialectOptions(),
             {
                 "outcome": SUCCESS,
                 "metadata": {"public-sse.status": "incomplete", "public-sse.reason": "max_output_tokens"},
@@ -116,7 +118,7 @@ SUCCESS: Final = {"type": "success"}
         ),
         (
             ended("failed", error={"code": "server_error", "message": "secret words"}),
-            Caller(),
+            DialectOptions(),
             {
                 "message": "The response failed.",
                 "code": "server_error",
@@ -125,17 +127,17 @@ SUCCESS: Final = {"type": "success"}
         ),
         (
             ended("failed"),
-            Caller(),
+            DialectOptions(),
             {"message": "The response failed.", "code": "failed", "metadata": {"public-sse.status": "failed"}},
         ),
         (
             ended("cancelled"),
-            Caller(),
+            DialectOptions(),
             {"outcome": {"type": "cancelled"}, "metadata": {"public-sse.status": "cancelled"}},
         ),
         (
             ended("cancelled"),
-            Caller(is_before_1_0=True),
+            DialectOptions(is_before_1_0=True),
             {
                 "message": "The run was cancelled.",
                 "code": "cancelled",
@@ -144,7 +146,7 @@ SUCCESS: Final = {"type": "success"}
         ),
         (
             {"type": "error", "code": "rate_limit_exceeded", "message": "Slow down."},
-            Caller(),
+            DialectOptions(),
             {
                 "message": "Slow down.",
                 "code": "rate_limit_exceeded",
@@ -153,8 +155,8 @@ SUCCESS: Final = {"type": "success"}
         ),
     ],
 )
-def test_how_a_run_ends(run: Run, end: Event, caller: Caller, expected: Event) -> None:
-    last = run(CREATED, end, caller=caller)[-1]
+def test_how_a_run_ends(run: Run, end: Event, options: DialectOptions, expected: Event) -> None:
+    last = run(CREATED, end, options=options)[-1]
     place = {"threadId": "stream_1", "runId": "stream_1"} if last["type"] == "RUN_FINISHED" else {}
     assert last == {"type": last["type"], **place, **expected}
     assert (last["type"] == "RUN_ERROR") == ("code" in expected)
@@ -339,7 +341,7 @@ def test_a_delta_of_which_nothing_is_left_says_why_at_the_end(
     envelope = {"server_timestamp": "2025-12-15T12:00:00.000Z", "stream_id": "s", "output_index": 0, "item_id": "i"}
     notices = [{"type": "redacted", "path": "delta", "message": "Something was withheld for safety."}]
     item = {"item_type": item_type, "status": "completed"}
-    dialect = AgUi(Caller())
+    dialect = AgUi(DialectOptions())
     frames = [
         {**envelope, "kind": "output_item.added", **item},
         {**envelope, "kind": kind, index: 0, "delta": "", "notices": notices},
@@ -384,8 +386,8 @@ def test_a_refusal_that_only_the_snapshot_has_is_said(run: Run) -> None:
 
 
 def test_taken_ids_are_not_given_again(run: Run) -> None:
-    caller = Caller(taken_ids=frozenset({"item_0", "item_0.2", "call_1"}))
-    said = run(CREATED, text(0, "a"), done(1, "function_call", call_id="call_1", name="f"), COMPLETED, caller=caller)
+    options = DialectOptions(taken_ids=frozenset({"item_0", "item_0.2", "call_1"}))
+    said = run(CREATED, text(0, "a"), done(1, "function_call", call_id="call_1", name="f"), COMPLETED, options=options)
     assert of(said, "TEXT_MESSAGE_START")[0]["messageId"] == "item_0.3"
     assert of(said, "TOOL_CALL_START")[0]["toolCallId"] == "call_1.2"
     assert said[-1]["outcome"]["pendingToolCallIds"] == ["call_1.2"]
@@ -479,7 +481,7 @@ def test_a_call_that_waits_for_the_client(run: Run) -> None:
 
 
 def test_clients_before_1_0_find_out_themselves_what_is_pending(run: Run) -> None:
-    said = run(CREATED, done(0, "function_call", name="f"), COMPLETED, caller=Caller(is_before_1_0=True))
+    said = run(CREATED, done(0, "function_call", name="f"), COMPLETED, options=DialectOptions(is_before_1_0=True))
     assert said[-1]["outcome"] == SUCCESS
 
 
@@ -749,7 +751,7 @@ def test_after_a_frame_that_cannot_be_written_only_an_error_is_said() -> None:
     envelope = {"server_timestamp": "2025-12-15T12:00:00.000Z", "stream_id": "s", "output_index": 0, "item_id": "i"}
     item = {**envelope, "item_type": "message", "status": "completed"}
     error = {"code": "internal_error", "message": "m", "source": "server", "is_retryable": False}
-    dialect = AgUi(Caller())
+    dialect = AgUi(DialectOptions())
     dialect.feed({**item, "kind": "output_item.added"})
     with pytest.raises(KeyError):
         dialect.feed({**envelope, "kind": "message.delta"})

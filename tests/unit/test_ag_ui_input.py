@@ -7,19 +7,19 @@ from typing import Any, Final, TypeAlias
 import pytest
 from ag_ui.core import RunAgentInput as ProtocolInput
 
-from contracts.ag_ui_input import UNREAD
 from projector import UsageError
-from projector.ag_ui_input import (
+from projector.dialects.ag_ui.requests import (
     TRANSLATORS,
     InputRefusedError,
     Switches,
     approvals,
-    caller_of,
+    dialect_options,
     has_images,
     provider_request,
     read_run_input,
 )
-from projector.dialects.caller import Caller
+from projector.dialects.ag_ui.run_input import UNREAD
+from projector.dialects.options import DialectOptions
 from projector.providers import PROVIDERS
 
 Body: TypeAlias = dict[str, Any]
@@ -146,7 +146,7 @@ def test_null_is_absent() -> None:
 def test_the_caller(version: str | None, *, is_before_1_0: bool) -> None:
     asked = read_run_input(body(HI, said(call("c1")), result("c1"), thought("r:0"), protocolVersion=version))
     taken = frozenset({"m1", "a1", "c1", "c1:result", "r:0"})
-    assert caller_of(asked) == Caller("thread", "run", is_before_1_0, taken)
+    assert dialect_options(asked) == DialectOptions("thread", "run", is_before_1_0, taken)
 
 
 # the conversation

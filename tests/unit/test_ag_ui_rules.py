@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from contracts.ag_ui_rules import RULES, check_stream
+from projector.dialects.ag_ui.checker import RULES, check_stream
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "ag_ui"
 Event = dict[str, Any]

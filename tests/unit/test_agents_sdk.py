@@ -17,11 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from contracts import openresponses, openwop
-from contracts.stream_rules import check_stream
 from projector import Pipeline, StreamContext, build_pipeline
-from projector.faults import FAULTS
-from projector.intake import HOST_PREFIX
+from projector.contracts.stream_rules import check_stream
+from projector.core.faults import FAULTS
+from projector.core.intake import HOST_PREFIX
+from projector.dialects.openresponses import models as openresponses
+from projector.openwop import contract as openwop
 from projector.providers.agents_sdk import RunStage, encode, stage
 from projector.providers.agents_sdk.failures import RUN_FAULTS, Phase, judge
 
@@ -98,7 +99,7 @@ def test_the_sdk_is_where_it_must_be(agents_sdk: ModuleType) -> None:
 
 
 def test_nothing_imports_the_sdk() -> None:
-    program = "import sys, projector.asgi.response; sys.exit('agents' in sys.modules)"
+    program = "import sys, projector.server.response; sys.exit('agents' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

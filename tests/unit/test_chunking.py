@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from contracts.limits import DELTA_MAX_CHARS
-from projector.chunking import split_base64, split_delta
-from redaction.clean import REDACTED_HERE, Cleaned, CleanText
+from projector.contracts.limits import DELTA_MAX_CHARS
+from projector.core.chunking import split_base64, split_delta
+from projector.redaction.clean import REDACTED_HERE, Cleaned, CleanText
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from contracts import codec
+from projector.contracts import codec
 
 HIGH, LOW = "\ud83d", "\ude00"  # the halves of one character
 DEEP = "[" * 100_000 + "]" * 100_000

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from redaction import compose
-from redaction.clean import REDACTED_HERE, TRUNCATED_HERE, Cleaned, CleanJson, CleanText, Notice, notice
+from projector.redaction import compose
+from projector.redaction.clean import REDACTED_HERE, TRUNCATED_HERE, Cleaned, CleanJson, CleanText, Notice, notice
 
 
 def text(value: str, *notices: Notice) -> Cleaned[CleanText]:

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from projector.context import StreamContext
+from projector.core.context import StreamContext
 
 Event: TypeAlias = dict[str, Any]
 

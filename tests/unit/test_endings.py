@@ -7,9 +7,9 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from projector.faults import FAULTS
-from projector.handlers import endings, items, responses
-from redaction.mint import Redactor
+from projector.core.faults import FAULTS
+from projector.core.handlers import endings, items, responses
+from projector.redaction.redactor import Redactor
 
 Event: TypeAlias = dict[str, Any]
 Ending: TypeAlias = Callable[[Any], list[Event]]
@@ -271,6 +271,6 @@ def test_a_failure_of_ours_ends_the_stream_closed(
 
 def redactor_that_fails(member: str) -> Callable[..., object]:
     """Give a method that fails inside redaction, as a defect of its own would."""
-    scope = {"__name__": "redaction.broken"}
+    scope = {"__name__": "projector.redaction.broken"}
     exec(f"def {member}(*_, **__): raise ZeroDivisionError", scope)  # noqa: S102 - a frame of the right module
     return scope[member]  # type: ignore[return-value]  # the function just made

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from projector.faults import FAULTS
+from projector.core.faults import FAULTS
 
 Event: TypeAlias = dict[str, Any]
 

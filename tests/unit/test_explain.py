@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from contracts.kinds import PrivateKind
-from projector import explain
-from projector.handlers import DROPPED, HANDLERS, HOST_HANDLERS
-from projector.handlers.items import FINISHERS, ITEMS_ONLY
-from projector.intake import STEERING
+from projector.cli import mapping as explain
+from projector.contracts.kinds import PrivateKind
+from projector.core.handlers import DROPPED, HANDLERS, HOST_HANDLERS
+from projector.core.handlers.items import FINISHERS, ITEMS_ONLY
+from projector.core.intake import STEERING
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ from projector.intake import STEERING
             id="D35-host",
         ),
         pytest.param(
-            "projector.lane_end",
-            ["projector.lane_end: a line of recordings", "  " + explain.summary(STEERING["projector.lane_end"])],
+            "projector.branch_end",
+            ["projector.branch_end: a line of recordings", "  " + explain.summary(STEERING["projector.branch_end"])],
             id="D35-recorded",
         ),
         pytest.param(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from contracts.limits import ERROR_MESSAGE_MAX_CHARS
-from projector.faults import FAULTS, Fault, http_status_fault, is_retryable_status
+from projector.contracts.limits import ERROR_MESSAGE_MAX_CHARS
+from projector.core.faults import FAULTS, Fault, http_status_fault, is_retryable_status
 
 
 @pytest.mark.parametrize(

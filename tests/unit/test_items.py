@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from projector.handlers.items import ITEMS_ONLY
+from projector.core.handlers.items import ITEMS_ONLY
 
 Event: TypeAlias = dict[str, Any]
 

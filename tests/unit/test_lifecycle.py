@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from projector.handlers.endings import LANE_ENDS
-from projector.lifecycle import (
-    LANE_TRANSITIONS,
-    OPTIONAL_LANE_TRANSITIONS,
+from projector.core.handlers.endings import BRANCH_ENDS
+from projector.core.lifecycle import (
+    BRANCH_TRANSITIONS,
+    OPTIONAL_BRANCH_TRANSITIONS,
     RUN_STATUS_ORDER,
     TRANSITIONS,
     Phase,
@@ -15,12 +15,12 @@ from projector.lifecycle import (
     Signal,
     Verdict,
 )
-from projector.projector import BEGINNINGS, TERMINALS
+from projector.core.projector import BEGINNINGS, TERMINALS
 
 ROWS = [(phase, signal, *row) for phase, signals in TRANSITIONS.items() for signal, row in signals.items()]
-LANE_ROWS = [
+BRANCH_ROWS = [
     (phase, signal, *row)
-    for rows in (LANE_TRANSITIONS, OPTIONAL_LANE_TRANSITIONS)
+    for rows in (BRANCH_TRANSITIONS, OPTIONAL_BRANCH_TRANSITIONS)
     for phase, signals in rows.items()
     for signal, row in signals.items()
 ]
@@ -38,7 +38,7 @@ LANE_ROWS = [
         pytest.param("RESPONSE_END RUN_CLOSE", "BEGIN_AND_SETTLE FINISH", id="the-end-is-the-first-that-is-heard"),
         pytest.param("EOF PROGRESS", "EMPTY IGNORE", id="D12-empty"),
         pytest.param("HOST RUN_CLOSE", "SPEAK EMPTY", id="D12-the-host-alone-begins-nothing"),
-        pytest.param("UNSAID EOF", "BEGIN TRUNCATED", id="D12-an-event-that-is-not-said-is-an-event"),
+        pytest.param("DROPPED EOF", "BEGIN TRUNCATED", id="D12-an-event-that-is-not-said-is-an-event"),
         pytest.param("PROGRESS EOF FAULT", "BEGIN TRUNCATED IGNORE", id="D12-truncated"),
         pytest.param("PROGRESS NEXT NEXT", "BEGIN TRUNCATED IGNORE", id="D12-truncated-by-the-next-response"),
         pytest.param("PROGRESS FAULT RESPONSE_END", "BEGIN FAIL IGNORE", id="D11-nothing-after-a-fault"),
@@ -49,7 +49,7 @@ LANE_ROWS = [
             id="D12-a-recorded-run",
         ),
         pytest.param("RESPONSE_END PROGRESS EOF", "BEGIN_AND_SETTLE IGNORE FINISH", id="too-late-for-its-response"),
-        pytest.param("RESPONSE_END UNSAID EOF", "BEGIN_AND_SETTLE IGNORE FINISH", id="a-late-keepalive"),
+        pytest.param("RESPONSE_END DROPPED EOF", "BEGIN_AND_SETTLE IGNORE FINISH", id="a-late-keepalive"),
         pytest.param("RESPONSE_END RESPONSE_END HOST FAULT", "BEGIN_AND_SETTLE IGNORE SPEAK FAIL", id="settled"),
     ],
 )
@@ -67,36 +67,38 @@ def test_a_stream_ends_with_a_terminal_and_only_so(phase: Phase, signal: Signal,
     assert ends == (verdict in TERMINALS), signal.name
 
 
-@pytest.mark.parametrize(("phase", "signal", "to", "verdict"), LANE_ROWS)
-def test_a_lane_ends_with_the_run_or_alone(phase: Phase, signal: Signal, to: Phase, verdict: Verdict) -> None:
+@pytest.mark.parametrize(("phase", "signal", "to", "verdict"), BRANCH_ROWS)
+def test_a_branch_ends_with_the_run_or_alone(phase: Phase, signal: Signal, to: Phase, verdict: Verdict) -> None:
     ends = to is Phase.ENDED and phase is not Phase.ENDED
-    assert ends == (verdict in TERMINALS or verdict in LANE_ENDS), signal.name
+    assert ends == (verdict in TERMINALS or verdict in BRANCH_ENDS), signal.name
 
 
 @pytest.mark.parametrize("phase", [Phase.IDLE, Phase.OPEN, Phase.SETTLED])
-def test_no_failure_of_an_optional_lane_ends_the_run(phase: Phase) -> None:
+def test_no_failure_of_an_optional_branch_ends_the_run(phase: Phase) -> None:
     for signal in (Signal.EOF, Signal.FAULT, Signal.STOP):
-        assert OPTIONAL_LANE_TRANSITIONS[phase][signal][1] in LANE_ENDS
+        assert OPTIONAL_BRANCH_TRANSITIONS[phase][signal][1] in BRANCH_ENDS
 
 
 @pytest.mark.parametrize(
     ("rows", "signals", "verdicts"),
     [
-        pytest.param(LANE_TRANSITIONS, "PROGRESS RESPONSE_END EOF", "BEGIN SETTLE LEAVE", id="whole"),
-        pytest.param(LANE_TRANSITIONS, "PROGRESS EOF", "BEGIN TRUNCATED", id="cut-off"),
-        pytest.param(LANE_TRANSITIONS, "PROGRESS FAULT", "BEGIN FAIL", id="failed"),
-        pytest.param(LANE_TRANSITIONS, "PROGRESS RESPONSE_END FAULT", "BEGIN SETTLE LEAVE", id="a-late-fault"),
-        pytest.param(LANE_TRANSITIONS, "PROGRESS STOP FAULT", "BEGIN LEAVE IGNORE", id="stopped"),
-        pytest.param(OPTIONAL_LANE_TRANSITIONS, "PROGRESS EOF", "BEGIN TRUNCATE_LANE", id="optional-cut-off"),
-        pytest.param(OPTIONAL_LANE_TRANSITIONS, "EOF", "EMPTY_LANE", id="optional-empty"),
+        pytest.param(BRANCH_TRANSITIONS, "PROGRESS RESPONSE_END EOF", "BEGIN SETTLE LEAVE", id="whole"),
+        pytest.param(BRANCH_TRANSITIONS, "PROGRESS EOF", "BEGIN TRUNCATED", id="cut-off"),
+        pytest.param(BRANCH_TRANSITIONS, "PROGRESS FAULT", "BEGIN FAIL", id="failed"),
+        pytest.param(BRANCH_TRANSITIONS, "PROGRESS RESPONSE_END FAULT", "BEGIN SETTLE LEAVE", id="a-late-fault"),
+        pytest.param(BRANCH_TRANSITIONS, "PROGRESS STOP FAULT", "BEGIN LEAVE IGNORE", id="stopped"),
+        pytest.param(OPTIONAL_BRANCH_TRANSITIONS, "PROGRESS EOF", "BEGIN TRUNCATE_BRANCH", id="optional-cut-off"),
+        pytest.param(OPTIONAL_BRANCH_TRANSITIONS, "EOF", "EMPTY_BRANCH", id="optional-empty"),
         pytest.param(
-            OPTIONAL_LANE_TRANSITIONS, "PROGRESS FAULT PROGRESS", "BEGIN FAIL_LANE IGNORE", id="optional-failed"
+            OPTIONAL_BRANCH_TRANSITIONS, "PROGRESS FAULT PROGRESS", "BEGIN FAIL_BRANCH IGNORE", id="optional-failed"
         ),
-        pytest.param(OPTIONAL_LANE_TRANSITIONS, "FAULT", "BEGIN_AND_FAIL_LANE", id="optional-unreachable"),
-        pytest.param(OPTIONAL_LANE_TRANSITIONS, "PROGRESS NEXT", "BEGIN TRUNCATE_LANE", id="optional-next-too-early"),
+        pytest.param(OPTIONAL_BRANCH_TRANSITIONS, "FAULT", "BEGIN_AND_FAIL_BRANCH", id="optional-unreachable"),
+        pytest.param(
+            OPTIONAL_BRANCH_TRANSITIONS, "PROGRESS NEXT", "BEGIN TRUNCATE_BRANCH", id="optional-next-too-early"
+        ),
     ],
 )
-def test_walks_of_a_lane(rows: Rows, signals: str, verdicts: str) -> None:
+def test_walks_of_a_branch(rows: Rows, signals: str, verdicts: str) -> None:
     phase, heard = Phase.IDLE, []
     for name in signals.split():
         phase, verdict = rows[phase][Signal[name]]
@@ -104,7 +106,7 @@ def test_walks_of_a_lane(rows: Rows, signals: str, verdicts: str) -> None:
     assert heard == verdicts.split()
 
 
-@pytest.mark.parametrize(("phase", "signal", "to", "verdict"), [*ROWS, *LANE_ROWS])
+@pytest.mark.parametrize(("phase", "signal", "to", "verdict"), [*ROWS, *BRANCH_ROWS])
 def test_verdicts_agree_with_phases(phase: Phase, signal: Signal, to: Phase, verdict: Verdict) -> None:
     if verdict is Verdict.SPEAK:
         assert to is phase, "the projector's short way stays in its phase"

@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
-from projector.faults import FAULTS
+from projector.core.faults import FAULTS
+from projector.core.sse import SseMessage
 from projector.providers.openai_responses import OpenAIResponsesStage
-from projector.sse import SseMessage
 
 MALFORMED: Final = FAULTS["upstream_malformed"]
 DEEP: Final = b"[" * 100_000 + b"]" * 100_000

@@ -8,18 +8,18 @@ from typing import Any, Final
 
 import pytest
 
-from contracts import codec
-from contracts.kinds import Kind, PrivateKind
-from contracts.openresponses import check_stream
-from contracts.public_sse_v1 import Envelope
-from projector.context import StreamContext
-from projector.dialects.openresponses import DROPPED, EVENT_MAX_BYTES, SPOKEN, OpenResponses, assemble
+from projector.contracts import codec
+from projector.contracts.kinds import Kind, PrivateKind
+from projector.contracts.public_sse_v1 import Envelope
+from projector.core.context import StreamContext
+from projector.core.faults import FAULTS, http_status_fault
+from projector.core.pipeline import Pipeline, build_pipeline
+from projector.dialects.openresponses import DROPPED, EVENT_MAX_BYTES, HANDLED, OpenResponses, assemble
+from projector.dialects.openresponses.models import check_stream
 from projector.dialects.openresponses.response import ERROR_TYPES, HTTP_STATUSES, SOURCE_TYPES
 from projector.dialects.openresponses.stream import ENVELOPE
 from projector.dialects.openresponses.writers import SILENT_ITEMS
-from projector.faults import FAULTS, http_status_fault
-from projector.pipeline import Pipeline, build_pipeline
-from redaction.policy import Policy
+from projector.redaction.policy import Policy
 
 Event = dict[str, Any]
 
@@ -94,8 +94,8 @@ def finish(reason: str) -> Event:
 
 
 def test_every_kind_is_said_or_dropped_with_a_reason() -> None:
-    assert SPOKEN.keys() | DROPPED.keys() == {*Kind, *PrivateKind}
-    assert not SPOKEN.keys() & DROPPED.keys()
+    assert HANDLED.keys() | DROPPED.keys() == {*Kind, *PrivateKind}
+    assert not HANDLED.keys() & DROPPED.keys()
     assert all([*DROPPED.values(), *SILENT_ITEMS.values()])
 
 

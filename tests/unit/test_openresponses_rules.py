@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from contracts.openresponses import check_stream, parse_event
+from projector.dialects.openresponses.models import check_stream, parse_event
 from tests.unit.stream_edits import Edit, Event, drop, move, put, repeat
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "openresponses"

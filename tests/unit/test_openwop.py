@@ -8,12 +8,12 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from contracts.kinds import Kind, PrivateKind
-from contracts.openwop import check_log
-from projector.dialects.caller import Caller
-from projector.dialects.openwop import OpenWop, calls, endings, writer
-from projector.dialects.openwop.reasoning import BLOCK_MAX_CHARS
+from projector.contracts.kinds import Kind, PrivateKind
+from projector.dialects.options import DialectOptions
 from projector.openwop import shortened
+from projector.openwop.contract import check_log
+from projector.openwop.dialect import OpenWop, calls, endings, writer
+from projector.openwop.dialect.reasoning import BLOCK_MAX_CHARS
 from tests.unit.response_events import Event, added, delta, done
 
 Run: TypeAlias = Callable[..., list[Event]]
@@ -50,13 +50,15 @@ def ended(status: str, **members: object) -> Event:
 def run(open_stream: Callable[..., Any]) -> Run:
     """Plays events as one run; gives its log, which must obey every rule."""
 
-    def play(*events: Event, caller: Caller | None = None, ends: str = "close", **settings: Any) -> list[Event]:
+    def play(
+        *events: Event, options: DialectOptions | None = None, ends: str = "close", **settings: Any
+    ) -> list[Event]:
         stream = open_stream(**settings)
         for event in events:
             stream.next_response() if event == NEXT else stream.feed(event)
         getattr(stream, ends)() if not ends.startswith("upstream") else stream.fail(ends)
         policy: Mapping[str, Any] = settings.get("policy") or {}
-        dialect = OpenWop(policy.get("reasoning", "summary"), caller or Caller())
+        dialect = OpenWop(policy.get("reasoning", "summary"), options or DialectOptions())
         wire = [event for frame in stream.sealed for event in dialect.feed(frame)]
         assert dialect.close() == []
         assert [name for name, _ in wire] == [json.loads(data)["type"] for _, data in wire]
@@ -80,7 +82,7 @@ def types(said: list[Event]) -> list[str]:
 
 
 def test_events_are_numbered_and_named_by_the_run(run: Run) -> None:
-    said = run(CREATED, text(0, "a"), COMPLETED, caller=Caller(run_id="run_1"))
+    said = run(CREATED, text(0, "a"), COMPLETED, options=DialectOptions(run_id="run_1"))
     assert [event["sequence"] for event in said] == list(range(len(said)))
     assert [event["eventId"] for event in said] == [f"run_1:{number}" for number in range(len(said))]
     assert {event["runId"] for event in said} == {"run_1"}
@@ -88,9 +90,9 @@ def test_events_are_numbered_and_named_by_the_run(run: Run) -> None:
 
 
 def test_the_run_has_the_names_of_its_caller(run: Run) -> None:
-    caller = Caller(run_id="run_1", workflow_id="w", node_id="n", type_id="vendor.acme.llm", provider="acme")
+    options = DialectOptions(run_id="run_1", workflow_id="w", node_id="n", type_id="vendor.acme.llm", provider="acme")
     used = ended("completed", usage={"input_tokens": 3, "output_tokens": 5})
-    said = run(CREATED, used, caller=caller)
+    said = run(CREATED, used, options=options)
     assert of(said, "run.started")[0]["workflowId"] == "w"
     assert of(said, "node.started") == [{"nodeId": "n", "typeId": "vendor.acme.llm"}]
     usage = {"provider": "acme", "model": "m-1", "inputTokens": 3, "outputTokens": 5, "nodeId": "n"}
@@ -106,7 +108,7 @@ def test_without_names_the_stream_gives_them(run: Run) -> None:
 
 def test_long_names_are_shortened_and_stay_apart(run: Run) -> None:
     ids = ["r" * 200 + "1", "r" * 200 + "2"]
-    first, second = (run(CREATED, COMPLETED, caller=Caller(run_id=run_id)) for run_id in ids)
+    first, second = (run(CREATED, COMPLETED, options=DialectOptions(run_id=run_id)) for run_id in ids)
     assert {len(event["runId"]) for event in first + second} == {128}
     assert max(len(event["eventId"]) for event in first + second) <= 128
     assert not {event["eventId"] for event in first} & {event["eventId"] for event in second}
@@ -159,7 +161,7 @@ def test_r4_each_block_counts_from_0(run: Run) -> None:
 
 def test_r5_r6_a_delta_is_said_when_it_comes(open_stream: Callable[..., Any]) -> None:
     stream = open_stream(policy=FULL)
-    dialect = OpenWop("full", Caller())
+    dialect = OpenWop("full", DialectOptions())
     stream.feed(CREATED)
     for frame in stream.sealed:
         dialect.feed(frame)
@@ -181,8 +183,8 @@ def test_r9_nothing_stands_between_the_last_delta_and_the_end(run: Run) -> None:
 
 
 def test_r10_without_streaming_only_the_end_is_said(run: Run) -> None:
-    caller = Caller(streams_reasoning=False)
-    said = run(CREATED, thought(0, "a"), thought(0, "b"), COMPLETED, policy=FULL, caller=caller)
+    options = DialectOptions(streams_reasoning=False)
+    said = run(CREATED, thought(0, "a"), thought(0, "b"), COMPLETED, policy=FULL, options=options)
     assert of(said, "agent.reasoning.delta") == []
     assert of(said, "agent.reasoned") == [{"agentId": AGENT, "reasoning": "ab", "verbosity": "full"}]
 
@@ -728,7 +730,7 @@ def test_after_a_frame_that_cannot_be_written_only_the_failure_is_said() -> None
     envelope = {"server_timestamp": "2025-12-15T12:00:00.000Z", "stream_id": "s", "output_index": 0, "item_id": "i"}
     item = {**envelope, "item_type": "reasoning", "status": "completed"}
     error = {"code": "internal_error", "message": "m", "source": "server", "is_retryable": False}
-    dialect = OpenWop("full", Caller())
+    dialect = OpenWop("full", DialectOptions())
     dialect.feed({**item, "kind": "output_item.added"})
     with pytest.raises(KeyError):
         dialect.feed({**envelope, "kind": "reasoning.delta"})

@@ -14,8 +14,8 @@ import pytest
 from projector.openwop.definitions import DefinitionError, register
 from projector.openwop.fixtures import FIXTURES
 from projector.openwop.plan import Run
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 
 RUN = Run("run_1", Redactor(Policy()))
 MOCK = "core.conformance.mock-agent"

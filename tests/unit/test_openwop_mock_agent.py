@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from contracts.openwop import parse_event
-from contracts.openwop.mock_agent import MockAgentConfig
 from projector.openwop import mock_agent, supervisor
+from projector.openwop.contract import parse_event
+from projector.openwop.contract.mock_agent import MockAgentConfig
 from projector.openwop.fixtures import FIXTURES
 from projector.openwop.log import EventLog
 from projector.openwop.plan import Node, Run, Step
 from projector.openwop.supervisor import SupervisorConfig
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 
 PLAIN = Redactor(Policy())
 NODE = Node("n", mock_agent.TYPE_ID, "the.agent")

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from contracts.openwop.reading import PAYLOADS, Handoff, read_event
 from projector.openwop import EventLog, RunReader, agents
+from projector.openwop.contract.reading import PAYLOADS, Handoff, read_event
 from projector.openwop.reader import HEARD, STATUSES
 from projector.openwop.replay import replayed
 

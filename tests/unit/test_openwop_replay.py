@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import pytest
 
-from contracts.openwop import check_log, parse_event
-from projector.context import StreamContext
+from projector.core.context import StreamContext
+from projector.core.pipeline import build_pipeline
 from projector.openwop import EventLog, InvocationLog, agents, attempt_key, divergence, replayed
-from projector.pipeline import build_pipeline
-from redaction.policy import Policy
+from projector.openwop.contract import check_log, parse_event
+from projector.redaction.policy import Policy
 
 AT: Final = "2025-12-15T12:00:00.000Z"
 REQUEST: Final = {"model": "m-1", "input": "why?"}

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from contracts.openwop import LogChecker, check_log
-from contracts.openwop.rules import RULES
 from projector.openwop import EventLog, agents
+from projector.openwop.contract import LogChecker, check_log
+from projector.openwop.contract.rules import RULES
 from tests.unit.stream_edits import Edit, Event, drop, move, put, repeat
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "openwop"

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from contracts.openwop import check_log
-from projector.context import StreamContext
-from projector.pipeline import build_pipeline
-from redaction.policy import Policy
+from projector.core.context import StreamContext
+from projector.core.pipeline import build_pipeline
+from projector.openwop.contract import check_log
+from projector.redaction.policy import Policy
 
 Event = dict[str, Any]
 

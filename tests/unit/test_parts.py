@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from projector.parts import TextPart, aligned
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.core.parts import TextPart, aligned
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 
 REDACTOR = Redactor(Policy.load({"registered": [{"value": "quay-7781"}]}))
 

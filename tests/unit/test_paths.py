@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.paths import ABSENT, find, join_index, join_key, resolve, steps
+from projector.contracts.paths import ABSENT, find, join_index, join_key, resolve, steps
 
 EVENT: Final[dict[str, Any]] = {
     "delta": "text",

@@ -11,15 +11,15 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from contracts import codec
-from contracts.stream_rules import check_stream
 from projector import FAULTS, Pipeline, Policy, StreamContext, UsageError, build_pipeline
-from projector.canonical import Frame
+from projector.contracts import codec
+from projector.contracts.stream_rules import check_stream
+from projector.core.canonical import Frame
+from projector.core.faults import http_status_fault
+from projector.core.frames import PRIVATE
 from projector.dialects import DIALECTS, public_sse_v1
-from projector.faults import http_status_fault
-from projector.frames import PRIVATE
 from projector.providers.openai_responses import OpenAIResponsesStage
-from redaction.mint import Redactor
+from projector.redaction.redactor import Redactor
 
 Event: TypeAlias = dict[str, Any]
 

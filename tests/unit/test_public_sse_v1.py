@@ -7,8 +7,8 @@ from typing import Any, Final, get_args
 import pytest
 from pydantic import ValidationError
 
-from contracts import kinds, parts
-from contracts.public_sse_v1 import EVENT_ADAPTER, PublicEvent, parse_event
+from projector.contracts import kinds, parts
+from projector.contracts.public_sse_v1 import EVENT_ADAPTER, PublicEvent, parse_event
 
 ENVELOPE: Final = {
     "schema": "public_sse_v1",

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from projector import readers as read
+from projector.core import readers as read
 
 UNREADABLE: Final = object()
 MISSING: Final = object()

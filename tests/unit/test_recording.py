@@ -12,13 +12,13 @@ from typing import Any, Final
 import pytest
 from openai.types.responses import response_stream_event
 
-from projector import FAULTS, UsageError, replay
-from projector.handlers import DROPPED, HANDLERS
+from projector import FAULTS, UsageError
+from projector.core.handlers import DROPPED, HANDLERS
 from projector.providers import PROVIDERS
-from projector.recording import Recording, record, write
+from projector.recording import Recording, record, replay, write
 from projector.recording.places import DELTAS, PLACES
-from redaction.policy import Policy
-from redaction.spans import Finder, Span, without
+from projector.redaction.policy import Policy
+from projector.redaction.spans import Finder, Span, without
 
 FINDER: Final = Finder(Policy.load({"registered": [{"id": "vault", "value": "quiet heron"}, {"value": "48151623"}]}))
 
@@ -224,7 +224,7 @@ def test_what_is_no_event_is_kept_as_what_it_does(provider: str, stream: bytes, 
 
 
 def test_an_event_that_is_too_large_ends_the_case(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contracts.limits.EVENT_MAX_BYTES", 20)
+    monkeypatch.setattr("projector.contracts.limits.EVENT_MAX_BYTES", 20)
     kept = record("openai_responses", b'data: {"a":1}\n\ndata: ' + b" " * 30 + b"\n\n", FINDER)
     assert (kept.data, kept.settings) == (b'{"a":1}\n', {"close": "upstream_event_too_large"})
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 
 GITHUB = "ghp" + "_" + "a1B2c3D4e5F6" * 3
 OPENAI = "sk-" + "proj-" + "a1B2c3D4e5F6" * 3

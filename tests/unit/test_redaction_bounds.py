@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts import codec
-from contracts.paths import ABSENT, resolve
-from redaction.bounds import shrink, shrink_text
-from redaction.clean import CleanJson, CleanText
+from projector.contracts import codec
+from projector.contracts.paths import ABSENT, resolve
+from projector.redaction.bounds import shrink, shrink_text
+from projector.redaction.clean import CleanJson, CleanText
 
 
 def size(value: object) -> int:

@@ -8,12 +8,12 @@ from collections import Counter
 
 import pytest
 
-from redaction import patterns
-from redaction.detector import Detector
-from redaction.formats import FORMATS, WORD, Format
-from redaction.mint import Redactor
-from redaction.policy import Policy
-from redaction.sieves import FormatSieve, Said
+from projector.redaction import patterns
+from projector.redaction.detector import Detector
+from projector.redaction.filters import FormatSieve, Said
+from projector.redaction.formats import FORMATS, WORD, Format
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 
 DETECTOR = Detector(Policy())
 REDACTOR = Redactor(Policy())

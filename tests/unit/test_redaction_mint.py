@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from redaction.clean import Cleaned, CleanText, Notice, bounded, notice
-from redaction.mint import Redactor
-from redaction.policy import Policy
+from projector.redaction.clean import Cleaned, CleanText, Notice, bounded, notice
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 
 GITHUB = "ghp" + "_" + "a1B2c3D4e5F6" * 3
 REGISTERED = [{"id": "pass", "value": "correct horse"}, {"value": "4711"}, {"id": "blob", "value": '{"a": [1]}'}]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from redaction import patterns
-from redaction.formats.row import NEVER
-from redaction.patterns import Piece
-from redaction.texts import cut
+from projector.redaction import patterns
+from projector.redaction.formats.row import NEVER
+from projector.redaction.patterns import Piece
+from projector.redaction.texts import cut
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import tomllib
 import pytest
 from pydantic import ValidationError
 
-from contracts import limits
-from redaction.explain import rules
-from redaction.formats import FORMATS
-from redaction.policy import Limits, Policy, PolicyError
+from projector.contracts import limits
+from projector.redaction.explain import rules
+from projector.redaction.formats import FORMATS
+from projector.redaction.policy import Limits, Policy, PolicyError
 
 SECRET = "correct-horse-battery"
 

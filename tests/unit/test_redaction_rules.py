@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from redaction.rules import KEY_RULES, KeyRules, Verdict
+from projector.redaction.rules import KEY_RULES, KeyRules, Verdict
 
 PLAIN, SENSITIVE, COUNT = Verdict.PLAIN, Verdict.SENSITIVE, Verdict.SENSITIVE_UNLESS_NUMBER
 

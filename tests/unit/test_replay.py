@@ -9,9 +9,10 @@ from typing import Final
 
 import pytest
 
-from projector import UsageError, replay
+from projector import UsageError
 from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS
+from projector.recording import replay
 
 CREATED: Final = '{"type": "response.created", "response": {"id": "resp_1", "status": "queued"}}\n'
 DIALECT: Final = "public_sse_v1"

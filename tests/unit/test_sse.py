@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from projector.faults import FAULTS, Fault
-from projector.sse import AutoDecoder, NdjsonDecoder, SseDecoder, SseMessage, encode_comment, encode_events, encode_sse
+from projector.core.faults import FAULTS, Fault
+from projector.core.sse import (
+    AutoDecoder,
+    NdjsonDecoder,
+    SseDecoder,
+    SseMessage,
+    encode_comment,
+    encode_events,
+    encode_sse,
+)
 
 MALFORMED = FAULTS["upstream_malformed"]
 TOO_LARGE = FAULTS["upstream_event_too_large"]

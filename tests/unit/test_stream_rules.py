@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pytest
 
-from contracts import limits
-from contracts.stream_rules import RULES, StreamChecker, Violation, check_stream
+from projector.contracts import limits
+from projector.contracts.stream_rules import RULES, StreamChecker, Violation, check_stream
 
 Event: TypeAlias = dict[str, Any]
 Change: TypeAlias = Callable[[list[Event]], object]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from projector.canonical import Frame
+from projector.core.canonical import Frame
 from projector.dialects.ag_ui.items import Activity
 from projector.dialects.ag_ui.run import Event, Run, metadata
 

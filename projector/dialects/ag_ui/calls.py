@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from contracts import codec
-from contracts.kinds import ENDED_STATUSES
-from projector.canonical import Frame
+from projector.contracts import codec
+from projector.contracts.kinds import ENDED_STATUSES
+from projector.core.canonical import Frame
 from projector.dialects.ag_ui.items import Call
 from projector.dialects.ag_ui.run import COMPLETED, Event, Run, metadata, unless_completed
 
@@ -24,14 +24,14 @@ APPROVAL: Final = {
     "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}},
     "required": ["approved"],
 }
-"""What the answer to an approval looks like, as JSON Schema; `projector.ag_ui_input` reads it."""
+"""What the answer to an approval looks like, as JSON Schema; `projector.dialects.ag_ui.requests` reads it."""
 
 INTERRUPT_PREFIX: Final = "int-"
 
 
 def on_added(run: Run, frame: Frame) -> list[Event]:
     """Remember the item; its first status has the name and the id of the call."""
-    run.calls[frame["item_id"]] = Call(frame["item_id"], frame["item_type"], run.lane, run.voice.response)
+    run.calls[frame["item_id"]] = Call(frame["item_id"], frame["item_type"], run.branch, run.voice.response)
     return []
 
 
@@ -113,7 +113,7 @@ def interrupts(run: Run) -> list[dict[str, object]]:
 
 def waits(run: Run, call: Call) -> bool:
     """Tell whether a call waits for an approval; a run that went on without it has had its answer."""
-    return call.is_awaiting and not call.is_cut_off and call.response == run.voices[call.lane].response - 1
+    return call.is_awaiting and not call.is_cut_off and call.response == run.voices[call.branch].response - 1
 
 
 def _is_pending(call: Call) -> bool:

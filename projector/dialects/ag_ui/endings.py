@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from contracts.ag_ui_parts import SAFE_INTEGER_MAX, VENDOR
-from projector.canonical import Frame
+from projector.core.canonical import Frame
 from projector.dialects.ag_ui import calls
+from projector.dialects.ag_ui.event_parts import SAFE_INTEGER_MAX, VENDOR
 from projector.dialects.ag_ui.run import Event, Run, metadata, unless_completed
 
 End: TypeAlias = Callable[[Run, dict[str, Any]], Event]
@@ -87,7 +87,7 @@ def _stopped(run: Run, final: dict[str, Any]) -> Event:
     if interrupts := calls.interrupts(run):
         return _finished(run, {"type": "interrupt", "interrupts": interrupts}, result)
     pending = calls.pending(run)
-    if not pending or run.caller.is_before_1_0:
+    if not pending or run.options.is_before_1_0:
         return _finished(
             run, {"type": "success"}, result
         )  # before 1.0 a success has no members: it is refused with any
@@ -96,7 +96,7 @@ def _stopped(run: Run, final: dict[str, Any]) -> Event:
 
 def _cancelled(run: Run, _final: dict[str, Any]) -> Event:
     """Say that the run was stopped on purpose; clients before 1.0 do not know that outcome."""
-    if run.caller.is_before_1_0:
+    if run.options.is_before_1_0:
         return run.event("RUN_ERROR", message="The run was cancelled.", code="cancelled")
     return _finished(run, {"type": "cancelled"})
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from contracts.limits import NOTICES_MAX_ITEMS
-from projector.canonical import Frame
+from projector.contracts.limits import NOTICES_MAX_ITEMS
+from projector.core.canonical import Frame
 
 
 class Notices:
@@ -72,7 +72,7 @@ class Call:
         "is_cut_off",
         "item_id",
         "item_type",
-        "lane",
+        "branch",
         "name",
         "notices",
         "output",
@@ -80,10 +80,10 @@ class Call:
         "server_label",
     )
 
-    def __init__(self, item_id: str, item_type: str, lane: int, response: int) -> None:
+    def __init__(self, item_id: str, item_type: str, branch: int, response: int) -> None:
         self.item_id = item_id
         self.item_type = item_type
-        self.lane = lane
+        self.branch = branch
         self.response = response
         self.id = ""
         self.name = ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from contracts import codec
-from contracts.limits import DELTA_MAX_CHARS
-from projector.canonical import Frame
+from projector.contracts import codec
+from projector.contracts.limits import DELTA_MAX_CHARS
+from projector.core.canonical import Frame
 from projector.dialects.ag_ui.items import Message, Notices
 from projector.dialects.ag_ui.run import REFUSAL, TEXT, Event, Run, metadata, unless_completed
 

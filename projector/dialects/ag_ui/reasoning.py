@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from projector.canonical import Frame
+from projector.core.canonical import Frame
 from projector.dialects.ag_ui.items import Notices, Reasoning
 from projector.dialects.ag_ui.run import Event, Run, metadata, unless_completed
-from redaction.clean import TRUNCATED_HERE
+from projector.redaction.clean import TRUNCATED_HERE
 
 SUMMARY: Final = "summary"
 FULL: Final = "full"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from contracts.ag_ui_parts import VENDOR
+from projector.dialects.ag_ui.event_parts import VENDOR
 from projector.dialects.ag_ui.items import Activity, Call, Message, Reasoning
-from projector.dialects.caller import Caller
+from projector.dialects.options import DialectOptions
 
 Event: TypeAlias = dict[str, Any]
-"""One event of AG-UI; `contracts.ag_ui` says what it may hold."""
+"""One event of AG-UI; `projector.dialects.ag_ui.events` says what it may hold."""
 
 COMPLETED: Final = "completed"
 
@@ -79,7 +79,7 @@ class Transcript:
 
 
 class Voice:
-    """What one lane of a run has said; a run without lanes has one."""
+    """What one branch of a run has said; a run without branches has one."""
 
     def __init__(self) -> None:
         self.response = 0
@@ -90,16 +90,16 @@ class Voice:
 class Run:
     """What one run has said so far."""
 
-    def __init__(self, caller: Caller) -> None:
-        self.caller = caller
-        self.message_ids = Ids(caller.taken_ids)
-        self.call_ids = Ids(caller.taken_ids)
+    def __init__(self, options: DialectOptions) -> None:
+        self.options = options
+        self.message_ids = Ids(options.taken_ids)
+        self.call_ids = Ids(options.taken_ids)
         self.at = 0
         """The time of the frame that is written, in milliseconds since 1970-01-01 UTC."""
         self.thread_id = ""
         self.run_id = ""
-        self.lane = 0
-        """Who speaks: the number of the lane, 0 where there is one."""
+        self.branch = 0
+        """Who speaks: the number of the branch, 0 where there is one."""
         self.voice = Voice()
         self.voices = {0: self.voice}
         self.reason: str | None = None
@@ -114,14 +114,16 @@ class Run:
         self.calls: dict[str, Call] = {}
         self.activities: dict[str, Activity] = {}
 
-    def enter(self, lane: int) -> None:
-        """Let another lane speak; a call of it joins no message of the one before."""
-        self.lane, self.parent_id = lane, None
-        self.voice = self.voices.setdefault(lane, Voice())
+    def enter(self, branch: int) -> None:
+        """Let another branch speak; a call of it joins no message of the one before."""
+        self.branch, self.parent_id = branch, None
+        self.voice = self.voices.setdefault(branch, Voice())
 
     def has_said(self, kind: str, text: str) -> bool:
-        """Tell whether the text is what was said last: by one lane, or by the last ones one after the other."""
-        said = [last for lane in sorted(self.voices) if (last := self.voices[lane].transcript.last(kind)) is not None]
+        """Tell whether the text is what was said last: by one branch, or by the last ones one after the other."""
+        said = [
+            last for branch in sorted(self.voices) if (last := self.voices[branch].transcript.last(kind)) is not None
+        ]
         return any(PARAGRAPH.join(said[first:]) == text for first in range(len(said)))
 
     def event(self, event_type: str, /, **fields: object) -> Event:

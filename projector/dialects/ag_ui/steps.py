@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from projector.canonical import Frame
+from projector.core.canonical import Frame
 from projector.dialects.ag_ui.run import Event, Run, metadata
-from projector.dialects.workflow import Lane, place_of
+from projector.dialects.workflow import BranchPosition, position_of
 
 
 class Steps:
     """The steps that are open.
 
-    A step ends when its lane goes on to another step, or when the workflow goes where the lane does not lead; in a run
-    with lanes also with its lane.
+    A step ends when its branch goes on to another step, or when the workflow goes where the branch does not lead; in a run
+    with branches also with its branch.
     """
 
     def __init__(self) -> None:
         self._workflow: Mapping[str, object] | None = None
-        self._open: dict[Lane | int, str] = {}
-        """What is open, by its place; in a run with lanes by the number of its lane."""
+        self._open: dict[BranchPosition | int, str] = {}
+        """What is open, by its place; in a run with branches by the number of its branch."""
 
     def follow(self, run: Run, workflow: Mapping[str, object] | None) -> list[Event]:
         """Say what a changed workflow context ends and begins."""
         if workflow is self._workflow or workflow == self._workflow:
             return []
         self._workflow = workflow
-        lane, name = place_of(workflow or {})
-        key = run.lane or lane
+        position, name = position_of(workflow or {})
+        key = run.branch or position
         events = [self._finish(run, other) for other in self._left(key, name)]
         if name and key not in self._open:
             self._open[key] = name
@@ -39,21 +39,23 @@ class Steps:
         return [self._finish(run, key) for key in list(self._open)]
 
     def enter(self, run: Run, frame: Frame) -> list[Event]:
-        """Follow the lane that speaks from now on, or say the end of the step of one that is over."""
+        """Follow the branch that speaks from now on, or say the end of the step of one that is over."""
         if frame["is_over"]:
-            return [self._finish(run, frame["lane"])] if frame["lane"] in self._open else []
-        run.enter(frame["lane"])
+            return [self._finish(run, frame["branch"])] if frame["branch"] in self._open else []
+        run.enter(frame["branch"])
         return self.follow(run, frame.get("workflow"))
 
-    def _left(self, key: Lane | int, name: str) -> list[Lane | int]:
-        """Give what is left by going on to a step: of a run with lanes, only what the lane itself had open."""
+    def _left(self, key: BranchPosition | int, name: str) -> list[BranchPosition | int]:
+        """Give what is left by going on to a step: of a run with branches, only what the branch itself had open."""
         if isinstance(key, int):
             return [key] if self._open.get(key, name) != name else []
         return [
             other
             for other, said in self._open.items()
-            if isinstance(other, Lane) and not (other == key and said == name) and not (name and key.is_beside(other))
+            if isinstance(other, BranchPosition)
+            and not (other == key and said == name)
+            and not (name and key.is_beside(other))
         ]
 
-    def _finish(self, run: Run, key: Lane | int) -> Event:
+    def _finish(self, run: Run, key: BranchPosition | int) -> Event:
         return run.event("STEP_FINISHED", stepName=self._open.pop(key))

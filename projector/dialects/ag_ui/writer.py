@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final, TypeAlias
 
-from contracts import codec
-from contracts.ag_ui_parts import PROTOCOL_VERSION
-from contracts.kinds import TERMINAL_KINDS, Kind, PrivateKind
-from projector.canonical import Frame, WireEvent
+from projector.contracts import codec
+from projector.contracts.kinds import TERMINAL_KINDS, Kind, PrivateKind
+from projector.core.canonical import Frame, WireEvent
+from projector.core.truncation import fit
 from projector.dialects.ag_ui import activities, calls, endings, messages, reasoning
+from projector.dialects.ag_ui.event_parts import PROTOCOL_VERSION
 from projector.dialects.ag_ui.run import Event, Run, metadata
 from projector.dialects.ag_ui.steps import Steps
-from projector.dialects.caller import Caller
-from projector.fitting import fit
+from projector.dialects.options import DialectOptions
 
 Writer: TypeAlias = Callable[[Run, Frame], list[Event]]
 
@@ -77,7 +77,7 @@ def on_output(run: Run, frame: Frame) -> list[Event]:
     return calls.on_output(run, frame) if is_call else activities.on_output(run, frame)
 
 
-SPOKEN: Final[Mapping[str, Writer]] = {
+HANDLED: Final[Mapping[str, Writer]] = {
     Kind.LIFECYCLE: endings.on_lifecycle,
     Kind.OUTPUT_ITEM_ADDED: on_added,
     Kind.OUTPUT_ITEM_DONE: on_done,
@@ -95,7 +95,7 @@ SPOKEN: Final[Mapping[str, Writer]] = {
     Kind.CHUNK_DONE: endings.on_chunk,
     Kind.ERROR: endings.on_error,
     Kind.FINAL: endings.on_final,
-    PrivateKind.LANE: _say_nothing,  # its steps are said
+    PrivateKind.BRANCH: _say_nothing,  # its steps are said
     PrivateKind.RESPONSE_META: endings.on_meta,
     PrivateKind.REASONING_DELTA: reasoning.on_text_delta,
     PrivateKind.REASONING_ENCRYPTED: reasoning.on_encrypted,
@@ -117,8 +117,8 @@ class AgUi:
     closes (CONTRACT D7). `RUN_ERROR` ends whatever is open.
     """
 
-    def __init__(self, caller: Caller) -> None:
-        self._run = Run(caller)
+    def __init__(self, options: DialectOptions) -> None:
+        self._run = Run(options)
         self._steps = Steps()
         self._has_started = False
         self._has_failed = False
@@ -130,7 +130,7 @@ class AgUi:
         A frame that cannot be written takes what was written with it along, so nobody knows what is open any more:
         after it only `RUN_ERROR` is said, which ends all of it.
         """
-        writer = SPOKEN.get(frame["kind"])
+        writer = HANDLED.get(frame["kind"])
         if writer is None or (self._has_failed and frame["kind"] != Kind.ERROR):
             return []
         try:
@@ -150,7 +150,7 @@ class AgUi:
         said = [] if self._has_started else self._start(frame)
         if kind in TERMINAL_KINDS:
             said += self._finish(frame)
-        elif kind == PrivateKind.LANE:
+        elif kind == PrivateKind.BRANCH:
             said += self._steps.enter(self._run, frame)
         else:
             said += self._steps.follow(self._run, frame.get("workflow"))
@@ -161,11 +161,11 @@ class AgUi:
         self._run.at = round(datetime.fromisoformat(timestamp).timestamp() * 1000)
 
     def _start(self, frame: Frame) -> list[Event]:
-        """Say that the run begins, under the ids of the caller, else of the stream."""
-        run, caller = self._run, self._run.caller
+        """Say that the run begins, under the ids of the options, else of the stream."""
+        run, options = self._run, self._run.options
         self._has_started = True
-        run.thread_id = caller.thread_id or frame.get("conversation_id") or frame["stream_id"]
-        run.run_id = caller.run_id or frame["stream_id"]
+        run.thread_id = options.thread_id or frame.get("conversation_id") or frame["stream_id"]
+        run.run_id = options.run_id or frame["stream_id"]
         place = {"threadId": run.thread_id, "runId": run.run_id, "protocolVersion": PROTOCOL_VERSION}
         return [run.event("RUN_STARTED", **place, metadata=metadata(stream_id=frame["stream_id"]))]
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from contracts.kinds import Kind, PrivateKind
-from projector.canonical import Frame, WireEvent
+from projector.contracts.kinds import Kind, PrivateKind
+from projector.core.canonical import Frame, WireEvent
 from projector.dialects.openresponses.assembly import Answer, assemble
 from projector.dialects.openresponses.fitting import EVENT_MAX_BYTES
 from projector.dialects.openresponses.stream import Stream
-from projector.dialects.openresponses.writers import DROPPED, SPOKEN
+from projector.dialects.openresponses.writers import DROPPED, HANDLED
 
-__all__ = ["DROPPED", "EVENT_MAX_BYTES", "SPOKEN", "Answer", "OpenResponses", "assemble"]
+__all__ = ["DROPPED", "EVENT_MAX_BYTES", "HANDLED", "Answer", "OpenResponses", "assemble"]
 
 DONE: Final[WireEvent] = (None, b"[DONE]")
 
@@ -32,7 +32,7 @@ class OpenResponses:
     def feed(self, frame: Frame, /) -> list[WireEvent]:
         """Give the events of a frame."""
         stream, kind = self._stream, frame["kind"]
-        writer = SPOKEN.get(kind)
+        writer = HANDLED.get(kind)
         if writer is None:
             return []
         stream.said = []

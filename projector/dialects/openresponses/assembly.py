@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from contracts import codec
+from projector.contracts import codec
+from projector.core.sse import DONE
 from projector.dialects.openresponses.response import HTTP_STATUSES
-from projector.sse import DONE
 
 ERROR_BEGINS: Final = b'{"type":"error",'
 """How the data of an `error` event begins, as this dialect writes it."""

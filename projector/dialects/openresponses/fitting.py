@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from contracts import codec
-from redaction import bounds
-from redaction.clean import Notice, bounded, notice, render
+from projector.contracts import codec
+from projector.redaction import bounds
+from projector.redaction.clean import Notice, bounded, notice, render
 
 Place = tuple[str | int, ...]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from projector import clock
-from projector.canonical import Frame
-from projector.faults import FAULTS
+from projector.core import clock
+from projector.core.canonical import Frame
+from projector.core.faults import FAULTS
 
 UNKNOWN: Final = "unknown"
 """What stands where the schema requires a word that nobody said."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from contracts import codec
-from projector.canonical import Frame, WireEvent
+from projector.contracts import codec
+from projector.core.canonical import Frame, WireEvent
 from projector.dialects.openresponses.fitting import fit
 from projector.dialects.openresponses.items import VENDOR, Item
 from projector.dialects.openresponses.response import ResponseObject

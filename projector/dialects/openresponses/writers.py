@@ -1,4 +1,4 @@
-"""What each frame kind becomes: one function each, and the tables `SPOKEN` and `DROPPED`."""
+"""What each frame kind becomes: one function each, and the tables `HANDLED` and `DROPPED`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from contracts import codec
-from contracts.kinds import TOOL_TYPES, Kind, PrivateKind
-from projector.canonical import Frame
+from projector.contracts import codec
+from projector.contracts.kinds import TOOL_TYPES, Kind, PrivateKind
+from projector.core.canonical import Frame
 from projector.dialects.openresponses import response
 from projector.dialects.openresponses.items import REASONING, REFUSAL, SUMMARY, TEXT, VENDOR, Item, Part, PartKind
 from projector.dialects.openresponses.stream import Stream
@@ -252,7 +252,7 @@ def _output_id(stream: Stream, call_id: str) -> str:
     return item_id
 
 
-SPOKEN: Final[Mapping[str, Writer]] = {
+HANDLED: Final[Mapping[str, Writer]] = {
     PrivateKind.RESPONSE_META: on_meta,
     Kind.LIFECYCLE: on_lifecycle,
     Kind.OUTPUT_ITEM_ADDED: on_item_added,
@@ -278,7 +278,7 @@ SPOKEN: Final[Mapping[str, Writer]] = {
 }
 
 DROPPED: Final[Mapping[str, str]] = {
-    PrivateKind.LANE: "items of one response object stand side by side anyway",
+    PrivateKind.BRANCH: "items of one response object stand side by side anyway",
     PrivateKind.RESPONSE_USAGE: "the response object says the sum over all responses",
 }
 """Every public kind is said: what Open Responses has no word for, as an extension."""

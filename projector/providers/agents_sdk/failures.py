@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
-from projector.canonical import CanonicalEvent
-from projector.faults import FAULTS, Fault, http_status_fault
+from projector.core.canonical import CanonicalEvent
+from projector.core.faults import FAULTS, Fault, http_status_fault
 
 _ROWS: Final = (
     Fault("run_max_turns", "server", "The run took more turns than it may.", is_retryable=False),

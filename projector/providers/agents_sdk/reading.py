@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from contracts import codec
+from projector.contracts import codec
 
 
 def members(value: Any) -> dict[str, Any]:

@@ -12,15 +12,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from contracts import codec
-from projector import readers as read
-from projector.canonical import CanonicalEvent
-from projector.faults import Fault
+from projector.contracts import codec
+from projector.core import readers as read
+from projector.core.canonical import CanonicalEvent
+from projector.core.faults import Fault
+from projector.core.sse import encode_sse
 from projector.providers.agents_sdk.failures import ENDS, Phase, judge
 from projector.providers.agents_sdk.places import Places
 from projector.providers.agents_sdk.reading import is_unsaid, members, output_of, request_of
 from projector.providers.agents_sdk.vocabulary import ANSWERS, PLACEHOLDER, RUN_ITEM_EVENTS
-from projector.sse import encode_sse
 
 NEXT: Final[CanonicalEvent] = {"type": "projector.next_response"}
 CANCEL: Final[CanonicalEvent] = {"type": "projector.cancel"}

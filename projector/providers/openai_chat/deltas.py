@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from contracts import codec
-from projector import readers as read
+from projector.contracts import codec
+from projector.core import readers as read
 from projector.providers.openai_chat import fields
 from projector.providers.openai_chat.answer import Answer
 from projector.providers.openai_chat.calls import LEGACY

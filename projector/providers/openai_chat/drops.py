@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from projector.state import DROP_NAMES_MAX, OTHER
+from projector.core.state import DROP_NAMES_MAX, OTHER
 
 NAME_MAX_CHARS: Final = 80
 """What is kept of a name; names may come from the provider."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from contracts import codec
+from projector.contracts import codec
 from projector.providers.openai_chat.citations import Annotation
-from redaction.compose import Gathered
+from projector.redaction.compose import Gathered
 
 Event: TypeAlias = dict[str, Any]
 """A canonical event under construction; it leaves as `CanonicalEvent`."""

@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from contracts import codec
-from projector import readers as read
-from projector.canonical import CanonicalEvent
-from projector.faults import FAULTS, Fault
+from projector.contracts import codec
+from projector.core import readers as read
+from projector.core.canonical import CanonicalEvent
+from projector.core.faults import FAULTS, Fault
+from projector.core.sse import DONE, SseMessage
 from projector.providers.openai_chat import fields
 from projector.providers.openai_chat.answer import Answer
 from projector.providers.openai_chat.citations import Citations
@@ -22,7 +23,6 @@ from projector.providers.openai_chat.drops import Drops
 from projector.providers.openai_chat.items import Event
 from projector.providers.openai_chat.profile import ChatProfile
 from projector.providers.openai_chat.usage import to_responses
-from projector.sse import DONE, SseMessage
 
 DEFAULT: Final = ChatProfile()
 

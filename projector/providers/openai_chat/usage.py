@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from projector import readers as read
+from projector.core import readers as read
 
 Path = tuple[str, ...]
 

@@ -1,1 +1,0 @@
-"""Workflows over HTTP: their settings, a run that asks upstreams side by side, and its stream."""

@@ -1,0 +1,123 @@
+"""One stream: project it, validate it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import BinaryIO, Final
+
+from projector.cli.common import opened, size_of
+from projector.cli.progress import Progress
+from projector.contracts import stream_rules
+from projector.contracts.stream_rules.checking import Checker
+from projector.core import clock
+from projector.core.context import StreamContext
+from projector.core.pipeline import build_pipeline
+from projector.dialects.ag_ui.checker import AgUiChecker
+from projector.dialects.openresponses import models as openresponses
+from projector.openwop import contract as openwop
+
+READ_BYTES: Final = 65_536
+EXIT_INTERRUPTED: Final = 130  # 128 + SIGINT, as shells say it
+
+
+class OpenResponsesChecker:
+    """The checker of Open Responses; its rules have one name."""
+
+    def __init__(self) -> None:
+        self._checker = openresponses.StreamChecker()
+        self._line = 0
+
+    def feed(self, line_no: int, line: bytes | str, /) -> list[stream_rules.Violation]:
+        """Take one line; give what it breaks."""
+        self._line = line_no
+        return self._violations(self._checker.feed(line.encode() if isinstance(line, str) else line))
+
+    def close(self) -> list[stream_rules.Violation]:
+        """Take the end of the stream; give what is missing."""
+        return self._violations(self._checker.close())
+
+    def _violations(self, breaches: list[openresponses.Breach]) -> list[stream_rules.Violation]:
+        return [
+            stream_rules.Violation(self._line, None, "open_responses", "seed", f"expected {breach.expected}")
+            for breach in breaches
+        ]
+
+
+CHECKERS: Final[Mapping[str, Callable[[], Checker]]] = {
+    "public_sse_v1": stream_rules.StreamChecker,
+    "openresponses": OpenResponsesChecker,
+    "ag_ui": AgUiChecker,
+    "openwop": openwop.LogChecker,
+}
+"""The rules over a whole stream of each dialect."""
+
+FRAMING: Final = (b":", b"event:", b"id:", b"retry:")
+"""Lines of SSE that are no data."""
+
+
+def project(arguments: argparse.Namespace) -> int:
+    """Write the public stream of a provider stream while it arrives."""
+    pipeline = build_pipeline(
+        provider=arguments.provider,
+        dialect=arguments.dialect,
+        context=StreamContext(stream_id=arguments.stream_id),
+        run=arguments.run_of_responses,
+        input_format=arguments.input_format,
+        output_format=arguments.output_format,
+        takes_host_events=arguments.host_events,
+        clock=_clock(arguments.clock),
+    )
+    with opened(arguments.file) as source, Progress("bytes", size_of(source)) as progress:
+        try:
+            while data := source.read1(READ_BYTES):  # type: ignore[attr-defined]  # buffered readers have it
+                _write(pipeline.feed(data))
+                progress.advance(len(data))
+        except KeyboardInterrupt:
+            _write(pipeline.cancel())
+            return EXIT_INTERRUPTED
+        _write(pipeline.close())
+    return 0
+
+
+def validate(arguments: argparse.Namespace) -> int:
+    """Print each violation of a dialect's rules, with its line."""
+    found = False
+    for name in arguments.files:
+        with opened(name) as source, Progress("bytes", size_of(source)) as progress:
+            checker = CHECKERS[arguments.dialect]()
+            violations: list[stream_rules.Violation] = []
+            for number, line in _events(source, progress):
+                violations += checker.feed(number, line)
+            violations += checker.close()
+        for violation in violations:
+            found = True
+            event = f" event {violation.event_id}" if violation.event_id is not None else ""
+            place = f"{name}:{violation.line}:{event}"
+            print(f"{place} {violation.rule} ({violation.level}): {violation.message}")
+    return 1 if found else 0
+
+
+def _events(source: BinaryIO, progress: Progress) -> Iterator[tuple[int, bytes]]:
+    """Give each event of an NDJSON file, or of the `data` lines that we write as SSE, with its line number."""
+    for number, line in enumerate(source, 1):
+        progress.advance(len(line))
+        event = line.removeprefix(b"data:").strip()
+        if event and not line.startswith(FRAMING):
+            yield number, event
+
+
+def _write(data: bytes) -> None:
+    if data:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+def _clock(text: str | None) -> Callable[[], float]:
+    """Give the clock that stands still at a time of ISO 8601; without one, the time of day."""
+    if text is None:
+        return time.time
+    at = clock.parse(text, "--clock")
+    return lambda: at

@@ -1,0 +1,110 @@
+"""The paths of notices (seed section 8, CONTRACT D26): how they are written and how they are followed.
+
+A path is dots and brackets, for people: `tool.results[2].text`, `arguments_json.a["x.y"]`. A key that is no plain word
+stands in brackets as a JSON string. Reading is more generous than writing: any run without `.` and `[` is a key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import Enum
+from functools import cache
+from typing import Final
+
+from projector.contracts import codec
+
+_PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_STEP: Final = re.compile(
+    r"""
+    \.? (?P<key> [^.\[]+ )
+    | \[ (?P<index> 0 | [1-9][0-9]{0,8} ) \]
+    | \[ (?P<quoted> " (?: [^"\\] | \\. )* " ) \]
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class Absent(Enum):
+    """What `resolve` gives where there is no such place; no JSON value is equal to it."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+
+
+def join_key(path: str, key: str) -> str:
+    """Give the path of a member; below the empty path it begins with its dot."""
+    return f"{path}.{key}" if _PLAIN_KEY.fullmatch(key) else f"{path}[{codec.dumps(key).decode()}]"
+
+
+def join_index(path: str, index: int) -> str:
+    """Give the path of an entry of an array."""
+    return f"{path}[{index}]"
+
+
+def steps(path: str) -> list[str | int] | None:
+    """Give the keys and indexes that a path is made of; None when it is not a path."""
+    found: list[str | int] = []
+    end = 0
+    while end < len(path):
+        step = _STEP.match(path, end)
+        if step is None or (step["key"] is not None and path[end].startswith(".") is (end == 0)):
+            return None  # keys are parted by a dot, and none stands before the first
+        end = step.end()
+        try:
+            found.append(_key(step))
+        except codec.CodecError:
+            return None
+    return found or None
+
+
+def resolve(event: object, path: str) -> object:
+    """Give the value at a place of an event, or `ABSENT` when there is no such place or no such path."""
+    way = steps(path)
+    if way is None:
+        return ABSENT
+    value = event
+    for step in way:
+        value = _enter(value, step)
+    return value
+
+
+def find(event: object, pattern: str) -> list[tuple[str, object]]:
+    """Give each place that a pattern names, with its path, in order; the key `*` stands for every entry or member."""
+    way = _pattern_steps(pattern)
+    places = [] if way is None else [("", event)]
+    for step in way or ():
+        places = [place for path, value in places for place in _follow(path, value, step)]
+    return [(path.removeprefix("."), value) for path, value in places]
+
+
+@cache
+def _pattern_steps(pattern: str) -> Sequence[str | int] | None:
+    """Read a pattern once: there are few of them, and each is asked of every event."""
+    return steps(pattern)
+
+
+def _follow(path: str, value: object, step: str | int) -> list[tuple[str, object]]:
+    if step == "*" and isinstance(value, list):
+        return [(join_index(path, index), entry) for index, entry in enumerate(value)]
+    if step == "*" and isinstance(value, dict):
+        return [(join_key(path, key), member) for key, member in value.items()]
+    entered = _enter(value, step)
+    here = join_index(path, step) if isinstance(step, int) else join_key(path, step)
+    return [] if entered is ABSENT else [(here, entered)]
+
+
+def _enter(value: object, step: str | int) -> object:
+    if isinstance(step, int):
+        return value[step] if isinstance(value, list) and step < len(value) else ABSENT
+    return value.get(step, ABSENT) if isinstance(value, dict) else ABSENT
+
+
+def _key(step: re.Match[str]) -> str | int:
+    if step["index"] is not None:
+        return int(step["index"])
+    if step["quoted"] is not None:
+        return str(codec.loads_exact(step["quoted"]))
+    return step["key"]

@@ -1,0 +1,255 @@
+"""The events of `public_sse_v1`: one class a kind, told apart by `kind` (seed contract, sections 6 and 9).
+
+Normative. JSON Schema and TypeScript are made from these classes, docstrings included, so those speak to readers of the
+wire. Rules over a whole stream, and every limit, are in `projector.contracts.stream_rules`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import Field, TypeAdapter
+
+from projector.contracts import kinds
+from projector.contracts.parts import (
+    AnyTool,
+    ChunkTarget,
+    Citation,
+    Count,
+    ErrorDetail,
+    FinalDetail,
+    Json,
+    Maybe,
+    Model,
+    Notice,
+    WorkflowContext,
+)
+
+# sections 6 and 8: the envelope
+
+
+class Envelope(Model):
+    """What every event has (6)."""
+
+    schema_: Literal["public_sse_v1"] = Field(alias="schema")
+    event_id: Annotated[int, Field(ge=1)]
+    """Rises by one with every event of the stream."""
+    stream_id: str
+    server_timestamp: str
+    """UTC with milliseconds and `Z`."""
+    conversation_id: str | None = None
+    response_id: str | None = None
+    agent: str | None = None
+    workflow: WorkflowContext | None = None
+    provider_sequence_number: Maybe[Count] = None
+    notices: Maybe[list[Notice]] = None
+
+
+class ItemEvent(Envelope):
+    """An event that belongs to one output item (6.3)."""
+
+    output_index: Count
+    """The place of the item in the transcript."""
+    item_id: str
+
+
+class CallEvent(ItemEvent):
+    """An event that belongs to one tool call."""
+
+    tool_call_id: str
+
+
+# sections 9.1 to 9.6: the response, its items, its texts
+
+
+class Lifecycle(Envelope):
+    """The status of a response has changed (9.1)."""
+
+    kind: Literal["lifecycle"]
+    status: kinds.LifecycleStatus
+    reason: Maybe[str] = None
+
+
+class OutputItem(ItemEvent):
+    """What both ends of an output item say."""
+
+    item_type: str
+    """The provider's own name of the type: `message`, `reasoning`, `function_call`, ..."""
+    role: Maybe[str] = None
+    status: Maybe[str] = None
+
+
+class OutputItemAdded(OutputItem):
+    """An output item begins (9.2)."""
+
+    kind: Literal["output_item.added"]
+
+
+class OutputItemDone(OutputItem):
+    """An output item is complete (9.2)."""
+
+    kind: Literal["output_item.done"]
+
+
+class MessageDelta(ItemEvent):
+    """More text of a message, to append (9.3)."""
+
+    kind: Literal["message.delta"]
+    content_index: Count
+    delta: str
+
+
+class MessageCitation(ItemEvent):
+    """A source of a part of a message (9.4)."""
+
+    kind: Literal["message.citation"]
+    content_index: Count
+    citation: Citation
+
+
+class ReasoningSummaryDelta(ItemEvent):
+    """More text of a reasoning summary, to append (9.5)."""
+
+    kind: Literal["reasoning_summary.delta"]
+    summary_index: Count
+    delta: str
+
+
+class RefusalDelta(ItemEvent):
+    """More text of a refusal, to append (9.6)."""
+
+    kind: Literal["refusal.delta"]
+    content_index: Count
+    delta: str
+
+
+class RefusalDone(ItemEvent):
+    """A refusal as a whole (9.6)."""
+
+    kind: Literal["refusal.done"]
+    content_index: Count
+    refusal_text: str
+
+
+# sections 9.7 to 9.10: tools
+
+
+class ToolStatus(ItemEvent):
+    """A tool call has come to a status, or says more about it (9.7)."""
+
+    kind: Literal["tool.status"]
+    tool: AnyTool
+
+
+class ToolArgumentsDelta(CallEvent):
+    """More of the arguments of a call, to append (9.8)."""
+
+    kind: Literal["tool.arguments.delta"]
+    tool_type: kinds.CallType
+    tool_name: str
+    delta: str
+
+
+class ToolArgumentsDone(CallEvent):
+    """The arguments of a call as a whole (9.8)."""
+
+    kind: Literal["tool.arguments.done"]
+    tool_type: kinds.CallType
+    tool_name: str
+    arguments_text: str
+    arguments_json: Maybe[Json] = None
+    """The parse of the text, where that is an object."""
+
+
+class ToolCodeDelta(CallEvent):
+    """More of the code of a call, to append (9.9)."""
+
+    kind: Literal["tool.code.delta"]
+    delta: str
+
+
+class ToolCodeDone(CallEvent):
+    """The code of a call as a whole (9.9)."""
+
+    kind: Literal["tool.code.done"]
+    code: str
+
+
+class ToolOutput(CallEvent):
+    """What a tool gave back (9.10)."""
+
+    kind: Literal["tool.output"]
+    tool_type: kinds.ToolType
+    output: object
+
+
+# section 9.11: chunks
+
+
+class ChunkDelta(ItemEvent):
+    """One chunk of a large field; each decodes alone (9.11)."""
+
+    kind: Literal["chunk.delta"]
+    target: ChunkTarget
+    encoding: Literal["base64"]
+    chunk_index: Count
+    data: str
+
+
+class ChunkDone(ItemEvent):
+    """A large field is complete (9.11)."""
+
+    kind: Literal["chunk.done"]
+    target: ChunkTarget
+
+
+# sections 9.12 and 9.13: terminals
+
+
+class ErrorEvent(Envelope):
+    """The stream has failed; its last event (9.12)."""
+
+    kind: Literal["error"]
+    error: ErrorDetail
+
+
+class FinalEvent(Envelope):
+    """The stream has ended; its last event (9.13)."""
+
+    kind: Literal["final"]
+    final: FinalDetail
+
+
+PublicEvent: TypeAlias = Annotated[
+    Lifecycle
+    | OutputItemAdded
+    | OutputItemDone
+    | MessageDelta
+    | MessageCitation
+    | ReasoningSummaryDelta
+    | RefusalDelta
+    | RefusalDone
+    | ToolStatus
+    | ToolArgumentsDelta
+    | ToolArgumentsDone
+    | ToolCodeDelta
+    | ToolCodeDone
+    | ToolOutput
+    | ChunkDelta
+    | ChunkDone
+    | ErrorEvent
+    | FinalEvent,
+    Field(discriminator="kind"),
+]
+"""Every event of the public stream, told apart by `kind`."""
+
+EVENT_ADAPTER: Final[TypeAdapter[PublicEvent]] = TypeAdapter(PublicEvent)
+
+
+def parse_event(value: object) -> PublicEvent:
+    """Read one event from its JSON value.
+
+    Raises:
+        pydantic.ValidationError: the value is no event of the contract; `errors()` says where.
+    """
+    return EVENT_ADAPTER.validate_python(value)

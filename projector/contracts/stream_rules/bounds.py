@@ -1,0 +1,138 @@
+"""Bounds and forms of the values in one event (seed section 8.1, CONTRACT D3, D14, D27, D28, D31).
+
+Places are patterns of `projector.contracts.paths`: `*` is every entry or member. A place that an event does not have is passed
+over. The numbers are those of `projector.contracts.limits`; a host whose policy raises one leaves out what its rule says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from projector.contracts import limits
+from projector.contracts.paths import find
+from projector.contracts.stream_rules.table import Breach
+
+
+class _Text(NamedTuple):
+    """Texts of limited length."""
+
+    rule: str
+    max_chars: int
+    places: tuple[str, ...]
+
+
+class _Payload(NamedTuple):
+    """Trees of tool data, and the rule for their strings."""
+
+    place: str
+    rule: str | None = None
+    max_chars: int = 0
+
+
+TEXTS: Final = (
+    _Text("arguments_text_chars", limits.ARGUMENTS_TEXT_MAX_CHARS, ("arguments_text", "tool.arguments_text")),
+    _Text("results_chars", limits.FILE_SEARCH_TEXT_MAX_CHARS, ("tool.results.*.text",)),
+    _Text("error_chars", limits.ERROR_MESSAGE_MAX_CHARS, ("error.message",)),
+    _Text("title_chars", limits.TITLE_MAX_CHARS, ("citation.title",)),
+    _Text("url_chars", limits.URL_MAX_CHARS, ("citation.url", "tool.sources.*", "final.attachments.*.url")),
+    _Text(
+        "id_chars",
+        limits.ID_MAX_CHARS,
+        (
+            *("stream_id", "conversation_id", "response_id", "agent", "workflow.*", "reason", "error.code"),
+            *("item_id", "item_type", "role", "status", "tool_call_id", "tool_name", "target.entity_id"),
+            *("tool.tool_call_id", "tool.name", "tool.tool_name", "tool.server_label", "tool.container_id"),
+            *("tool.format", "tool.size", "tool.quality", "tool.background"),
+            *("citation.file_id", "citation.container_id", "citation.filename"),
+            *("tool.results.*.file_id", "tool.results.*.filename"),
+            *("final.attachments.*.object_id", "final.attachments.*.filename", "final.attachments.*.mime_type"),
+        ),
+    ),
+)
+PAYLOADS: Final = (
+    _Payload("arguments_json", "arguments_json_chars", limits.ARGUMENTS_JSON_STRING_MAX_CHARS),
+    _Payload("tool.arguments_json", "arguments_json_chars", limits.ARGUMENTS_JSON_STRING_MAX_CHARS),
+    _Payload("output", "output_chars", limits.OUTPUT_STRING_MAX_CHARS),
+    _Payload("tool.output", "output_chars", limits.OUTPUT_STRING_MAX_CHARS),
+    _Payload("tool.results.*.attributes"),
+    _Payload("final.structured_output"),
+)
+URLS: Final = ("citation.url", "tool.sources.*", "final.attachments.*.url")
+NULLABLE: Final = ("conversation_id", "response_id", "agent", "workflow", "workflow.*", "final.structured_output")
+"""Where the models read null, because the seed shows it there."""
+_HOSTED_OUTPUT: Final = frozenset({"web_search", "file_search", "code_interpreter", "image_generation"})
+_INT64: Final = range(-(2**63), 2**64)  # what our codec writes as a number
+
+
+def check_bounds(members: Mapping[str, object]) -> list[Breach]:
+    """Check the values of one event that obeys its model."""
+    found = [Breach("null", f"`{path}`: expected no null") for place in NULLABLE for path in _nulls(members, place)]
+    found += _check_texts(members)
+    for place in URLS:
+        found += _check_urls(members, place)
+    for path, results in find(members, "tool.results"):
+        if isinstance(results, list) and len(results) > limits.FILE_SEARCH_RESULTS_MAX_ITEMS:
+            most = limits.FILE_SEARCH_RESULTS_MAX_ITEMS
+            found.append(Breach("results_items", f"`{path}`: expected at most {most}, found {len(results)}"))
+    for payload in PAYLOADS:
+        for path, tree in find(members, payload.place):
+            hosted = payload.place == "output" and members.get("tool_type") in _HOSTED_OUTPUT
+            found += _check_tree(path, tree, payload._replace(rule=None) if hosted else payload)
+    return found
+
+
+def _nulls(members: Mapping[str, object], place: str) -> list[str]:
+    return [path for path, value in find(members, place) if value is None]
+
+
+def _check_texts(members: Mapping[str, object]) -> list[Breach]:
+    return [
+        Breach(text.rule, f"`{path}`: expected at most {text.max_chars} characters, found {len(value)}")
+        for text in TEXTS
+        for place in text.places
+        for path, value in find(members, place)
+        if isinstance(value, str) and len(value) > text.max_chars
+    ]
+
+
+def _check_urls(members: Mapping[str, object], place: str) -> list[Breach]:
+    withheld = any(kind == "redacted" for _, kind in find(members, "notices.*.type"))
+    return [
+        Breach("url_scheme", f"`{path}`: expected http or https, or a notice that it was withheld")
+        for path, url in find(members, place)
+        if isinstance(url, str) and not url[:8].lower().startswith(("http://", "https://")) and not withheld
+    ]
+
+
+def _check_tree(path: str, tree: object, payload: _Payload) -> list[Breach]:
+    """Walk a tree by levels; say each rule that it breaks once, because a hostile tree breaks it everywhere."""
+    found: dict[str, Breach] = {}
+    level, depth = [tree], 0
+    while level:
+        for value in level:
+            for rule in _broken(value, payload):
+                found.setdefault(rule, Breach(rule, f"`{path}`: a value at level {depth} is over the limit"))
+        depth += 1
+        level = [child for value in level for child in _children(value)]
+        if depth > limits.CONTAINER_MAX_DEPTH and level:
+            found["container_levels"] = Breach("container_levels", f"`{path}`: expected at most {depth - 1} levels")
+            break
+    return [*found.values()]
+
+
+def _broken(value: object, payload: _Payload) -> list[str]:
+    """Give the rules that a value breaks on its own."""
+    if isinstance(value, str):
+        return [payload.rule] if payload.rule and len(value) > payload.max_chars else []
+    if isinstance(value, dict | list):
+        too_many = ["container_entries"] if len(value) > limits.CONTAINER_MAX_ENTRIES else []
+        too_long = isinstance(value, dict) and any(len(key) > limits.KEY_MAX_CHARS for key in value)
+        return [*too_many, "key_chars"] if too_long else too_many
+    return ["integer_bits"] if isinstance(value, int) and value not in _INT64 else []
+
+
+def _children(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return [*value.values()]
+    return value if isinstance(value, list) else []

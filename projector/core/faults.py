@@ -1,0 +1,60 @@
+"""Failures as data: what can go wrong with a stream, each with its code, source, text and whether a retry may help.
+
+A `Fault` is the last item that a stage ever returns. `FAULTS` is the whole list (CONTRACT D12, D14); codes that carry a
+detail (`upstream_http_<status>`, `upstream_timeout_<which>`) have a maker of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, final
+
+from projector.contracts.kinds import ErrorSource
+
+
+@final
+class Fault(NamedTuple):
+    """One failure that ends a stream, ready for the terminal `error`."""
+
+    code: str
+    source: ErrorSource
+    message: str
+    is_retryable: bool
+
+
+_ROWS: Final = (
+    # provider
+    Fault("upstream_truncated", "provider", "The provider's stream ended before it was complete.", True),
+    Fault("upstream_empty", "provider", "The provider's stream ended before it began.", True),
+    Fault("upstream_unreachable", "provider", "The provider could not be reached.", True),
+    Fault("upstream_reset", "provider", "The connection to the provider broke.", True),
+    Fault("upstream_timeout_connect", "provider", "The provider did not accept a connection in time.", True),
+    Fault("upstream_timeout_first_byte", "provider", "The provider did not begin to answer in time.", True),
+    Fault("upstream_timeout_idle", "provider", "The provider fell silent for too long.", True),
+    Fault("upstream_timeout_total", "provider", "The provider did not finish in time.", True),
+    Fault("upstream_malformed", "provider", "The provider sent something that is not an event stream.", False),
+    Fault("upstream_event_too_large", "provider", "The provider sent an event that is too large.", False),
+    Fault("provider_error", "provider", "The provider reported an error.", False),
+    # server
+    Fault("internal_error", "server", "Something went wrong on the server.", False),
+    Fault("redaction_failed", "server", "The stream could not be made safe to show.", False),
+    Fault("server_shutdown", "server", "The server is shutting down.", True),
+)
+FAULTS: Final = {row.code: row for row in _ROWS}
+
+_RETRYABLE_HTTP: Final = frozenset({408, 409, 425, 429})
+_SERVER_ERRORS: Final = range(500, 600)
+
+
+def is_retryable_status(status: int) -> bool:
+    """Say whether a request that got this HTTP status may succeed later (D14)."""
+    return status in _RETRYABLE_HTTP or status in _SERVER_ERRORS
+
+
+def http_status_fault(status: int) -> Fault:
+    """Give the fault for an upstream that answered with an HTTP status other than 200 (D12, D14)."""
+    return Fault(
+        f"upstream_http_{status}",
+        "provider",
+        f"The provider answered with HTTP status {status}.",
+        is_retryable_status(status),
+    )

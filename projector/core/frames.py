@@ -1,0 +1,264 @@
+"""Builders, one per kind: the only place where the shape of a frame is written (seed contract, section 9).
+
+Builders take clean values only; mypy refuses a raw string. What may have lost something comes as `Cleaned`, and its
+notices are said with the frame, their paths beginning at the event (CONTRACT D26). Absent is absent, never null (D3).
+The envelope is sealed on by the projector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from projector.contracts import kinds
+from projector.core.canonical import Frame
+from projector.redaction import compose
+from projector.redaction.clean import Cleaned, CleanJson, CleanText, Notice, bounded
+
+Lossy: TypeAlias = Cleaned[CleanText] | Cleaned[CleanJson] | None
+
+PRIVATE: Final = frozenset(kinds.PrivateKind)
+
+
+def lifecycle(status: str, reason: CleanText | None = None) -> Frame:
+    """Section 9.1."""
+    return _present({"kind": "lifecycle", "status": status, "reason": reason})
+
+
+def output_item(
+    kind: kinds.Kind,
+    output_index: int,
+    item_id: CleanText,
+    item_type: CleanText,
+    role: CleanText | None,
+    status: CleanText,
+) -> Frame:
+    """Section 9.2: `output_item.added` and `output_item.done`."""
+    return _present(
+        {
+            "kind": kind.value,
+            "output_index": output_index,
+            "item_id": item_id,
+            "item_type": item_type,
+            "role": role,
+            "status": status,
+        }
+    )
+
+
+def message_delta(output_index: int, item_id: CleanText, content_index: int, delta: Cleaned[CleanText]) -> Frame:
+    """Section 9.3."""
+    frame: Frame = {
+        "kind": "message.delta",
+        "output_index": output_index,
+        "item_id": item_id,
+        "content_index": content_index,
+        "delta": delta.value,
+    }
+    return _say(frame, frame, "", {"delta": delta}) if delta.notices else frame
+
+
+def message_citation(
+    output_index: int,
+    item_id: CleanText,
+    content_index: int,
+    citation: Mapping[str, object],
+    lossy: Mapping[str, Lossy],
+) -> Frame:
+    """Section 9.4; `citation` holds the type and positions, `lossy` its texts."""
+    frame = _place("message.citation", output_index, item_id)
+    frame["content_index"] = content_index
+    frame["citation"] = dict(citation)
+    return _say(frame, frame["citation"], "citation.", lossy)
+
+
+def reasoning_summary_delta(
+    output_index: int, item_id: CleanText, summary_index: int, delta: Cleaned[CleanText]
+) -> Frame:
+    """Section 9.5."""
+    frame = _place("reasoning_summary.delta", output_index, item_id)
+    frame["summary_index"] = summary_index
+    return _say(frame, frame, "", {"delta": delta})
+
+
+def refusal_delta(output_index: int, item_id: CleanText, content_index: int, delta: Cleaned[CleanText]) -> Frame:
+    """Section 9.6."""
+    frame = _place("refusal.delta", output_index, item_id)
+    frame["content_index"] = content_index
+    return _say(frame, frame, "", {"delta": delta})
+
+
+def refusal_done(output_index: int, item_id: CleanText, content_index: int, refusal_text: Cleaned[CleanText]) -> Frame:
+    """Section 9.6."""
+    frame = _place("refusal.done", output_index, item_id)
+    frame["content_index"] = content_index
+    return _say(frame, frame, "", {"refusal_text": refusal_text})
+
+
+def tool_status(
+    output_index: int,
+    item_id: CleanText,
+    tool: Mapping[str, object],
+    lossy: Mapping[str, Lossy],
+) -> Frame:
+    """Section 9.7; `tool` holds type, call id, status and plain fields, `lossy` what may carry notices."""
+    frame = _place("tool.status", output_index, item_id)
+    frame["tool"] = _present(dict(tool))
+    return _say(frame, frame["tool"], "tool.", lossy)
+
+
+def tool_arguments_delta(
+    output_index: int,
+    item_id: CleanText,
+    tool_call_id: CleanText,
+    tool_type: kinds.CallType,
+    tool_name: CleanText,
+    delta: Cleaned[CleanText],
+) -> Frame:
+    """Section 9.8."""
+    frame = _call("tool.arguments.delta", output_index, item_id, tool_call_id)
+    frame["tool_type"] = tool_type
+    frame["tool_name"] = tool_name
+    return _say(frame, frame, "", {"delta": delta})
+
+
+def tool_arguments_done(
+    output_index: int,
+    item_id: CleanText,
+    tool_call_id: CleanText,
+    tool_type: kinds.CallType,
+    tool_name: CleanText,
+    arguments_text: Cleaned[CleanText],
+    arguments_json: Cleaned[CleanJson] | None,
+) -> Frame:
+    """Section 9.8."""
+    frame = _call("tool.arguments.done", output_index, item_id, tool_call_id)
+    frame["tool_type"] = tool_type
+    frame["tool_name"] = tool_name
+    return _say(frame, frame, "", {"arguments_text": arguments_text, "arguments_json": arguments_json})
+
+
+def tool_code_delta(output_index: int, item_id: CleanText, tool_call_id: CleanText, delta: Cleaned[CleanText]) -> Frame:
+    """Section 9.9."""
+    frame = _call("tool.code.delta", output_index, item_id, tool_call_id)
+    return _say(frame, frame, "", {"delta": delta})
+
+
+def tool_code_done(output_index: int, item_id: CleanText, tool_call_id: CleanText, code: Cleaned[CleanText]) -> Frame:
+    """Section 9.9."""
+    frame = _call("tool.code.done", output_index, item_id, tool_call_id)
+    return _say(frame, frame, "", {"code": code})
+
+
+def tool_output(
+    output_index: int,
+    item_id: CleanText,
+    tool_call_id: CleanText,
+    tool_type: kinds.ToolType,
+    output: Cleaned[CleanJson] | Cleaned[CleanText],
+) -> Frame:
+    """Section 9.10."""
+    frame = _call("tool.output", output_index, item_id, tool_call_id)
+    frame["tool_type"] = tool_type
+    return _say(frame, frame, "", {"output": output})
+
+
+def chunk_target(entity_id: CleanText, field: kinds.ChunkField, part_index: int) -> dict[str, object]:
+    """Section 9.11: what a chunk belongs to. Only tool calls carry chunks today."""
+    return {"entity_kind": "tool_call", "entity_id": entity_id, "field": field, "part_index": part_index}
+
+
+def chunk_delta(
+    output_index: int, item_id: CleanText, target: Mapping[str, object], chunk_index: int, data: CleanText
+) -> Frame:
+    """Section 9.11."""
+    frame = _place("chunk.delta", output_index, item_id)
+    return {**frame, "target": target, "encoding": "base64", "chunk_index": chunk_index, "data": data}
+
+
+def chunk_done(
+    output_index: int, item_id: CleanText, target: Mapping[str, object], notices: tuple[Notice, ...] = ()
+) -> Frame:
+    """Section 9.11; `notices` say that something of the field was left out."""
+    frame = {**_place("chunk.done", output_index, item_id), "target": target}
+    return _say(frame, {}, "", {"target": Cleaned(compose.EMPTY, notices)})
+
+
+def error(code: CleanText, message: Cleaned[CleanText], source: kinds.ErrorSource, *, is_retryable: bool) -> Frame:
+    """Section 9.12."""
+    frame: Frame = {"kind": "error", "error": {"code": code}}
+    _say(frame, frame["error"], "error.", {"message": message})
+    frame["error"] |= {"source": source, "is_retryable": is_retryable}
+    return frame
+
+
+def final(status: str, fields: Mapping[str, Lossy], usage: Mapping[str, int] | None) -> Frame:
+    """Section 9.13; `fields` are the texts, `structured_output` and `attachments`."""
+    frame: Frame = {"kind": "final", "final": {"status": status}}
+    _say(frame, frame["final"], "final.", fields)
+    if usage:
+        frame["final"]["usage"] = dict(usage)
+    return frame
+
+
+def branch(number: int, *, is_over: bool = False) -> Frame:
+    """Private: which of the responses of a run speaks from now on, or that nothing more comes of it."""
+    return {"kind": "branch", "branch": number, "is_over": is_over}
+
+
+def response_meta(response_id: CleanText | None, model: CleanText | None, created_at: int | None) -> Frame:
+    """Private (D37): what other dialects say of a response."""
+    return _present({"kind": "response.meta", "id": response_id, "model": model, "created_at": created_at})
+
+
+def response_usage(usage: Mapping[str, int]) -> Frame:
+    """Private: what one response cost; `final` says the sum of a run (CONTRACT D13)."""
+    return {"kind": "response.usage", "usage": dict(usage)}
+
+
+def reasoning_delta(output_index: int, item_id: CleanText, content_index: int, delta: Cleaned[CleanText]) -> Frame:
+    """Private (D36): full reasoning text, only under policy `full`."""
+    frame = _place("reasoning.delta", output_index, item_id)
+    frame["content_index"] = content_index
+    return _say(frame, frame, "", {"delta": delta})
+
+
+def reasoning_done(output_index: int, item_id: CleanText, content_index: int, text: CleanText) -> Frame:
+    """Private (D36): the whole reasoning text of one part, only under policy `full`."""
+    frame = _place("reasoning.done", output_index, item_id)
+    frame["content_index"] = content_index
+    frame["text"] = text
+    return frame
+
+
+def reasoning_encrypted(output_index: int, item_id: CleanText, encrypted_content: CleanText) -> Frame:
+    """Private (D36): encrypted reasoning, only under its own switch."""
+    frame = _place("reasoning.encrypted", output_index, item_id)
+    frame["encrypted_content"] = encrypted_content
+    return frame
+
+
+def _place(kind: str, output_index: int, item_id: CleanText) -> Frame:
+    return {"kind": kind, "output_index": output_index, "item_id": item_id}
+
+
+def _call(kind: str, output_index: int, item_id: CleanText, tool_call_id: CleanText) -> Frame:
+    return {"kind": kind, "output_index": output_index, "item_id": item_id, "tool_call_id": tool_call_id}
+
+
+def _present(fields: dict[str, Any]) -> Frame:
+    """Give the fields that have a value."""
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _say(frame: Frame, target: dict[str, Any], prefix: str, fields: Mapping[str, Lossy]) -> Frame:
+    """Put each value into its place in the frame, and its notices, with their full paths, beside them."""
+    found: list[Notice] = []
+    for name, cleaned in fields.items():
+        if cleaned is None:
+            continue
+        target[name] = cleaned.value
+        found += [notice._replace(path=prefix + name + notice.path) for notice in cleaned.notices]
+    if found:
+        frame["notices"] = [notice._asdict() for notice in bounded(found)]
+    return frame

@@ -1,0 +1,122 @@
+"""The fields of a tool's status, read from its item by allow-list (seed section 9.7, CONTRACT D18, D19, D22, D28)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from projector.core import readers as read
+from projector.core.calls import ToolCall
+from projector.core.canonical import Frame
+from projector.core.state import StreamState
+from projector.core.transcript import Item
+from projector.redaction import compose
+from projector.redaction.clean import Cleaned, CleanJson, CleanText
+
+IMAGE_FIELDS: Final[Mapping[str, str]] = {
+    "output_format": "format",
+    "size": "size",
+    "quality": "quality",
+    "background": "background",
+}
+"""The provider's name -> the contract's name."""
+
+
+def begin(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> None:
+    """Read what is known when the call begins."""
+    if call.tool_type == "mcp" and (label := read.text_or_none(raw, "server_label")) is not None:
+        call.lossy["server_label"] = state.redactor.label(label)
+    if item.type == "mcp_approval_request" and read.text_or_none(raw, "arguments") is not None:
+        approval(state, item, call, raw)
+    if call.tool_type == "code_interpreter":
+        _read_container(state, call, raw)
+
+
+def web_search(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
+    """Read query and sources from the item's action; a page that was opened is a source (D19)."""
+    action = read.mapping_or_empty(raw, "action")
+    queries = read.texts(action, "queries")
+    query = read.text_or_none(action, "query") or (queries[0] if queries else None)
+    if query:
+        call.lossy["query"] = state.redactor.label(query, state.policy.limits.query_max_chars)
+    urls = [source.get("url") for source in read.mappings(action, "sources")] + [action.get("url")]
+    sources = dict.fromkeys(url for url in urls if type(url) is str and url)
+    if sources:
+        call.sources = [state.redactor.url(url) for url in sources]
+        call.lossy["sources"] = compose.listed(call.sources, state.policy.limits.container_max_entries)
+    return []
+
+
+def file_search(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
+    """Read queries and results, at most ten of them (section 8.1)."""
+    limits = state.policy.limits
+    queries = [state.redactor.label(query, limits.query_max_chars) for query in read.texts(raw, "queries")]
+    if queries:
+        call.lossy["queries"] = compose.listed(queries, limits.container_max_entries)
+    results = read.mappings(raw, "results")
+    if results:
+        most = limits.file_search_results_max_items
+        shown = [_file_search_result(state, result) for result in results[: most + 1]]
+        call.lossy["results"] = compose.listed(shown, most)
+    return []
+
+
+def code_interpreter(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
+    """Read the container."""
+    _read_container(state, call, raw)
+    return []
+
+
+def image_generation(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
+    """Read how the image was made."""
+    for name, said in IMAGE_FIELDS.items():
+        if (value := read.text_or_none(raw, name)) is not None:
+            call.plain[said] = state.redactor.identifier(value)
+    if (prompt := read.text_or_none(raw, "revised_prompt")) is not None:
+        call.lossy["revised_prompt"] = state.redactor.label(prompt, state.policy.limits.query_max_chars)
+    return []
+
+
+def approval(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
+    """Read what is to be approved: server and safe arguments (D18)."""
+    if (label := read.text_or_none(raw, "server_label")) is not None:
+        call.lossy["server_label"] = state.redactor.label(label)
+    if (text := read.text_or_none(raw, "arguments")) is not None:
+        cleaned = state.redactor.arguments(text)
+        call.lossy["arguments_text"] = cleaned.text
+        call.lossy["arguments_json"] = cleaned.json
+    call.outcome = "awaiting_approval"
+    return []
+
+
+def add_cited(state: StreamState, call: ToolCall, urls: Iterable[CleanText]) -> None:
+    """Add cited addresses to the sources of the only search (D19)."""
+    known = {str(source.value) for source in call.sources}
+    call.sources += [Cleaned(url) for url in urls if url not in known]
+    if call.sources:
+        call.lossy["sources"] = compose.listed(call.sources, state.policy.limits.container_max_entries)
+
+
+def _read_container(state: StreamState, call: ToolCall, raw: Mapping[str, object]) -> None:
+    if (container := read.text_or_none(raw, "container_id")) is not None:
+        call.plain["container_id"] = state.redactor.identifier(container)
+    if state.response.container_mode is not None:
+        call.plain["container_mode"] = state.response.container_mode
+
+
+def _file_search_result(state: StreamState, result: Mapping[str, object]) -> Cleaned[CleanJson]:
+    redactor, limits = state.redactor, state.policy.limits
+    file_id, filename = read.text_or_none(result, "file_id"), read.text_or_none(result, "filename")
+    text, score = read.text_or_none(result, "text"), read.number_or_none(result, "score")
+    attributes = read.mapping_or_empty(result, "attributes")
+    return compose.record(
+        {
+            "file_id": Cleaned(redactor.identifier(file_id)) if file_id else None,
+            "filename": redactor.label(filename) if filename else None,
+            "score": compose.plain(score) if score is not None else None,
+            "text": redactor.text(text, limits.file_search_text_max_chars) if text else None,
+            "attributes": redactor.json(attributes, string_max_chars=limits.file_search_text_max_chars)
+            if attributes
+            else None,
+        }
+    )

@@ -1,0 +1,80 @@
+"""Lines of JSON as messages, for recorded streams, and the choice between them and an event stream."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from projector.contracts import limits
+from projector.core.faults import FAULTS, Fault
+from projector.core.sse.decoder import SseDecoder
+from projector.core.sse.lines import BOM, Lines
+from projector.core.sse.messages import SseMessage, is_whole
+
+
+class NdjsonDecoder:
+    """Turn lines of JSON into messages: each line that is not blank is one."""
+
+    def __init__(self, max_event_bytes: int = limits.EVENT_MAX_BYTES) -> None:
+        self._max_event_bytes = max_event_bytes
+        self._lines = Lines()
+        self._has_message = False
+        self._is_over = False
+
+    def feed(self, data: bytes, /) -> list[SseMessage | Fault]:
+        """Take some bytes; return the lines that they complete, as `SseDecoder.feed` does."""
+        if self._is_over:
+            return []
+        messages: list[SseMessage | Fault] = []
+        for line in self._lines.feed(data):
+            if len(line) > self._max_event_bytes:
+                return self._overflow(messages)
+            if line.strip():
+                messages.append(SseMessage(line))
+        if len(self._lines.rest) > self._max_event_bytes:
+            return self._overflow(messages)
+        self._has_message = self._has_message or bool(messages)
+        return messages
+
+    def close(self) -> list[SseMessage | Fault]:
+        """Take the end of input; return the last line if it is whole, as `SseDecoder.close` does."""
+        if self._is_over:
+            return []
+        self._is_over = True
+        last = self._lines.close()
+        if is_whole(last):
+            return [SseMessage(last)]
+        return [FAULTS["upstream_malformed"]] if last.strip() and not self._has_message else []
+
+    def _overflow(self, messages: list[SseMessage | Fault]) -> list[SseMessage | Fault]:
+        self._is_over = True
+        return [*messages, FAULTS["upstream_event_too_large"]]
+
+
+class AutoDecoder:
+    """Read NDJSON where the first character is `{`, an event stream otherwise."""
+
+    def __init__(self, max_event_bytes: int = limits.EVENT_MAX_BYTES, *, message_fields: Collection[str] = ()) -> None:
+        self._max_event_bytes = max_event_bytes
+        self._message_fields = message_fields
+        self._undecided = bytearray()
+        self._decoder: SseDecoder | NdjsonDecoder | None = None
+
+    def feed(self, data: bytes, /) -> list[SseMessage | Fault]:
+        """Take some bytes; return what the decoder returns that the first character chose."""
+        if self._decoder is None:
+            self._undecided += data
+            rest = data.lstrip(BOM + b" \t\r\n")
+            is_too_late = len(self._undecided) - len(rest) > self._max_event_bytes
+            if not rest and not is_too_late:
+                return []
+            if rest.startswith(b"{") and not is_too_late:
+                self._decoder = NdjsonDecoder(self._max_event_bytes)
+            else:
+                self._decoder = SseDecoder(self._max_event_bytes, message_fields=self._message_fields)
+            data = bytes(self._undecided)
+            self._undecided.clear()
+        return self._decoder.feed(data)
+
+    def close(self) -> list[SseMessage | Fault]:
+        """Take the end of input; return what was still held. Blanks alone are an empty stream."""
+        return self._decoder.close() if self._decoder is not None else []

@@ -1,0 +1,155 @@
+"""The rules over a whole stream of AG-UI, as a sans-IO checker; bad input is a violation, never an exception."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum, auto
+from typing import Any, Final, NamedTuple
+
+from pydantic import ValidationError
+
+from projector.contracts import codec
+from projector.contracts.stream_rules import shapes
+from projector.contracts.stream_rules.checking import check_lines, violations
+from projector.contracts.stream_rules.table import Breach, Rule, Violation
+from projector.dialects.ag_ui.events import parse_event
+
+_ROWS: Final = (
+    # one event
+    Rule("json", "seed", "each line is one JSON object in UTF-8", "AG-UI 1.0"),
+    Rule("shape", "seed", "each event is one that we emit, with its members", "AG-UI 1.0"),
+    Rule("timestamp_order", "house", "`timestamp` never goes back", "docs/dialects.md"),
+    # the run
+    Rule("run_started", "seed", "`RUN_STARTED` is first, and once", "AG-UI 1.0"),
+    Rule("one_run", "seed", "`RUN_FINISHED` names the thread and the run of `RUN_STARTED`", "AG-UI 1.0"),
+    Rule("one_terminal", "seed", "one of `RUN_FINISHED`, `RUN_ERROR` is last", "AG-UI 1.0"),
+    Rule("terminal_missing", "seed", "a stream ends with its run", "AG-UI 1.0"),
+    # what stands between a beginning and an end
+    Rule("id_unique", "seed", "a message and a call begin once", "AG-UI 1.0"),
+    Rule("not_open", "seed", "what belongs to something stands between its beginning and its end", "AG-UI 1.0"),
+    Rule("not_closed", "seed", "everything has ended before `RUN_FINISHED`", "AG-UI 1.0"),
+    Rule("call_known", "house", "a result is of a call that has ended", "docs/dialects.md"),
+    Rule("activity_known", "seed", "a change is of an activity that was shown", "AG-UI 1.0"),
+)
+RULES: Final[Mapping[str, Rule]] = {row.name: row for row in _ROWS}
+
+
+class _Act(Enum):
+    BEGIN = auto()
+    CONTINUE = auto()
+    END = auto()
+
+
+class _Part(NamedTuple):
+    """What an event does to something that begins and ends: a family of such things, and the member that names it."""
+
+    family: str
+    name: str
+    act: _Act
+
+
+STEP: Final = "step"
+CALL: Final = "call"
+
+_PARTS: Final[Mapping[str, _Part]] = {
+    "STEP_STARTED": _Part(STEP, "stepName", _Act.BEGIN),
+    "STEP_FINISHED": _Part(STEP, "stepName", _Act.END),
+    "TEXT_MESSAGE_START": _Part("message", "messageId", _Act.BEGIN),
+    "TEXT_MESSAGE_CONTENT": _Part("message", "messageId", _Act.CONTINUE),
+    "TEXT_MESSAGE_END": _Part("message", "messageId", _Act.END),
+    "REASONING_START": _Part("reasoning", "messageId", _Act.BEGIN),
+    "REASONING_END": _Part("reasoning", "messageId", _Act.END),
+    "REASONING_MESSAGE_START": _Part("reasoning message", "messageId", _Act.BEGIN),
+    "REASONING_MESSAGE_CONTENT": _Part("reasoning message", "messageId", _Act.CONTINUE),
+    "REASONING_MESSAGE_END": _Part("reasoning message", "messageId", _Act.END),
+    "TOOL_CALL_START": _Part(CALL, "toolCallId", _Act.BEGIN),
+    "TOOL_CALL_ARGS": _Part(CALL, "toolCallId", _Act.CONTINUE),
+    "TOOL_CALL_END": _Part(CALL, "toolCallId", _Act.END),
+}
+_TERMINALS: Final = frozenset({"RUN_FINISHED", "RUN_ERROR"})
+
+
+class AgUiChecker:
+    """Checks one stream, given as lines of JSON."""
+
+    def __init__(self) -> None:
+        self._line = 0
+        self._at = 0
+        self._run: tuple[str, str] | None = None
+        self._has_ended = False
+        self._open: set[tuple[str, str]] = set()
+        self._begun: set[tuple[str, str]] = set()
+        self._activities: set[str] = set()
+
+    def feed(self, line_no: int, line: bytes | str, /) -> list[Violation]:
+        """Take one line; return what it breaks. A blank line says nothing."""
+        line = line.strip()
+        if not line:
+            return []
+        self._line = line_no
+        try:
+            event = codec.loads(line)
+            parse_event(event)
+        except codec.CodecError:
+            return self._violations([Breach("json", "expected JSON in UTF-8")])
+        except ValidationError as error:
+            return self._violations([Breach("shape", mistake) for mistake in shapes.mistakes(error)])
+        return self._violations([*self._of_the_run(event), *self._of_its_part(event)])
+
+    def close(self) -> list[Violation]:
+        """Take the end of the stream; return what is missing."""
+        if self._has_ended:
+            return []
+        return self._violations([Breach("terminal_missing", "expected `RUN_FINISHED` or `RUN_ERROR`")])
+
+    def _of_the_run(self, event: Mapping[str, Any]) -> list[Breach]:
+        kind, found = event["type"], []
+        if self._has_ended:
+            found.append(Breach("one_terminal", f"expected no `{kind}` behind the end of the run"))
+        if event["timestamp"] < self._at:
+            found.append(Breach("timestamp_order", "expected a time that is not before the one before"))
+        self._at = event["timestamp"]
+        if (kind == "RUN_STARTED") != (self._run is None):
+            found.append(Breach("run_started", f"expected `RUN_STARTED` first and once, found `{kind}`"))
+        if self._run is None or kind == "RUN_FINISHED":
+            run = (event.get("threadId", ""), event.get("runId", ""))
+            self._run = self._run or run
+            if run != self._run:
+                found.append(Breach("one_run", "expected the `threadId` and the `runId` of `RUN_STARTED`"))
+        if kind == "RUN_FINISHED":
+            found += [Breach("not_closed", f"expected the end of each {family}") for family, _ in sorted(self._open)]
+        self._has_ended |= kind in _TERMINALS
+        return found
+
+    def _of_its_part(self, event: Mapping[str, Any]) -> list[Breach]:
+        kind = event["type"]
+        if (part := _PARTS.get(kind)) is not None:
+            return self._follow(part, (part.family, event[part.name]))
+        if kind == "TOOL_CALL_RESULT":
+            call = (CALL, event["toolCallId"])
+            is_known = call in self._begun and call not in self._open
+            return [] if is_known else [Breach("call_known", "expected a `toolCallId` whose call has ended")]
+        if kind == "ACTIVITY_SNAPSHOT":
+            self._activities.add(event["messageId"])
+        elif kind == "ACTIVITY_DELTA" and event["messageId"] not in self._activities:
+            return [Breach("activity_known", "expected the `messageId` of an activity")]
+        return []
+
+    def _follow(self, part: _Part, key: tuple[str, str]) -> list[Breach]:
+        if part.act is _Act.BEGIN:
+            is_new = key not in (self._open if part.family == STEP else self._begun)
+            self._open.add(key)
+            self._begun.add(key)
+            return [] if is_new else [Breach("id_unique", f"expected another `{part.name}`: this {part.family} began")]
+        is_open = key in self._open
+        if part.act is _Act.END:
+            self._open.discard(key)
+        return [] if is_open else [Breach("not_open", f"expected the `{part.name}` of an open {part.family}")]
+
+    def _violations(self, breaches: list[Breach]) -> list[Violation]:
+        return violations(RULES, self._line, None, breaches)
+
+
+def check_stream(lines: Iterable[bytes | str]) -> list[Violation]:
+    """Check a whole stream; lines are numbered from 1, and every violation is given in their order."""
+    return check_lines(AgUiChecker(), lines)

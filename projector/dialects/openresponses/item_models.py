@@ -1,0 +1,248 @@
+"""What events of Open Responses are made of: parts, items, the response object and the error payload."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from projector.contracts.parts import Count, Json, Maybe, Model
+
+EXTENSION: Final = "public-sse:"
+"""How every name begins that is ours and not of the protocol (CONTRACT D37)."""
+
+ItemStatus: TypeAlias = Literal["in_progress", "completed", "incomplete"]
+ErrorType: TypeAlias = Literal["server_error", "invalid_request", "not_found", "model_error", "too_many_requests"]
+NoItems: TypeAlias = Annotated[list[Any], Field(max_length=0)]
+
+
+# parts and items
+
+
+class UrlCitation(Model):
+    """A web page that a message cites."""
+
+    type: Literal["url_citation"]
+    url: str
+    title: str
+    start_index: Count
+    end_index: Count
+
+
+class FileCitation(Model):
+    """A file that a message cites."""
+
+    type: Literal["public-sse:file_citation"]
+    file_id: Maybe[str] = None
+    filename: Maybe[str] = None
+    index: Maybe[Count] = None
+
+
+class ContainerFileCitation(Model):
+    """A file of a code interpreter container that a message cites."""
+
+    type: Literal["public-sse:container_file_citation"]
+    container_id: Maybe[str] = None
+    file_id: Maybe[str] = None
+    filename: Maybe[str] = None
+    start_index: Maybe[Count] = None
+    end_index: Maybe[Count] = None
+
+
+Annotation: TypeAlias = Annotated[UrlCitation | FileCitation | ContainerFileCitation, Field(discriminator="type")]
+
+
+class OutputText(Model):
+    """A part of a message: text."""
+
+    type: Literal["output_text"]
+    text: str
+    annotations: list[Annotation]
+    logprobs: NoItems
+
+
+class Refusal(Model):
+    """A part of a message: why the model refuses."""
+
+    type: Literal["refusal"]
+    refusal: str
+
+
+class ReasoningText(Model):
+    """A part of a reasoning item: full text, under policy `full` only."""
+
+    type: Literal["reasoning_text"]
+    text: str
+
+
+class SummaryText(Model):
+    """A part of the summary of a reasoning item."""
+
+    type: Literal["summary_text"]
+    text: str
+
+
+ContentPart: TypeAlias = Annotated[OutputText | Refusal | ReasoningText, Field(discriminator="type")]
+
+
+class Message(Model):
+    """What the model says."""
+
+    type: Literal["message"]
+    id: str
+    status: ItemStatus
+    role: Literal["user", "assistant", "system", "developer"]
+    content: list[OutputText | Refusal]
+
+
+class Reasoning(Model):
+    """What the model thinks, as far as the policy shows it."""
+
+    type: Literal["reasoning"]
+    id: str
+    status: ItemStatus
+    summary: list[SummaryText]
+    content: Maybe[list[ReasoningText]] = None
+    encrypted_content: Maybe[str] = None
+
+
+class FunctionCall(Model):
+    """A call that waits for the client, or that the server executes."""
+
+    type: Literal["function_call"]
+    id: str
+    status: ItemStatus
+    call_id: str
+    name: str
+    arguments: str
+
+
+class FunctionCallOutput(Model):
+    """What a function gave back; JSON that is no text is written as text."""
+
+    type: Literal["function_call_output"]
+    id: str
+    status: ItemStatus
+    call_id: str
+    output: str
+
+
+class ExtensionItem(BaseModel):
+    """An item that the protocol does not know; members beside these have their public names."""
+
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
+
+    type: Annotated[str, Field(pattern=r"^public-sse:[a-z_]+$")]
+    id: str
+    status: ItemStatus | Literal["failed"]
+    tool_call_id: Maybe[str] = None
+
+
+def _tag(value: Any) -> str:
+    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    return EXTENSION if isinstance(kind, str) and kind.startswith(EXTENSION) else str(kind)
+
+
+Item: TypeAlias = Annotated[
+    Annotated[Message, Tag("message")]
+    | Annotated[Reasoning, Tag("reasoning")]
+    | Annotated[FunctionCall, Tag("function_call")]
+    | Annotated[FunctionCallOutput, Tag("function_call_output")]
+    | Annotated[ExtensionItem, Tag(EXTENSION)],
+    Discriminator(_tag),
+]
+
+
+# the response
+
+
+class CachedTokens(Model):
+    """Details of the input tokens."""
+
+    cached_tokens: Count
+
+
+class ReasoningTokens(Model):
+    """Details of the output tokens."""
+
+    reasoning_tokens: Count
+
+
+class Usage(Model):
+    """Tokens used, over all responses of a run; a count that nobody reported is 0."""
+
+    input_tokens: Count
+    output_tokens: Count
+    total_tokens: Count
+    input_tokens_details: CachedTokens
+    output_tokens_details: ReasoningTokens
+
+
+class IncompleteDetails(Model):
+    """Why a response is incomplete: `max_output_tokens`, `content_filter`, `cancelled`, or the provider's word."""
+
+    reason: str
+
+
+class ResponseError(Model):
+    """Why a response failed."""
+
+    code: str
+    message: str
+
+
+class TextFormat(Model):
+    """Always plain text: the request is not repeated."""
+
+    type: Literal["text"]
+
+
+class TextConfig(Model):
+    """Always plain text: the request is not repeated."""
+
+    format: TextFormat
+
+
+class Response(Model):
+    """The response object, rebuilt from what was said; members that repeat a request have fixed values."""
+
+    id: str
+    object: Literal["response"]
+    created_at: Count
+    completed_at: Count | None
+    status: Literal["queued", "in_progress", "completed", "incomplete", "failed"]
+    incomplete_details: IncompleteDetails | None
+    model: str
+    output: list[Item]
+    error: ResponseError | None
+    usage: Usage | None
+    previous_response_id: None
+    instructions: None
+    tools: NoItems
+    tool_choice: Literal["auto"]
+    truncation: Literal["disabled"]
+    parallel_tool_calls: Literal[True]
+    text: TextConfig
+    top_p: float
+    presence_penalty: float
+    frequency_penalty: float
+    top_logprobs: Literal[0]
+    temperature: float
+    reasoning: None
+    max_output_tokens: None
+    max_tool_calls: None
+    store: Literal[False]
+    background: Literal[False]
+    service_tier: Literal["default"]
+    metadata: Annotated[Json, Field(max_length=0)]
+    safety_identifier: None
+    prompt_cache_key: None
+
+
+class ErrorPayload(Model):
+    """What went wrong."""
+
+    type: ErrorType
+    code: str | None
+    message: str
+    param: None

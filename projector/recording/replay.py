@@ -1,0 +1,223 @@
+"""Golden replay: a folder of recorded inputs, and what each dialect makes of them, compared byte for byte.
+
+    DIR/cases.toml                    settings of the cases; defaults where there is none
+    DIR/<provider>/<case>.ndjson      input, one provider event a line; `projector.*` lines are the host's
+    DIR/<dialect>/<case>.ndjson       output, written by `projector replay --update`, never by hand
+
+Clock and ids are injected, so goldens need no scrubbing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from projector._errors import UsageError, invalid, known_name
+from projector.core import clock
+from projector.core.context import StreamContext
+from projector.core.faults import FAULTS, Fault
+from projector.core.pipeline import build_pipeline
+from projector.dialects import DIALECTS
+from projector.providers import PROVIDERS
+from projector.redaction.policy import Policy, PolicyError
+
+CASES_FILE: Final = "cases.toml"
+CLOCK: Final = "2025-12-15T12:00:00.000Z"
+STREAM_ID: Final = "stream_" + "0" * 32
+LINE_SHOWN_CHARS: Final = 500
+"""How much of a differing line a diff shows."""
+
+FaultCode: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
+
+
+class CaseContext(BaseModel):
+    """What the host knows before the stream begins."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    conversation_id: str | None = None
+    agent: str | None = None
+    workflow: Mapping[str, object] = {}
+
+
+class CaseSettings(BaseModel):
+    """How one input is played; every member has a default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    about: str = ""
+    clock: str = CLOCK
+    stream_id: str = STREAM_ID
+    run: bool = False
+    host_events: bool = False
+    close: FaultCode | None = None
+    context: CaseContext = CaseContext()
+    policy: Mapping[str, object] = {}
+    profile: Mapping[str, object] = {}
+
+
+class Case(NamedTuple):
+    """One input and its settings."""
+
+    name: str
+    provider: str
+    source: Path
+    settings: CaseSettings
+
+
+class Difference(NamedTuple):
+    """Why a case is not what its golden says."""
+
+    case: str
+    dialect: str
+    what: Literal["differs", "golden is missing", "input is missing"]
+    diff: str = ""
+
+
+def load_cases(folder: Path) -> list[Case]:
+    """Give the cases of a folder, by provider and name.
+
+    Raises:
+        UsageError: no folder, no input, a name twice, files where no provider's are, or settings that are not what
+            `CaseSettings` expects.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"expected a folder of cases at `{folder}`")
+    _refuse_strays(folder)
+    settings = load_settings(folder / CASES_FILE)
+    cases: dict[str, Case] = {}
+    for provider in PROVIDERS:
+        for source in sorted((folder / provider).glob("*.ndjson")):
+            name = source.stem
+            if name in cases:
+                raise UsageError(f"`{name}`: expected names that are unique over providers")
+            cases[name] = Case(name, provider, source, settings.pop(name, settings[""]))
+    unused = [name for name in settings if name]
+    if unused:
+        raise UsageError(f"{CASES_FILE}: no input for {', '.join(f'`{name}`' for name in unused)}")
+    if not cases:
+        raise UsageError(f"expected inputs at `{folder}/<provider>/<case>.ndjson`; providers: {', '.join(PROVIDERS)}")
+    return list(cases.values())
+
+
+def play(case: Case, dialect: str) -> bytes:
+    """Give what a dialect makes of a case, as NDJSON."""
+    settings = case.settings
+    now = clock.parse(settings.clock, f"{CASES_FILE}: `{case.name}`: clock")
+    pipeline = build_pipeline(
+        provider=case.provider,
+        dialect=dialect,
+        policy=Policy.load(settings.policy),
+        context=StreamContext(stream_id=settings.stream_id, **dict(settings.context)),
+        run=settings.run,
+        profile=settings.profile,
+        input_format="ndjson",
+        output_format="ndjson",
+        takes_host_events=settings.host_events,
+        clock=lambda: now,
+    )
+    said = pipeline.feed(case.source.read_bytes())
+    return said + pipeline.close(_fault(settings.close))
+
+
+def compare(folder: Path, case: Case, dialect: str, *, update: bool) -> Difference | None:
+    """Compare a case with its golden; with `update`, write the golden instead."""
+    golden = folder / dialect / f"{case.name}.ndjson"
+    now = play(case, dialect)
+    if update:
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_bytes(now)
+        return None
+    if not golden.is_file():
+        return Difference(case.name, dialect, "golden is missing")
+    before = golden.read_bytes()
+    if before == now:
+        return None
+    return Difference(case.name, dialect, "differs", _diff(before, now))
+
+
+def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference]:
+    """Give the goldens that have no input; with `update`, remove them instead."""
+    names = {case.name for case in cases}
+    found: list[Difference] = []
+    for dialect in DIALECTS:
+        for golden in sorted((folder / dialect).glob("*.ndjson")):
+            if golden.stem in names:
+                continue
+            if update:
+                golden.unlink()
+            else:
+                found.append(Difference(golden.stem, dialect, "input is missing"))
+    return found
+
+
+def _refuse_strays(folder: Path) -> None:
+    """Refuse what would be passed over: cases in no folder, or in one whose name is misspelled."""
+    for path in sorted(folder.glob("*.ndjson")):
+        raise UsageError(f"`{path}`: expected it in the folder of its provider: {', '.join(PROVIDERS)}")
+    for path in sorted(folder.glob("*/*.ndjson")):
+        known_name(f"folder in `{folder}`:", path.parent.name, [*PROVIDERS, *DIALECTS])
+
+
+def load_settings(path: Path) -> dict[str, CaseSettings]:
+    """Give the settings by case name; the defaults stand under the empty name.
+
+    Raises:
+        UsageError: they are not what `CaseSettings` expects; the message names the case, and no value.
+    """
+    if not path.is_file():
+        return {"": CaseSettings()}
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path.name}: expected TOML: {error}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path.name}: expected TOML in UTF-8") from None
+    defaults, cases = table.get("defaults", {}), table.get("cases", {})
+    if not isinstance(defaults, dict) or not isinstance(cases, dict):
+        raise UsageError(f"{path.name}: expected tables `[defaults]` and `[cases.NAME]`")
+    settings = {}
+    for name, own in {"": {}, **cases}.items():
+        where = f"{path.name}: `{name or 'defaults'}`"
+        try:
+            settings[name] = CaseSettings.model_validate({**defaults, **own} if isinstance(own, dict) else own)
+            Policy.load(settings[name].policy)
+        except ValidationError as error:
+            raise UsageError(f"{where}: {invalid(error)}") from None
+        except PolicyError as error:
+            raise UsageError(f"{where}: policy: {error}") from None
+    return settings
+
+
+def _fault(code: str | None) -> Fault | None:
+    if code is None:
+        return None
+    if code not in FAULTS:
+        raise UsageError(f"{CASES_FILE}: unknown fault `{code}`; known: {', '.join(FAULTS)}")
+    return FAULTS[code]
+
+
+def _diff(before: bytes, now: bytes) -> str:
+    """Show what differs, without the members that every line repeats unless one of them is it."""
+    for show in (_without_constants, _whole):
+        lines = list(difflib.unified_diff(show(before), show(now), "golden", "now", n=1, lineterm=""))
+        if lines:
+            return "\n".join(line[:LINE_SHOWN_CHARS] for line in lines)
+    return "only line ends differ"
+
+
+def _without_constants(data: bytes) -> list[str]:
+    return [_CONSTANTS.sub("", line) for line in _whole(data)]
+
+
+def _whole(data: bytes) -> list[str]:
+    return data.decode("utf-8", "replace").splitlines()
+
+
+_CONSTANTS: Final = re.compile(r'"(?:schema|stream_id|server_timestamp)":"[^"]*",')

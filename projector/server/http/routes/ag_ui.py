@@ -1,0 +1,59 @@
+"""`POST /api/v1/ag-ui/{agent}`: a client of AG-UI runs an agent with a conversation that the client holds.
+
+Threads belong to the caller who began them, as conversations do. An approval is answered only where this server has
+asked for it (docs/decisions/0008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.routing import Route
+
+from projector.dialects.ag_ui.requests import InputRefusedError, approvals, dialect_options, read_run_input
+from projector.server.catalog import Catalog, Offer
+from projector.server.http.problems import problem
+from projector.server.http.request_bodies import run_body
+from projector.server.http.routes.stream_route import Ask, Reader, Site, StreamRoute
+from projector.server.ownership import Owners
+
+_DIALECT: Final = "ag_ui"
+
+
+def routes(catalog: Catalog, site: Site) -> list[Route]:
+    """Give the route, if there is an agent that speaks the dialect."""
+    offers = catalog.speaking(_DIALECT)
+    if not offers:
+        return []
+    route = StreamRoute(_reader(offers, site.owners), site, (_DIALECT,))
+    return [Route("/api/v1/ag-ui/{agent}", route, methods=["POST"])]
+
+
+def _reader(offers: Mapping[str, Offer], owners: Owners) -> Reader:
+    def read(body: dict[str, Any], path: Mapping[str, str]) -> Ask:
+        name = path["agent"]
+        if name not in offers:
+            raise problem("unknown_agent")
+        offer = offers[name]
+        try:
+            asked = read_run_input(body)
+            answered = [] if offer.agent.replays_approvals else approvals(asked)
+        except InputRefusedError as refused:
+            raise problem("invalid_request", str(refused)) from None
+        previous = _response_of(answered, owners)
+        return Ask(offer, run_body(asked, offer, previous), name, asked.thread_id, options=dialect_options(asked))
+
+    return read
+
+
+def _response_of(answered: list[str], owners: Owners) -> str | None:
+    """Give the response that asked for what is answered, None where nothing is; whose it is, is checked with the rest.
+
+    Raises:
+        Problem: nobody asked, or more than one response did.
+    """
+    asking = {owners.response_of(approval_id) for approval_id in answered}
+    if len(asking) > 1:
+        raise problem("invalid_request", "`resume` answers more than one response.")
+    return asking.pop() if asking else None

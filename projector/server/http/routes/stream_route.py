@@ -1,0 +1,192 @@
+"""A route that answers with a stream: from who asks and what, to a relay that runs. Pure ASGI, no layer per event.
+
+Where a request wants the answer in one piece, it is the same relay with another line (`projector.server.streaming.response_mode`).
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import anyio
+from starlette.datastructures import QueryParams
+from starlette.types import Receive, Scope, Send
+
+from projector import StreamContext
+from projector.contracts.limits import NAME_MAX_CHARS
+from projector.dialects.options import DialectOptions
+from projector.server.catalog import Offer
+from projector.server.config.settings import Settings
+from projector.server.http import requests
+from projector.server.http.authenticator import Doorkeeper
+from projector.server.http.problems import problem
+from projector.server.http.request_ids import request_id
+from projector.server.http.requests import ClientLeftError
+from projector.server.ownership import Owners
+from projector.server.streaming.memory import Account
+from projector.server.streaming.registry import Streams
+from projector.server.streaming.relay import Relay
+from projector.server.streaming.response_mode import form_of
+from projector.server.streaming.session import Exchange
+from projector.server.telemetry import tracing
+from projector.server.telemetry.observer import Observer
+from projector.server.telemetry.stream_stats import Listener, Record
+from projector.server.telemetry.tracing import Trace
+from projector.server.upstream.protocol import ProviderRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a request asks for."""
+
+    offer: Offer
+    body: Mapping[str, Any]
+    agent: str | None = None
+    """As the request named it."""
+    conversation_id: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    is_stream: bool | None = True
+    """Whether the answer is to be a stream; None where the request does not say."""
+    options: DialectOptions | None = None
+    """What the dialect repeats and obeys."""
+
+
+Reader: TypeAlias = Callable[[dict[str, Any], Mapping[str, str]], Ask]
+"""Gives what the body and the path of a request ask for; raises `Problem` where they may not ask."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What all routes of one server share."""
+
+    settings: Settings
+    streams: Streams
+    owners: Owners
+    door: Doorkeeper
+    observer: Observer
+
+
+class Asked(NamedTuple):
+    """A request whose body has been read, and who asks."""
+
+    scope: Scope
+    body: dict[str, Any]
+    caller: str
+    account: Account
+
+
+class ExchangeRoute(ABC):
+    """A route that answers with a stream, as an ASGI application.
+
+    Args:
+        site: of the server.
+        dialects: what at least some requests may choose, for who describes the server.
+    """
+
+    def __init__(self, site: Site, dialects: Collection[str]) -> None:
+        self._site = site
+        self.dialects = dialects
+
+    @abstractmethod
+    def exchange(self, asked: Asked) -> tuple[Exchange, Trace]:
+        """Give the stream that a request asks for.
+
+        Raises:
+            Problem: there is none.
+        """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request with a stream.
+
+        Raises:
+            Problem: there is no stream for this request.
+        """
+        site = self._site
+        caller = await site.door.caller(scope)
+        with site.streams.admitted(caller) as account:
+            try:
+                with anyio.fail_after(site.settings.timeouts.body_s):
+                    body = await requests.read_json(scope, receive, site.settings.limits.max_body_bytes, account)
+            except TimeoutError:
+                raise problem("request_timeout") from None
+            except ClientLeftError:
+                return
+            exchange, trace = self.exchange(Asked(scope, body, caller, account))
+            with site.streams.running(exchange):
+                await site.observer.run(exchange, trace, scope, receive, send)
+
+
+class StreamRoute(ExchangeRoute):
+    """A route whose stream is the answer of one upstream.
+
+    Args:
+        read: gives what a request asks for.
+        site: of the server.
+        dialects: what at least some requests may choose, for who describes the server.
+    """
+
+    def __init__(self, read: Reader, site: Site, dialects: Collection[str]) -> None:
+        super().__init__(site, dialects)
+        self._read = read
+
+    def exchange(self, asked: Asked) -> tuple[Exchange, Trace]:
+        """Give the relay of an answer; see `ExchangeRoute`."""
+        scope, body, caller, account = asked
+        ask = self._read(body, scope["path_params"])
+        named = QueryParams(scope["query_string"]).get("dialect")
+        form, dialect = form_of(ask.offer, named, is_stream=ask.is_stream)
+        self._check_owner(ask, caller)
+        owners = self._site.owners
+        record = _record(ask, scope, caller, dialect)
+        record.heard = Listener(lambda response_id: owners.made(response_id, caller), owners.asked)
+        context = StreamContext(record.stream_id, ask.conversation_id, ask.agent)
+        pipeline = ask.offer.pipeline(
+            dialect, context, record.heard.hear, options=ask.options, output_format=form.output_format
+        )
+        trace = tracing.begin(scope, record)
+        record.trace_id = trace.trace_id
+        provider, settings = ask.offer.provider, self._site.settings
+        relay = Relay(
+            record,
+            pipeline,
+            provider.upstream,
+            ProviderRequest(provider.api, ask.body, trace.headers, record.stream_id),
+            account,
+            timeouts=provider.timeouts,
+            retries=settings.retries,
+            heartbeat_s=settings.heartbeat_s if form.has_heartbeats else math.inf,
+            make_line=form.line,
+        )
+        return relay, trace
+
+    def _check_owner(self, ask: Ask, caller: str) -> None:
+        previous = ask.body.get("previous_response_id")
+        if previous is not None:
+            if not isinstance(previous, str):
+                raise problem("invalid_request", "`previous_response_id` must be text.")
+            self._site.owners.check_response(previous, caller)
+        if ask.conversation_id is not None:
+            self._site.owners.enter(ask.conversation_id, caller)
+
+
+def _record(ask: Ask, scope: Scope, caller: str, dialect: str) -> Record:
+    provider = ask.offer.provider
+    model = ask.body.get("model")
+    return Record(
+        stream_id=f"stream_{uuid.uuid4().hex}",
+        request_id=request_id(scope),
+        dialect=dialect,
+        caller=caller,
+        agent=ask.offer.name,
+        upstream=provider.name,
+        api=provider.api,
+        server_address=provider.address[0],
+        server_port=provider.address[1],
+        model=model[:NAME_MAX_CHARS] if isinstance(model, str) else "",  # of a drop-in request it is the caller's word
+        conversation_id=ask.conversation_id,
+        metadata=ask.metadata,
+    )

@@ -1,0 +1,85 @@
+"""The way to one client: the head of the answer, then bytes in pieces, and since when it has been waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from anyio.lowlevel import checkpoint
+from starlette.types import Message, Send
+
+from projector.server.streaming.memory import Account
+
+HEADERS: Final = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+    (b"x-content-type-options", b"nosniff"),
+)
+"""Of every stream."""
+
+SEND_MAX_BYTES: Final = 65_536
+"""Of one send: what uvicorn holds before it makes us wait, so that a slow client can be seen to move."""
+
+
+class Line:
+    """Sends one answer; what is said at once is not mixed with anything else.
+
+    Args:
+        send: the server's.
+        headers: of the answer, beside those of every stream.
+        account: holds what is too large for one send, until all of it is taken.
+        on_gone: is called when the server says that nobody is there any more.
+    """
+
+    def __init__(
+        self, send: Send, headers: Sequence[tuple[bytes, bytes]], account: Account, on_gone: Callable[[], None]
+    ) -> None:
+        self._send = send
+        self._headers = [*HEADERS, *headers]
+        self._status = 200
+        self._account = account
+        self._on_gone = on_gone
+        self._turn = asyncio.Lock()  # asyncio's own: every event passes it, and anyio's has a checkpoint
+        self.is_committed = False
+        self.sent_at = time.monotonic()
+        self.sending_since: float | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is being said."""
+        return self._turn.locked()
+
+    async def say(self, data: bytes, *, is_last: bool = False) -> None:
+        """Send the head if it was not, then bytes, perhaps none."""
+        async with self._turn:
+            if not self.is_committed:
+                self.is_committed = True
+                await self._transmit({"type": "http.response.start", "status": self._status, "headers": self._headers})
+            if len(data) > SEND_MAX_BYTES:
+                await self._say_in_pieces(data)
+            elif data:
+                await self._transmit({"type": "http.response.body", "body": data, "more_body": True})
+            if is_last:
+                await self._transmit({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _say_in_pieces(self, data: bytes) -> None:
+        self._account.hold(len(data))
+        try:
+            for start in range(0, len(data), SEND_MAX_BYTES):
+                piece = data[start : start + SEND_MAX_BYTES]
+                await self._transmit({"type": "http.response.body", "body": piece, "more_body": True})
+        finally:
+            self._account.hold(-len(data))
+
+    async def _transmit(self, message: Message) -> None:
+        self.sending_since = time.monotonic()
+        try:
+            await self._send(message)
+        except OSError:  # what ASGI servers raise when the client is gone
+            self._on_gone()
+            await checkpoint()
+        self.sending_since = None
+        self.sent_at = time.monotonic()

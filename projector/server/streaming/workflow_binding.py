@@ -1,0 +1,70 @@
+"""The workflows that a server offers, made from the settings once, ready to be run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from projector import Pipeline, StreamContext, build_pipeline
+from projector.core.pipeline import OnFrame, OutputFormat
+from projector.dialects.options import DialectOptions
+from projector.redaction.redactor import Redactor
+from projector.server.catalog import Catalog, Offer, chosen_dialect
+from projector.server.config.settings import Settings
+from projector.server.config.workflows import WorkflowSettings
+from projector.workflows.definition import Workflow
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowOffer:
+    """One workflow, its agents and what its streams show."""
+
+    name: str
+    settings: WorkflowSettings
+    definition: Workflow
+    agents: Mapping[str, Offer]
+    redactor: Redactor
+
+    def dialect(self, asked: str | None) -> str:
+        """Give the dialect of a stream.
+
+        Raises:
+            Problem: `asked` is none of those that are spoken here.
+        """
+        return chosen_dialect(asked, self.settings.dialects)
+
+    def pipeline(
+        self,
+        dialect: str,
+        context: StreamContext,
+        on_frame: OnFrame | None = None,
+        *,
+        options: DialectOptions | None = None,
+        output_format: OutputFormat = "sse",
+    ) -> Pipeline:
+        """Give the pipeline of one run; each step has a branch of its own in it."""
+        first = next(iter(self.agents.values())).provider
+        return build_pipeline(
+            provider=first.api,
+            profile=first.profile,
+            dialect=dialect,
+            redactor=self.redactor,
+            context=context,
+            run=True,
+            on_frame=on_frame,
+            options=options,
+            output_format=output_format,
+        )
+
+
+def workflow_offers(settings: Settings, catalog: Catalog) -> dict[str, WorkflowOffer]:
+    """Give the workflows by their names."""
+    return {name: _offer(name, workflow, catalog) for name, workflow in settings.workflows.items()}
+
+
+def _offer(name: str, settings: WorkflowSettings, catalog: Catalog) -> WorkflowOffer:
+    definition = settings.definition
+    agents = {agent: catalog.agent(agent) for agent in definition.agents}
+    first = next(iter(agents.values()))
+    redactor = first.redactor if settings.policy is None else Redactor(settings.policy)
+    return WorkflowOffer(name, settings, definition, agents, redactor)

@@ -1,0 +1,58 @@
+"""What Prometheus is told. Labels are names from tables of ours, never ids or words of a provider."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from projector.core.handlers import DROPPED, HANDLERS
+from projector.server.streaming.registry import Streams
+from projector.server.telemetry.stream_stats import Record
+
+OTHER: Final = "other"
+"""The label of every dropped event that is in no table of ours: a provider's words would be labels without an end."""
+
+_KNOWN: Final = frozenset({*DROPPED, *HANDLERS})
+_OVERHEAD_BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+"""A stream of a hundred events costs a millisecond; a second is one with large images."""
+
+
+class Metrics:
+    """The metrics of one server."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._registry = CollectorRegistry()
+        active = Gauge("projector_streams_active", "Streams that run.", registry=self._registry)
+        active.set_function(lambda: streams.active)
+        opened = Gauge("projector_upstream_open", "Requests that are open at a provider.", registry=self._registry)
+        opened.set_function(lambda: streams.upstream_open)
+        held = Gauge("projector_memory_held_bytes", "What streams hold in memory.", registry=self._registry)
+        held.set_function(lambda: streams.held_bytes)
+        self._streams = self._counter("projector_streams", "Streams that ended.", "outcome", "dialect")
+        self._dropped = self._counter("projector_events_dropped", "Provider events that were not said.", "type")
+        self._notices = self._counter("projector_notices", "Notices of withheld or cut values.", "type")
+        self._heartbeats = self._counter("projector_heartbeats", "Comments into silence.")
+        self._overhead = Histogram(
+            "projector_overhead_seconds",
+            "What the pipeline added to a whole stream.",
+            registry=self._registry,
+            buckets=_OVERHEAD_BUCKETS_S,
+        )
+
+    def count(self, record: Record) -> None:
+        """Count a stream that ended."""
+        self._streams.labels(record.outcome, record.dialect).inc()
+        self._heartbeats.inc(record.heartbeats)
+        self._overhead.observe(record.overhead_s)
+        for name, times in record.dropped.items():
+            self._dropped.labels(name if name in _KNOWN else OTHER).inc(times)
+        for name, times in record.heard.notices.items():
+            self._notices.labels(name).inc(times)
+
+    def text(self) -> bytes:
+        """Give all of them in the format of Prometheus."""
+        return generate_latest(self._registry)
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(name, about, labels, registry=self._registry)

@@ -1,0 +1,105 @@
+"""Spans and metrics of OpenTelemetry, with the names of its conventions for generative AI. Never content.
+
+Imported where the extra `otel` is installed. Who runs the process sets up the SDK; without one every call is nothing.
+The proxy is a client of the provider, so its span is of the kind CLIENT, a child of whatever span the host or the
+caller has open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import accumulate, repeat
+from operator import mul
+from typing import Final
+
+from opentelemetry import context, metrics, propagate, trace
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.util.types import AttributeValue
+
+from projector.server.telemetry.stream_stats import CLIENT_LEFT, Record
+
+_SECONDS: Final = [0.01 * 2**n for n in range(14)]
+_TOKENS: Final = list(accumulate(repeat(4, 13), mul, initial=1))
+"""The bounds that the conventions advise."""
+
+_OPERATION: Final = "chat"
+_PROVIDER: Final = "openai"
+_TRACER: Final = trace.get_tracer("projector")
+_METER: Final = metrics.get_meter("projector")
+_DURATION: Final = _METER.create_histogram(
+    "gen_ai.client.operation.duration", "s", explicit_bucket_boundaries_advisory=_SECONDS
+)
+_FIRST_CHUNK: Final = _METER.create_histogram(
+    "gen_ai.client.operation.time_to_first_chunk", "s", explicit_bucket_boundaries_advisory=_SECONDS
+)
+_PER_CHUNK: Final = _METER.create_histogram(
+    "gen_ai.client.operation.time_per_output_chunk", "s", explicit_bucket_boundaries_advisory=_SECONDS
+)
+_USAGE: Final = _METER.create_histogram(
+    "gen_ai.client.token.usage", "{token}", explicit_bucket_boundaries_advisory=_TOKENS
+)
+_TOKEN_TYPES: Final = (("input_tokens", "input"), ("output_tokens", "output"))
+
+
+def begin(headers: Mapping[str, str], record: Record) -> Span | None:
+    """Give the open span of a stream, None where nobody records it and nobody asked for a trace."""
+    here = context.get_current() if trace.get_current_span().get_span_context().is_valid else propagate.extract(headers)
+    attributes = {**_about(record), "gen_ai.request.stream": True}
+    span = _TRACER.start_span(f"{_OPERATION} {record.model}".strip(), here, SpanKind.CLIENT, attributes)
+    return span if span.is_recording() else None
+
+
+def headers(span: Span) -> dict[str, str]:
+    """Give the headers that carry a span on."""
+    carrier: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(carrier, trace.set_span_in_context(span))
+    return carrier
+
+
+def end(span: object | None, record: Record) -> None:
+    """End the span and measure the stream."""
+    outcome = dict(_outcome(record))
+    if isinstance(span, Span):
+        span.set_attributes(outcome)
+        if "error.type" in outcome:
+            span.set_status(Status(StatusCode.ERROR))
+        span.end()
+    about = _about(record) | {
+        name: outcome[name] for name in ("error.type", "gen_ai.response.model") if name in outcome
+    }
+    _DURATION.record(record.duration_s, about)
+    if record.first_byte_s is not None:
+        _FIRST_CHUNK.record(record.first_byte_s, about)
+        if record.heard.frames > 1:
+            _PER_CHUNK.record((record.duration_s - record.first_byte_s) / (record.heard.frames - 1), about)
+    for name, kind in _TOKEN_TYPES:
+        if name in record.usage:
+            _USAGE.record(record.usage[name], about | {"gen_ai.token.type": kind})
+
+
+def _about(record: Record) -> dict[str, AttributeValue]:
+    return {
+        "gen_ai.operation.name": _OPERATION,
+        "gen_ai.provider.name": _PROVIDER,
+        "gen_ai.request.model": record.model,
+        "server.address": record.server_address,
+        "server.port": record.server_port,
+    }
+
+
+def _outcome(record: Record) -> Iterator[tuple[str, AttributeValue]]:
+    """Give what is known at the end only."""
+    if record.heard.model is not None:
+        yield "gen_ai.response.model", record.heard.model
+    if "response_id" in record.terminal:
+        yield "gen_ai.response.id", record.terminal["response_id"]
+    if "final" in record.terminal:
+        yield "gen_ai.response.finish_reasons", [record.terminal["final"]["status"]]
+    if record.first_byte_s is not None:
+        yield "gen_ai.response.time_to_first_chunk", record.first_byte_s
+    for name, _ in _TOKEN_TYPES:
+        if name in record.usage:
+            yield f"gen_ai.usage.{name}", record.usage[name]
+    if record.code is not None or record.outcome == CLIENT_LEFT:
+        yield "error.type", record.code or CLIENT_LEFT

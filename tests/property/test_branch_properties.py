@@ -1,0 +1,207 @@
+"""Whatever branches of a run say, and in whatever order their bytes come: what interleaves is what each says alone."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from projector import Pipeline, Policy, StreamContext, build_pipeline
+from projector.contracts.stream_rules import check_stream
+from projector.core.context import BranchContext
+from projector.core.faults import FAULTS
+from projector.dialects.openresponses import checker as openresponses
+from projector.openwop.contract import checker as openwop
+from projector.redaction.redactor import Redactor
+from tests.property.mutations import CASES, lines_of, spoiled
+from tests.property.soundness import OURS, assert_sound, cut, examples, frames_of
+from tests.property.test_ag_ui_properties import assert_valid
+
+PLAIN: Final = [
+    case
+    for case in CASES
+    if not (case.settings.run or case.settings.host_events or case.settings.close or case.settings.policy)
+]
+"""Cases that are one response as its provider sent it, under the usual policy."""
+
+REDACTOR: Final = Redactor(Policy())
+BRANCHES: Final = st.lists(
+    st.tuples(st.sampled_from(PLAIN), st.lists(st.integers(0, 100_000), max_size=6), st.booleans()),
+    min_size=2,
+    max_size=3,
+)
+"""For each branch what it says, where its bytes are cut, and whether the run can do without it."""
+
+CHECKS: Final[Mapping[str, Any]] = {
+    "public_sse_v1": check_stream,
+    "openresponses": openresponses.check_stream,
+    "openwop": openwop.check_log,
+    "ag_ui": lambda lines: assert_valid([json.loads(line) for line in lines]) or [],
+}
+
+
+def run_of(dialect: str) -> Pipeline:
+    workflow = {"workflow_key": "k", "workflow_run_id": "run_1"}
+    return build_pipeline(
+        provider="openai_responses",
+        dialect=dialect,
+        context=StreamContext("stream_1", workflow=workflow),
+        run=True,
+        input_format="ndjson",
+        output_format="ndjson",
+        redactor=REDACTOR,
+        clock=lambda: 1_765_800_000.0,
+    )
+
+
+def context_of(branch: int, *, optional: bool) -> BranchContext:
+    workflow = {"workflow_key": "k", "workflow_run_id": "run_1", "stage_name": "s", "step_name": f"step-{branch}"}
+    place = {"parallel_group": "s", "branch_index": branch}
+    return BranchContext(f"agent-{branch}", workflow | place, stage=1, is_optional=optional)
+
+
+def reads_of(case: Any, cuts: list[int]) -> list[bytes]:
+    return cut(b"".join(line + b"\n" for line in lines_of(case)), cuts)
+
+
+def play(dialect: str, branches: list[Any], order: list[int], ends: list[Any] | None = None) -> bytes:
+    """Feed the reads of the branches in an order, whatever of it fits; then close them, each as it ends."""
+    run = run_of(dialect)
+    branches = [
+        run.branch(context_of(at, optional=optional), provider=case.provider, profile=case.settings.profile)
+        for at, (case, _, optional) in enumerate(branches)
+    ]
+    left = [reads_of(case, cuts) for case, cuts, _ in branches]
+    said = b""
+    for turn in order:
+        branch = turn % len(branches)
+        said += branches[branch].feed(left[branch].pop(0)) if left[branch] else b""
+    for branch, branch in enumerate(branches):
+        end = ends[branch] if ends is not None else None
+        if end is None:
+            said += b"".join(map(branch.feed, left[branch]))
+        said += branch.close(FAULTS[end]) if end else branch.close()
+    said += run.close()
+    assert run.close() + run.cancel() + branches[0].feed(b"{}\n") + branches[0].close() == b""
+    return said
+
+
+def gist(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give what a branch says without its numbers in the stream; ids by the order in which they appear."""
+    names: dict[object, str] = {}
+    for frame in frames:
+        tool = frame.get("tool", {})
+        for value in (frame.get("item_id"), frame.get("tool_call_id"), tool.get("tool_call_id")):
+            names.setdefault(value, f"id-{len(names)}")
+    told = []
+    for frame in frames:
+        kept = {name: value for name, value in frame.items() if name not in {"event_id", "output_index"}}
+        for name in ("item_id", "tool_call_id"):
+            if name in kept:
+                kept[name] = names[kept[name]]
+        if "tool" in kept:
+            kept["tool"] = {**kept["tool"], "tool_call_id": names[kept["tool"]["tool_call_id"]]}
+        if "target" in kept:
+            kept["target"] = {**kept["target"], "entity_id": names[kept["target"]["entity_id"]]}
+        told.append(kept)
+    return told
+
+
+ORDER: Final = st.lists(st.integers(0, 5), max_size=20)
+
+
+@examples(150)
+@given(branches=BRANCHES, order=ORDER)
+def test_a_branch_says_what_it_says_alone(branches: list[Any], order: list[int]) -> None:
+    branches = [(case, cuts, True) for case, cuts, _ in branches]
+    said = play("public_sse_v1", branches, order)
+    assert_sound(said)
+    frames = frames_of(said)
+    total: Counter[str] = Counter()
+    for at, branch in enumerate(branches):
+        run = run_of("public_sse_v1")
+        case, cuts, _ = branch
+        branch = run.branch(context_of(at, optional=True), provider=case.provider, profile=case.settings.profile)
+        alone = frames_of(b"".join(map(branch.feed, reads_of(case, cuts))) + branch.close() + run.close())
+        beside = [frame for frame in frames if frame["workflow"].get("branch_index") == at]
+        assert gist(beside) == gist(alone[:-1])
+        total.update(alone[-1]["final"].get("usage", {}))
+    assert frames[-1]["kind"] == "final"
+    assert frames[-1]["final"].get("usage", {}) == dict(total)
+
+
+@examples(150)
+@given(branches=BRANCHES, order=ORDER)
+def test_final_does_not_depend_on_the_order(branches: list[Any], order: list[int]) -> None:
+    branches = [(case, cuts, True) for case, cuts, _ in branches]
+    finals = [frames_of(play("public_sse_v1", branches, way))[-1]["final"] for way in (order, order[::-1], [])]
+    assert finals[0] == finals[1] == finals[2]
+
+
+ENDS: Final = st.sampled_from([None, "", *(code for code in FAULTS if code not in OURS)])
+"""How a branch ends: as it should, cut off, or with a fault."""
+
+
+@pytest.mark.parametrize("dialect", CHECKS)
+@examples(60)
+@given(branches=BRANCHES, order=ORDER, ends=st.lists(ENDS, min_size=3, max_size=3))
+def test_however_branches_end_every_dialect_keeps_its_rules(
+    dialect: str, branches: list[Any], order: list[int], ends: list[Any]
+) -> None:
+    said = play(dialect, branches, order, ends)
+    assert CHECKS[dialect](said.splitlines()) == []
+    if dialect == "public_sse_v1":
+        assert_sound(said)
+
+
+@pytest.mark.parametrize("dialect", CHECKS)
+@examples(60)
+@given(streams=st.lists(spoiled(most=2), min_size=2, max_size=2), order=ORDER, are_optional=st.booleans())
+def test_whatever_branches_say_every_dialect_keeps_its_rules(
+    *, dialect: str, streams: list[Any], order: list[int], are_optional: bool
+) -> None:
+    run = run_of(dialect)
+    branches = [
+        run.branch(context_of(at, optional=are_optional), provider=case.provider, profile=case.settings.profile)
+        for at, (case, _) in enumerate(streams)
+    ]
+    left = [[line + b"\n" for line in lines] for _, lines in streams]
+    said = b""
+    for turn in order:
+        branch = turn % len(branches)
+        said += branches[branch].feed(left[branch].pop(0)) if left[branch] else b""
+    said += b"".join(branch.feed(b"".join(rest)) + branch.close() for branch, rest in zip(branches, left, strict=True))
+    said += run.close()
+    assert CHECKS[dialect](said.splitlines()) == []
+    if dialect == "public_sse_v1":
+        assert_sound(said)
+
+
+@examples(100)
+@given(branches=BRANCHES, order=ORDER, when=st.integers(0, 20), how=st.sampled_from(["cancel", "stop", "close"]))
+def test_whenever_the_host_ends_it_there_is_one_end(branches: list[Any], order: list[int], when: int, how: str) -> None:
+    run = run_of("public_sse_v1")
+    branches = [
+        run.branch(context_of(at, optional=optional), provider=case.provider, profile=case.settings.profile)
+        for at, (case, _, optional) in enumerate(branches)
+    ]
+    left = [reads_of(case, cuts) for case, cuts, _ in branches]
+    said = b""
+    for at, turn in enumerate(order):
+        if at == when:
+            said += {"cancel": run.cancel, "stop": branches[0].stop, "close": run.close}[how]()
+        branch = turn % len(branches)
+        said += branches[branch].feed(left[branch].pop(0)) if left[branch] else b""
+    said += b"".join(branch.close() for branch in branches) + run.close()
+    assert_sound(said)
+
+
+def test_the_cases_are_many() -> None:
+    assert len(PLAIN) > 40
+    assert {case.provider for case in PLAIN} == {"openai_responses", "openai_chat"}
+    assert json.loads(lines_of(PLAIN[0])[0])

@@ -1,0 +1,241 @@
+"""Branches of a run in OpenWOP: nodes side by side, each with its own response, agent and approvals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+
+from projector.core.context import BranchContext, StreamContext
+from projector.core.faults import FAULTS
+from projector.core.pipeline import build_pipeline
+from projector.openwop.contract import check_log
+from projector.openwop.escalation import DEFAULT_THRESHOLD, is_low
+from projector.redaction.policy import Policy
+
+Event = dict[str, Any]
+
+CREATED: Final = {"type": "response.created", "response": {"id": "resp_1", "status": "in_progress", "model": "m-1"}}
+COMPLETED: Final = {"type": "response.completed", "response": {"id": "resp_1", "status": "completed"}}
+APPROVAL: Final = {
+    "type": "response.output_item.done",
+    "output_index": 0,
+    "item": {"type": "mcp_approval_request", "id": "mcpr_1", "name": "book", "server_label": "s", "arguments": "{}"},
+}
+
+
+def thought(text: str) -> Event:
+    return {"type": "response.reasoning_text.delta", "item_id": "rs", "output_index": 0, "delta": text}
+
+
+def text(words: str) -> Event:
+    return {"type": "response.output_text.delta", "item_id": "msg", "output_index": 1, "delta": words}
+
+
+class Branches:
+    """A run of two branches, `one` and `two`, that speak in turn."""
+
+    def __init__(self, agents: tuple[str | None, str | None] = ("one", "two"), *, is_optional: bool = True) -> None:
+        self._pipeline = build_pipeline(
+            provider="openai_responses",
+            dialect="openwop",
+            policy=Policy(reasoning="full"),
+            context=StreamContext(stream_id="r", agent="lead"),
+            run=True,
+            input_format="ndjson",
+            output_format="ndjson",
+            clock=lambda: 1_765_800_000.0,
+        )
+        places = [{"stage_name": "s", "parallel_group": "g", "branch_index": number} for number in (0, 1)]
+        self.branches = [
+            self._pipeline.branch(BranchContext(agent, place, stage=0, is_optional=is_optional))
+            for agent, place in zip(agents, places, strict=True)
+        ]
+        self._said = b""
+
+    def lead(self, *events: Mapping[str, object]) -> None:
+        """Let the main branch speak, as it does before the branches part."""
+        for event in events:
+            self._said += self._pipeline.feed(json.dumps(event).encode() + b"\n")
+
+    def say(self, branch: int, *events: Mapping[str, object]) -> None:
+        for event in events:
+            self._said += self.branches[branch].feed(json.dumps(event).encode() + b"\n")
+
+    def close(self, branch: int, fault: str | None = None) -> None:
+        self._said += self.branches[branch].close(None if fault is None else FAULTS[fault])
+
+    def stop(self, branch: int) -> None:
+        self._said += self.branches[branch].stop()
+
+    def end(self) -> list[Event]:
+        """Close the run; give its log, which must obey every rule."""
+        lines = (self._said + self._pipeline.close()).splitlines()
+        assert check_log(lines) == []
+        return [json.loads(line) for line in lines]
+
+
+def shown(said: list[Event], *types: str) -> list[tuple[str, Any]]:
+    """Give node and words of the events of some types."""
+    words = ("delta", "reasoning", "chunk")
+    return [
+        (event.get("nodeId", ""), next((event["payload"][name] for name in words if name in event["payload"]), None))
+        for event in said
+        if event["type"] in types
+    ]
+
+
+def test_blocks_of_two_agents_grow_side_by_side() -> None:
+    run = Branches()
+    run.say(0, CREATED, thought("a"))
+    run.say(1, CREATED, thought("x"))
+    run.say(0, thought("b"), COMPLETED)
+    run.say(1, thought("y"), COMPLETED)
+    said = run.end()
+    assert shown(said, "agent.reasoning.delta", "agent.reasoned") == [
+        ("s#0", "a"),
+        ("s#1", "x"),
+        ("s#0", "b"),
+        ("s#0", "ab"),
+        ("s#1", "y"),
+        ("s#1", "xy"),
+    ]
+    deltas = [event["payload"] for event in said if event["type"] == "agent.reasoning.delta"]
+    assert [(delta["agentId"], delta["sequence"]) for delta in deltas] == [
+        ("one", 0),
+        ("two", 0),
+        ("one", 1),
+        ("two", 1),
+    ]
+
+
+def test_one_agent_in_two_branches_closes_its_own_block() -> None:
+    run = Branches(("one", "one"))
+    run.say(0, CREATED, thought("a"))
+    run.say(1, CREATED, thought("x"))
+    run.say(0, thought("b"), COMPLETED)
+    assert [words for _, words in shown(run.end(), "agent.reasoned")] == ["a", "x", "b"]
+
+
+def test_each_branch_ends_its_own_text_and_node() -> None:
+    run = Branches()
+    run.say(0, CREATED, text("a"))
+    run.say(1, CREATED, text("x"))
+    run.say(0, COMPLETED)
+    run.close(0)
+    run.say(1, text("y"), COMPLETED)
+    run.close(1)
+    said = run.end()
+    steps = [(event["type"], event["nodeId"]) for event in said if event["type"].startswith("node.")]
+    assert steps == [
+        ("node.started", "s#0"),
+        ("node.started", "s#1"),
+        ("node.completed", "s#0"),
+        ("node.completed", "s#1"),
+    ]
+    assert [words for _, words in shown(said, "output.chunk")] == ["a", "x", "", "y", ""]
+    assert said[-1]["payload"]["outputs"]["text"] == "a\n\nxy"
+
+
+def test_a_branch_that_fails_fails_its_node_and_not_the_run() -> None:
+    run = Branches()
+    run.say(0, CREATED, text("a"))
+    run.say(1, CREATED, text("x"))
+    run.close(0, "upstream_reset")
+    run.say(1, COMPLETED)
+    said = run.end()
+    failed = [event["payload"] for event in said if event["type"] == "node.failed"]
+    assert failed == [{"nodeId": "s#0", "error": {"code": "upstream_reset", "message": "The response failed."}}]
+    assert said[-1]["type"] == "run.completed"
+
+
+def test_the_end_says_why_a_branch_is_incomplete() -> None:
+    run = Branches()
+    cut = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    run.say(0, CREATED, text("a"), {"type": "response.incomplete", "response": cut})
+    run.say(1, CREATED, text("x"), COMPLETED)
+    outputs = run.end()[-1]["payload"]["outputs"]
+    assert (outputs["status"], outputs["reason"]) == ("incomplete", "max_output_tokens")
+
+
+def test_a_branch_that_the_run_needs_ends_it() -> None:
+    run = Branches(is_optional=False)
+    run.say(0, CREATED, text("a"))
+    run.say(1, CREATED, thought("x"))
+    run.close(0, "upstream_reset")
+    said = run.end()
+    assert [event["type"] for event in said[-3:]] == ["node.failed", "node.failed", "run.failed"]
+    assert [words for _, words in shown(said, "agent.reasoned")] == ["x"]
+
+
+def test_an_approval_of_one_branch_is_not_answered_by_another() -> None:
+    run = Branches()
+    run.say(0, CREATED, APPROVAL, COMPLETED)
+    run.say(1, CREATED, text("x"), COMPLETED)
+    said = run.end()
+    assert [event["nodeId"] for event in said if event["type"] == "node.suspended"] == ["s#0"]
+    assert not [event for event in said if event["type"] in {"node.resumed", "run.completed"}]
+
+
+def test_a_branch_that_says_nothing_is_no_node() -> None:
+    run = Branches()
+    run.say(0, CREATED, text("a"), COMPLETED)
+    run.stop(1)
+    assert [event["nodeId"] for event in run.end() if event["type"] == "node.started"] == ["s#0"]
+
+
+def test_text_that_is_cut_off_has_the_model_of_its_branch() -> None:
+    run = Branches(is_optional=False)
+    run.say(0, {"type": "response.created", "response": {"status": "in_progress", "model": "m-0"}}, text("a"))
+    run.say(1, CREATED, text("x"))
+    run.close(1, "upstream_reset")
+    last = [event["payload"] for event in run.end() if event["type"] == "output.chunk"][-2:]
+    assert [(chunk["nodeId"], chunk["isLast"], chunk["meta"]["model"]) for chunk in last] == [
+        ("s#0", True, "m-0"),
+        ("s#1", True, "m-1"),
+    ]
+
+
+def handoffs(said: list[Event]) -> list[tuple[str, str]]:
+    payloads = [event["payload"] for event in said if event["type"] == "agent.handoff"]
+    return [(payload["fromAgentId"], payload["toAgentId"]) for payload in payloads]
+
+
+def test_branches_take_over_from_the_same_agent() -> None:
+    run = Branches()
+    run.lead(CREATED, text("go"), COMPLETED)
+    run.say(0, CREATED, text("a"))
+    run.say(1, CREATED, text("x"))
+    run.say(0, text("b"), COMPLETED)
+    assert handoffs(run.end()) == [("lead", "one"), ("lead", "two")]
+
+
+def test_a_branch_takes_over_from_one_that_is_over() -> None:
+    run = Branches()
+    run.say(0, CREATED, text("a"), COMPLETED)
+    run.close(0)
+    run.say(1, CREATED, text("x"), COMPLETED)
+    run.close(1)
+    run.lead(CREATED, text("done"), COMPLETED)
+    assert handoffs(run.end()) == [("one", "two"), ("two", "lead")]
+
+
+@pytest.mark.parametrize(
+    ("confidence", "is_unsure"),
+    [
+        (0.69, True),
+        (0.7, False),
+        (0.71, False),
+        (0, True),
+        (1, False),
+        (None, False),
+        (True, False),
+        ("0.1", False),
+        (float("nan"), False),
+        (float("-inf"), False),
+    ],
+)
+def test_only_a_confidence_below_the_threshold_is_low(confidence: object, *, is_unsure: bool) -> None:
+    assert is_low(confidence, DEFAULT_THRESHOLD) is is_unsure
