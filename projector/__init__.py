@@ -17,8 +17,8 @@ from projector.redaction.policy import Policy
 
 __all__ = [
     "FAULTS",
-    "Fault",
     "BranchContext",
+    "Fault",
     "Pipeline",
     "Policy",
     "PublicStreamProjector",

@@ -1,4 +1,4 @@
-"""The branches of a stream: where each of its responses stands that may stream side by side. A stream has one at least."""
+"""The branches of a stream: the position of each response that may stream beside others. A stream has at least one."""
 
 from __future__ import annotations
 

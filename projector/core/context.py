@@ -35,7 +35,8 @@ class BranchContext:
     Args:
         agent: name of the agent that speaks in it.
         workflow: as in `StreamContext`; its place (stage, parallel group, branch) is that of no other open branch.
-        stage: when it has its turn; `final` has the texts of the last stage that has any, in the order of its branches. A
+        stage: when it has its turn; `final` has the texts of the last stage that has any, in the order of its
+        branches. A
             stage of its own where it is None.
         is_optional: whether the run goes on when its response fails.
     """

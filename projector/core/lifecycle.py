@@ -8,7 +8,8 @@ why no stream can have two terminals (seed section 7.1, CONTRACT D11 and D12).
 A stream that is not a run closes itself: its RESPONSE_END is followed at once by RUN_CLOSE.
 
 Where responses of a run stream side by side, each has a branch with a phase of its own, and rows that differ from those
-of a stream in how it ends: the end of a branch's bytes is not the end of the run, and a failure is so only where the run
+of a stream in how it ends: the end of a branch's bytes is not the end of the run, and a failure is so only where the
+run
 cannot go on without it. For such a branch ENDED means that nothing more comes of it.
 """
 

@@ -39,7 +39,7 @@ class Read(NamedTuple):
 
 
 def read(provider: str, data: bytes, input_format: str = "sse", pause: Callable[[], None] = lambda: None) -> Read:
-    """Give what a stream says, message by message; blank ones say nothing. `pause` as in `projector.redaction.spans.Finder`."""
+    """Decode a recorded stream, message by message; blank messages are skipped. `pause` as in `spans.Finder`."""
     decoder = _DECODERS[input_format](provider)
     values: list[Any] = []
     messages: list[SseMessage | Fault] = []

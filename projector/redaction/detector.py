@@ -1,6 +1,7 @@
 """What a policy looks for, compiled once: sensitive keys, credential formats, registered values.
 
-A `Detector` has no state; the sieves of `projector.redaction.filters` and `projector.redaction.documents` carry the state of one text.
+A `Detector` has no state; the sieves of `projector.redaction.filters` and `projector.redaction.documents` carry the
+state of one text.
 """
 
 from __future__ import annotations

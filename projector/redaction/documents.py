@@ -1,6 +1,7 @@
 r"""The incremental JSON cleaner: JSON text in, steps over that text out (CONTRACT D23 to D25).
 
-The text is never rebuilt: along the tables of `projector.redaction.grammar` each character is said as it stands or withheld. Four
+The text is never rebuilt: along the tables of `projector.redaction.grammar` each character is said as it stands or
+withheld. Four
 things make it wait, each bounded, and nothing else does:
 
     an escape that is not finished               at most 11 characters
@@ -11,7 +12,8 @@ things make it wait, each bounded, and nothing else does:
 Strings are searched with their escapes decoded and said in the provider's spelling: `in_raw` turns steps over decoded
 characters into steps over escapes. So `sk-\u0061...` is the credential that it spells, and a key counts as it reads.
 
-A string that holds JSON is a document again, one escape level down: `projector.redaction.strings` feeds what it decodes into an
+
+A string that holds JSON is a document again, one escape level down: `redaction.strings` feeds what it decodes into an
 inner `JsonSieve`, whose steps come back through the same door.
 """
 

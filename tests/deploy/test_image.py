@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-
 from projector.cli.health import why_not_alive
+
 from tests.asgi.conftest import Answer, request_bytes
 from tests.deploy.image import ROOT, WORKDIR, dockerfile
 

@@ -126,8 +126,8 @@ def test_a_branch_says_what_it_says_alone(branches: list[Any], order: list[int])
     for at, branch in enumerate(branches):
         run = run_of("public_sse_v1")
         case, cuts, _ = branch
-        branch = run.branch(context_of(at, optional=True), provider=case.provider, profile=case.settings.profile)
-        alone = frames_of(b"".join(map(branch.feed, reads_of(case, cuts))) + branch.close() + run.close())
+        alone_branch = run.branch(context_of(at, optional=True), provider=case.provider, profile=case.settings.profile)
+        alone = frames_of(b"".join(map(alone_branch.feed, reads_of(case, cuts))) + alone_branch.close() + run.close())
         beside = [frame for frame in frames if frame["workflow"].get("branch_index") == at]
         assert gist(beside) == gist(alone[:-1])
         total.update(alone[-1]["final"].get("usage", {}))

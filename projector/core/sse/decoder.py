@@ -1,4 +1,4 @@
-"""Lines into messages: the fields of an event stream. Numbers in brackets are differences named in `projector.core.sse`."""
+"""Decode lines into SSE messages. Numbers in brackets refer to the divergences in `projector.core.sse`."""
 
 from __future__ import annotations
 

@@ -62,6 +62,7 @@ class Call:
     """One call of a function or of an MCP tool."""
 
     __slots__ = (
+        "branch",
         "has_arguments",
         "has_ended",
         "has_started",
@@ -72,7 +73,6 @@ class Call:
         "is_cut_off",
         "item_id",
         "item_type",
-        "branch",
         "name",
         "notices",
         "output",

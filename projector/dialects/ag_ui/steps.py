@@ -12,7 +12,8 @@ from projector.dialects.workflow import BranchPosition, position_of
 class Steps:
     """The steps that are open.
 
-    A step ends when its branch goes on to another step, or when the workflow goes where the branch does not lead; in a run
+    A step ends when its branch goes on to another step, or when the workflow goes where the branch does not lead; in
+    a run
     with branches also with its branch.
     """
 

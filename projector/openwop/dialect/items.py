@@ -153,7 +153,8 @@ class Voice:
 class Speakers:
     """Which agent spoke last at each place, and whom a place that begins takes over from.
 
-    That is whoever spoke last in the main branch or in one that is over; branches that part take over from the same one.
+    That is whoever spoke last in the main branch or in one that is over; branches that part take over from the same
+    one.
     """
 
     def __init__(self) -> None:

@@ -20,7 +20,8 @@ NEVER: Final = 1 << 30
 class Format(NamedTuple):
     """What one kind of credential looks like, written from its issuer's public description.
 
-    `anchor` and `body` are patterns in the language of `projector.redaction.patterns`. The anchor is what makes the format known,
+    `anchor` and `body` are patterns in the language of `projector.redaction.patterns`. The anchor is what makes the
+    format known,
     a literal of three characters or more or a keyed context; the body is the shortest secret that can follow it. Both
     are withheld, the anchor too unless `says_anchor` (a context such as `Bearer ` is no secret), and so are the
     characters of the class `tail` that follow (by default, those of the body's last class).

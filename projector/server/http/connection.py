@@ -1,6 +1,7 @@
 """A client's connection: how long the head of a request may be, and how long it may take.
 
-Until its head is there a request is nobody's: no caller, no limit of `projector.server.streaming.registry`. uvicorn waits for it for
+Until its head is there a request is nobody's: no caller, no limit of `projector.server.streaming.registry`. uvicorn
+waits for it for
 ever and keeps as many headers as come, so that a few thousand clients that say nothing would hold every file that the
 process may open.
 """

@@ -1,6 +1,7 @@
 """A route that answers with a stream: from who asks and what, to a relay that runs. Pure ASGI, no layer per event.
 
-Where a request wants the answer in one piece, it is the same relay with another line (`projector.server.streaming.response_mode`).
+Where a request wants the answer in one piece, it is the same relay with another line
+(`projector.server.streaming.response_mode`).
 """
 
 from __future__ import annotations
