@@ -18,8 +18,7 @@ from projector.server.http import openapi, problems
 from projector.server.http.authenticator import Doorkeeper
 from projector.server.http.problems import Problem
 from projector.server.http.request_ids import WithRequestId
-from projector.server.http.routes import ag_ui, chat, service, workflows
-from projector.server.http.routes import passthrough
+from projector.server.http.routes import ag_ui, chat, passthrough, service, workflows
 from projector.server.http.routes.stream_route import Site
 from projector.server.ownership import Owners
 from projector.server.streaming.registry import Streams
