@@ -8,10 +8,11 @@ ValueError
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class UsageError(ValueError):
@@ -33,6 +34,8 @@ def known_name(what: str, name: str, known: Iterable[str]) -> str:
     names = list(known)
     if name in names:
         return name
+    import difflib  # noqa: PLC0415 - only for the message of a failure
+
     nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
     listed = ", ".join(f"`{one}`" for one in [*nearest, *(one for one in names if one not in nearest)])
     raise UsageError(f"unknown {what} `{name[:80]}`; known: {listed}")

@@ -1,7 +1,6 @@
 """The built-in provider: it plays recorded examples at a human pace, without a key and without a network.
 
-The examples are `examples_ndjson/openai_responses`: one provider event a line. A wheel carries them inside this
-package; a checkout finds them at its top.
+The examples are `examples_ndjson/openai_responses`: one provider event a line.
 """
 
 from __future__ import annotations
@@ -13,15 +12,13 @@ from typing import Any, Final
 
 import anyio
 
+from projector._resources import resource
 from projector.contracts import codec
 from projector.core.sse import encode_sse
 from projector.server.upstream.protocol import ProviderRequest
 
 PACE_S: Final = 0.03
 """Between two events: about as fast as a model that is read along with."""
-
-_PACKAGED: Final = Path(__file__).parent / "demo_streams"
-_CHECKOUT: Final = Path(__file__).parents[3] / "examples_ndjson" / "openai_responses"
 
 SCENARIOS: Final = (
     (("search", "news", "weather"), "chat-web-search"),
@@ -47,7 +44,7 @@ class DemoUpstream:
 
     def __init__(self, pace_s: float = PACE_S) -> None:
         self._pace_s = pace_s
-        folder = _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
+        folder = resource("examples_ndjson/openai_responses")
         self.examples = {path.stem: _events(path) for path in sorted(folder.glob("*.ndjson"))}
 
     @asynccontextmanager
