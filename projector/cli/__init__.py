@@ -13,7 +13,7 @@ from projector._errors import UsageError
 from projector.cli.cases import record_case, replay_goldens
 from projector.cli.common import STDIN
 from projector.cli.servers import check_config, demo, health, print_config, serve
-from projector.cli.streams import CHECKERS, project, validate
+from projector.cli.streams import project, validate
 from projector.cli.tables import explain_event
 from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS
@@ -91,7 +91,7 @@ def _add_streams(commands: Commands) -> None:
     )
 
     command = _command(commands, "validate", validate)
-    command.add_argument("--dialect", choices=list(CHECKERS), default="public_sse_v1", help=DEFAULT)
+    command.add_argument("--dialect", choices=list(DIALECTS), default="public_sse_v1", help=DEFAULT)
     command.add_argument("files", nargs="+", metavar="FILE", help="a stream as NDJSON or SSE; -: standard input")
 
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from projector.core.handlers import DROPPED, HANDLERS, HOST_HANDLERS, SAYS
 from projector.core.handlers.items import FINISHERS, ITEMS_ONLY
 from projector.core.intake import STEERING
-from projector.dialects import public_sse_v1
+from projector.dialects import DIALECTS
 from projector.providers.openai_chat import fields as chat
 from projector.redaction.explain import rules
 from projector.redaction.policy import Policy
@@ -104,7 +104,8 @@ def _mapping_lines() -> Iterator[str]:
     yield from _table("Lines of recordings that steer the pipeline", "line", steering, "what it does")
     yield from _table("Provider events that are dropped", "event", DROPPED)
     yield from _table("Item types that are said as items only", "item type", ITEMS_ONLY)
-    yield from _table("Private frame kinds that `public_sse_v1` drops", "kind", public_sse_v1.DROPPED)
+    for name, dialect in DIALECTS.items():
+        yield from _table(f"Frame kinds that `{name}` drops", "kind", dialect.dropped)
     yield "## Chat Completions"
     yield ""
     yield "Chunks become the events above (`projector/providers/openai_chat`). The profile says where reasoning is."

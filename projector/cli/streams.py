@@ -5,54 +5,20 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, Final
 
 from projector.cli.common import opened, size_of
 from projector.cli.progress import Progress
 from projector.contracts import stream_rules
-from projector.contracts.stream_rules.checking import Checker
 from projector.core import clock
 from projector.core.context import StreamContext
 from projector.core.pipeline import build_pipeline
-from projector.dialects.ag_ui.checker import AgUiChecker
-from projector.dialects.openresponses import models as openresponses
-from projector.openwop import contract as openwop
+from projector.dialects import DIALECTS
 
 READ_BYTES: Final = 65_536
 EXIT_INTERRUPTED: Final = 130  # 128 + SIGINT, as shells say it
 
-
-class OpenResponsesChecker:
-    """The checker of Open Responses; its rules have one name."""
-
-    def __init__(self) -> None:
-        self._checker = openresponses.StreamChecker()
-        self._line = 0
-
-    def feed(self, line_no: int, line: bytes | str, /) -> list[stream_rules.Violation]:
-        """Take one line; give what it breaks."""
-        self._line = line_no
-        return self._violations(self._checker.feed(line.encode() if isinstance(line, str) else line))
-
-    def close(self) -> list[stream_rules.Violation]:
-        """Take the end of the stream; give what is missing."""
-        return self._violations(self._checker.close())
-
-    def _violations(self, breaches: list[openresponses.Breach]) -> list[stream_rules.Violation]:
-        return [
-            stream_rules.Violation(self._line, None, "open_responses", "seed", f"expected {breach.expected}")
-            for breach in breaches
-        ]
-
-
-CHECKERS: Final[Mapping[str, Callable[[], Checker]]] = {
-    "public_sse_v1": stream_rules.StreamChecker,
-    "openresponses": OpenResponsesChecker,
-    "ag_ui": AgUiChecker,
-    "openwop": openwop.LogChecker,
-}
-"""The rules over a whole stream of each dialect."""
 
 FRAMING: Final = (b":", b"event:", b"id:", b"retry:")
 """Lines of SSE that are no data."""
@@ -87,7 +53,7 @@ def validate(arguments: argparse.Namespace) -> int:
     found = False
     for name in arguments.files:
         with opened(name) as source, Progress("bytes", size_of(source)) as progress:
-            checker = CHECKERS[arguments.dialect]()
+            checker = DIALECTS[arguments.dialect].checker()
             violations: list[stream_rules.Violation] = []
             for number, line in _events(source, progress):
                 violations += checker.feed(number, line)

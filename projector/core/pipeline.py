@@ -67,7 +67,8 @@ class Pipeline:
         self._clock = clock
         self._timestamps = Timestamps()
         self._projector = PublicStreamProjector(redactor, context, is_run=run)
-        self._dialect = DIALECTS[dialect](redactor.policy, options)
+        self._dialect = DIALECTS[dialect].writer(redactor.policy, options)
+        self._end_mark = DIALECTS[dialect].end_mark
         self._on_frame = on_frame
         self._intakes = [self._main_intake(is_recording=takes_host_events)]
         """One for each branch, the main one first."""
@@ -188,8 +189,8 @@ class Pipeline:
             self._tell(self._on_frame, said)
         for frame in said:
             wire += write(frame)
-        if said and self._projector.ended:
-            wire += self._dialect.close()
+        if said and self._projector.ended and self._end_mark is not None:
+            wire.append((None, self._end_mark))
         if self._output_format == "ndjson":
             return b"".join([data + b"\n" for _, data in wire])
         return encode_events(wire)

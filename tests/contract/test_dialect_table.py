@@ -76,8 +76,8 @@ def heard() -> dict[str, dict[str, set[str]]]:
     said: dict[str, dict[str, set[str]]] = {dialect: defaultdict(set) for dialect in DIALECTS}
     for case in CASES:
         frames = frames_of(case)
-        for dialect, make in DIALECTS.items():
-            writer = make(Policy.load(case.settings.policy), DialectOptions())
+        for dialect, described in DIALECTS.items():
+            writer = described.writer(Policy.load(case.settings.policy), DialectOptions())
             for frame in frames:
                 events = [json.loads(data) for _, data in writer.feed(frame)]
                 said[dialect][frame["kind"]].update(event.get("type", event.get("kind")) for event in events)

@@ -19,7 +19,7 @@ import pytest
 from openai import APIError, APIStatusError, OpenAI
 
 from projector.core.sse import encode_sse
-from projector.dialects.openresponses import assemble
+from projector.dialects.openresponses.assembly import assemble
 from projector.dialects.openresponses.models import EVENT_ADAPTER, check_stream
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"

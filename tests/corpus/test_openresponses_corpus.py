@@ -11,7 +11,7 @@ import pytest
 
 from projector.core.context import StreamContext
 from projector.core.pipeline import build_pipeline
-from projector.dialects.openresponses import assemble
+from projector.dialects.openresponses.assembly import assemble
 from projector.dialects.openresponses.models import check_stream
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor

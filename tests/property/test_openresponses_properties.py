@@ -21,7 +21,7 @@ from projector.core.context import StreamContext
 from projector.core.faults import FAULTS
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.core.sse import encode_sse
-from projector.dialects.openresponses import assemble
+from projector.dialects.openresponses.assembly import assemble
 from projector.dialects.openresponses.models import check_stream
 from projector.recording.replay import Case, CaseSettings
 from projector.redaction.policy import Policy

@@ -14,7 +14,7 @@ from projector.contracts.stream_rules import check_stream
 from projector.core.context import StreamContext
 from projector.core.faults import FAULTS
 from projector.core.projector import PublicStreamProjector
-from projector.dialects.public_sse_v1 import PublicSseV1
+from projector.dialects.public_sse_v1.writer import PublicSseV1
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 

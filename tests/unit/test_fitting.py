@@ -11,7 +11,7 @@ from projector.contracts import codec, paths
 from projector.contracts.limits import FRAME_MAX_BYTES
 from projector.core.sse import encode_sse
 from projector.core.truncation import HOLDERS, fit
-from projector.dialects.public_sse_v1 import FRAMING_BYTES, PublicSseV1
+from projector.dialects.public_sse_v1.writer import FRAMING_BYTES, PublicSseV1
 
 Frame: TypeAlias = dict[str, Any]
 

@@ -14,11 +14,12 @@ from projector.contracts.public_sse_v1 import Envelope
 from projector.core.context import StreamContext
 from projector.core.faults import FAULTS, http_status_fault
 from projector.core.pipeline import Pipeline, build_pipeline
-from projector.dialects.openresponses import DROPPED, EVENT_MAX_BYTES, HANDLED, OpenResponses, assemble
+from projector.dialects.openresponses.assembly import assemble
+from projector.dialects.openresponses.fitting import EVENT_MAX_BYTES
 from projector.dialects.openresponses.models import check_stream
 from projector.dialects.openresponses.response import ERROR_TYPES, HTTP_STATUSES, SOURCE_TYPES
 from projector.dialects.openresponses.stream import ENVELOPE
-from projector.dialects.openresponses.writers import SILENT_ITEMS
+from projector.dialects.openresponses.writer import DROPPED, HANDLED, SILENT_ITEMS, OpenResponses
 from projector.redaction.policy import Policy
 
 Event = dict[str, Any]
@@ -561,7 +562,7 @@ def written(max_bytes: int, *events: Event) -> list[bytes]:
     public = build_pipeline(provider="openai_responses", dialect="public_sse_v1", clock=lambda: 0.0, **_NDJSON)
     frames = [json.loads(line) for line in (public.feed(lines_of(events)) + public.close()).splitlines()]
     writer = OpenResponses(max_bytes)
-    return [data for frame in frames for _, data in writer.feed(frame)] + [data for _, data in writer.close()]
+    return [data for frame in frames for _, data in writer.feed(frame)] + [b"[DONE]"]
 
 
 _NDJSON: Final[dict[str, Any]] = {"input_format": "ndjson", "output_format": "ndjson"}

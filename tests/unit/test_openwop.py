@@ -12,8 +12,9 @@ from projector.contracts.kinds import Kind, PrivateKind
 from projector.dialects.options import DialectOptions
 from projector.openwop import shortened
 from projector.openwop.contract import check_log
-from projector.openwop.dialect import OpenWop, calls, endings, writer
+from projector.openwop.dialect import calls, endings, writer
 from projector.openwop.dialect.reasoning import BLOCK_MAX_CHARS
+from projector.openwop.dialect.writer import OpenWop
 from tests.unit.response_events import Event, added, delta, done
 
 Run: TypeAlias = Callable[..., list[Event]]
@@ -60,7 +61,6 @@ def run(open_stream: Callable[..., Any]) -> Run:
         policy: Mapping[str, Any] = settings.get("policy") or {}
         dialect = OpenWop(policy.get("reasoning", "summary"), options or DialectOptions())
         wire = [event for frame in stream.sealed for event in dialect.feed(frame)]
-        assert dialect.close() == []
         assert [name for name, _ in wire] == [json.loads(data)["type"] for _, data in wire]
         assert check_log([data for _, data in wire]) == []
         return [json.loads(data) for _, data in wire]

@@ -17,7 +17,8 @@ from projector.contracts.stream_rules import check_stream
 from projector.core.canonical import Frame
 from projector.core.faults import http_status_fault
 from projector.core.frames import PRIVATE
-from projector.dialects import DIALECTS, public_sse_v1
+from projector.dialects import DIALECTS
+from projector.dialects.public_sse_v1 import writer as public_sse_v1
 from projector.providers.openai_responses import OpenAIResponsesStage
 from projector.redaction.redactor import Redactor
 

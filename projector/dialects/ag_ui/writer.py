@@ -139,10 +139,6 @@ class AgUi:
             self._has_failed = True
             raise
 
-    def close(self) -> list[WireEvent]:
-        """Nothing follows the end of the run."""
-        return []
-
     def _say(self, writer: Writer, frame: Frame) -> list[Event]:
         kind = frame["kind"]
         if frame["server_timestamp"] != self._timestamp:

@@ -1,46 +1,58 @@
-"""Open Responses: the whole stream as one response object, written from clean frames only (seed 003; D36, D37).
+"""Open Responses: the whole stream is one response object, written from clean frames only (CONTRACT D36, D37).
 
-What the protocol has no word for is said under our own name (`public-sse:...`), which its clients skip. `assemble`
-gives the answer to a request that does not stream.
+What the protocol has no event for is written under our own name (`public-sse:...`), which its clients skip.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from projector.contracts.kinds import Kind, PrivateKind
-from projector.core.canonical import Frame, WireEvent
-from projector.dialects.openresponses.assembly import Answer, assemble
-from projector.dialects.openresponses.fitting import EVENT_MAX_BYTES
-from projector.dialects.openresponses.stream import Stream
-from projector.dialects.openresponses.writers import DROPPED, HANDLED
+from projector.dialects.descriptor import Assembler, Assembly, Dialect, DialectWriter, Tables
 
-__all__ = ["DROPPED", "EVENT_MAX_BYTES", "HANDLED", "Answer", "OpenResponses", "assemble"]
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
-DONE: Final[WireEvent] = (None, b"[DONE]")
-
-BEFORE_WORK: Final = frozenset({PrivateKind.RESPONSE_META, Kind.LIFECYCLE})
-"""Kinds that may be said before the response is under way."""
+    from projector.contracts.stream_rules.checking import Checker
+    from projector.dialects.options import DialectOptions
+    from projector.redaction.policy import Policy
 
 
-class OpenResponses:
-    """Write the frames of one stream."""
+def _writer(_policy: Policy, _options: DialectOptions) -> DialectWriter:
+    from projector.dialects.openresponses.writer import OpenResponses
 
-    def __init__(self, max_bytes: int = EVENT_MAX_BYTES) -> None:
-        self._stream = Stream(max_bytes)
+    return OpenResponses()
 
-    def feed(self, frame: Frame, /) -> list[WireEvent]:
-        """Give the events of a frame."""
-        stream, kind = self._stream, frame["kind"]
-        writer = HANDLED.get(kind)
-        if writer is None:
-            return []
-        stream.said = []
-        if kind not in BEFORE_WORK:
-            stream.go_on(frame)
-        writer(stream, frame)
-        return stream.said
 
-    def close(self) -> list[WireEvent]:
-        """Give the end mark."""
-        return [DONE]
+def _tables() -> Tables:
+    from projector.dialects.openresponses.writer import DROPPED, HANDLED
+
+    return Tables(HANDLED, DROPPED)
+
+
+def _events() -> TypeAdapter[Any]:
+    from projector.dialects.openresponses.events import EVENT_ADAPTER
+
+    return EVENT_ADAPTER
+
+
+def _checker() -> Checker:
+    from projector.dialects.openresponses.checker import OpenResponsesChecker
+
+    return OpenResponsesChecker()
+
+
+def _assembly() -> Assembly:
+    from projector.dialects.openresponses.assembly import ResponseAssembly
+
+    return ResponseAssembly()
+
+
+DIALECT: Final = Dialect(
+    writer=_writer,
+    tables=_tables,
+    events=_events,
+    checker=_checker,
+    end_mark=b"[DONE]",
+    has_event_names=True,
+    assembler=Assembler(start=_assembly, body="Response", error="ErrorPayload", error_statuses=(400, 404, 429, 500)),
+)

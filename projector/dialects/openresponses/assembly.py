@@ -1,42 +1,61 @@
-"""The answer to a request that does not stream: the last `response` object, or the error, from a whole stream."""
+"""The answer to a request that does not stream: the last `response` object of a stream, or its error."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from projector.contracts import codec
 from projector.core.sse import DONE
+from projector.dialects.descriptor import JsonAnswer
 from projector.dialects.openresponses.response import HTTP_STATUSES
 
-ERROR_BEGINS: Final = b'{"type":"error",'
-"""How the data of an `error` event begins, as this dialect writes it."""
+ERROR_PREFIX: Final = b'{"type":"error",'
+"""Start of the data of an `error` event, as this dialect encodes it."""
 
 
-class Answer(NamedTuple):
-    """What to answer."""
+class ResponseAssembly:
+    """Keeps the error and the last event: that one repeats everything before it."""
 
-    status: int
-    """The HTTP status: 200, or that of the error's type."""
-    body: dict[str, Any]
-    """The `response` object; with another status than 200, `{"error": {type, code, message, param}}`."""
+    def __init__(self) -> None:
+        self._error = b""
+        self._last = b""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes kept for the answer so far."""
+        return len(self._error) + len(self._last)
+
+    def feed(self, event: bytes, /) -> None:
+        """Add the data of an event."""
+        if event.startswith(ERROR_PREFIX):
+            self._error = event
+        else:
+            self._last = event
+
+    def close(self) -> JsonAnswer:
+        """Return status 200 and the `response` object; or the status of the error and `{"error": ...}`.
+
+        Raises:
+            ValueError: the stream did not end.
+        """
+        if self._error:
+            payload = codec.loads(self._error)["error"]
+            return JsonAnswer(HTTP_STATUSES[payload["type"]], {"error": payload})
+        last = codec.loads(self._last) if self._last else {}
+        if last.get("response", {}).get("status") not in {"completed", "incomplete", "failed"}:
+            raise ValueError("expected a whole stream of Open Responses; its last event does not end a response")
+        return JsonAnswer(200, last["response"])
 
 
-def assemble(lines: Iterable[bytes]) -> Answer:
-    """Give the answer that a whole stream makes.
-
-    Args:
-        lines: the data of its events in order, as the dialect gives them, or the lines of its NDJSON.
+def assemble(lines: Iterable[bytes]) -> JsonAnswer:
+    """Return the answer of a whole stream, given as the data of its events or the lines of its NDJSON.
 
     Raises:
-        ValueError: the stream has no end.
+        ValueError: the stream did not end.
     """
-    events = [line for line in lines if line.strip() not in {b"", DONE}]
-    error = next((line for line in reversed(events) if line.startswith(ERROR_BEGINS)), None)
-    if error is not None:
-        payload = codec.loads(error)["error"]
-        return Answer(HTTP_STATUSES[payload["type"]], {"error": payload})
-    last = codec.loads(events[-1]) if events else {}
-    if last.get("response", {}).get("status") not in {"completed", "incomplete", "failed"}:
-        raise ValueError("expected a whole stream of Open Responses; its last event is no end of a response")
-    return Answer(200, last["response"])
+    assembly = ResponseAssembly()
+    for line in lines:
+        if line.strip() not in {b"", DONE}:
+            assembly.feed(line)
+    return assembly.close()

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from projector.contracts import codec
 from projector.contracts.stream_rules import shapes
+from projector.contracts.stream_rules.table import Violation
 from projector.dialects.openresponses.events import parse_event
 from projector.dialects.openresponses.output_rules import OutputWatch
 
@@ -105,6 +106,26 @@ class StreamChecker:
 
     def _same_id(self, response: Mapping[str, Any]) -> list[str]:
         return [] if response["id"] == self._response_id else ["one id of the response"]
+
+
+class OpenResponsesChecker:
+    """Checks one stream by the interface of all dialects: violations of the one rule `open_responses`."""
+
+    def __init__(self) -> None:
+        self._checker = StreamChecker()
+        self._line = 0
+
+    def feed(self, line_no: int, line: bytes | str, /) -> list[Violation]:
+        """Check one line."""
+        self._line = line_no
+        return self._violations(self._checker.feed(line.encode() if isinstance(line, str) else line))
+
+    def close(self) -> list[Violation]:
+        """Check the end of the stream."""
+        return self._violations(self._checker.close())
+
+    def _violations(self, found: list[Breach]) -> list[Violation]:
+        return [Violation(self._line, None, "open_responses", "seed", f"expected {one.expected}") for one in found]
 
 
 def check_stream(events: Iterable[bytes]) -> list[Breach]:

@@ -1,10 +1,41 @@
-"""OpenWOP v1: each stream is one run, written as its log of events (RFC 0002, 0023, 0024, 0026; docs/openwop.md).
-
-Written from clean frames. `HANDLED` and `DROPPED` are the whole mapping; one module writes one part of the protocol.
-"""
+"""OpenWOP v1: each stream is one run, written as its log of events (RFC 0002, 0023, 0024, 0026; docs/openwop.md)."""
 
 from __future__ import annotations
 
-from projector.openwop.dialect.writer import DROPPED, HANDLED, OpenWop
+from typing import TYPE_CHECKING, Any, Final
 
-__all__ = ["DROPPED", "HANDLED", "OpenWop"]
+from projector.dialects.descriptor import Dialect, DialectWriter, Tables
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+    from projector.contracts.stream_rules.checking import Checker
+    from projector.dialects.options import DialectOptions
+    from projector.redaction.policy import Policy
+
+
+def _writer(policy: Policy, options: DialectOptions) -> DialectWriter:
+    from projector.openwop.dialect.writer import OpenWop
+
+    return OpenWop(policy.reasoning, options)
+
+
+def _tables() -> Tables:
+    from projector.openwop.dialect.writer import DROPPED, HANDLED
+
+    return Tables(HANDLED, DROPPED)
+
+
+def _events() -> TypeAdapter[Any]:
+    from projector.openwop.contract import EVENT_ADAPTER
+
+    return EVENT_ADAPTER
+
+
+def _checker() -> Checker:
+    from projector.openwop.contract import LogChecker
+
+    return LogChecker()
+
+
+DIALECT: Final = Dialect(writer=_writer, tables=_tables, events=_events, checker=_checker)

@@ -129,10 +129,6 @@ class OpenWop:
             run.nodes.clear()
             raise
 
-    def close(self) -> list[WireEvent]:
-        """Nothing follows the end of the run."""
-        return []
-
     def _say(self, writer: Writer, frame: Frame) -> None:
         run, kind = self._run, frame["kind"]
         if not self._has_begun:

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, Final
 
-from pydantic import TypeAdapter
-
-from projector.contracts import codec, public_sse_v1
+from projector.contracts import codec
 from projector.contracts.schema_export import PlainSchema
-from projector.dialects.ag_ui import events as ag_ui
-from projector.dialects.openresponses import models as openresponses
-from projector.openwop import contract as openwop
+from projector.dialects import DIALECTS
 
 SCHEMAS: Final = "#/components/schemas/"
-
-EVENTS: Final[Mapping[str, TypeAdapter[Any]]] = {
-    "public_sse_v1": public_sse_v1.EVENT_ADAPTER,
-    "ag_ui": ag_ui.EVENT_ADAPTER,
-    "openresponses": openresponses.EVENT_ADAPTER,
-    "openwop": openwop.EVENT_ADAPTER,
-}
-"""Dialect -> its events; every row of `projector.dialects.DIALECTS` has one here."""
-
-END_MARKS: Final = (("openresponses", "[DONE]"),)
-"""What a dialect says last that is no event."""
 
 
 def components(dialects: Collection[str]) -> dict[str, Any]:
@@ -32,7 +17,8 @@ def components(dialects: Collection[str]) -> dict[str, Any]:
     schemas: dict[str, Any] = {}
     for dialect in sorted(dialects):
         template = f"{SCHEMAS}{dialect}.{{model}}"
-        written = codec.dumps(EVENTS[dialect].json_schema(schema_generator=PlainSchema, ref_template=template))
+        events = DIALECTS[dialect].events()
+        written = codec.dumps(events.json_schema(schema_generator=PlainSchema, ref_template=template))
         union = codec.loads(written.replace(f"contracts__{dialect}__".encode(), b""))  # where two modules share a name
         schemas |= {f"{dialect}.{name}": schema for name, schema in union.pop("$defs").items()}
         schemas[dialect] = {"description": f"One event of the dialect `{dialect}`.", **union}
@@ -44,13 +30,16 @@ def message(dialects: Collection[str]) -> dict[str, Any]:
     refs = [{"$ref": SCHEMAS + dialect} for dialect in sorted(dialects)]
     event = {"type": "string", "contentMediaType": "application/json", "contentSchema": {"oneOf": refs}}
     marks = [
-        {"const": mark, "description": f"Last in `{dialect}`."} for dialect, mark in END_MARKS if dialect in dialects
+        {"const": mark.decode(), "description": f"Last in `{dialect}`."}
+        for dialect in sorted(dialects)
+        if (mark := DIALECTS[dialect].end_mark) is not None
     ]
+    named = ", ".join(f"`{dialect}`" for dialect in DIALECTS if DIALECTS[dialect].has_event_names)
     return {
         "type": "object",
         "required": ["data"],
         "properties": {
-            "event": {"type": "string", "description": "The type of the event, in `openresponses`."},
+            "event": {"type": "string", "description": f"The type of the event, in {named}."},
             "data": {"anyOf": [event, *marks]},
         },
     }

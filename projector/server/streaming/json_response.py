@@ -13,8 +13,7 @@ from starlette.types import Send
 
 from projector.contracts import codec
 from projector.core.sse import DONE
-from projector.dialects.openresponses import assemble
-from projector.dialects.openresponses.assembly import ERROR_BEGINS
+from projector.dialects.openresponses.assembly import ERROR_PREFIX, assemble
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
 from projector.server.streaming.response_writer import Line
 
@@ -47,7 +46,7 @@ class WholeLine(Line):
         """Take whole lines; send what they come to after the last ones."""
         held_bytes = len(self._error) + len(self._last)
         for line in data.splitlines():
-            if line.startswith(ERROR_BEGINS):
+            if line.startswith(ERROR_PREFIX):
                 self._error = line
             elif line != DONE:
                 self._last = line

@@ -43,7 +43,3 @@ class PublicSseV1:
             return []
         data = writer(frame)
         return [(None, data if len(data) <= self._max_bytes else writer(fit(frame, self._max_bytes)))]
-
-    def close(self) -> list[WireEvent]:
-        """Nothing follows the terminal."""
-        return []

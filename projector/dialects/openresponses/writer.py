@@ -1,4 +1,4 @@
-"""What each frame kind becomes: one function each, and the tables `HANDLED` and `DROPPED`."""
+"""Encode frames as events of Open Responses: one function for each frame kind, listed in `HANDLED`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any, Final, TypeAlias
 
 from projector.contracts import codec
 from projector.contracts.kinds import TOOL_TYPES, Kind, PrivateKind
-from projector.core.canonical import Frame
+from projector.core.canonical import Frame, WireEvent
 from projector.dialects.openresponses import response
+from projector.dialects.openresponses.fitting import EVENT_MAX_BYTES
 from projector.dialects.openresponses.items import REASONING, REFUSAL, SUMMARY, TEXT, VENDOR, Item, Part, PartKind
 from projector.dialects.openresponses.stream import Stream
 
@@ -282,3 +283,26 @@ DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.RESPONSE_USAGE: "the response object says the sum over all responses",
 }
 """Every public kind is said: what Open Responses has no word for, as an extension."""
+
+
+BEFORE_WORK: Final = frozenset({PrivateKind.RESPONSE_META, Kind.LIFECYCLE})
+"""Kinds that do not mean that the response is in progress."""
+
+
+class OpenResponses:
+    """The writer of one stream: one response object, even for a run of several responses."""
+
+    def __init__(self, max_bytes: int = EVENT_MAX_BYTES) -> None:
+        self._stream = Stream(max_bytes)
+
+    def feed(self, frame: Frame, /) -> list[WireEvent]:
+        """Return the events of a frame."""
+        stream, kind = self._stream, frame["kind"]
+        writer = HANDLED.get(kind)
+        if writer is None:
+            return []
+        stream.said = []
+        if kind not in BEFORE_WORK:
+            stream.go_on(frame)
+        writer(stream, frame)
+        return stream.said

@@ -1,0 +1,47 @@
+"""Lists of descriptors whose rows are imported on first use (`projector.dialects.DIALECTS`, `projector.providers`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Generic, TypeVar
+
+from projector._errors import UsageError
+
+T = TypeVar("T")
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """Name -> descriptor. A row is the descriptor itself or `"module:ATTRIBUTE"`, imported by the first look-up.
+
+    Iterating yields names and imports nothing.
+    """
+
+    def __init__(self, rows: Mapping[str, T | str]) -> None:
+        self._rows = dict(rows)
+
+    def __getitem__(self, name: str) -> T:
+        row = self._rows[name]
+        if isinstance(row, str):
+            module, _, attribute = row.partition(":")
+            row = self._rows[name] = getattr(import_module(module), attribute)
+        return row
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def register(self, name: str, row: T | str) -> None:
+        """Add a row.
+
+        Raises:
+            UsageError: the name is taken.
+        """
+        if name in self._rows:
+            raise UsageError(f"`{name}` is already registered")
+        self._rows[name] = row

@@ -1,0 +1,114 @@
+"""The descriptor of a dialect: everything that the pipeline, the server, the CLI and the docs need to know about it.
+
+A descriptor's functions import what they return when they are called, so that writing a stream loads only the writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:  # a descriptor is read by commands that must start without pydantic
+    from pydantic import TypeAdapter
+
+    from projector.contracts.stream_rules.checking import Checker
+    from projector.core.canonical import Frame, WireEvent
+    from projector.dialects.options import DialectOptions
+    from projector.redaction.policy import Policy
+
+
+class DialectWriter(Protocol):
+    """Encodes the frames of one stream as events of a dialect."""
+
+    def feed(self, frame: Frame, /) -> list[WireEvent]:
+        """Return the events of a frame, in order."""
+        ...
+
+
+class JsonAnswer(NamedTuple):
+    """The answer to a request that does not stream."""
+
+    status: int
+    """HTTP status."""
+    body: Mapping[str, Any]
+
+
+class Assembly(Protocol):
+    """Builds the JSON answer of one stream."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes kept for the answer so far."""
+        ...
+
+    def feed(self, event: bytes, /) -> None:
+        """Add the data of an event. The end mark is not an event."""
+        ...
+
+    def close(self) -> JsonAnswer:
+        """Return the answer, after the last event."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assembler:
+    """How a dialect answers a request that does not stream.
+
+    Args:
+        start: returns the assembly of one stream.
+        body: name of the model that is the body of the answer, among the models of the dialect's events.
+        error: name of the model of `error` in the body of a failed answer.
+        error_statuses: HTTP statuses of failed answers.
+    """
+
+    start: Callable[[], Assembly]
+    body: str
+    error: str
+    error_statuses: tuple[int, ...]
+
+
+class Tables(NamedTuple):
+    """What a dialect does with each frame kind (`Kind` and `PrivateKind`): every kind is in exactly one of the two."""
+
+    handled: Mapping[str, object]
+    """Kind -> its writer."""
+    dropped: Mapping[str, str]
+    """Kind -> why nothing is written."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """A wire vocabulary.
+
+    Args:
+        writer: returns the writer of one stream.
+        tables: returns the frame kinds that are written and those that are dropped.
+        events: returns the models of all events, as one type.
+        checker: returns a checker of the rules over one whole stream.
+        headers: response headers of a stream, in addition to those of every event stream.
+        end_mark: the last data of a stream, which is not an event.
+        has_event_names: whether SSE messages have an `event` field: the type of the event.
+        assembler: answers requests that do not stream; None: every answer is a stream.
+        files: returns further generated files of `contracts/<dialect>/`, beside the JSON schema.
+    """
+
+    writer: Callable[[Policy, DialectOptions], DialectWriter]
+    tables: Callable[[], Tables]
+    events: Callable[[], TypeAdapter[Any]]
+    checker: Callable[[], Checker]
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    end_mark: bytes | None = None
+    has_event_names: bool = False
+    assembler: Assembler | None = None
+    files: Callable[[], Mapping[str, bytes]] = dict
+
+    @property
+    def handled(self) -> Mapping[str, object]:
+        """Frame kind -> its writer."""
+        return self.tables().handled
+
+    @property
+    def dropped(self) -> Mapping[str, str]:
+        """Frame kind -> why nothing is written."""
+        return self.tables().dropped
