@@ -296,7 +296,7 @@ class PublicStreamProjector:
 def _fault_of(traceback: TracebackType | None) -> Fault:
     """Say which part of ours failed: the redactor, or anything else."""
     while traceback is not None:
-        if traceback.tb_frame.f_globals.get("__name__", "").startswith("redaction."):
+        if traceback.tb_frame.f_globals.get("__name__", "").startswith("projector.redaction."):
             return FAULTS["redaction_failed"]
         traceback = traceback.tb_next
     return FAULTS["internal_error"]

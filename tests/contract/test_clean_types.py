@@ -102,7 +102,10 @@ def minted(tree: ast.AST) -> Iterator[str]:
 
 
 def test_only_redaction_makes_clean_values() -> None:
-    modules = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "projector").rglob("*.py"))}
+    paths = [
+        path for path in sorted((ROOT / "projector").rglob("*.py")) if path.parts[len(ROOT.parts) + 1] != "redaction"
+    ]
+    modules = {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
     found = {str(path.relative_to(ROOT)): list(minted(tree)) for path, tree in modules.items()}
     assert {module: ways for module, ways in found.items() if ways} == {}
 
