@@ -20,7 +20,7 @@ from projector.server.http.problems import Problem
 from projector.server.http.request_ids import WithRequestId
 from projector.server.http.routes import ag_ui, chat, passthrough, service, workflows
 from projector.server.http.routes.stream_route import Site
-from projector.server.ownership import Owners
+from projector.server.ownership import Ownership
 from projector.server.streaming.registry import Streams
 from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.observer import Observer, OnTerminal
@@ -64,7 +64,7 @@ def create_app(
     streams = Streams(settings.limits)
     metrics = Metrics(streams)
     observer = Observer(metrics, on_terminal)
-    site = Site(settings, streams, Owners(), Doorkeeper(settings.auth), observer)
+    site = Site(settings, streams, Ownership(), Doorkeeper(settings.auth), observer)
     openwop = Host(catalog, site)
 
     async def aclose() -> None:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from projector import Pipeline, StreamContext, build_pipeline
 from projector._errors import known_name
+from projector.contracts.limits import NAME_MAX_CHARS
 from projector.core.pipeline import OnFrame, OutputFormat
 from projector.dialects import DIALECTS
 from projector.dialects.options import DialectOptions
@@ -24,6 +25,7 @@ from projector.server.config.settings import (
     UpstreamSettings,
 )
 from projector.server.http.problems import problem
+from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.openai_upstream import OpenAIUpstream
 from projector.server.upstream.protocol import Upstream
 from projector.server.upstream.recorder import Recorder, secrets_of
@@ -51,13 +53,13 @@ class Provider:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class AgentBinding:
     """What answers a request: an agent, or an upstream that is passed the caller's own body."""
 
     name: str | None
     """Of the agent."""
     provider: Provider
-    agent: AgentSettings
+    settings: AgentSettings
     redactor: Redactor
     default_model: str | None = None
     """Of a body that is passed on, where it names none."""
@@ -68,11 +70,34 @@ class Offer:
         Raises:
             Problem: `asked` is none of those that are spoken here.
         """
-        return chosen_dialect(asked, self.agent.dialects)
+        return chosen_dialect(asked, self.settings.dialects)
 
-    def only(self, dialect: str) -> Offer:
-        """Give the same offer where the path has chosen the dialect."""
-        return replace(self, agent=self.agent.model_copy(update={"dialects": (dialect,)}))
+    def only(self, dialect: str) -> AgentBinding:
+        """Give the same binding where the path has chosen the dialect."""
+        return replace(self, settings=self.settings.model_copy(update={"dialects": (dialect,)}))
+
+    def stats(
+        self,
+        dialect: str,
+        caller: str,
+        body: Mapping[str, object],
+        conversation_id: str | None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> StreamStats:
+        """Return the facts of a new stream of this binding; `body` is the request to the provider."""
+        provider, model = self.provider, body.get("model")
+        return StreamStats(
+            dialect=dialect,
+            caller=caller,
+            agent=self.name,
+            upstream=provider.name,
+            api=provider.api,
+            server_address=provider.address[0],
+            server_port=provider.address[1],
+            model=model[:NAME_MAX_CHARS] if isinstance(model, str) else "",  # of a passthrough request: untrusted
+            conversation_id=conversation_id,
+            metadata=metadata or {},
+        )
 
     def pipeline(
         self,
@@ -109,7 +134,7 @@ def chosen_dialect(asked: str | None, spoken: Sequence[str]) -> str:
 
 
 class Catalog:
-    """All offers of one server."""
+    """All bindings of one server."""
 
     def __init__(self, settings: Settings, make_upstream: MakeUpstream = OpenAIUpstream) -> None:
         upstreams = settings.upstreams or {DEFAULT: _shorthand_upstream(settings)}
@@ -127,7 +152,7 @@ class Catalog:
         }
         """What answers each drop-in route that is on, by the names of `Passthrough`."""
 
-    def agent(self, name: str | None) -> Offer:
+    def agent(self, name: str | None) -> AgentBinding:
         """Give the agent that a request names; one that names none gets the default, or the only one.
 
         Raises:
@@ -149,11 +174,15 @@ class Catalog:
     @property
     def dialects(self) -> frozenset[str]:
         """What at least one agent speaks."""
-        return frozenset(dialect for offer in self._agents.values() for dialect in offer.agent.dialects)
+        return frozenset(dialect for binding in self._agents.values() for dialect in binding.settings.dialects)
 
-    def speaking(self, dialect: str) -> dict[str, Offer]:
+    def speaking(self, dialect: str) -> dict[str, AgentBinding]:
         """Give the agents that speak a dialect by their names, as if they spoke no other."""
-        return {name: offer.only(dialect) for name, offer in self._agents.items() if dialect in offer.agent.dialects}
+        return {
+            name: binding.only(dialect)
+            for name, binding in self._agents.items()
+            if dialect in binding.settings.dialects
+        }
 
     async def aclose(self) -> None:
         """Close the connections that the upstreams kept."""
@@ -169,18 +198,18 @@ class Catalog:
         """
         return self._made[known_name("upstream", name, self._made)]
 
-    def _agent(self, name: str, agent: AgentSettings) -> Offer:
+    def _agent(self, name: str, agent: AgentSettings) -> AgentBinding:
         provider = self._made[agent.upstream]
         if agent.record is not None:
             recorded = self._recorder.upstream(name, agent.record, agent.policy, provider.upstream, provider.profile)
             provider = replace(provider, upstream=recorded)
-        return Offer(name, provider, agent, Redactor(agent.policy))
+        return AgentBinding(name, provider, agent, Redactor(agent.policy))
 
-    def _whole(self, made: Provider, api: str, passthrough: Passthrough, settings: Settings) -> Offer:
+    def _whole(self, made: Provider, api: str, passthrough: Passthrough, settings: Settings) -> AgentBinding:
         provider = replace(made, api=api, profile=made.profile if made.api == api else {})
         agent = AgentSettings(upstream=made.name, model=settings.model, dialects=passthrough.dialects or ALL_DIALECTS)
         default_model = None if settings.upstreams else settings.model
-        return Offer(None, provider, agent, Redactor(passthrough.policy), default_model)
+        return AgentBinding(None, provider, agent, Redactor(passthrough.policy), default_model)
 
 
 def _made(name: str, named: UpstreamSettings, settings: Settings, make_upstream: MakeUpstream) -> Provider:

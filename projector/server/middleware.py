@@ -17,10 +17,8 @@ from projector import Pipeline
 from projector.core.faults import FAULTS, Fault
 from projector.server.projection import Projection
 from projector.server.streaming.response_writer import HEADERS
-from projector.server.telemetry import tracing
 from projector.server.telemetry.observer import Observer
-from projector.server.telemetry.stream_stats import Record
-from projector.server.telemetry.tracing import Trace
+from projector.server.telemetry.stream_stats import StreamStats
 
 _NOT_OURS: Final = ("content-length", "content-encoding", "transfer-encoding")
 """Headers of the inner app that are not true of what we say."""
@@ -28,8 +26,7 @@ _NOT_OURS: Final = ("content-length", "content-encoding", "transfer-encoding")
 
 class _Stream(NamedTuple):
     pipeline: Pipeline
-    record: Record
-    trace: Trace
+    stats: StreamStats
 
 
 class ProjectingMiddleware:
@@ -72,7 +69,7 @@ class _Answer:
         """Give a message of the client."""
         message = await self._receive()
         if message["type"] == "http.disconnect" and self._stream is not None and not self._is_sent:
-            self._stream.record.is_client_gone = True
+            self._stream.stats.is_client_gone = True
         return message
 
     async def send(self, message: Message) -> None:
@@ -90,16 +87,16 @@ class _Answer:
 
     async def end(self, fault: Fault | None = None) -> None:
         """Take the end of an inner app that did not say the end of its stream: it failed, or forgot."""
-        if self._stream is not None and not self._is_sent and not self._stream.record.is_client_gone:
+        if self._stream is not None and not self._is_sent and not self._stream.stats.is_client_gone:
             await self._say(self._stream.pipeline.close(fault), self._stream)
 
     async def tell(self) -> None:
         """Tell of the stream, if it was one."""
         if self._stream is not None:
             self._stream.pipeline.cancel()  # where the client left
-            self._stream.record.dropped = self._stream.pipeline.dropped
+            self._stream.stats.dropped = self._stream.pipeline.dropped
             observer = Observer(on_terminal=self._projection.on_terminal)
-            await observer.tell(self._stream.record, self._stream.trace)
+            await observer.tell(self._stream.stats)
 
     async def _start(self, message: Message) -> None:
         headers = MutableHeaders(raw=list(message.get("headers", ())))
@@ -113,16 +110,13 @@ class _Answer:
             del headers[name]
         for field, value in HEADERS:
             headers[field.decode()] = value.decode()
-        headers["x-stream-id"] = stream.record.stream_id
+        headers["x-stream-id"] = stream.stats.stream_id
         await self._send({**message, "headers": headers.raw})
         if not is_readable:
             await self._say(stream.pipeline.close(FAULTS["internal_error"]), stream)
 
     def _begin(self) -> _Stream:
-        pipeline, record = self._projection.begin(self._scope)
-        trace = tracing.begin(self._scope, record)
-        record.trace_id = trace.trace_id
-        return _Stream(pipeline, record, trace)
+        return _Stream(*self._projection.begin(self._scope))
 
     async def _say(self, said: bytes, stream: _Stream) -> None:
         self._is_sent = stream.pipeline.ended
@@ -131,5 +125,5 @@ class _Answer:
         try:
             await self._send({"type": "http.response.body", "body": said, "more_body": not self._is_sent})
         except OSError:  # what ASGI servers raise when the client is gone
-            stream.record.is_client_gone = True
+            stream.stats.is_client_gone = True
             raise

@@ -15,7 +15,7 @@ _KEPT_MAX: Final = 100_000
 """Of each kind; some 20 MB when full."""
 
 
-class Owners:
+class Ownership:
     """Who made which response and began which conversation."""
 
     def __init__(self, kept_max: int = _KEPT_MAX) -> None:

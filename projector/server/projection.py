@@ -1,4 +1,4 @@
-"""How a host's own streams are projected: what it chooses once, made into a pipeline and a record for each of them."""
+"""How a host's own streams are projected: what it chooses once, made into a pipeline and a stats for each of them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from starlette.types import Scope
 
 from projector import Pipeline, Policy, StreamContext, build_pipeline
 from projector.server.config.config_base import DEFAULT_DIALECT
-from projector.server.http.request_ids import request_id
 from projector.server.telemetry.observer import OnTerminal
-from projector.server.telemetry.stream_stats import Record
+from projector.server.telemetry.stream_stats import StreamStats
+from projector.server.telemetry.tracing import begin_stream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +35,8 @@ class Projection:
     context: StreamContext = field(default_factory=StreamContext)
     on_terminal: OnTerminal | None = None
 
-    def begin(self, scope: Scope, *, is_run: bool = False) -> tuple[Pipeline, Record]:
-        """Give the pipeline and the record of one stream.
+    def begin(self, scope: Scope, *, is_run: bool = False) -> tuple[Pipeline, StreamStats]:
+        """Give the pipeline and the stats of one stream.
 
         Args:
             scope: the request's.
@@ -47,14 +47,14 @@ class Projection:
             UsageError: a name that is not known, or a profile that cannot be.
         """
         stream_id = self.context.stream_id or f"stream_{uuid.uuid4().hex}"
-        record = Record(
+        facts = StreamStats(
             stream_id=stream_id,
-            request_id=request_id(scope),
             dialect=self.dialect,
             api=self.provider,
             conversation_id=self.context.conversation_id,
             agent=self.context.agent,
         )
+        stats = begin_stream(scope, facts)
         pipeline = build_pipeline(
             provider=self.provider,
             dialect=self.dialect,
@@ -63,6 +63,6 @@ class Projection:
             run=is_run,
             takes_host_events=is_run,
             context=replace(self.context, stream_id=stream_id),
-            on_frame=record.heard.hear,
+            on_frame=stats.on_frame,
         )
-        return pipeline, record
+        return pipeline, stats

@@ -21,7 +21,6 @@ from projector.server.projection import Projection
 from projector.server.streaming.agents_sdk import AgentRun, StreamedRun
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.relay import Relay
-from projector.server.telemetry import tracing
 from projector.server.telemetry.observer import Observer
 from projector.server.upstream.protocol import ProviderRequest
 
@@ -80,12 +79,10 @@ class PublicSSEResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request with the stream."""
-        pipeline, record = self._projection.begin(scope, is_run=self._is_run)
-        trace = tracing.begin(scope, record)
-        record.trace_id = trace.trace_id
+        pipeline, stats = self._projection.begin(scope, is_run=self._is_run)
         account = Account(_MEMORY)
         self._relay = Relay(
-            record,
+            stats,
             pipeline,
             _Source(self._source),
             ProviderRequest(self._projection.provider, {}),
@@ -96,7 +93,7 @@ class PublicSSEResponse(Response):
             headers=self.raw_headers,
         )
         try:
-            await Observer(on_terminal=self._projection.on_terminal).run(self._relay, trace, scope, receive, send)
+            await Observer(on_terminal=self._projection.on_terminal).run(self._relay, scope, receive, send)
         except Problem as problem:
             await problem_response(problem, scope)(scope, receive, send)
         finally:

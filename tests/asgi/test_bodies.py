@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from projector.dialects.ag_ui.requests import read_run_input
 from projector.dialects.ag_ui.run_input import RunAgentInput
-from projector.server.catalog import Catalog, Offer
+from projector.server.catalog import AgentBinding, Catalog
 from projector.server.config.settings import Settings
 from projector.server.http import requests
 from projector.server.http.problems import Problem
@@ -20,7 +20,7 @@ KEYS = {"api_keys": {"frontend": "sha256:" + "0" * 64}}
 TOOL = {"type": "web_search"}
 
 
-def offer(api: str = "openai_responses", profile: dict[str, object] | None = None, **agent: object) -> Offer:
+def offer(api: str = "openai_responses", profile: dict[str, object] | None = None, **agent: object) -> AgentBinding:
     settings = {
         "upstreams": {"one": {"api": api, "profile": profile or {}}},
         "agents": {"helper": {"upstream": "one", "model": "gpt-test", **agent}},
@@ -228,7 +228,7 @@ def test_a_tool_of_a_client_takes_no_name_of_the_agents(tool: dict[str, Any]) ->
         offer(tools=[tool], client_tools=["ask"])
 
 
-def passthrough() -> Offer:
+def passthrough() -> AgentBinding:
     return Catalog(Settings(model="gpt-test")).passthrough["responses"]
 
 

@@ -21,7 +21,7 @@ from projector.server.config.auth import Auth
 from projector.server.config.loading import SettingsError, load
 from projector.server.http.authenticator import Doorkeeper
 from projector.server.http.problems import Problem
-from projector.server.ownership import Owners
+from projector.server.ownership import Ownership
 
 pytestmark = pytest.mark.timeout(15)
 
@@ -221,7 +221,7 @@ def test_another_address_is_listened_on_where_callers_are_named() -> None:
 
 
 def test_responses_and_conversations_are_their_callers() -> None:
-    owners = Owners(kept_max=2)
+    owners = Ownership(kept_max=2)
     owners.made("resp_1", "ann")
     owners.made("resp_1", "bob")
     owners.check_response("resp_1", "ann")
@@ -237,7 +237,7 @@ def test_responses_and_conversations_are_their_callers() -> None:
 
 
 def test_a_conversation_that_goes_on_is_not_forgotten() -> None:
-    owners = Owners(kept_max=2)
+    owners = Ownership(kept_max=2)
     owners.enter("conv_1", "ann")
     for number in range(2, 5):
         owners.enter(f"conv_{number}", "bob")

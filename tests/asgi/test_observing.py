@@ -26,7 +26,7 @@ from projector.server.telemetry import logs, tracing
 from projector.server.telemetry import spans as telemetry
 from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.observer import Observer
-from projector.server.telemetry.stream_stats import Record
+from projector.server.telemetry.stream_stats import StreamStats
 
 pytestmark = pytest.mark.timeout(10)
 
@@ -40,9 +40,9 @@ DONE = (
 )
 
 
-def record(*parts: bytes) -> Record:
-    one = Record(stream_id="stream_1", request_id="req_1", dialect="public_sse_v1", model="gpt-x")
-    pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1", on_frame=one.heard.hear)
+def record(*parts: bytes) -> StreamStats:
+    one = StreamStats(stream_id="stream_1", request_id="req_1", dialect="public_sse_v1", model="gpt-x")
+    pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1", on_frame=one.on_frame)
     for part in parts:
         pipeline.feed(part)
     pipeline.close()
@@ -59,7 +59,7 @@ def scope(**headers: str) -> dict[str, Any]:
 
 async def test_one_line_for_each_stream() -> None:
     with structlog.testing.capture_logs() as lines:
-        await Observer().tell(record(CREATED, TEXT, DONE), tracing.Trace("t", {}))
+        await Observer().tell(record(CREATED, TEXT, DONE))
     [line] = lines
     assert line.pop("duration_s") >= 0
     assert line == {
@@ -162,7 +162,7 @@ async def test_metrics_are_served(serve: Any, upstream: Any, text_events: Any) -
     ],
 )
 def test_a_trace_goes_on(headers: dict[str, str], trace_id: str | None, state: str | None) -> None:
-    began = tracing.begin(scope(**headers), record())
+    began = tracing.begin_stream(scope(**headers), record()).trace
     assert re.fullmatch("00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]", began.headers["traceparent"])
     assert began.headers["traceparent"] != GIVEN
     assert (began.trace_id == trace_id) == (trace_id is not None)
@@ -203,8 +203,8 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 def test_a_stream_is_a_span_of_a_client(recorded: SimpleNamespace) -> None:
     one = record(CREATED, TEXT, DONE)
-    began = tracing.begin(scope(traceparent=GIVEN), one)
-    tracing.end(began, one)
+    began = tracing.begin_stream(scope(traceparent=GIVEN), one).trace
+    tracing.end_stream(one)
     [span] = recorded.exporter.get_finished_spans()
     assert (span.name, span.kind) == ("chat gpt-x", trace.SpanKind.CLIENT)
     assert format(span.parent.span_id, "016x") == GIVEN.split("-")[2]
@@ -234,7 +234,7 @@ def test_a_stream_is_a_span_of_a_client(recorded: SimpleNamespace) -> None:
 
 def test_a_failed_stream_is_a_failed_span(recorded: SimpleNamespace) -> None:
     one = record(CREATED)
-    tracing.end(tracing.begin(scope(), one), one)
+    tracing.end_stream(tracing.begin_stream(scope(), one))
     [span] = recorded.exporter.get_finished_spans()
     assert span.status.status_code is trace.StatusCode.ERROR
     assert span.attributes["error.type"] == "upstream_truncated"
@@ -267,10 +267,10 @@ def test_libraries_are_logged_without_their_arguments(monkeypatch: pytest.Monkey
 
 
 def test_a_record_that_is_told_keeps_no_text() -> None:
-    record = Record(stream_id="stream_1", request_id="req_1", dialect="public_sse_v1")
+    stats = StreamStats(stream_id="stream_1", request_id="req_1", dialect="public_sse_v1")
     usage = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
     final = {"status": "incomplete", "response_text": "tide", "usage": usage}
-    record.heard.hear({"kind": "final", "event_id": 7, "final": final})
-    record.forget_texts()
-    assert record.terminal == {"kind": "final", "event_id": 7, "final": {"status": "incomplete", "usage": usage}}
-    assert (record.outcome, record.usage) == ("incomplete", usage)
+    stats.on_frame({"kind": "final", "event_id": 7, "final": final})
+    stats.release_texts()
+    assert stats.terminal == {"kind": "final", "event_id": 7, "final": {"status": "incomplete", "usage": usage}}
+    assert (stats.outcome, stats.usage) == ("incomplete", usage)

@@ -19,7 +19,7 @@ from projector.server.config.settings import Settings
 from projector.server.http.problems import Problem
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account, Memory
 from projector.server.streaming.relay import Relay
-from projector.server.telemetry.stream_stats import Record
+from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 
 pytestmark = pytest.mark.timeout(5)
@@ -84,10 +84,10 @@ class Client:
 
 def relay(upstream: Upstream, account: Account | None = None, **settings: object) -> Relay:
     said = Settings.model_validate(settings)
-    record = Record(stream_id="stream_1", request_id="req_1", dialect="public_sse_v1")
-    pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1", on_frame=record.heard.hear)
+    stats = StreamStats(stream_id="stream_1", request_id="req_1", dialect="public_sse_v1")
+    pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1", on_frame=stats.on_frame)
     return Relay(
-        record,
+        stats,
         pipeline,
         upstream,
         ProviderRequest("openai_responses", {}),

@@ -11,8 +11,8 @@ from projector.server.streaming.registry import _ENDED_MAX, Streams
 
 
 def relay(stream_id: str) -> Any:
-    record = SimpleNamespace(stream_id=stream_id, caller="me")
-    return SimpleNamespace(record=record, is_upstream_open=True, cancel=lambda: None, fail=lambda _fault: None)
+    stats = SimpleNamespace(stream_id=stream_id, caller="me")
+    return SimpleNamespace(stats=stats, is_upstream_open=True, cancel=lambda: None, fail=lambda _fault: None)
 
 
 def test_streams_are_counted_while_they_run() -> None:

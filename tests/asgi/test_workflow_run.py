@@ -18,9 +18,9 @@ from projector.core.faults import FAULTS
 from projector.server.catalog import Catalog
 from projector.server.config.settings import Retries, Settings
 from projector.server.streaming.memory import Account, Memory
-from projector.server.streaming.workflow_binding import WorkflowOffer, workflow_offers
+from projector.server.streaming.workflow_binding import WorkflowBinding, workflow_bindings
 from projector.server.streaming.workflow_run import WorkflowRun, begin_run
-from projector.server.telemetry.stream_stats import Record
+from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 
 pytestmark = pytest.mark.timeout(10)
@@ -142,7 +142,7 @@ class Switch:
 @cache
 def made(
     names: tuple[str, ...], on_failure: str, max_parallel: int, first_byte_s: float
-) -> tuple[WorkflowOffer, Switch]:
+) -> tuple[WorkflowBinding, Switch]:
     steps = [{"name": f"step-{name}", "agent": name, "on_failure": on_failure} for name in names]
     settings = Settings.model_validate(
         {
@@ -152,7 +152,7 @@ def made(
         }
     )
     switch = Switch()
-    return workflow_offers(settings, Catalog(settings, lambda *_: switch))["w"], switch
+    return workflow_bindings(settings, Catalog(settings, lambda *_: switch))["w"], switch
 
 
 def a_run(
@@ -160,9 +160,9 @@ def a_run(
 ) -> WorkflowRun:
     offer, switch = made(tuple(upstream._plays), on_failure, max_parallel, first_byte_s)
     switch.now = upstream
-    record = Record(stream_id="stream_1", request_id="", dialect="public_sse_v1")
+    stats = StreamStats(stream_id="stream_1", request_id="", dialect="public_sse_v1")
     account = Account(Memory(10**9))
-    return begin_run(offer, "hello", record, account, retries=Retries(max=0), output_format="ndjson")[1]
+    return begin_run(offer, "hello", stats, account, retries=Retries(max=0), output_format="ndjson")[1]
 
 
 async def until(condition: Callable[[], bool]) -> None:

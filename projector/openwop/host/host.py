@@ -26,7 +26,7 @@ from projector.openwop.run_state import Interrupt, RunState
 from projector.server.catalog import Catalog
 from projector.server.http.problems import problem_of_fault
 from projector.server.http.routes.stream_route import Site
-from projector.server.streaming.workflow_binding import workflow_offers
+from projector.server.streaming.workflow_binding import workflow_bindings
 
 MAX_HEARTBEAT_S: Final = 30.0
 """The protocol wants a comment at least that often."""
@@ -174,7 +174,7 @@ class Host:
 
     def _registered(self, settings: OpenWop, catalog: Catalog) -> dict[str, Workflow]:
         """Give everything that speaks the dialect and may be run."""
-        offers = workflow_offers(self._site.settings, catalog)
+        offers = workflow_bindings(self._site.settings, catalog)
         speaking = {name: offer for name, offer in offers.items() if DIALECT in offer.settings.dialects}
         return registry(settings, catalog.speaking(DIALECT), speaking, self._site)
 

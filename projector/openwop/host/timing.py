@@ -9,13 +9,13 @@ import anyio
 
 from projector.core.faults import FAULTS
 from projector.server.upstream.protocol import UpstreamError
-from projector.server.upstream.reader import Reading
+from projector.server.upstream.reader import UpstreamReader
 
 _LOOK_S: Final = 1.0
 """A limit may begin to run while the clock sleeps; it is found out this much later at the most."""
 
 
-async def read_in_time(reading: Reading) -> None:
+async def read_in_time(reading: UpstreamReader) -> None:
     """Read everything, or until it is stopped.
 
     Raises:
@@ -36,7 +36,7 @@ async def read_in_time(reading: Reading) -> None:
         raise failure
 
 
-async def _keep_time(reading: Reading, late: list[str]) -> None:
+async def _keep_time(reading: UpstreamReader, late: list[str]) -> None:
     """Stop what takes too long, and say which limit it was."""
     while True:
         at, code = reading.deadlines.next()

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 from projector.dialects.ag_ui.requests import InputRefusedError, Switches, has_images, provider_request
 from projector.dialects.ag_ui.run_input import RunAgentInput
 from projector.providers.openai_chat import ChatProfile
-from projector.server.catalog import Offer
+from projector.server.catalog import AgentBinding
 from projector.server.http.problems import problem
 from projector.server.http.requests import ChatRequest
 
@@ -30,7 +30,7 @@ _CHAT_PLACES: Final[Mapping[str, tuple[str, ...]]] = {
 """Where a request's parameters stand in each API."""
 
 
-def agent_body(asked: ChatRequest, offer: Offer) -> Body:
+def agent_body(asked: ChatRequest, offer: AgentBinding) -> Body:
     """Give the body for the agent's upstream.
 
     Raises:
@@ -40,7 +40,7 @@ def agent_body(asked: ChatRequest, offer: Offer) -> Body:
     return _WRITERS[offer.provider.api](asked, offer)
 
 
-def run_body(asked: RunAgentInput, offer: Offer, previous_response_id: str | None = None) -> Body:
+def run_body(asked: RunAgentInput, offer: AgentBinding, previous_response_id: str | None = None) -> Body:
     """Give the body for a run of AG-UI; of the client there is the conversation, and the tools that it may bring.
 
     Args:
@@ -51,7 +51,7 @@ def run_body(asked: RunAgentInput, offer: Offer, previous_response_id: str | Non
     Raises:
         Problem: the request says what the agent does not let it say, or what its upstream has no words for.
     """
-    agent = offer.agent
+    agent = offer.settings
     if has_images(asked) and "images" not in agent.allowed_params:
         raise problem("invalid_request", "`images` cannot be set here.")
     try:
@@ -69,7 +69,7 @@ def run_body(asked: RunAgentInput, offer: Offer, previous_response_id: str | Non
     return body | said | joined
 
 
-def passthrough_body(body: Mapping[str, Any], offer: Offer, *, required: str) -> Body:
+def passthrough_body(body: Mapping[str, Any], offer: AgentBinding, *, required: str) -> Body:
     """Give the caller's own body.
 
     Raises:
@@ -83,18 +83,18 @@ def passthrough_body(body: Mapping[str, Any], offer: Offer, *, required: str) ->
     return asked
 
 
-def _refuse_what_is_not_offered(asked: ChatRequest, offer: Offer) -> None:
-    for name in sorted(asked.says() - offer.agent.allowed_params):
+def _refuse_what_is_not_offered(asked: ChatRequest, offer: AgentBinding) -> None:
+    for name in sorted(asked.says() - offer.settings.allowed_params):
         raise problem("invalid_request", f"`{name}` cannot be set here.")
 
 
-def _responses(asked: ChatRequest, offer: Offer) -> Body:
+def _responses(asked: ChatRequest, offer: AgentBinding) -> Body:
     body = _with_parameters(_of_agent(offer), asked, _RESPONSES_PLACES)
     said = asked.model_dump(exclude_none=True, include={"previous_response_id", "metadata"})
     return body | said | {"input": asked.message if asked.input is None else asked.items()}
 
 
-def _chat(asked: ChatRequest, offer: Offer) -> Body:
+def _chat(asked: ChatRequest, offer: AgentBinding) -> Body:
     if asked.previous_response_id is not None:
         raise problem("invalid_request", "`previous_response_id` cannot be set here.")
     body = _with_parameters(_of_agent(offer), asked, _CHAT_PLACES)
@@ -104,34 +104,34 @@ def _chat(asked: ChatRequest, offer: Offer) -> Body:
     return body
 
 
-_WRITERS: Final[Mapping[str, Callable[[ChatRequest, Offer], Body]]] = {
+_WRITERS: Final[Mapping[str, Callable[[ChatRequest, AgentBinding], Body]]] = {
     "openai_responses": _responses,
     "openai_chat": _chat,
 }
 
 
-def _of_agent(offer: Offer) -> Body:
+def _of_agent(offer: AgentBinding) -> Body:
     """Give what is the agent's in every request: model, parameters, tools, instructions."""
-    body: Body = {"model": offer.agent.model, **offer.agent.parameters}
-    if offer.agent.tools:
-        body["tools"] = list(offer.agent.tools)
+    body: Body = {"model": offer.settings.model, **offer.settings.parameters}
+    if offer.settings.tools:
+        body["tools"] = list(offer.settings.tools)
     return body | _INSTRUCTIONS[offer.provider.api](offer)
 
 
-def _responses_instructions(offer: Offer) -> Body:
-    return {} if offer.agent.instructions is None else {"instructions": offer.agent.instructions}
+def _responses_instructions(offer: AgentBinding) -> Body:
+    return {} if offer.settings.instructions is None else {"instructions": offer.settings.instructions}
 
 
-def _chat_instructions(offer: Offer) -> Body:
+def _chat_instructions(offer: AgentBinding) -> Body:
     """Give the instructions as the first message, and the wish for usage, which a stream else has none of."""
-    instructions = offer.agent.instructions
+    instructions = offer.settings.instructions
     body: Body = {"messages": [] if instructions is None else [{"role": "system", "content": instructions}]}
     if ChatProfile.model_validate(offer.provider.profile).takes_stream_options:
         body["stream_options"] = {"include_usage": True}
     return body
 
 
-_INSTRUCTIONS: Final[Mapping[str, Callable[[Offer], Body]]] = {
+_INSTRUCTIONS: Final[Mapping[str, Callable[[AgentBinding], Body]]] = {
     "openai_responses": _responses_instructions,
     "openai_chat": _chat_instructions,
 }

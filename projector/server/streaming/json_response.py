@@ -15,7 +15,7 @@ from projector.contracts import codec
 from projector.core.sse import DONE
 from projector.dialects.openresponses.assembly import ERROR_PREFIX, assemble
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
-from projector.server.streaming.response_writer import Line
+from projector.server.streaming.response_writer import ResponseWriter
 
 ASSEMBLED: Final = "openresponses"
 """The dialect whose last event is the whole answer."""
@@ -28,7 +28,7 @@ HEADERS: Final = (
 """Of every such answer."""
 
 
-class WholeLine(Line):
+class JsonResponseWriter(ResponseWriter):
     """Takes the lines of a stream and sends one JSON document, with the status that it deserves.
 
     The last event holds everything that was said before it, so no more than that and an error is kept.

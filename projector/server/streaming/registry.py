@@ -14,7 +14,7 @@ from projector.core.faults import FAULTS, Fault
 from projector.server.config.settings import Limits
 from projector.server.http.problems import problem, problem_of_fault
 from projector.server.streaming.memory import Account, Memory
-from projector.server.telemetry.stream_stats import Record
+from projector.server.telemetry.stream_stats import StreamStats
 
 LAST_WORDS_S: Final = 5.0
 """How long clients may take to receive the terminal of a server that ends."""
@@ -28,7 +28,7 @@ _ENDED_MAX: Final = 4096
 class Running(Protocol):
     """A stream that runs, whoever reads it."""
 
-    record: Record
+    stats: StreamStats
 
     @property
     def is_upstream_open(self) -> bool:
@@ -104,20 +104,20 @@ class Streams:
         """
         if self.is_draining:
             raise problem_of_fault(FAULTS["server_shutdown"])
-        stream_id = stream.record.stream_id
+        stream_id = stream.stats.stream_id
         self._running[stream_id] = stream
         try:
             yield
         finally:
             del self._running[stream_id]
-            self._ended[stream_id] = stream.record.caller
+            self._ended[stream_id] = stream.stats.caller
             if len(self._ended) > _ENDED_MAX:
                 del self._ended[next(iter(self._ended))]
 
     def cancel(self, stream_id: str, caller: str) -> bool:
         """End a stream of a caller with `final` `cancelled`; give whether it has or had one of this id."""
         stream = self._running.get(stream_id)
-        if stream is not None and stream.record.caller == caller:
+        if stream is not None and stream.stats.caller == caller:
             stream.cancel()
             return True
         return self._ended.get(stream_id) == caller

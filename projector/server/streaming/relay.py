@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from projector import Pipeline
 from projector.server.config.settings import Retries, Timeouts
 from projector.server.streaming.memory import Account
-from projector.server.streaming.response_writer import Line
-from projector.server.streaming.session import Exchange
-from projector.server.telemetry.stream_stats import Record
+from projector.server.streaming.response_writer import ResponseWriter
+from projector.server.streaming.session import StreamSession
+from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderRequest, Upstream
-from projector.server.upstream.reader import Reading
+from projector.server.upstream.reader import UpstreamReader
 
 
-class Relay(Exchange):
+class Relay(StreamSession):
     """One stream; `run` it once."""
 
     def __init__(
         self,
-        record: Record,
+        stats: StreamStats,
         pipeline: Pipeline,
         upstream: Upstream,
         request: ProviderRequest,
@@ -29,19 +29,19 @@ class Relay(Exchange):
         retries: Retries,
         heartbeat_s: float,
         headers: Sequence[tuple[bytes, bytes]] = (),
-        make_line: type[Line] = Line,
+        writer_type: type[ResponseWriter] = ResponseWriter,
     ) -> None:
         super().__init__(
-            record,
+            stats,
             pipeline,
             account,
             timeouts=timeouts,
             heartbeat_s=heartbeat_s,
             headers=headers,
-            make_line=make_line,
+            writer_type=writer_type,
         )
-        self._reading = Reading(
-            record,
+        self._reading = UpstreamReader(
+            stats,
             upstream,
             request,
             account,
@@ -56,7 +56,7 @@ class Relay(Exchange):
         """Whether the upstream is asked, or answers."""
         return self._reading.is_open
 
-    async def _bring(self, _line: Line) -> None:
+    async def _bring(self, _line: ResponseWriter) -> None:
         await self._reading.run()
 
     def _halt(self) -> None:

@@ -24,7 +24,7 @@ SEND_MAX_BYTES: Final = 65_536
 """Of one send: what uvicorn holds before it makes us wait, so that a slow client can be seen to move."""
 
 
-class Line:
+class ResponseWriter:
     """Sends one answer; what is said at once is not mixed with anything else.
 
     Args:

@@ -29,36 +29,36 @@ from projector.core.sse import encode_comment
 from projector.server.config.settings import Timeouts
 from projector.server.http.problems import Problem, problem_of_fault
 from projector.server.streaming.memory import Account
-from projector.server.streaming.response_writer import Line
-from projector.server.telemetry.stream_stats import Record
+from projector.server.streaming.response_writer import ResponseWriter
+from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import UpstreamError
 
 log: Final = structlog.get_logger()
 
 
-class Exchange(ABC):
+class StreamSession(ABC):
     """One stream; `run` it once."""
 
     def __init__(
         self,
-        record: Record,
+        stats: StreamStats,
         pipeline: Pipeline,
         account: Account,
         *,
         timeouts: Timeouts,
         heartbeat_s: float,
         headers: Sequence[tuple[bytes, bytes]] = (),
-        make_line: type[Line] = Line,
+        writer_type: type[ResponseWriter] = ResponseWriter,
     ) -> None:
-        self.record = record
+        self.stats = stats
         self._pipeline = pipeline
         self._account = account
         self._timeouts = timeouts
         self._heartbeat_s = heartbeat_s
         self._more_headers = headers
-        self._make_line = make_line
+        self._make_line = writer_type
         self._stream = anyio.CancelScope()
-        self._line: Line | None = None
+        self._line: ResponseWriter | None = None
         self._refusal: Problem | None = None
         self._last_words: Callable[[], bytes] = pipeline.close
         self._is_stopped = False
@@ -71,7 +71,7 @@ class Exchange(ABC):
         """Whether an upstream is asked, or answers."""
 
     @abstractmethod
-    async def _bring(self, line: Line) -> None:
+    async def _bring(self, line: ResponseWriter) -> None:
         """Bring everything to the client but the end, or that too.
 
         Raises:
@@ -102,7 +102,7 @@ class Exchange(ABC):
                 stream.cancel_scope.cancel()
         finally:
             self._pipeline.cancel()  # where the client left: what it had been told is the end of it
-            self.record.dropped = self._pipeline.dropped
+            self.stats.dropped = self._pipeline.dropped
         if self._refusal is not None:
             raise self._refusal
 
@@ -129,17 +129,17 @@ class Exchange(ABC):
 
     def _leave(self) -> None:
         """End everything: nobody is there to be told."""
-        self.record.is_client_gone = True
+        self.stats.is_client_gone = True
         self._stream.cancel()
 
-    async def _read(self, line: Line) -> None:
+    async def _read(self, line: ResponseWriter) -> None:
         """Bring everything from the upstream to the client; whatever happens, say the end."""
         try:
             await self._bring(line)
         except UpstreamError as error:
             self._on_failure(error.fault, error.retry_after_s)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told how its stream ended
-            log_crash(self.record, error)
+            log_crash(self.stats, error)
             self._on_failure(FAULTS["internal_error"])
         if self._refusal is None:
             await self._end(line)
@@ -152,7 +152,7 @@ class Exchange(ABC):
         else:
             self._refusal = problem_of_fault(fault, retry_after_s)
 
-    async def _end(self, line: Line) -> None:
+    async def _end(self, line: ResponseWriter) -> None:
         """Say what is left to say, and that it was all."""
         if self._is_ending:
             return
@@ -163,8 +163,8 @@ class Exchange(ABC):
     def _headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         headers = [
             *self._more_headers,
-            (b"x-stream-id", self.record.stream_id.encode()),
-            (b"x-request-id", self.record.request_id.encode()),
+            (b"x-stream-id", self.stats.stream_id.encode()),
+            (b"x-request-id", self.stats.request_id.encode()),
         ]
         if scope["http_version"] == "1.1":
             headers.append((b"connection", b"keep-alive"))
@@ -177,7 +177,7 @@ class Exchange(ABC):
         if not self._is_sent:  # after the whole response a server says the same
             self._leave()
 
-    async def _keep_time(self, stream: TaskGroup, line: Line) -> None:
+    async def _keep_time(self, stream: TaskGroup, line: ResponseWriter) -> None:
         """End what takes too long; say a heartbeat into silence."""
         client_stall_timeout_s = self._timeouts.client_stall_timeout_s
         while True:
@@ -200,20 +200,20 @@ class Exchange(ABC):
             ahead = [at - now for at in (stalls_at, deadline, beats_at) if at > now]
             await anyio.sleep(min(*ahead, client_stall_timeout_s, self._timeouts.idle_s, self._timeouts.first_byte_s))
 
-    async def _beat(self, line: Line) -> None:
+    async def _beat(self, line: ResponseWriter) -> None:
         """Say that the stream lives, unless the client has something to take."""
         if not line.is_busy and not self._is_ending:
-            self.record.heartbeats += 1
+            self.stats.heartbeats += 1
             await line.say(encode_comment(f"heartbeat {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"))
 
 
-def log_crash(record: Record, error: Exception) -> None:
+def log_crash(stats: StreamStats, error: Exception) -> None:
     """Log a mistake of ours by its kind and place; what it says may be the payload."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     log.error(
         "stream_crashed",
-        stream_id=record.stream_id,
-        request_id=record.request_id,
+        stream_id=stats.stream_id,
+        request_id=stats.request_id,
         error_type=type(error).__name__,
         place=f"{place.filename}:{place.lineno}",
     )

@@ -9,20 +9,20 @@ from projector import Pipeline, StreamContext, build_pipeline
 from projector.core.pipeline import OnFrame, OutputFormat
 from projector.dialects.options import DialectOptions
 from projector.redaction.redactor import Redactor
-from projector.server.catalog import Catalog, Offer, chosen_dialect
+from projector.server.catalog import AgentBinding, Catalog, chosen_dialect
 from projector.server.config.settings import Settings
 from projector.server.config.workflows import WorkflowSettings
 from projector.workflows.definition import Workflow
 
 
 @dataclass(frozen=True, slots=True)
-class WorkflowOffer:
+class WorkflowBinding:
     """One workflow, its agents and what its streams show."""
 
     name: str
     settings: WorkflowSettings
     definition: Workflow
-    agents: Mapping[str, Offer]
+    agents: Mapping[str, AgentBinding]
     redactor: Redactor
 
     def dialect(self, asked: str | None) -> str:
@@ -57,14 +57,14 @@ class WorkflowOffer:
         )
 
 
-def workflow_offers(settings: Settings, catalog: Catalog) -> dict[str, WorkflowOffer]:
+def workflow_bindings(settings: Settings, catalog: Catalog) -> dict[str, WorkflowBinding]:
     """Give the workflows by their names."""
-    return {name: _offer(name, workflow, catalog) for name, workflow in settings.workflows.items()}
+    return {name: _binding(name, workflow, catalog) for name, workflow in settings.workflows.items()}
 
 
-def _offer(name: str, settings: WorkflowSettings, catalog: Catalog) -> WorkflowOffer:
+def _binding(name: str, settings: WorkflowSettings, catalog: Catalog) -> WorkflowBinding:
     definition = settings.definition
     agents = {agent: catalog.agent(agent) for agent in definition.agents}
     first = next(iter(agents.values()))
     redactor = first.redactor if settings.policy is None else Redactor(settings.policy)
-    return WorkflowOffer(name, settings, definition, agents, redactor)
+    return WorkflowBinding(name, settings, definition, agents, redactor)

@@ -7,18 +7,18 @@ from math import inf
 from projector import Pipeline
 from projector.server.config.settings import Timeouts
 from projector.server.streaming.memory import Account
-from projector.server.streaming.response_writer import Line
-from projector.server.streaming.session import Exchange
+from projector.server.streaming.response_writer import ResponseWriter
+from projector.server.streaming.session import StreamSession
 from projector.server.streaming.workflow_run import WorkflowRun
-from projector.server.telemetry.stream_stats import Record
+from projector.server.telemetry.stream_stats import StreamStats
 
 
-class WorkflowRelay(Exchange):
+class WorkflowRelay(StreamSession):
     """One stream; `run` it once."""
 
     def __init__(
         self,
-        record: Record,
+        stats: StreamStats,
         pipeline: Pipeline,
         run: WorkflowRun,
         account: Account,
@@ -26,7 +26,7 @@ class WorkflowRelay(Exchange):
         timeouts: Timeouts,
         heartbeat_s: float,
     ) -> None:
-        super().__init__(record, pipeline, account, timeouts=timeouts, heartbeat_s=heartbeat_s)
+        super().__init__(stats, pipeline, account, timeouts=timeouts, heartbeat_s=heartbeat_s)
         self._run = run
 
     @property
@@ -34,7 +34,7 @@ class WorkflowRelay(Exchange):
         """Whether any upstream is asked, or answers."""
         return self._run.upstreams_open > 0
 
-    async def _bring(self, line: Line) -> None:
+    async def _bring(self, line: ResponseWriter) -> None:
         await self._run.bring(line.say)
 
     def _halt(self) -> None:

@@ -26,10 +26,10 @@ from projector.server.http.request_bodies import agent_body
 from projector.server.http.requests import ChatRequest
 from projector.server.streaming.memory import Account
 from projector.server.streaming.session import log_crash
-from projector.server.streaming.workflow_binding import WorkflowOffer
-from projector.server.telemetry.stream_stats import Record
+from projector.server.streaming.workflow_binding import WorkflowBinding
+from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
-from projector.server.upstream.reader import Reading
+from projector.server.upstream.reader import UpstreamReader
 from projector.workflows.definition import Step
 from projector.workflows.plan import FAILED, Plan
 
@@ -45,7 +45,7 @@ class _RunningStep:
 
     step: Step
     branch: PipelineBranch
-    reading: Reading
+    reading: UpstreamReader
     fault: Fault | None = None
     """Why we stopped it, where it is a failure of its own."""
 
@@ -54,10 +54,10 @@ class WorkflowRun:
     """One run, made by `begin_run`; `run` it once, or `bring` it where somebody else says its last words.
 
     Args:
-        offer: the workflow.
+        binding: the workflow.
         message: what the caller says.
-        pipeline: of the run, made by the offer.
-        record: of the stream; takes times and our own work.
+        pipeline: of the run, made by the binding.
+        stats: of the stream; takes times and our own work.
         account: holds what is read and not whole.
         run_id: names the run in the workflow context of every event.
         retries: before the first byte of each upstream.
@@ -66,28 +66,28 @@ class WorkflowRun:
 
     def __init__(
         self,
-        offer: WorkflowOffer,
+        binding: WorkflowBinding,
         message: str,
         pipeline: Pipeline,
-        record: Record,
+        stats: StreamStats,
         account: Account,
         *,
         run_id: str,
         retries: Retries,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        self._offer = offer
-        self._plan = Plan(offer.definition, message, offer.settings.max_input_chars)
+        self._binding = binding
+        self._plan = Plan(binding.definition, message, binding.settings.max_input_chars)
         self._pipeline = pipeline
-        self._record = record
+        self._stats = stats
         self._account = account
         self._run_id = run_id
         self._retries = retries
         self._headers = headers or {}
-        self._total_at = time.monotonic() + offer.settings.total_s
-        self._look_s = min(_LOOK_MAX_S, *_limits_s(offer))
+        self._total_at = time.monotonic() + binding.settings.total_s
+        self._look_s = min(_LOOK_MAX_S, *_limits_s(binding))
         self._turn = asyncio.Lock()  # asyncio's own: every read passes it, and anyio's has a checkpoint
-        self._limiter = anyio.CapacityLimiter(offer.settings.max_parallel)
+        self._limiter = anyio.CapacityLimiter(binding.settings.max_parallel)
         self._running: list[_RunningStep] = []
         self._say: Say = _say_nowhere
         self._has_begun = False
@@ -161,8 +161,8 @@ class WorkflowRun:
                 await self._tell(branch.stop)
 
     def _branch(self, step: Step) -> PipelineBranch:
-        provider = self._offer.agents[step.agent].provider
-        context = step.context(self._offer.name, self._run_id)
+        provider = self._binding.agents[step.agent].provider
+        context = step.context(self._binding.name, self._run_id)
         return self._pipeline.branch(context, provider=provider.api, profile=provider.profile)
 
     async def _run_step(self, step: Step, branch: PipelineBranch) -> None:
@@ -182,7 +182,7 @@ class WorkflowRun:
             except UpstreamError as error:
                 await self._on_failure(running, error)
             except Exception as error:  # noqa: BLE001 - whatever it is, the run is told how its step ended
-                log_crash(self._record, error)
+                log_crash(self._stats, error)
                 await self._on_failure(running, UpstreamError(FAULTS["internal_error"]))
             finally:
                 self._running.remove(running)
@@ -191,19 +191,19 @@ class WorkflowRun:
             self.halt()
 
     def _start(self, step: Step, branch: PipelineBranch, account: Account) -> _RunningStep:
-        offer = self._offer.agents[step.agent]
+        binding = self._binding.agents[step.agent]
         asked = ChatRequest.model_construct(message=self._plan.input_of(step))
-        body = agent_body(asked, offer)
+        body = agent_body(asked, binding)
 
         async def take(chunk: bytes) -> bool:
             return await self._take(running, chunk)
 
-        reading = Reading(
-            self._record,
-            offer.provider.upstream,
-            ProviderRequest(offer.provider.api, body, self._headers, self._record.stream_id),
+        reading = UpstreamReader(
+            self._stats,
+            binding.provider.upstream,
+            ProviderRequest(binding.provider.api, body, self._headers, self._stats.stream_id),
             account,
-            timeouts=offer.provider.timeouts,
+            timeouts=binding.provider.timeouts,
             retries=self._retries,
             on_open=self._begin,
             take=take,
@@ -257,9 +257,9 @@ class WorkflowRun:
 
 
 def begin_run(
-    offer: WorkflowOffer,
+    binding: WorkflowBinding,
     message: str,
-    record: Record,
+    stats: StreamStats,
     account: Account,
     *,
     retries: Retries,
@@ -267,12 +267,12 @@ def begin_run(
     options: DialectOptions | None = None,
     output_format: OutputFormat = "sse",
 ) -> tuple[Pipeline, WorkflowRun]:
-    """Give a run that has not asked anybody yet, and its pipeline; the record names its stream and dialect.
+    """Give a run that has not asked anybody yet, and its pipeline; the stats names its stream and dialect.
 
     Args:
-        offer: the workflow.
+        binding: the workflow.
         message: what the caller says.
-        record: of the stream; hears its frames, and takes the names of workflow and run.
+        stats: of the stream; hears its frames, and takes the names of workflow and run.
         account: holds what is read and not whole.
         retries: before the first byte of each upstream.
         headers: for the requests to the upstreams.
@@ -280,17 +280,17 @@ def begin_run(
         output_format: what is said: an event stream, or lines of JSON.
     """
     run_id = f"run_{uuid.uuid4().hex}"
-    record.workflow, record.workflow_run_id = offer.name, run_id
-    workflow = {"workflow_key": offer.name, "workflow_run_id": run_id}
-    context = StreamContext(record.stream_id, record.conversation_id, workflow=workflow)
-    pipeline = offer.pipeline(record.dialect, context, record.heard.hear, options=options, output_format=output_format)
-    run = WorkflowRun(offer, message, pipeline, record, account, run_id=run_id, retries=retries, headers=headers)
+    stats.workflow, stats.workflow_run_id = binding.name, run_id
+    workflow = {"workflow_key": binding.name, "workflow_run_id": run_id}
+    context = StreamContext(stats.stream_id, stats.conversation_id, workflow=workflow)
+    pipeline = binding.pipeline(stats.dialect, context, stats.on_frame, options=options, output_format=output_format)
+    run = WorkflowRun(binding, message, pipeline, stats, account, run_id=run_id, retries=retries, headers=headers)
     return pipeline, run
 
 
-def _limits_s(offer: WorkflowOffer) -> list[float]:
-    limits = [agent.provider.timeouts for agent in offer.agents.values()]
-    return [offer.settings.total_s, *(min(one.first_byte_s, one.idle_s, one.total_s) for one in limits)]
+def _limits_s(binding: WorkflowBinding) -> list[float]:
+    limits = [agent.provider.timeouts for agent in binding.agents.values()]
+    return [binding.settings.total_s, *(min(one.first_byte_s, one.idle_s, one.total_s) for one in limits)]
 
 
 async def _say_nowhere(_data: bytes) -> None:

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from projector.core.handlers import DROPPED, HANDLERS
 from projector.server.streaming.registry import Streams
-from projector.server.telemetry.stream_stats import Record
+from projector.server.telemetry.stream_stats import StreamStats
 
 OTHER: Final = "other"
 """The label of every dropped event that is in no table of ours: a provider's words would be labels without an end."""
@@ -40,14 +40,14 @@ class Metrics:
             buckets=_OVERHEAD_BUCKETS_S,
         )
 
-    def count(self, record: Record) -> None:
+    def count(self, stats: StreamStats) -> None:
         """Count a stream that ended."""
-        self._streams.labels(record.outcome, record.dialect).inc()
-        self._heartbeats.inc(record.heartbeats)
-        self._overhead.observe(record.overhead_s)
-        for name, times in record.dropped.items():
+        self._streams.labels(stats.outcome, stats.dialect).inc()
+        self._heartbeats.inc(stats.heartbeats)
+        self._overhead.observe(stats.overhead_s)
+        for name, times in stats.dropped.items():
             self._dropped.labels(name if name in _KNOWN else OTHER).inc(times)
-        for name, times in record.heard.notices.items():
+        for name, times in stats.notices.items():
             self._notices.labels(name).inc(times)
 
     def text(self) -> bytes:

@@ -15,11 +15,10 @@ from anyio.lowlevel import RunVar
 from starlette.types import Receive, Scope, Send
 
 from projector.server.http.problems import Problem
-from projector.server.streaming.session import Exchange
+from projector.server.streaming.session import StreamSession
 from projector.server.telemetry import tracing
 from projector.server.telemetry.metrics import Metrics
-from projector.server.telemetry.stream_stats import Record, Terminal, terminal_of
-from projector.server.telemetry.tracing import Trace
+from projector.server.telemetry.stream_stats import StreamStats, Terminal, terminal_of
 
 log: Final = structlog.get_logger()
 
@@ -39,49 +38,49 @@ class Observer:
         self._metrics = metrics
         self._on_terminal = on_terminal
 
-    async def run(self, exchange: Exchange, trace: Trace, scope: Scope, receive: Receive, send: Send) -> None:
+    async def run(self, session: StreamSession, scope: Scope, receive: Receive, send: Send) -> None:
         """Run a stream to its end, whatever that is.
 
         Raises:
-            Problem: as `Exchange.run`.
+            Problem: as `StreamSession.run`.
         """
-        record = exchange.record
+        stats = session.stats
         try:
-            await exchange.run(scope, receive, send)
+            await session.run(scope, receive, send)
         except Problem as refusal:
-            record.problem_code = refusal.code
+            stats.problem_code = refusal.code
             raise
         finally:
             with anyio.CancelScope(shield=True):  # whoever left, what happened is told
-                await self.tell(record, trace)
+                await self.tell(stats)
 
-    async def tell(self, record: Record, trace: Trace) -> None:
+    async def tell(self, stats: StreamStats) -> None:
         """Tell of a stream that ended."""
-        record.ended_at = time.monotonic()
-        tracing.end(trace, record)
+        stats.ended_at = time.monotonic()
+        tracing.end_stream(stats)
         if self._metrics is not None:
-            self._metrics.count(record)
-        log.info("stream_end", **_line(record))
+            self._metrics.count(stats)
+        log.info("stream_end", **_line(stats))
         if self._on_terminal is not None:
-            await _call(self._on_terminal, record)
-        record.forget_texts()
+            await _call(self._on_terminal, stats)
+        stats.release_texts()
 
 
-async def _call(hook: OnTerminal, record: Record) -> None:
+async def _call(hook: OnTerminal, stats: StreamStats) -> None:
     """Call the hook: one that is a plain function in a thread, because it may wait as well."""
     cancelled_before = _times_cancelled()
     try:
         with anyio.fail_after(HOOK_S):
             if inspect.iscoroutinefunction(hook):
-                await hook(terminal_of(record))
+                await hook(terminal_of(stats))
                 return
-            waits = await to_thread.run_sync(hook, terminal_of(record), abandon_on_cancel=True, limiter=_threads())
+            waits = await to_thread.run_sync(hook, terminal_of(stats), abandon_on_cancel=True, limiter=_threads())
             if waits is not None:
                 await waits
     except (Exception, asyncio.CancelledError) as error:
         if isinstance(error, asyncio.CancelledError) and _times_cancelled() > cancelled_before:
             raise  # it is the server that wants no more, not something that the hook waited for
-        log.error("hook_failed", stream_id=record.stream_id, error_type=type(error).__name__)  # noqa: TRY400 - no text
+        log.error("hook_failed", stream_id=stats.stream_id, error_type=type(error).__name__)  # noqa: TRY400 - no text
 
 
 def _times_cancelled() -> int:
@@ -100,28 +99,28 @@ def _threads() -> CapacityLimiter:
         return limiter
 
 
-def _line(record: Record) -> dict[str, object]:
+def _line(stats: StreamStats) -> dict[str, object]:
     """Give the fields of a log line: ids, names and numbers; no payload."""
-    first_byte_s = record.first_byte_s
+    first_byte_s = stats.first_byte_s
     fields = {
-        "stream_id": record.stream_id,
-        "request_id": record.request_id,
-        "trace_id": record.trace_id,
-        "caller": record.caller,
-        "agent": record.agent,
-        "workflow": record.workflow,
-        "workflow_run_id": record.workflow_run_id,
-        "upstream": record.upstream or None,
-        "model": record.model or None,
-        "dialect": record.dialect,
-        "response_id": record.terminal.get("response_id"),
-        "outcome": record.outcome,
-        "code": record.code,
-        "duration_s": round(record.duration_s, 3),
+        "stream_id": stats.stream_id,
+        "request_id": stats.request_id,
+        "trace_id": stats.trace.trace_id,
+        "caller": stats.caller,
+        "agent": stats.agent,
+        "workflow": stats.workflow,
+        "workflow_run_id": stats.workflow_run_id,
+        "upstream": stats.upstream or None,
+        "model": stats.model or None,
+        "dialect": stats.dialect,
+        "response_id": stats.terminal.get("response_id"),
+        "outcome": stats.outcome,
+        "code": stats.code,
+        "duration_s": round(stats.duration_s, 3),
         "first_byte_s": None if first_byte_s is None else round(first_byte_s, 3),
-        "overhead_s": round(record.overhead_s, 6),
-        "events": record.terminal.get("event_id"),
-        "heartbeats": record.heartbeats,
-        **record.usage,
+        "overhead_s": round(stats.overhead_s, 6),
+        "events": stats.terminal.get("event_id"),
+        "heartbeats": stats.heartbeats,
+        **stats.usage,
     }
     return {name: value for name, value in fields.items() if value is not None}

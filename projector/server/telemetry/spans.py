@@ -17,7 +17,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
-from projector.server.telemetry.stream_stats import CLIENT_LEFT, Record
+from projector.server.telemetry.stream_stats import CLIENT_LEFT, StreamStats
 
 _SECONDS: Final = [0.01 * 2**n for n in range(14)]
 _TOKENS: Final = list(accumulate(repeat(4, 13), mul, initial=1))
@@ -42,11 +42,11 @@ _USAGE: Final = _METER.create_histogram(
 _TOKEN_TYPES: Final = (("input_tokens", "input"), ("output_tokens", "output"))
 
 
-def begin(headers: Mapping[str, str], record: Record) -> Span | None:
+def begin(headers: Mapping[str, str], stats: StreamStats) -> Span | None:
     """Give the open span of a stream, None where nobody records it and nobody asked for a trace."""
     here = context.get_current() if trace.get_current_span().get_span_context().is_valid else propagate.extract(headers)
-    attributes = {**_about(record), "gen_ai.request.stream": True}
-    span = _TRACER.start_span(f"{_OPERATION} {record.model}".strip(), here, SpanKind.CLIENT, attributes)
+    attributes = {**_about(stats), "gen_ai.request.stream": True}
+    span = _TRACER.start_span(f"{_OPERATION} {stats.model}".strip(), here, SpanKind.CLIENT, attributes)
     return span if span.is_recording() else None
 
 
@@ -57,49 +57,47 @@ def headers(span: Span) -> dict[str, str]:
     return carrier
 
 
-def end(span: object | None, record: Record) -> None:
+def end(stats: StreamStats) -> None:
     """End the span and measure the stream."""
-    outcome = dict(_outcome(record))
+    span, outcome = stats.trace.span, dict(_outcome(stats))
     if isinstance(span, Span):
         span.set_attributes(outcome)
         if "error.type" in outcome:
             span.set_status(Status(StatusCode.ERROR))
         span.end()
-    about = _about(record) | {
-        name: outcome[name] for name in ("error.type", "gen_ai.response.model") if name in outcome
-    }
-    _DURATION.record(record.duration_s, about)
-    if record.first_byte_s is not None:
-        _FIRST_CHUNK.record(record.first_byte_s, about)
-        if record.heard.frames > 1:
-            _PER_CHUNK.record((record.duration_s - record.first_byte_s) / (record.heard.frames - 1), about)
+    about = _about(stats) | {name: outcome[name] for name in ("error.type", "gen_ai.response.model") if name in outcome}
+    _DURATION.record(stats.duration_s, about)
+    if stats.first_byte_s is not None:
+        _FIRST_CHUNK.record(stats.first_byte_s, about)
+        if stats.frames > 1:
+            _PER_CHUNK.record((stats.duration_s - stats.first_byte_s) / (stats.frames - 1), about)
     for name, kind in _TOKEN_TYPES:
-        if name in record.usage:
-            _USAGE.record(record.usage[name], about | {"gen_ai.token.type": kind})
+        if name in stats.usage:
+            _USAGE.record(stats.usage[name], about | {"gen_ai.token.type": kind})
 
 
-def _about(record: Record) -> dict[str, AttributeValue]:
+def _about(stats: StreamStats) -> dict[str, AttributeValue]:
     return {
         "gen_ai.operation.name": _OPERATION,
         "gen_ai.provider.name": _PROVIDER,
-        "gen_ai.request.model": record.model,
-        "server.address": record.server_address,
-        "server.port": record.server_port,
+        "gen_ai.request.model": stats.model,
+        "server.address": stats.server_address,
+        "server.port": stats.server_port,
     }
 
 
-def _outcome(record: Record) -> Iterator[tuple[str, AttributeValue]]:
+def _outcome(stats: StreamStats) -> Iterator[tuple[str, AttributeValue]]:
     """Give what is known at the end only."""
-    if record.heard.model is not None:
-        yield "gen_ai.response.model", record.heard.model
-    if "response_id" in record.terminal:
-        yield "gen_ai.response.id", record.terminal["response_id"]
-    if "final" in record.terminal:
-        yield "gen_ai.response.finish_reasons", [record.terminal["final"]["status"]]
-    if record.first_byte_s is not None:
-        yield "gen_ai.response.time_to_first_chunk", record.first_byte_s
+    if stats.response_model is not None:
+        yield "gen_ai.response.model", stats.response_model
+    if "response_id" in stats.terminal:
+        yield "gen_ai.response.id", stats.terminal["response_id"]
+    if "final" in stats.terminal:
+        yield "gen_ai.response.finish_reasons", [stats.terminal["final"]["status"]]
+    if stats.first_byte_s is not None:
+        yield "gen_ai.response.time_to_first_chunk", stats.first_byte_s
     for name, _ in _TOKEN_TYPES:
-        if name in record.usage:
-            yield f"gen_ai.usage.{name}", record.usage[name]
-    if record.code is not None or record.outcome == CLIENT_LEFT:
-        yield "error.type", record.code or CLIENT_LEFT
+        if name in stats.usage:
+            yield f"gen_ai.usage.{name}", stats.usage[name]
+    if stats.code is not None or stats.outcome == CLIENT_LEFT:
+        yield "error.type", stats.code or CLIENT_LEFT

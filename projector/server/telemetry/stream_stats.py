@@ -1,89 +1,61 @@
-"""What is known about one stream: facts for logs, metrics, traces and the host's hook. No payload but the final text.
+"""Facts about one stream, for logs, metrics, traces and the host's hook. They hold no payload but the final text.
 
-The pipeline says bytes; who reports must not read them again. So a `Listener` hears each frame on its way and keeps the
-terminal and a count of the notices, whatever the dialect makes of them.
+The pipeline writes bytes, which nothing parses again: `StreamStats.on_frame` receives each frame before it is encoded.
 """
 
 from __future__ import annotations
 
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame
 
 _TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
-_META: Final = PrivateKind.RESPONSE_META
-_STATUS: Final = Kind.TOOL_STATUS
 _AWAITING: Final = "awaiting_approval"
 
 _NUMBERS: Final = frozenset({"status", "usage"})
-"""The members of `final` that are no text of the model."""
+"""The members of `final` that hold no text of the model."""
 
 CLIENT_LEFT: Final = "client_left"
 REFUSED: Final = "no_stream"
-"""Outcomes beside the terminal's own: the client was gone before the end; the request got a problem document."""
+"""Outcomes besides those of a terminal event: the client disconnected early; the request got a problem document."""
 
 
-class Listener:
-    """Keeps what reports need of the frames of one stream; its `hear` is the pipeline's `on_frame`.
+class Trace(NamedTuple):
+    """The position of a stream in a distributed trace."""
 
-    Args:
-        on_response: is told the id of the response before the terminal is said, so that who reads it may go on at once.
-        on_approval: is told the ids of a request for an approval and of the response that makes it.
-    """
-
-    def __init__(
-        self, on_response: Callable[[str], None] | None = None, on_approval: Callable[[str, str], None] | None = None
-    ) -> None:
-        self._on_response = on_response
-        self._on_approval = on_approval
-        self.terminal: Frame = {}
-        self.notices: Counter[str] = Counter()
-        self.frames = 0
-        self.model: str | None = None
-
-    def hear(self, frame: Frame, /) -> None:
-        """Take a frame."""
-        self.frames += 1
-        if "notices" in frame:
-            self.notices.update(notice["type"] for notice in frame["notices"])
-        if frame["kind"] in _TERMINALS:
-            self.terminal = frame
-            if self._on_response is not None and "response_id" in frame:
-                self._on_response(frame["response_id"])
-        elif frame["kind"] == _META:
-            self.model = frame.get("model", self.model)
-        elif frame["kind"] == _STATUS and self._on_approval is not None:
-            tool = frame["tool"]
-            if tool["status"] == _AWAITING and "response_id" in frame:
-                self._on_approval(tool["tool_call_id"], frame["response_id"])
+    trace_id: str = ""
+    headers: Mapping[str, str] = {}
+    """For requests to the provider."""
+    span: object | None = None
 
 
 @dataclass(slots=True, kw_only=True)
-class Record:
-    """One stream."""
+class StreamStats:
+    """Facts about one stream; `on_frame` is the pipeline's hook of the same name."""
 
-    stream_id: str
-    request_id: str
+    stream_id: str = field(default_factory=lambda: f"stream_{uuid.uuid4().hex}")
+    request_id: str = ""
     dialect: str
     caller: str = ""
     agent: str | None = None
     workflow: str | None = None
-    """The key of the workflow that runs."""
+    """The key of the workflow."""
     workflow_run_id: str | None = None
     upstream: str = ""
-    """Empty where there were several."""
+    """Empty if there are several."""
     api: str = ""
     server_address: str = ""
     server_port: int = 0
     model: str = ""
     conversation_id: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
-    trace_id: str = ""
+    trace: Trace = field(default_factory=Trace)
     started_at: float = field(default_factory=time.monotonic)
     first_byte_at: float | None = None
     ended_at: float | None = None
@@ -91,25 +63,45 @@ class Record:
     overhead_s: float = 0.0
     is_client_gone: bool = False
     problem_code: str | None = None
-    heard: Listener = field(default_factory=Listener)
+    terminal: Frame = field(default_factory=dict)
+    """The terminal frame, sent or not; empty before there is one."""
+    notices: Counter[str] = field(default_factory=Counter)
+    frames: int = 0
+    response_model: str | None = None
     dropped: Counter[str] = field(default_factory=Counter)
-    """What of the provider was not said, by event type or reason; known at the end."""
+    """Provider events that were not forwarded, by type or reason; set at the end."""
+    on_response: Callable[[str], None] | None = None
+    """Is called with the response id before the terminal is sent, so that the client may continue at once."""
+    on_approval: Callable[[str, str], None] | None = None
+    """Is called with the ids of an approval request and of its response."""
 
-    def forget_texts(self) -> None:
-        """Keep of the terminal what is not text: somebody may hold this for a while."""
-        final = self.heard.terminal.get("final")
+    def on_frame(self, frame: Frame, /) -> None:
+        """Count a frame, and keep what is reported of it."""
+        self.frames += 1
+        if "notices" in frame:
+            self.notices.update(notice["type"] for notice in frame["notices"])
+        kind = frame["kind"]
+        if kind in _TERMINALS:
+            self.terminal = frame
+            if self.on_response is not None and "response_id" in frame:
+                self.on_response(frame["response_id"])
+        elif kind == PrivateKind.RESPONSE_META:
+            self.response_model = frame.get("model", self.response_model)
+        elif kind == Kind.TOOL_STATUS and self.on_approval is not None:
+            tool = frame["tool"]
+            if tool["status"] == _AWAITING and "response_id" in frame:
+                self.on_approval(tool["tool_call_id"], frame["response_id"])
+
+    def release_texts(self) -> None:
+        """Drop the texts of the terminal: this object may outlive the stream."""
+        final = self.terminal.get("final")
         if final is not None:
             kept = {name: value for name, value in final.items() if name in _NUMBERS}
-            self.heard.terminal = {**self.heard.terminal, "final": kept}
-
-    @property
-    def terminal(self) -> Frame:
-        """What was said last, or would have been; empty where nothing was."""
-        return self.heard.terminal
+            self.terminal = {**self.terminal, "final": kept}
 
     @property
     def outcome(self) -> str:
-        """How it ended: the status of `final`, `error`, or one of the two that no terminal says."""
+        """The status of `final`, `error`, `client_left` or `no_stream`."""
         if self.problem_code is not None:
             return REFUSED
         if self.is_client_gone:
@@ -118,29 +110,29 @@ class Record:
 
     @property
     def code(self) -> str | None:
-        """The code of what went wrong, None where nothing did."""
+        """The error code; None if the stream did not fail."""
         return self.problem_code or self.terminal.get("error", {}).get("code")
 
     @property
     def duration_s(self) -> float:
-        """From the request to its end, or to now."""
+        """Seconds from the request to the end of the stream, or to now."""
         return (self.ended_at or time.monotonic()) - self.started_at
 
     @property
     def first_byte_s(self) -> float | None:
-        """From the request to the provider's first byte, None where there was none."""
+        """Seconds from the request to the provider's first byte; None without one."""
         return None if self.first_byte_at is None else self.first_byte_at - self.started_at
 
     @property
     def usage(self) -> Mapping[str, int]:
-        """Tokens, as far as the provider told them."""
+        """Tokens, as the provider reported them."""
         usage: Mapping[str, int] = self.terminal.get("final", {}).get("usage", {})
         return usage
 
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """How a stream ended, for the host: storing, billing, audit. What it holds is clean."""
+    """How a stream ended, for the host: storing, billing, audit. Its texts are redacted."""
 
     stream_id: str
     request_id: str
@@ -150,31 +142,31 @@ class Terminal:
     agent: str | None
     workflow: str | None
     workflow_run_id: str | None
-    """As every event of the run said them."""
+    """As in every event of the run."""
     metadata: Mapping[str, str]
     outcome: str
     """`completed`, `incomplete`, `failed`, `cancelled`, `refused`, `error`, or `client_left`."""
     code: str | None
-    """Of the error, where there was one."""
+    """Of the error, if there was one."""
     final: Mapping[str, Any]
-    """The member `final` of the terminal: status, texts, usage; of a client that left, with the text so far."""
+    """The member `final` of the terminal: status, texts, usage; for a client that left, with the text so far."""
     duration_s: float
 
 
-def terminal_of(record: Record) -> Terminal:
-    """Give what the host is told of a stream."""
+def terminal_of(stats: StreamStats) -> Terminal:
+    """Return the terminal that the host's hook receives."""
     return Terminal(
-        stream_id=record.stream_id,
-        request_id=record.request_id,
-        response_id=record.terminal.get("response_id"),
-        conversation_id=record.conversation_id,
-        caller=record.caller,
-        agent=record.agent,
-        workflow=record.workflow,
-        workflow_run_id=record.workflow_run_id,
-        metadata=record.metadata,
-        outcome=record.outcome,
-        code=record.code,
-        final=record.terminal.get("final", {}),
-        duration_s=record.duration_s,
+        stream_id=stats.stream_id,
+        request_id=stats.request_id,
+        response_id=stats.terminal.get("response_id"),
+        conversation_id=stats.conversation_id,
+        caller=stats.caller,
+        agent=stats.agent,
+        workflow=stats.workflow,
+        workflow_run_id=stats.workflow_run_id,
+        metadata=stats.metadata,
+        outcome=stats.outcome,
+        code=stats.code,
+        final=stats.terminal.get("final", {}),
+        duration_s=stats.duration_s,
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from projector.server.telemetry.stream_stats import Record
+from projector.server.http.request_ids import request_id
+from projector.server.telemetry.stream_stats import StreamStats, Trace
 
 try:
     from projector.server.telemetry import spans as telemetry
@@ -26,31 +26,29 @@ _TRACESTATE_MAX_CHARS: Final = 512
 _NOT_SAMPLED: Final = "00"
 
 
-class Trace(NamedTuple):
-    """One stream in a trace."""
-
-    trace_id: str
-    headers: Mapping[str, str]
-    """For the request to the provider."""
-    span: object | None = None
+def begin_stream(scope: Scope, stats: StreamStats) -> StreamStats:
+    """Begin the telemetry of a stream: set its request id and its trace, and return its stats."""
+    stats.request_id = request_id(scope)
+    stats.trace = _trace(scope, stats)
+    return stats
 
 
-def begin(scope: Scope, record: Record) -> Trace:
-    """Begin the part of a trace that a stream is; of the caller's trace if it sent one."""
+def end_stream(stats: StreamStats) -> None:
+    """End the span of a stream, and measure it."""
+    if HAS_SPANS:
+        telemetry.end(stats)
+
+
+def _trace(scope: Scope, stats: StreamStats) -> Trace:
+    """Return a new trace context, a child of the caller's if it sent one."""
     headers = Headers(scope=scope)
-    if HAS_SPANS and (span := telemetry.begin(headers, record)) is not None:
+    if HAS_SPANS and (span := telemetry.begin(headers, stats)) is not None:
         carrier = telemetry.headers(span)
         return Trace(carrier["traceparent"].split("-")[1], carrier, span)
     given = _TRACEPARENT.fullmatch(headers.get("traceparent", ""))
     trace_id, flags = given.group(1, 2) if given else (secrets.token_hex(16), _NOT_SAMPLED)
-    said = {"traceparent": f"00-{trace_id}-{secrets.token_hex(8)}-{flags}"}
+    carried = {"traceparent": f"00-{trace_id}-{secrets.token_hex(8)}-{flags}"}
     state = headers.get("tracestate", "")
     if given and 0 < len(state) <= _TRACESTATE_MAX_CHARS and state.isascii():
-        said["tracestate"] = state
-    return Trace(trace_id, said)
-
-
-def end(trace: Trace, record: Record) -> None:
-    """End it with what the stream was."""
-    if HAS_SPANS:
-        telemetry.end(trace.span, record)
+        carried["tracestate"] = state
+    return Trace(trace_id, carried)

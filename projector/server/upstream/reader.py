@@ -18,7 +18,7 @@ from anyio.lowlevel import checkpoint
 from projector.server.config.settings import Retries, Timeouts
 from projector.server.streaming.deadlines import Deadlines
 from projector.server.streaming.memory import Account
-from projector.server.telemetry.stream_stats import Record
+from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderRequest, Upstream, UpstreamError
 from projector.server.upstream.retries import wait_s
 
@@ -31,11 +31,11 @@ _TURN_S: Final = 0.001
 us wait. Some hundred events."""
 
 
-class Reading:
+class UpstreamReader:
     """One answer; `run` it once.
 
     Args:
-        record: of the stream; takes the time of the first byte and of our own work.
+        stats: of the stream; takes the time of the first byte and of our own work.
         upstream: is asked, perhaps several times.
         request: what it is asked.
         account: holds what is read and not whole.
@@ -47,7 +47,7 @@ class Reading:
 
     def __init__(
         self,
-        record: Record,
+        stats: StreamStats,
         upstream: Upstream,
         request: ProviderRequest,
         account: Account,
@@ -60,7 +60,7 @@ class Reading:
         self.is_open = False
         """Whether the upstream is asked, or answers."""
         self.deadlines = Deadlines(timeouts, time.monotonic())
-        self._record = record
+        self._stats = stats
         self._upstream = upstream
         self._request = request
         self._account = account
@@ -94,7 +94,7 @@ class Reading:
             said = await to_thread.run_sync(feed, chunk)
         else:
             said = feed(chunk)
-        self._record.overhead_s += time.monotonic() - began
+        self._stats.overhead_s += time.monotonic() - began
         return said
 
     async def _run(self) -> None:
@@ -121,10 +121,10 @@ class Reading:
             self._is_waiting = False
             await self._on_open()
             await self._wait_again()
-            turn_ends_s = self._record.overhead_s + _TURN_S
+            turn_ends_s = self._stats.overhead_s + _TURN_S
             async for chunk in chunks:
-                if self._scope.cancel_called or self._record.overhead_s >= turn_ends_s:
-                    turn_ends_s = self._record.overhead_s + _TURN_S
+                if self._scope.cancel_called or self._stats.overhead_s >= turn_ends_s:
+                    turn_ends_s = self._stats.overhead_s + _TURN_S
                     await checkpoint()  # bytes that come without a pause leave no other moment for it
                 self._is_waiting = False
                 self._note_bytes()
@@ -139,8 +139,8 @@ class Reading:
         self.deadlines.on_bytes()
         if not self._has_bytes:
             self._has_bytes = True
-            if self._record.first_byte_at is None:
-                self._record.first_byte_at = time.monotonic()
+            if self._stats.first_byte_at is None:
+                self._stats.first_byte_at = time.monotonic()
 
     async def _wait_again(self) -> None:
         """Let the reading be stopped again, and wait for memory."""

@@ -16,14 +16,12 @@ from projector.openwop.host.refusals import Refusal
 from projector.openwop.host.run import Run
 from projector.openwop.host.work.agent import AgentAsk, AgentWork
 from projector.redaction.redactor import Redactor
-from projector.server.catalog import Offer
+from projector.server.catalog import AgentBinding
 from projector.server.http import requests
 from projector.server.http.problems import Problem
 from projector.server.http.request_bodies import agent_body
-from projector.server.http.request_ids import request_id
 from projector.server.http.routes.stream_route import Site
-from projector.server.telemetry import tracing
-from projector.server.telemetry.stream_stats import Record
+from projector.server.telemetry.tracing import begin_stream
 
 _PARAMETERS: Final[Mapping[str, str]] = {"temperature": "temperature", "max_tokens": "max_output_tokens"}
 """Member of `configurable` -> parameter of a request to an agent."""
@@ -32,16 +30,16 @@ _PARAMETERS: Final[Mapping[str, str]] = {"temperature": "temperature", "max_toke
 class AgentWorkflow:
     """One agent."""
 
-    def __init__(self, offer: Offer, site: Site) -> None:
+    def __init__(self, offer: AgentBinding, site: Site) -> None:
         self._name = str(offer.name)
         self._offer = offer
         self._site = site
-        self._redactors: dict[Verbosity, Redactor] = {offer.agent.policy.reasoning: offer.redactor}
+        self._redactors: dict[Verbosity, Redactor] = {offer.settings.policy.reasoning: offer.redactor}
 
     @property
     def verbosity(self) -> Verbosity:
         """The agent's policy."""
-        return self._offer.agent.policy.reasoning
+        return self._offer.settings.policy.reasoning
 
     def document(self) -> dict[str, Any]:
         """Give its definition: one node."""
@@ -52,13 +50,11 @@ class AgentWorkflow:
         refuse_what_is_not_settable(asked.configurable)
         ask = self._read(asked)
         self._check_owner(ask, caller)
-        record = self._record(ask, caller, scope)
-        trace = tracing.begin(scope, record)
-        record.trace_id = trace.trace_id
+        stats = begin_stream(scope, self._offer.stats(DIALECT, caller, ask.body, ask.conversation_id))
 
         def begin(run: Run) -> AgentWork:
-            record.stream_id = run.run_id
-            return AgentWork(run, ask, record, trace, self._site)
+            stats.stream_id = run.run_id
+            return AgentWork(run, ask, stats, self._site)
 
         return begin
 
@@ -83,29 +79,13 @@ class AgentWorkflow:
         """Give the policy of a run, which may tell less of its reasoning than its agent's and never more."""
         wanted = least(self.verbosity, asked)
         if wanted not in self._redactors:
-            policy = self._offer.agent.policy.model_copy(update={"reasoning": wanted})
+            policy = self._offer.settings.policy.model_copy(update={"reasoning": wanted})
             self._redactors[wanted] = Redactor(policy)
         return self._redactors[wanted]
 
     def _check_owner(self, ask: AgentAsk, caller: str) -> None:
         previous = ask.body.get("previous_response_id")
         if isinstance(previous, str):
-            self._site.owners.check_response(previous, caller)
+            self._site.ownership.check_response(previous, caller)
         if ask.conversation_id is not None:
-            self._site.owners.enter(ask.conversation_id, caller)
-
-    def _record(self, ask: AgentAsk, caller: str, scope: Scope) -> Record:
-        provider, model = self._offer.provider, ask.body.get("model")
-        return Record(
-            stream_id="",
-            request_id=request_id(scope),
-            dialect=DIALECT,
-            caller=caller,
-            agent=self._name,
-            upstream=provider.name,
-            api=provider.api,
-            server_address=provider.address[0],
-            server_port=provider.address[1],
-            model=model if isinstance(model, str) else "",
-            conversation_id=ask.conversation_id,
-        )
+            self._site.ownership.enter(ask.conversation_id, caller)

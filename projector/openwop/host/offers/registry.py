@@ -11,13 +11,13 @@ from projector.openwop.host.offers.steps import StepsWorkflow
 from projector.openwop.host.settings import OpenWop
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from projector.server.catalog import Offer
+from projector.server.catalog import AgentBinding
 from projector.server.http.routes.stream_route import Site
-from projector.server.streaming.workflow_binding import WorkflowOffer
+from projector.server.streaming.workflow_binding import WorkflowBinding
 
 
 def registry(
-    settings: OpenWop, agents: Mapping[str, Offer], workflows: Mapping[str, WorkflowOffer], site: Site
+    settings: OpenWop, agents: Mapping[str, AgentBinding], workflows: Mapping[str, WorkflowBinding], site: Site
 ) -> dict[str, Workflow]:
     """Give everything that may be run; the settings have seen to it that no two have one name."""
     redactor = Redactor(Policy())

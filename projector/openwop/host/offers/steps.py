@@ -20,20 +20,19 @@ from projector.openwop.log import shortened
 from projector.redaction.redactor import Redactor
 from projector.server.http import requests
 from projector.server.http.problems import Problem
-from projector.server.http.request_ids import request_id
 from projector.server.http.routes.stream_route import Site
-from projector.server.streaming.workflow_binding import WorkflowOffer
-from projector.server.telemetry import tracing
-from projector.server.telemetry.stream_stats import Record
+from projector.server.streaming.workflow_binding import WorkflowBinding
+from projector.server.telemetry.stream_stats import StreamStats
+from projector.server.telemetry.tracing import begin_stream
 from projector.workflows.definition import Step
 
 
 class StepsWorkflow:
     """One workflow."""
 
-    def __init__(self, offer: WorkflowOffer, site: Site) -> None:
+    def __init__(self, offer: WorkflowBinding, site: Site) -> None:
         self._site = site
-        self._offers: dict[Verbosity, WorkflowOffer] = {offer.redactor.policy.reasoning: offer}
+        self._offers: dict[Verbosity, WorkflowBinding] = {offer.redactor.policy.reasoning: offer}
         self._offer = offer
 
     @property
@@ -65,28 +64,25 @@ class StepsWorkflow:
         except Problem as refused:
             raise Refusal("validation_error", f"`inputs`: {refused.detail}") from None
         if request.conversation_id is not None:
-            self._site.owners.enter(request.conversation_id, caller)
+            self._site.ownership.enter(request.conversation_id, caller)
         offer = self._telling(least(self.verbosity, asked.configurable.reasoning_verbosity))
         ask = StepsAsk(offer, request.message, request.conversation_id)
-        record = Record(
-            stream_id="",
-            request_id=request_id(scope),
+        facts = StreamStats(
             dialect=DIALECT,
             caller=caller,
             agent=offer.name,
             conversation_id=request.conversation_id,
             metadata=request.metadata or {},
         )
-        trace = tracing.begin(scope, record)
-        record.trace_id = trace.trace_id
+        stats = begin_stream(scope, facts)
 
         def begin(run: Run) -> StepsWork:
-            record.stream_id = run.run_id
-            return StepsWork(run, ask, record, trace, self._site)
+            stats.stream_id = run.run_id
+            return StepsWork(run, ask, stats, self._site)
 
         return begin
 
-    def _telling(self, wanted: Verbosity) -> WorkflowOffer:
+    def _telling(self, wanted: Verbosity) -> WorkflowBinding:
         """Give the workflow with what is told of its reasoning."""
         if wanted not in self._offers:
             policy = self._offer.redactor.policy.model_copy(update={"reasoning": wanted})

@@ -20,12 +20,11 @@ from projector.openwop.host.run import Answers, Run, RunFailedError, RunStoppedE
 from projector.openwop.host.timing import read_in_time
 from projector.openwop.run_state import Interrupt
 from projector.redaction.redactor import Redactor
-from projector.server.catalog import Offer
+from projector.server.catalog import AgentBinding
 from projector.server.http.routes.stream_route import Site
-from projector.server.telemetry.stream_stats import Listener, Record
-from projector.server.telemetry.tracing import Trace
+from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
-from projector.server.upstream.reader import Reading
+from projector.server.upstream.reader import UpstreamReader
 
 UNDER_WAY: Final = frozenset({"queued", "in_progress"})
 """Statuses of a response that has not ended."""
@@ -43,7 +42,7 @@ class AgentAsk:
         conversation_id: the caller's own.
     """
 
-    offer: Offer
+    offer: AgentBinding
     redactor: Redactor
     body: Mapping[str, Any]
     n_bytes: int = 0
@@ -59,16 +58,15 @@ class AgentWork:
         Problem: there is no room for a further stream.
     """
 
-    def __init__(self, run: Run, ask: AgentAsk, record: Record, trace: Trace, site: Site) -> None:
-        self.record = record
+    def __init__(self, run: Run, ask: AgentAsk, stats: StreamStats, site: Site) -> None:
+        self.stats = stats
         self._run = run
         self._offer = ask.offer
         self._body = ask.body
-        self._trace = trace
         self._site = site
         self._responses: dict[str, str] = {}
         """Of each approval that was asked for, the response that did."""
-        self._reading: Reading | None = None
+        self._reading: UpstreamReader | None = None
         self._has_ended = False
         self._pipeline = self._open(ask)
         self._admission = Admission(site.streams, run.caller)
@@ -133,8 +131,8 @@ class AgentWork:
         """Give everything back, and tell of the end."""
         self._admission.leave()
         self._pipeline.cancel()
-        self.record.dropped = self._pipeline.dropped
-        await self._site.observer.tell(self.record, self._trace)
+        self.stats.dropped = self._pipeline.dropped
+        await self._site.observer.tell(self.stats)
 
     async def _bring(self, body: Mapping[str, Any]) -> None:
         """Bring one answer of the upstream into the log.
@@ -145,10 +143,10 @@ class AgentWork:
         """
         provider = self._offer.provider
         self._has_ended = False
-        self._reading = Reading(
-            self.record,
+        self._reading = UpstreamReader(
+            self.stats,
             provider.upstream,
-            ProviderRequest(provider.api, body, self._trace.headers, self.record.stream_id),
+            ProviderRequest(provider.api, body, self.stats.trace.headers, self.stats.stream_id),
             self._admission.account,
             timeouts=provider.timeouts,
             retries=self._site.settings.retries,
@@ -189,14 +187,13 @@ class AgentWork:
         """Note that a response has ended, or that another has begun."""
         if frame["kind"] == Kind.LIFECYCLE:
             self._has_ended = frame["status"] not in UNDER_WAY
-        self.record.heard.hear(frame)
+        self.stats.on_frame(frame)
 
     def _open(self, ask: AgentAsk) -> Pipeline:
-        run, owners = self._run, self._site.owners
+        run, ownership = self._run, self._site.ownership
         provider = ask.offer.provider
-        self.record.heard = Listener(
-            lambda response_id: owners.made(response_id, run.caller), self._responses.__setitem__
-        )
+        self.stats.on_response = lambda response_id: ownership.made(response_id, run.caller)
+        self.stats.on_approval = self._responses.__setitem__
         return build_pipeline(
             provider=provider.api,
             profile=provider.profile,

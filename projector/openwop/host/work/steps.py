@@ -14,10 +14,9 @@ from projector.openwop.host.refusals import Refusal
 from projector.openwop.host.run import Run, RunFailedError, RunStoppedError
 from projector.openwop.run_state import Interrupt
 from projector.server.http.routes.stream_route import Site
-from projector.server.streaming.workflow_binding import WorkflowOffer
+from projector.server.streaming.workflow_binding import WorkflowBinding
 from projector.server.streaming.workflow_run import WorkflowRun
-from projector.server.telemetry.stream_stats import Record
-from projector.server.telemetry.tracing import Trace
+from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import UpstreamError
 
 
@@ -31,7 +30,7 @@ class StepsAsk:
         conversation_id: the caller's own.
     """
 
-    offer: WorkflowOffer
+    offer: WorkflowBinding
     message: str
     conversation_id: str | None = None
 
@@ -43,10 +42,9 @@ class StepsWork:
         Problem: there is no room for a further stream.
     """
 
-    def __init__(self, run: Run, ask: StepsAsk, record: Record, trace: Trace, site: Site) -> None:
-        self.record = record
+    def __init__(self, run: Run, ask: StepsAsk, stats: StreamStats, site: Site) -> None:
+        self.stats = stats
         self._run = run
-        self._trace = trace
         self._site = site
         self._pipeline = self._open(ask)
         self._admission = Admission(site.streams, run.caller)
@@ -56,11 +54,11 @@ class StepsWork:
             ask.offer,
             ask.message,
             self._pipeline,
-            record,
+            stats,
             self._admission.account,
             run_id=run.run_id,
             retries=site.settings.retries,
-            headers=trace.headers,
+            headers=stats.trace.headers,
         )
 
     @property
@@ -116,8 +114,8 @@ class StepsWork:
         """Give everything back, and tell of the end."""
         self._admission.leave()
         self._pipeline.cancel()
-        self.record.dropped = self._pipeline.dropped
-        await self._site.observer.tell(self.record, self._trace)
+        self.stats.dropped = self._pipeline.dropped
+        await self._site.observer.tell(self.stats)
 
     async def _say(self, lines: bytes) -> None:
         self._run.log.take(lines)
@@ -131,7 +129,7 @@ class StepsWork:
         return offer.pipeline(
             DIALECT,
             StreamContext(run.run_id, ask.conversation_id, workflow=workflow),
-            self.record.heard.hear,
+            self.stats.on_frame,
             options=DialectOptions(
                 run_id=run.run_id,
                 workflow_id=run.workflow_id,

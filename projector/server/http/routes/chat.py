@@ -23,7 +23,7 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
 def _reader(catalog: Catalog) -> Reader:
     def read(body: dict[str, Any], _path: Mapping[str, str]) -> Ask:
         asked = requests.chat(body)
-        offer = catalog.agent(asked.agent)
-        return Ask(offer, agent_body(asked, offer), asked.agent, asked.conversation_id, asked.metadata or {})
+        binding = catalog.agent(asked.agent)
+        return Ask(binding, agent_body(asked, binding), asked.agent, asked.conversation_id, asked.metadata or {})
 
     return read

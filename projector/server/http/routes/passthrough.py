@@ -11,7 +11,7 @@ from typing import Any, Final
 from starlette.routing import Route
 
 from projector.contracts.limits import ID_MAX_CHARS
-from projector.server.catalog import Catalog, Offer
+from projector.server.catalog import AgentBinding, Catalog
 from projector.server.config.settings import Settings
 from projector.server.http.problems import problem
 from projector.server.http.request_bodies import passthrough_body
@@ -27,22 +27,26 @@ _PASSTHROUGHS: Final = (
 def routes(catalog: Catalog, site: Site) -> list[Route]:
     """Give the routes that are on."""
     return [
-        Route(path, StreamRoute(_reader(offer, required, site.settings), site, offer.agent.dialects), methods=["POST"])
+        Route(
+            path,
+            StreamRoute(_reader(binding, required, site.settings), site, binding.settings.dialects),
+            methods=["POST"],
+        )
         for path, name, required in _PASSTHROUGHS
-        if (offer := catalog.passthrough.get(name)) is not None
+        if (binding := catalog.passthrough.get(name)) is not None
     ]
 
 
-def _reader(offer: Offer, required: str, settings: Settings) -> Reader:
+def _reader(binding: AgentBinding, required: str, settings: Settings) -> Reader:
     def read(body: dict[str, Any], _path: Mapping[str, str]) -> Ask:
-        asked = passthrough_body(body, offer, required=required)
+        asked = passthrough_body(body, binding, required=required)
         conversation_id = _conversation(asked)
         if conversation_id is not None and settings.auth.is_on:
             raise problem("unknown_conversation")  # it was not made here, so nobody can tell whose it is
         is_stream = body.get("stream")
         if not isinstance(is_stream, bool | None):
             raise problem("invalid_request", "`stream` must be true or false.")
-        return Ask(offer, asked, conversation_id=conversation_id, is_stream=is_stream)
+        return Ask(binding, asked, conversation_id=conversation_id, is_stream=is_stream)
 
     return read
 

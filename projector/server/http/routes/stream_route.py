@@ -7,7 +7,6 @@ Where a request wants the answer in one piece, it is the same relay with another
 from __future__ import annotations
 
 import math
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -18,25 +17,21 @@ from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
 from projector import StreamContext
-from projector.contracts.limits import NAME_MAX_CHARS
 from projector.dialects.options import DialectOptions
-from projector.server.catalog import Offer
+from projector.server.catalog import AgentBinding
 from projector.server.config.settings import Settings
 from projector.server.http import requests
 from projector.server.http.authenticator import Doorkeeper
 from projector.server.http.problems import problem
-from projector.server.http.request_ids import request_id
 from projector.server.http.requests import ClientLeftError
-from projector.server.ownership import Owners
+from projector.server.ownership import Ownership
 from projector.server.streaming.memory import Account
 from projector.server.streaming.registry import Streams
 from projector.server.streaming.relay import Relay
 from projector.server.streaming.response_mode import form_of
-from projector.server.streaming.session import Exchange
-from projector.server.telemetry import tracing
+from projector.server.streaming.session import StreamSession
 from projector.server.telemetry.observer import Observer
-from projector.server.telemetry.stream_stats import Listener, Record
-from projector.server.telemetry.tracing import Trace
+from projector.server.telemetry.tracing import begin_stream
 from projector.server.upstream.protocol import ProviderRequest
 
 
@@ -44,7 +39,7 @@ from projector.server.upstream.protocol import ProviderRequest
 class Ask:
     """What a request asks for."""
 
-    offer: Offer
+    binding: AgentBinding
     body: Mapping[str, Any]
     agent: str | None = None
     """As the request named it."""
@@ -66,7 +61,7 @@ class Site:
 
     settings: Settings
     streams: Streams
-    owners: Owners
+    ownership: Ownership
     door: Doorkeeper
     observer: Observer
 
@@ -80,7 +75,7 @@ class Asked(NamedTuple):
     account: Account
 
 
-class ExchangeRoute(ABC):
+class SessionRoute(ABC):
     """A route that answers with a stream, as an ASGI application.
 
     Args:
@@ -93,7 +88,7 @@ class ExchangeRoute(ABC):
         self.dialects = dialects
 
     @abstractmethod
-    def exchange(self, asked: Asked) -> tuple[Exchange, Trace]:
+    def session(self, asked: Asked) -> StreamSession:
         """Give the stream that a request asks for.
 
         Raises:
@@ -116,12 +111,12 @@ class ExchangeRoute(ABC):
                 raise problem("request_timeout") from None
             except ClientLeftError:
                 return
-            exchange, trace = self.exchange(Asked(scope, body, caller, account))
-            with site.streams.running(exchange):
-                await site.observer.run(exchange, trace, scope, receive, send)
+            session = self.session(Asked(scope, body, caller, account))
+            with site.streams.running(session):
+                await site.observer.run(session, scope, receive, send)
 
 
-class StreamRoute(ExchangeRoute):
+class StreamRoute(SessionRoute):
     """A route whose stream is the answer of one upstream.
 
     Args:
@@ -134,60 +129,42 @@ class StreamRoute(ExchangeRoute):
         super().__init__(site, dialects)
         self._read = read
 
-    def exchange(self, asked: Asked) -> tuple[Exchange, Trace]:
-        """Give the relay of an answer; see `ExchangeRoute`."""
+    def session(self, asked: Asked) -> StreamSession:
+        """Give the relay of an answer; see `SessionRoute`."""
         scope, body, caller, account = asked
         ask = self._read(body, scope["path_params"])
         named = QueryParams(scope["query_string"]).get("dialect")
-        form, dialect = form_of(ask.offer, named, is_stream=ask.is_stream)
+        form, dialect = form_of(ask.binding, named, is_stream=ask.is_stream)
         self._check_owner(ask, caller)
-        owners = self._site.owners
-        record = _record(ask, scope, caller, dialect)
-        record.heard = Listener(lambda response_id: owners.made(response_id, caller), owners.asked)
-        context = StreamContext(record.stream_id, ask.conversation_id, ask.agent)
-        pipeline = ask.offer.pipeline(
-            dialect, context, record.heard.hear, options=ask.options, output_format=form.output_format
+        ownership = self._site.ownership
+        facts = ask.binding.stats(dialect, caller, ask.body, ask.conversation_id, ask.metadata)
+        facts.on_response, facts.on_approval = (
+            (lambda response_id: ownership.made(response_id, caller)),
+            ownership.asked,
         )
-        trace = tracing.begin(scope, record)
-        record.trace_id = trace.trace_id
-        provider, settings = ask.offer.provider, self._site.settings
-        relay = Relay(
-            record,
+        stats = begin_stream(scope, facts)
+        context = StreamContext(stats.stream_id, ask.conversation_id, ask.agent)
+        pipeline = ask.binding.pipeline(
+            dialect, context, stats.on_frame, options=ask.options, output_format=form.output_format
+        )
+        provider, settings = ask.binding.provider, self._site.settings
+        return Relay(
+            stats,
             pipeline,
             provider.upstream,
-            ProviderRequest(provider.api, ask.body, trace.headers, record.stream_id),
+            ProviderRequest(provider.api, ask.body, stats.trace.headers, stats.stream_id),
             account,
             timeouts=provider.timeouts,
             retries=settings.retries,
             heartbeat_s=settings.heartbeat_s if form.has_heartbeats else math.inf,
-            make_line=form.line,
+            writer_type=form.line,
         )
-        return relay, trace
 
     def _check_owner(self, ask: Ask, caller: str) -> None:
         previous = ask.body.get("previous_response_id")
         if previous is not None:
             if not isinstance(previous, str):
                 raise problem("invalid_request", "`previous_response_id` must be text.")
-            self._site.owners.check_response(previous, caller)
+            self._site.ownership.check_response(previous, caller)
         if ask.conversation_id is not None:
-            self._site.owners.enter(ask.conversation_id, caller)
-
-
-def _record(ask: Ask, scope: Scope, caller: str, dialect: str) -> Record:
-    provider = ask.offer.provider
-    model = ask.body.get("model")
-    return Record(
-        stream_id=f"stream_{uuid.uuid4().hex}",
-        request_id=request_id(scope),
-        dialect=dialect,
-        caller=caller,
-        agent=ask.offer.name,
-        upstream=provider.name,
-        api=provider.api,
-        server_address=provider.address[0],
-        server_port=provider.address[1],
-        model=model[:NAME_MAX_CHARS] if isinstance(model, str) else "",  # of a drop-in request it is the caller's word
-        conversation_id=ask.conversation_id,
-        metadata=ask.metadata,
-    )
+            self._site.ownership.enter(ask.conversation_id, caller)
