@@ -1,4 +1,4 @@
-"""Files that are printed from tables and models: schemas, TypeScript, docs/mapping.md. `--check` compares instead.
+"""Generated files: schemas and types of each dialect, docs/mapping.md. `--check` compares instead of writing.
 
 python -m projector.generate [--check]
 """
@@ -10,19 +10,23 @@ from pathlib import Path
 from typing import Final
 
 from projector.cli import mapping as explain
-from projector.contracts import schema_export
+from projector.contracts.schema_export import json_schema
+from projector.dialects import DIALECTS
 
 ROOT: Final = Path(__file__).parent.parent
 
 
 def files() -> dict[Path, bytes]:
-    """Give the content of every generated file."""
-    schemas = {ROOT / "contracts" / "public_sse_v1" / name: data for name, data in schema_export.render().items()}
-    return schemas | {ROOT / "docs" / "mapping.md": explain.mapping_markdown().encode()}
+    """Return the content of every generated file."""
+    made = {ROOT / "docs" / "mapping.md": explain.mapping_markdown().encode()}
+    for name, dialect in DIALECTS.items():
+        made[ROOT / "contracts" / name / f"{name}.schema.json"] = json_schema(name, dialect.events())
+        made |= {ROOT / "contracts" / name / file: data for file, data in dialect.files().items()}
+    return made
 
 
 def main() -> int:
-    """Write the files, or with `--check` name those that are stale; 1 if any is."""
+    """Write the files, or with `--check` print those that are stale and return 1 if any is."""
     stale = [path for path, data in files().items() if not path.is_file() or path.read_bytes() != data]
     for path in stale:
         print(f"stale: {path.relative_to(ROOT)}; run `make schemas`" if CHECK in sys.argv else path.relative_to(ROOT))

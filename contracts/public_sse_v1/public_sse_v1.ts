@@ -328,7 +328,7 @@ export type AnyTool =
   | FunctionTool
   | McpTool;
 
-/** One event of the public stream. Told apart by `kind`. */
+/** One event of the public stream. The discriminator is `kind`. */
 export type PublicSseEvent =
   | Lifecycle
   | OutputItemAdded

@@ -1,7 +1,4 @@
-"""The published forms of the models: JSON Schema and TypeScript, made from the classes and nothing else.
-
-`render` gives the files of `contracts/public_sse_v1/`; who writes or compares them is `python -m projector.generate`.
-"""
+"""Published forms of the models: JSON Schema and TypeScript. `python -m projector.generate` writes the files."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, Final, TypeAlias
 
+from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 from pydantic_core import core_schema
 
@@ -20,13 +18,20 @@ from projector.contracts.parts import Model
 Schema: TypeAlias = Mapping[str, Any]
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-_ABOUT: Final = "One event of the public stream."
 _LINE_CHARS: Final = 120  # a longer union is written over several lines
 
 
-def render() -> dict[str, bytes]:
-    """Give each generated file by its name."""
-    return {f"{SCHEMA}.schema.json": _json_schema().encode(), f"{SCHEMA}.ts": "\n".join(_typescript()).encode()}
+def json_schema(dialect: str, events: TypeAdapter[Any]) -> bytes:
+    """Return the JSON Schema of one event of a dialect, as a file."""
+    about = f"One event of the dialect `{dialect}`."
+    head = {"$schema": _DIALECT, "title": dialect, "description": about}
+    schema = head | events.json_schema(schema_generator=PlainSchema)
+    return (json.dumps(schema, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def typescript() -> bytes:
+    """Return the TypeScript types of the public events, as a file."""
+    return "\n".join(_typescript()).encode()
 
 
 class PlainSchema(GenerateJsonSchema):
@@ -56,12 +61,6 @@ class PlainSchema(GenerateJsonSchema):
         return union
 
 
-def _json_schema() -> str:
-    head = {"$schema": _DIALECT, "title": SCHEMA, "description": _ABOUT}
-    schema = public_sse_v1.EVENT_ADAPTER.json_schema(schema_generator=PlainSchema)
-    return json.dumps(head | schema, indent=2, ensure_ascii=False) + "\n"
-
-
 def _typescript() -> Iterator[str]:
     models = [*_models(parts), *_models(public_sse_v1)]
     _, schema = models_json_schema([(model, "validation") for model in models], schema_generator=PlainSchema)
@@ -70,7 +69,7 @@ def _typescript() -> Iterator[str]:
         yield from _interface(model, schema["$defs"])
     for members, name in _UNIONS.items():
         yield from ("", *_alias(name, members))
-    yield from ("", f"/** {_ABOUT} Told apart by `kind`. */")
+    yield from ("", "/** One event of the public stream. The discriminator is `kind`. */")
     yield from (*_alias("PublicSseEvent", _members(public_sse_v1.PublicEvent)), "")
 
 

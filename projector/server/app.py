@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
+from projector.openwop.host import description as openwop
 from projector.openwop.host.host import Host
 from projector.server.catalog import Catalog, MakeUpstream
 from projector.server.config.settings import Settings
@@ -65,10 +66,10 @@ def create_app(
     metrics = Metrics(streams)
     observer = Observer(metrics, on_terminal)
     site = Site(settings, streams, Ownership(), Doorkeeper(settings.auth), observer)
-    openwop = Host(catalog, site)
+    host = Host(catalog, site)
 
     async def aclose() -> None:
-        await openwop.aclose()
+        await host.aclose()
         await catalog.aclose()
 
     @asynccontextmanager
@@ -82,7 +83,7 @@ def create_app(
             *workflows.routes(catalog, site),
             *ag_ui.routes(catalog, site),
             *passthrough.routes(catalog, site),
-            *openwop.routes(),
+            *host.routes(),
             *service.routes(),
         ],
         exception_handlers=_EXCEPTION_HANDLERS,
@@ -113,10 +114,10 @@ def _surround(app: Starlette, settings: Settings) -> None:
 
 def _description(app: Starlette) -> bytes:
     """Describe the routes that are there."""
-    return openapi.document(
-        {
-            route.path_format: getattr(route.endpoint, "dialects", ())
-            for route in app.routes
-            if isinstance(route, Route) and route.include_in_schema
-        }
-    )
+    routes = {
+        route.path_format: getattr(route.endpoint, "dialects", ())
+        for route in app.routes
+        if isinstance(route, Route) and route.include_in_schema
+    }
+    is_host = openwop.PATHS.keys() & routes.keys()
+    return openapi.document(routes, openwop.PATHS, openwop.schemas() if is_host else {})

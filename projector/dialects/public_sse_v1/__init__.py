@@ -40,9 +40,9 @@ def _checker() -> Checker:
 
 
 def _files() -> Mapping[str, bytes]:
-    from projector.contracts.schema_export import render
+    from projector.contracts.schema_export import typescript
 
-    return render()
+    return {"public_sse_v1.ts": typescript()}
 
 
 DIALECT: Final = Dialect(writer=_writer, tables=_tables, events=_events, checker=_checker, files=_files)

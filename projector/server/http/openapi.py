@@ -1,4 +1,4 @@
-"""The OpenAPI document of a server: what each of its routes takes and answers, printed from the models and tables."""
+"""The OpenAPI document of a server: the requests and responses of its routes, generated from models and descriptors."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from pydantic import BaseModel
 
 from projector.contracts import codec
 from projector.contracts.schema_export import PlainSchema
+from projector.dialects import DIALECTS
 from projector.dialects.ag_ui.run_input import RunAgentInput
-from projector.openwop.host import description as openwop
-from projector.server.http import event_schemas
-from projector.server.http.event_schemas import SCHEMAS
 from projector.server.http.problems import PROBLEMS
 from projector.server.http.requests import ChatRequest, WorkflowRequest
-from projector.server.streaming.json_response import ASSEMBLED
 
-_PROBLEM: Final[Mapping[str, Any]] = {
+Schema = Mapping[str, Any]
+
+SCHEMAS: Final = "#/components/schemas/"
+
+_PROBLEM: Final[Schema] = {
     "type": "object",
     "required": ["type", "title", "status", "detail", "instance", "code", "is_retryable", "request_id"],
     "properties": {
@@ -26,158 +27,191 @@ _PROBLEM: Final[Mapping[str, Any]] = {
         "status": {"type": "integer"},
         "detail": {"type": "string"},
         "instance": {"type": "string"},
-        "code": {"type": "string", "description": f"One of: {', '.join(PROBLEMS)}; or that of a failed provider."},
+        "code": {"type": "string", "description": f"One of: {', '.join(PROBLEMS)}; or the code of a provider error."},
         "is_retryable": {"type": "boolean"},
         "request_id": {"type": "string"},
     },
 }
-_PROBLEM_ANSWER: Final[Mapping[str, Any]] = {
-    "description": "A problem document (RFC 9457).",
-    "content": {"application/problem+json": {"schema": {"$ref": f"{SCHEMAS}Problem"}}},
-}
-_HEADERS: Final[Mapping[str, Any]] = {
-    "x-stream-id": {"schema": {"type": "string"}, "description": "For the cancel path."},
+_PROBLEM_CONTENT: Final[Schema] = {"application/problem+json": {"schema": {"$ref": f"{SCHEMAS}Problem"}}}
+_PROBLEM_RESPONSE: Final[Schema] = {"description": "Problem document (RFC 9457).", "content": _PROBLEM_CONTENT}
+_HEADERS: Final[Schema] = {
+    "x-stream-id": {"schema": {"type": "string"}, "description": "ID of the stream, for cancelling it."},
     "x-request-id": {"schema": {"type": "string"}},
 }
-_TEXT_ANSWER: Final[Mapping[str, Any]] = {
-    "description": "It is so.",
-    "content": {"text/plain": {"schema": {"type": "string"}}},
-}
+_TEXT: Final[Schema] = {"description": "OK", "content": {"text/plain": {"schema": {"type": "string"}}}}
+_SECURITY: Final[list[dict[str, list[str]]]] = [{"bearer": []}, {}]
 _STREAM_PROBLEMS: Final = (400, 401, 404, 408, 413, 415, 422, 429, 500, 502, 503, 504)
-_ERROR_STATUSES: Final = (400, 404, 429, 500)
-"""Of an answer in one piece that is an error of Open Responses (`projector.dialects.openresponses`)."""
 
 
-class _Stream(NamedTuple):
-    """A route that answers with a stream."""
+class _StreamRoute(NamedTuple):
+    """A route that responds with a stream."""
 
     summary: str
-    body: Mapping[str, Any]
+    body: Schema
     path: tuple[str, ...] = ()
-    """Parameters in its path."""
-    has_whole: bool = False
-    """Whether `"stream": false` asks for the answer in one piece."""
+    """Names of its path parameters."""
+    allows_json: bool = False
+    """Whether `"stream": false` requests a JSON response."""
 
 
 def _problems(*statuses: int) -> dict[str, Any]:
-    return {str(status): _PROBLEM_ANSWER for status in statuses}
+    return {str(status): _PROBLEM_RESPONSE for status in statuses}
 
 
-def _parameter(name: str, place: str, schema: Mapping[str, Any], description: str) -> dict[str, Any]:
-    about = {"name": name, "in": place, "schema": {"type": "string", **schema}, "description": description}
-    return about | ({"required": True} if place == "path" else {})
-
-
-def _stream(row: _Stream, dialects: Collection[str]) -> dict[str, Any]:
-    content = {"text/event-stream": {"schema": event_schemas.message(dialects)}}
-    about = "How the stream is written; an agent may allow fewer."
-    parameters = [_parameter(name, "path", {}, "As the configuration names it.") for name in row.path]
-    parameters.append(_parameter("dialect", "query", {"enum": sorted(dialects)}, about))
-    answers = {"200": _answer("A stream of events that ends with exactly one terminal event.", content)}
-    answers |= _problems(*_STREAM_PROBLEMS)
-    if row.has_whole and ASSEMBLED in dialects:
-        content["application/json"] = {"schema": {"$ref": f"{SCHEMAS}{ASSEMBLED}.Response"}}
-        answers |= {str(status): _WHOLE_ERROR for status in _ERROR_STATUSES}
-    return {
-        "post": {
-            "summary": row.summary,
-            "parameters": parameters,
-            "requestBody": {"required": True, "content": {"application/json": {"schema": row.body}}},
-            "responses": answers,
-            "security": [{"bearer": []}, {}],
-        }
-    }
-
-
-def _answer(description: str, content: Mapping[str, Any]) -> dict[str, Any]:
+def _response(description: str, content: Schema) -> dict[str, Any]:
     return {"description": description, "headers": _HEADERS, "content": content}
 
 
-_WHOLE_ERROR: Final = _answer(
-    'A problem document; or, to `"stream": false`, the error that the provider\'s answer ended with.',
-    {
-        **_PROBLEM_ANSWER["content"],
-        "application/json": {
-            "schema": {
-                "type": "object",
-                "required": ["error"],
-                "properties": {"error": {"$ref": f"{SCHEMAS}{ASSEMBLED}.ErrorPayload"}},
-            }
-        },
-    },
-)
+def _parameter(name: str, location: str, schema: Schema, description: str) -> dict[str, Any]:
+    parameter = {"name": name, "in": location, "schema": {"type": "string", **schema}, "description": description}
+    return parameter | ({"required": True} if location == "path" else {})
 
 
-def _whole(required: str) -> dict[str, Any]:
-    """Describe a body that is passed on: the provider knows the rest of it."""
-    about = f"False asks for the answer in one piece, which `{ASSEMBLED}` is without this member, too."
+def _passthrough(required: str) -> dict[str, Any]:
+    """Describe a body that is forwarded to the provider."""
+    about = "Default: true, unless the dialect has a JSON response: then false."
     stream = {"type": "boolean", "description": about}
     return {"type": "object", "required": [required], "properties": {"stream": stream}}
 
 
-def _probe(summary: str, answer: Mapping[str, Any], *statuses: int) -> dict[str, Any]:
-    return {"get": {"summary": summary, "responses": {"200": answer, **_problems(*statuses)}}}
+def _get(summary: str, response: Schema, *statuses: int) -> dict[str, Any]:
+    return {"get": {"summary": summary, "responses": {"200": response, **_problems(*statuses)}}}
 
 
-_STREAMS: Final[Mapping[str, _Stream]] = {
-    "/api/v1/chat/stream": _Stream("Ask an agent.", {"$ref": f"{SCHEMAS}ChatRequest"}),
-    "/api/v1/ag-ui/{agent}": _Stream("Run an agent by AG-UI.", {"$ref": f"{SCHEMAS}RunAgentInput"}, path=("agent",)),
-    "/api/v1/workflows/{workflow_key}/run-stream": _Stream(
+_STREAMS: Final[Mapping[str, _StreamRoute]] = {
+    "/api/v1/chat/stream": _StreamRoute("Send a message to an agent.", {"$ref": f"{SCHEMAS}ChatRequest"}),
+    "/api/v1/ag-ui/{agent}": _StreamRoute(
+        "Run an agent over AG-UI.", {"$ref": f"{SCHEMAS}RunAgentInput"}, path=("agent",)
+    ),
+    "/api/v1/workflows/{workflow_key}/run-stream": _StreamRoute(
         "Run a workflow.", {"$ref": f"{SCHEMAS}WorkflowRequest"}, path=("workflow_key",)
     ),
-    "/v1/responses": _Stream("Pass a request of the Responses API on.", _whole("input"), has_whole=True),
-    "/v1/chat/completions": _Stream(
-        "Pass a request of the Chat Completions API on.", _whole("messages"), has_whole=True
+    "/v1/responses": _StreamRoute("Create a response (Responses API).", _passthrough("input"), allows_json=True),
+    "/v1/chat/completions": _StreamRoute(
+        "Create a chat completion (Chat Completions API).", _passthrough("messages"), allows_json=True
     ),
 }
-_PATHS: Final[Mapping[str, Mapping[str, Any]]] = {
+_PATHS: Final[Mapping[str, Schema]] = {
     "/api/v1/streams/{stream_id}/cancel": {
         "post": {
-            "summary": "End a stream; twice is no mistake.",
-            "parameters": [_parameter("stream_id", "path", {}, "As the header `x-stream-id` said it.")],
-            "responses": {"204": {"description": "It ends, or has ended."}, **_problems(401, 404, 503)},
-            "security": [{"bearer": []}, {}],
+            "summary": "Cancel a stream. Idempotent.",
+            "parameters": [_parameter("stream_id", "path", {}, "Value of the `x-stream-id` header of the stream.")],
+            "responses": {"204": {"description": "Cancelled, or already ended."}, **_problems(401, 404, 503)},
+            "security": _SECURITY,
         }
     },
-    "/livez": _probe("Does the process run?", _TEXT_ANSWER),
-    "/healthz": _probe("The same.", _TEXT_ANSWER),
-    "/readyz": _probe("Are new streams welcome?", _TEXT_ANSWER, 503),
-    "/metrics": _probe("Metrics in the format of Prometheus.", _TEXT_ANSWER),
-    "/openapi.json": _probe(
-        "This document.", {"description": "OpenAPI.", "content": {"application/json": {"schema": {"type": "object"}}}}
+    "/livez": _get("Check that the process is running.", _TEXT),
+    "/healthz": _get("Check that the process is running (alias of `/livez`).", _TEXT),
+    "/readyz": _get("Check that new streams are accepted.", _TEXT, 503),
+    "/metrics": _get("Metrics in the Prometheus text format.", _TEXT),
+    "/openapi.json": _get(
+        "This document.",
+        {"description": "OpenAPI document.", "content": {"application/json": {"schema": {"type": "object"}}}},
     ),
 }
 
 
-def document(routes: Mapping[str, Collection[str]]) -> bytes:
-    """Give the document of a server.
+def document(
+    routes: Mapping[str, Collection[str]], paths: Mapping[str, Schema] | None = None, schemas: Schema | None = None
+) -> bytes:
+    """Return the document of a server as JSON.
 
     Args:
-        routes: its paths, and the dialects that requests there may choose; none where the answer is no stream.
+        routes: path -> the dialects that its requests may choose; empty for a route that does not stream.
+        paths: path items of routes that an optional part of the server adds.
+        schemas: components that those path items refer to.
     """
-    asked = _asked(ChatRequest) | _asked(WorkflowRequest) | _asked(RunAgentInput)
-    spoken = {dialect for dialects in routes.values() for dialect in dialects}
-    described = {**_PATHS, **openwop.PATHS}
-    paths = {
-        path: _stream(_STREAMS[path], dialects) if dialects else described[path] for path, dialects in routes.items()
-    }
-    parts = openwop.schemas() if openwop.PATHS.keys() & paths.keys() else {}
+    dialects = {dialect for choices in routes.values() for dialect in choices}
+    items = {**_PATHS, **(paths or {})}
+    components = _request(ChatRequest) | _request(WorkflowRequest) | _request(RunAgentInput) | _events(dialects)
     return codec.dumps(
         {
             "openapi": "3.1.0",
             "info": {"title": "public-stream-projector", "version": "1"},
-            "paths": paths,
+            "paths": {path: _stream(_STREAMS[path], names) if names else items[path] for path, names in routes.items()},
             "components": {
-                "schemas": asked | event_schemas.components(spoken) | parts | {"Problem": _PROBLEM},
+                "schemas": components | dict(schemas or {}) | {"Problem": _PROBLEM},
                 "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
             },
         }
     )
 
 
-def _asked(model: type[BaseModel]) -> dict[str, Any]:
-    """Give the schemas of a request: `NAME` is the body, `NAME.Part` a part of it."""
+def _request(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the schemas of a request body: `NAME`, and `NAME.Part` for each model in it."""
     name = model.__name__
     schema = model.model_json_schema(schema_generator=PlainSchema, ref_template=f"{SCHEMAS}{name}.{{model}}")
     parts = schema.pop("$defs", {})
     return {**{f"{name}.{part}": about for part, about in parts.items()}, name: schema}
+
+
+def _events(dialects: Collection[str]) -> dict[str, Any]:
+    """Return the schemas of dialects: `DIALECT` is any of its events, `DIALECT.Name` a model of it."""
+    schemas: dict[str, Any] = {}
+    for name in sorted(dialects):
+        events = DIALECTS[name].events()
+        union = events.json_schema(schema_generator=PlainSchema, ref_template=f"{SCHEMAS}{name}.{{model}}")
+        schemas |= {f"{name}.{model}": schema for model, schema in union.pop("$defs", {}).items()}
+        schemas[name] = {"description": f"One event of the dialect `{name}`.", **union}
+    return schemas
+
+
+def _stream(route: _StreamRoute, dialects: Collection[str]) -> dict[str, Any]:
+    content: dict[str, Any] = {"text/event-stream": {"schema": _message(dialects)}}
+    parameters = [_parameter(name, "path", {}, "Name in the server's configuration.") for name in route.path]
+    about = "Dialect of the stream. An agent may allow only some of these."
+    parameters.append(_parameter("dialect", "query", {"enum": sorted(dialects)}, about))
+    responses = {"200": _response("Events, the last of which is the one terminal event.", content)}
+    responses |= _problems(*_STREAM_PROBLEMS)
+    if route.allows_json:
+        body, errors = _json_responses(dialects)
+        content |= body
+        responses |= errors
+    return {
+        "post": {
+            "summary": route.summary,
+            "parameters": parameters,
+            "requestBody": {"required": True, "content": {"application/json": {"schema": route.body}}},
+            "responses": responses,
+            "security": _SECURITY,
+        }
+    }
+
+
+def _json_responses(dialects: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the content of a JSON response, and the responses to streams that end with an error, by status."""
+    assemblers = {name: one for name in sorted(dialects) if (one := DIALECTS[name].assembler) is not None}
+    if not assemblers:
+        return {}, {}
+    bodies = [{"$ref": f"{SCHEMAS}{name}.{assembler.body}"} for name, assembler in assemblers.items()]
+    errors: dict[str, list[Schema]] = {}
+    for name, assembler in assemblers.items():
+        for status in assembler.error_statuses:
+            error = {"$ref": f"{SCHEMAS}{name}.{assembler.error}"}
+            errors.setdefault(str(status), []).append(
+                {"type": "object", "required": ["error"], "properties": {"error": error}}
+            )
+    about = 'Problem document; or, if the request set `"stream": false`, the error that ended the stream.'
+    return _json(bodies), {
+        status: _response(about, {**_PROBLEM_CONTENT, **_json(schemas)}) for status, schemas in errors.items()
+    }
+
+
+def _json(schemas: list[Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}}
+
+
+def _message(dialects: Collection[str]) -> dict[str, Any]:
+    """Return the schema of one SSE message of a stream in one of these dialects."""
+    chosen = {name: DIALECTS[name] for name in sorted(dialects)}
+    refs = [{"$ref": SCHEMAS + name} for name in chosen]
+    event = {"type": "string", "contentMediaType": "application/json", "contentSchema": {"oneOf": refs}}
+    marks = [
+        {"const": dialect.end_mark.decode(), "description": f"End mark of `{name}`."}
+        for name, dialect in chosen.items()
+        if dialect.end_mark is not None
+    ]
+    properties: dict[str, Any] = {"data": {"anyOf": [event, *marks]}}
+    if named := [f"`{name}`" for name, dialect in chosen.items() if dialect.has_event_names]:
+        properties["event"] = {"type": "string", "description": f"Type of the event ({', '.join(named)} only)."}
+    return {"type": "object", "required": ["data"], "properties": properties}
