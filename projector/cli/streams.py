@@ -11,8 +11,7 @@ from typing import BinaryIO, Final
 from projector.cli.common import opened, size_of
 from projector.cli.progress import Progress
 from projector.contracts import stream_rules
-from projector.core import clock
-from projector.core.context import StreamContext
+from projector.core.context import StreamContext, parse_time
 from projector.core.pipeline import build_pipeline
 from projector.dialects import DIALECTS
 
@@ -85,5 +84,5 @@ def _clock(text: str | None) -> Callable[[], float]:
     """Give the clock that stands still at a time of ISO 8601; without one, the time of day."""
     if text is None:
         return time.time
-    at = clock.parse(text, "--clock")
+    at = parse_time(text, "--clock")
     return lambda: at

@@ -1,34 +1,122 @@
-"""What flows between the stages: the canonical event, the frame, and the shape that every stage has."""
+"""The canonical event with the readers that check its members, the frame, and the protocol of every stage.
+
+A reader returns a checked value or raises `UnreadableEvent`, which stays inside the projector: the event is dropped
+and counted under its type (CONTRACT D30).
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeGuard, TypeVar
 
 from projector.core.faults import Fault
 
 CanonicalEvent: TypeAlias = Mapping[str, object]
-"""An event in the vocabulary of the OpenAI Responses stream; untrusted, read through `projector.core.readers` only."""
+"""An event in the vocabulary of the OpenAI Responses stream; untrusted, read through the readers below only."""
 
 Frame: TypeAlias = dict[str, Any]
-"""Clean and ours; its shape is written in `projector.core.frames` only."""
-
+"""A clean event of ours; its shape is defined in `projector.core.frames` only."""
 
 WireEvent: TypeAlias = tuple[str | None, bytes]
-"""One event of a dialect: its SSE event name where the dialect has one, and its data. A plain tuple: one is made for
-every token."""
+"""One event of a dialect: SSE event name or None, and data. A plain tuple, since one is made for every token."""
 
 In_contra = TypeVar("In_contra", contravariant=True)
 Out = TypeVar("Out")
 
+INDEX_MAX: Final = 1_000_000
+"""Larger indexes are invalid: a stream of a million items would have exceeded its size limit before."""
+COUNT_END: Final = 2**53
+"""Larger numbers lose digits in JavaScript."""
+
 
 class Stage(Protocol[In_contra, Out]):
-    """One part of the pipeline. Lists in order; a `Fault` is the last item it will ever return."""
+    """One part of the pipeline. Lists are in order; a `Fault` is the last item a stage ever returns."""
 
     def feed(self, item: In_contra, /) -> list[Out | Fault]:
-        """Take one item; return what it completes."""
+        """Process one item and return what it completes."""
         ...
 
     def close(self) -> list[Out | Fault]:
-        """Take the end of input; return what was still held."""
+        """End the input and return what was still held."""
         ...
+
+
+class UnreadableEvent(Exception):  # noqa: N818 - an outcome for one event, not an error of ours
+    """A member of an event is missing, has the wrong type, or refers to something closed."""
+
+
+def text(event: CanonicalEvent, key: str) -> str:
+    """Return a member as text."""
+    value = event.get(key)
+    if type(value) is str:
+        return value
+    raise _unreadable(event, key, "text")
+
+
+def text_or_none(event: CanonicalEvent, key: str) -> str | None:
+    """Return a member as text; None if it is missing, empty or not text."""
+    value = event.get(key)
+    return value if type(value) is str and value else None
+
+
+def index(event: CanonicalEvent, key: str) -> int:
+    """Return a member as an index; a missing one is 0 (D30)."""
+    value = event.get(key, 0)
+    if type(value) is int and 0 <= value <= INDEX_MAX:
+        return value
+    raise _unreadable(event, key, "an index")
+
+
+def index_or_none(event: CanonicalEvent, key: str) -> int | None:
+    """Return a member as an index; None if it is missing or not an index."""
+    value = event.get(key)
+    return value if type(value) is int and 0 <= value <= INDEX_MAX else None
+
+
+def count_or_none(event: CanonicalEvent, key: str) -> int | None:
+    """Return a member as a count; None if it is missing, negative or not an integer."""
+    value = event.get(key)
+    return value if type(value) is int and 0 <= value < COUNT_END else None
+
+
+def number_or_none(event: CanonicalEvent, key: str) -> float | None:
+    """Return a member as a number; None if it is missing, infinite or not a number."""
+    value = event.get(key)
+    return value if (type(value) is int or type(value) is float) and math.isfinite(value) else None
+
+
+def mapping(event: CanonicalEvent, key: str) -> Mapping[str, object]:
+    """Return a member as an object."""
+    value = event.get(key)
+    if is_mapping(value):
+        return value
+    raise _unreadable(event, key, "an object")
+
+
+def mapping_or_empty(event: CanonicalEvent, key: str) -> Mapping[str, object]:
+    """Return a member as an object; an empty one if it is missing or not an object."""
+    value = event.get(key)
+    return value if is_mapping(value) else {}
+
+
+def mappings(event: CanonicalEvent, key: str) -> list[Mapping[str, object]]:
+    """Return the objects in a list member, in order; empty if it is not a list."""
+    value = event.get(key)
+    return [entry for entry in value if is_mapping(entry)] if isinstance(value, list) else []
+
+
+def texts(event: CanonicalEvent, key: str) -> list[str]:
+    """Return the texts in a list member, in order; empty if it is not a list."""
+    value = event.get(key)
+    return [entry for entry in value if type(entry) is str] if isinstance(value, list) else []
+
+
+def is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
+    """Check that a value is a JSON object."""
+    return isinstance(value, dict)
+
+
+def _unreadable(event: CanonicalEvent, key: str, expected: str) -> UnreadableEvent:
+    name = event.get("type")
+    return UnreadableEvent(f"`{name if type(name) is str else 'event'}`: `{key}` is not {expected}")

@@ -1,11 +1,14 @@
-"""What the host says about a stream and its branches: ids, agent, workflow step (seed section 6.2, CONTRACT D9)."""
+"""What the host supplies for a stream and its branches: ids, agent, workflow step, time (seed sections 6.1 and 6.2)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
+
+from projector._errors import UsageError
 
 WORKFLOW_TEXTS: Final = ("workflow_key", "workflow_run_id", "stage_name", "step_name", "step_agent", "parallel_group")
 WORKFLOW_NUMBERS: Final = ("branch_index",)
@@ -13,13 +16,13 @@ WORKFLOW_NUMBERS: Final = ("branch_index",)
 
 @dataclass(frozen=True, slots=True)
 class StreamContext:
-    """Context of one stream; whatever is not given is absent from its events.
+    """Context of one stream; members that are not given are absent from its events (CONTRACT D9).
 
     Args:
-        stream_id: `stream_` and 32 hexadecimal digits are made where it is None (D2).
+        stream_id: generated if None: `stream_` and 32 hexadecimal digits (D2).
         conversation_id: the host's own id of the conversation.
-        agent: name of the agent that speaks.
-        workflow: the members of section 6.2's `workflow`; unknown ones and wrong types are left out.
+        agent: name of the agent.
+        workflow: the members of section 6.2's `workflow`; unknown members and wrong types are left out.
     """
 
     stream_id: str | None = None
@@ -30,18 +33,58 @@ class StreamContext:
 
 @dataclass(frozen=True, slots=True)
 class BranchContext:
-    """What the host says about one branch: one of the responses of a run that may stream side by side.
+    """Context of one branch of a run: one of the responses that may stream at the same time.
 
     Args:
-        agent: name of the agent that speaks in it.
-        workflow: as in `StreamContext`; its place (stage, parallel group, branch) is that of no other open branch.
-        stage: when it has its turn; `final` has the texts of the last stage that has any, in the order of its
-        branches. A
-            stage of its own where it is None.
-        is_optional: whether the run goes on when its response fails.
+        agent: name of the agent.
+        workflow: as in `StreamContext`; no other open branch may have the same stage, parallel group and branch index.
+        stage: position in the run; `final` has the texts of the last stage that has any, in the order of its branches.
+            A stage of its own if None.
+        is_optional: whether the run continues when the branch fails.
     """
 
     agent: str | None = None
     workflow: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     stage: int | None = None
     is_optional: bool = False
+
+
+def parse_time(text: str, where: str) -> float:
+    """Parse an ISO 8601 time into seconds since 1970-01-01 UTC; a time without an offset is UTC.
+
+    Raises:
+        UsageError: the text is not such a time; the message names `where` it was found.
+    """
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{where}: expected an ISO 8601 time, such as 2025-12-15T12:00:00.000Z") from None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+
+class Timestamps:
+    """Formats the times of one stream as `2025-12-15T12:00:00.000Z`.
+
+    They never go back, even if the host's clock does. The part up to the second is cached, because a time is formatted
+    for every token.
+    """
+
+    __slots__ = ("_last", "_second", "_written", "_written_second")
+
+    def __init__(self) -> None:
+        self._last = -1
+        self._second = -1
+        self._written_second = ""
+        self._written = ""
+
+    def write(self, seconds: float) -> str:
+        """Format a time in UTC with milliseconds."""
+        milliseconds = int(seconds * 1000 + 0.5)
+        if milliseconds > self._last:
+            self._last = milliseconds
+            second, rest = divmod(milliseconds, 1000)
+            if second != self._second:
+                self._second = second
+                self._written_second = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+            self._written = f"{self._written_second}.{rest:03d}Z"
+        return self._written

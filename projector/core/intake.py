@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 from projector._errors import UsageError
 from projector.contracts import codec
@@ -12,13 +12,11 @@ from projector.core.branches import Branch
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.context import BranchContext
 from projector.core.faults import FAULTS, Fault
+from projector.core.input_formats import MakeDecoder
 from projector.core.projector import PublicStreamProjector
-from projector.core.sse import AutoDecoder, NdjsonDecoder, SseDecoder, SseMessage
+from projector.core.sse import SseMessage
 from projector.providers import ProviderStage
 
-InputFormat: TypeAlias = Literal["auto", "sse", "ndjson"]
-Decoder: TypeAlias = SseDecoder | NdjsonDecoder | AutoDecoder
-MakeDecoder: TypeAlias = Callable[[], Decoder]
 MakeStage: TypeAlias = Callable[[], ProviderStage]
 OpenBranch: TypeAlias = Callable[[CanonicalEvent], "Intake"]
 """Opens the branch that a recorded line names; raises `UsageError` where it cannot be."""
@@ -223,11 +221,3 @@ def _recorded_event(data: bytes) -> CanonicalEvent | None:
     except codec.CodecError:
         return None
     return event if isinstance(event, dict) and str(event.get("type")).startswith(HOST_PREFIX) else None
-
-
-def decoder_of(input_format: InputFormat, max_event_bytes: int, message_fields: tuple[str, ...]) -> Decoder:
-    """Give the decoder of an input."""
-    if input_format == "ndjson":
-        return NdjsonDecoder(max_event_bytes)
-    decoder = AutoDecoder if input_format == "auto" else SseDecoder
-    return decoder(max_event_bytes, message_fields=message_fields)

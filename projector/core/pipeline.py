@@ -17,10 +17,10 @@ from pydantic import BaseModel
 
 from projector._errors import UsageError, known_name
 from projector.core.canonical import CanonicalEvent, Frame
-from projector.core.clock import Timestamps
-from projector.core.context import BranchContext, StreamContext
+from projector.core.context import BranchContext, StreamContext, Timestamps
 from projector.core.faults import FAULTS, Fault
-from projector.core.intake import InputFormat, Intake, MakeDecoder, RecordedIntake, decoder_of, recorded_context
+from projector.core.input_formats import InputFormat, MakeDecoder, decoder_for
+from projector.core.intake import Intake, RecordedIntake, recorded_context
 from projector.core.pipeline_branch import PipelineBranch
 from projector.core.projector import PublicStreamProjector
 from projector.core.sse import encode_events
@@ -150,7 +150,7 @@ class Pipeline:
         return Intake(self._projector, branch, decoder, stage)
 
     def _decoders(self, provider: Provider) -> MakeDecoder:
-        return partial(decoder_of, self._input_format, self._max_event_bytes, provider.message_fields)
+        return partial(decoder_for, self._input_format, self._max_event_bytes, provider.message_fields)
 
     def _say(self, work: Callable[P, list[Frame]], *arguments: P.args, **options: P.kwargs) -> bytes:
         """Do some work and write what it says; if a part of ours fails, the stream ends closed (D12)."""

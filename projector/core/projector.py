@@ -11,14 +11,13 @@ from projector._errors import UsageError
 from projector.contracts.kinds import SCHEMA, Kind
 from projector.core import frames
 from projector.core.branches import Branch, Branches
-from projector.core.canonical import CanonicalEvent, Frame
+from projector.core.canonical import CanonicalEvent, Frame, UnreadableEvent
 from projector.core.context import BranchContext, StreamContext
 from projector.core.faults import FAULTS, Fault
 from projector.core.handlers import HANDLERS, HOST_HANDLERS, SIGNALS, Handler, endings
 from projector.core.handlers.endings import BRANCH_ENDS, TERMINALS
 from projector.core.lifecycle import Phase, Signal, Verdict
 from projector.core.open_items import OpenItems
-from projector.core.readers import Unreadable
 from projector.redaction.redactor import Redactor
 
 SEQUENCE_END: Final = 2**53
@@ -183,7 +182,7 @@ class PublicStreamProjector:
                 return self._end_branches(verdict, handler, event)
             else:
                 said = self._act(verdict, handler, event)
-        except Unreadable:
+        except UnreadableEvent:
             return self._unsaid(event.get("type"), is_host=signal is Signal.HOST)
         except Exception as error:  # noqa: BLE001 - a stream never dies of data (D31); what failed decides the code
             return self.collapse(_fault_of(error.__traceback__))

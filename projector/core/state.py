@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from projector.contracts.kinds import Kind
+from projector.core import canonical as read
 from projector.core import frames
-from projector.core import readers as read
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.context import WORKFLOW_NUMBERS, WORKFLOW_TEXTS, StreamContext
 from projector.core.faults import Fault
@@ -146,9 +146,9 @@ class StreamState:
         if item is None:
             return self.announce(item_type, index=index, provider_id=provider_id)
         if not item.open:
-            raise read.Unreadable(f"`{event.get('type')}`: its item is closed")
+            raise read.UnreadableEvent(f"`{event.get('type')}`: its item is closed")
         if ITEM_FAMILIES.get(item.type, item.type) != ITEM_FAMILIES.get(item_type, item_type):
-            raise read.Unreadable(f"`{event.get('type')}`: its item is of another type")
+            raise read.UnreadableEvent(f"`{event.get('type')}`: its item is of another type")
         return item, []
 
     def announce(

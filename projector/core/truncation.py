@@ -1,14 +1,14 @@
-"""Fits a frame into a budget of bytes: its longest fields are cut, each with a notice (CONTRACT D27, D37)."""
+"""Keep frames within their limits: split long fields into pieces, cut a frame that is too large (CONTRACT D21, D27)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from projector.contracts import codec, paths
+from projector.contracts import codec, limits, paths
 from projector.core.canonical import Frame
-from projector.redaction import bounds
-from projector.redaction.clean import Notice, bounded
+from projector.redaction import bounds, compose
+from projector.redaction.clean import Cleaned, CleanText, Notice, bounded
 
 HOLDERS: Final[Mapping[str, str]] = {
     "tool.status": "tool",
@@ -16,29 +16,42 @@ HOLDERS: Final[Mapping[str, str]] = {
     "error": "error",
     "final": "final",
 }
-"""Kinds whose fields stand in a member of their own; those of every other kind stand at the top."""
+"""Kinds with their fields in a member of their own; all other kinds have them at the top level."""
 
 NOTICES: Final = "notices"
 SMALL_BYTES: Final = 1_024
-"""Fields below this are never cut: ids, names and context together stay far below any budget."""
+"""Smaller fields are never cut: ids, names and context together stay far below any budget."""
 ROUNDS: Final = 8
-"""Each round leaves room for the notices of the one before; two are enough for all that was seen."""
+"""Each round leaves room for the notices of the one before; two were enough for every frame seen."""
+
+
+def split_delta(delta: Cleaned[CleanText]) -> list[Cleaned[CleanText]]:
+    """Split a delta into deltas that fit a frame each; none for an empty one. The first carries the notices."""
+    if len(delta.value) <= limits.DELTA_MAX_CHARS:
+        return [delta] if delta.value or delta.notices else []
+    first, *more = compose.split(delta.value, limits.DELTA_MAX_CHARS)
+    return [Cleaned(first, delta.notices), *(Cleaned(piece) for piece in more)]
+
+
+def split_base64(text: CleanText, max_chars: int) -> list[CleanText]:
+    """Split base64 text into pieces that each decode alone: `max_chars` rounded down to a multiple of 4."""
+    return compose.split(text, max(max_chars - max_chars % 4, 4))
 
 
 def fit(frame: Frame, max_bytes: int) -> Frame:
-    """Give a copy of the frame whose JSON is at most `max_bytes`; the longest field is cut first."""
+    """Return a copy of a frame whose JSON has at most `max_bytes`: the longest fields are cut first, with notices."""
     target = max_bytes
     for _ in range(ROUNDS):
-        fitted = _cut_to(frame, target)
-        excess = len(codec.dumps(fitted)) - max_bytes
+        truncated = _cut_to(frame, target)
+        excess = len(codec.dumps(truncated)) - max_bytes
         if excess <= 0:
             break
         target -= excess
-    return fitted
+    return truncated
 
 
 def _cut_to(frame: Frame, max_bytes: int) -> Frame:
-    """Cut fields until they fit, not counting the notices that say so."""
+    """Cut fields until they fit, not counting the added notices."""
     holder = HOLDERS.get(frame["kind"])
     prefix = f"{holder}." if holder else ""
     fields: dict[str, Any] = dict(frame[holder]) if holder else dict(frame)
@@ -54,8 +67,8 @@ def _cut_to(frame: Frame, max_bytes: int) -> Frame:
         fields[name] = cut.value
         notices += [notice._replace(path=f"{prefix}{name}{notice.path}") for notice in cut.notices]
         excess -= sizes[name] - len(codec.dumps(cut.value))
-    fitted: Frame = {**frame, holder: fields} if holder else fields
-    there = [notice for notice in notices if paths.resolve(fitted, notice.path) is not paths.ABSENT]
-    if there:
-        fitted[NOTICES] = [notice._asdict() for notice in bounded(there)]
-    return fitted
+    truncated: Frame = {**frame, holder: fields} if holder else fields
+    present = [notice for notice in notices if paths.resolve(truncated, notice.path) is not paths.ABSENT]
+    if present:
+        truncated[NOTICES] = [notice._asdict() for notice in bounded(present)]
+    return truncated

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from projector.core import readers as read
+from projector.core import canonical as read
 from projector.core.handlers import DROPPED, HANDLERS, HOST_HANDLERS
 from projector.providers.openai_chat import fields as chat
 from projector.providers.openai_chat.calls import Calls

@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector.contracts import codec, limits
 from projector.core.faults import FAULTS, Fault
-from projector.core.sse import DONE, AutoDecoder, NdjsonDecoder, SseDecoder, SseMessage
+from projector.core.input_formats import AutoDecoder, NdjsonDecoder
+from projector.core.sse import DONE, SseDecoder, SseMessage
 from projector.providers import PROVIDERS
 
 Event: TypeAlias = dict[str, Any]

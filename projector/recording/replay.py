@@ -19,8 +19,7 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from projector._errors import UsageError, invalid, known_name
-from projector.core import clock
-from projector.core.context import StreamContext
+from projector.core.context import StreamContext, parse_time
 from projector.core.faults import FAULTS, Fault
 from projector.core.pipeline import build_pipeline
 from projector.dialects import DIALECTS
@@ -109,7 +108,7 @@ def load_cases(folder: Path) -> list[Case]:
 def play(case: Case, dialect: str) -> bytes:
     """Give what a dialect makes of a case, as NDJSON."""
     settings = case.settings
-    now = clock.parse(settings.clock, f"{CASES_FILE}: `{case.name}`: clock")
+    now = parse_time(settings.clock, f"{CASES_FILE}: `{case.name}`: clock")
     pipeline = build_pipeline(
         provider=case.provider,
         dialect=dialect,

@@ -16,7 +16,7 @@ from _pytest.mark import ParameterSet
 from projector.contracts.kinds import TERMINAL_KINDS
 from projector.contracts.stream_rules import check_stream
 from projector.core.context import StreamContext
-from projector.core.intake import InputFormat
+from projector.core.input_formats import InputFormat
 from projector.core.pipeline import build_pipeline
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projector.core.intake import InputFormat
+from projector.core.input_formats import InputFormat
 from projector.core.sse import encode_sse
 from projector.providers import PROVIDERS
 from projector.recording.replay import CaseSettings

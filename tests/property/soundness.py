@@ -17,7 +17,7 @@ from projector.contracts.kinds import TERMINAL_KINDS
 from projector.contracts.stream_rules import check_stream
 from projector.core.context import StreamContext
 from projector.core.faults import FAULTS
-from projector.core.intake import InputFormat
+from projector.core.input_formats import InputFormat
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.recording.replay import CaseSettings
 from projector.redaction.policy import Policy

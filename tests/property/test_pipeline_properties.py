@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projector.contracts import codec
-from projector.core.intake import InputFormat
+from projector.core.input_formats import InputFormat
 from projector.core.sse import encode_sse
 from projector.recording import replay
 from projector.recording.replay import Case, CaseSettings

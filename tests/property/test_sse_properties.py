@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projector.core.faults import Fault
-from projector.core.sse import AutoDecoder, NdjsonDecoder, SseDecoder, SseMessage, encode_comment, encode_sse
+from projector.core.input_formats import AutoDecoder, NdjsonDecoder
+from projector.core.sse import SseDecoder, SseMessage, encode_comment, encode_sse
 from tests.property.soundness import examples
 
 Decoder = SseDecoder | NdjsonDecoder | AutoDecoder

@@ -329,7 +329,7 @@ def test_explain_everything(run: Run) -> None:
         (("project", "--provider", "nobody"), "argument --provider: invalid choice: 'nobody'"),
         (("project", "--dialect", "none"), "argument --dialect: invalid choice: 'none'"),
         (("project", "--in", "xml"), "argument --in: invalid choice: 'xml'"),
-        (("project", "--clock", "noon"), "--clock: expected a time of ISO 8601, such as 2025-12-15T12:00:00.000Z"),
+        (("project", "--clock", "noon"), "--clock: expected an ISO 8601 time, such as 2025-12-15T12:00:00.000Z"),
         (("project", "no/such/file"), "No such file or directory: 'no/such/file'"),
         (("project", "."), "Is a directory: '.'"),
         (("validate",), "the following arguments are required: FILE"),

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from projector.core import readers as read
+from projector.core import canonical as read
 
 UNREADABLE: Final = object()
 MISSING: Final = object()
@@ -63,11 +63,11 @@ def test_readers(reader: Callable[[Mapping[str, object], str], Any], value: obje
     if expected is not UNREADABLE:
         assert reader(event, "member") == expected
         return
-    with pytest.raises(read.Unreadable, match=r"^`some\.event`: `member` is not (text|a position|an object)$"):
+    with pytest.raises(read.UnreadableEvent, match=r"^`some\.event`: `member` is not (text|an index|an object)$"):
         reader(event, "member")
 
 
 @pytest.mark.parametrize("name", [None, 5, MISSING])
 def test_an_event_without_a_type_has_a_name_in_errors(name: object) -> None:
-    with pytest.raises(read.Unreadable, match=r"^`event`: `delta` is not text$"):
+    with pytest.raises(read.UnreadableEvent, match=r"^`event`: `delta` is not text$"):
         read.text({} if name is MISSING else {"type": name}, "delta")

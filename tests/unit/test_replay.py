@@ -94,7 +94,7 @@ def test_d35_host_events_are_the_hosts_only_where_a_case_says_so(folder: Path) -
             "[cases.one]\nclose = 'upstream_odd'",
             "cases.toml: .*unknown fault `upstream_odd`; known: upstream_truncated",
         ),
-        ("[cases.one]\nclock = 'noon'", "cases.toml: `one`: clock: expected a time of ISO 8601"),
+        ("[cases.one]\nclock = 'noon'", "cases.toml: `one`: clock: expected an ISO 8601 time"),
         ("[cases.one]\ncontext = { stream_id = 'x' }", "cases.toml: `one`: context"),
         ("[cases.one]\ncontext = { agnt = 'x' }", "cases.toml: `one`: context"),
         ("[cases.one]\npolicy = { image = 'host' }", "cases.toml: `one`: policy"),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from projector.core.faults import FAULTS, Fault
+from projector.core.input_formats import AutoDecoder, NdjsonDecoder
 from projector.core.sse import (
-    AutoDecoder,
-    NdjsonDecoder,
     SseDecoder,
     SseMessage,
     encode_comment,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from projector.core import canonical as read
 from projector.core import frames
-from projector.core import readers as read
 from projector.core.calls import CALL_TYPES, ToolCall
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.handlers import status
@@ -34,7 +34,7 @@ def on_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     item, call, said = status.call_of(state, event, DELTAS[read.text(event, "type")])
     tool_type = CALL_TYPES.get(call.tool_type)
     if tool_type is None or call.arguments.done or call.output_said:
-        raise read.Unreadable("arguments of a call that takes no more")
+        raise read.UnreadableEvent("arguments of a call that takes no more")
     clean = call.arguments.feed(delta)
     if clean.value or clean.notices:
         said.append(frames.tool_arguments_delta(item.slot, item.item_id, call.call_id, tool_type, call.name, clean))

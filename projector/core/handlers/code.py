@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from projector.contracts import limits
+from projector.core import canonical as read
 from projector.core import frames
-from projector.core import readers as read
 from projector.core.calls import ToolCall
 from projector.core.canonical import CanonicalEvent, Frame
-from projector.core.chunking import split_delta
 from projector.core.handlers import status
 from projector.core.parts import TextPart
 from projector.core.state import StreamState
 from projector.core.transcript import Item
+from projector.core.truncation import split_delta
 from projector.redaction.clean import Cleaned, CleanText
 
 ITEM_TYPE: Final = "code_interpreter_call"
@@ -26,7 +26,7 @@ def on_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     item, call, said = status.call_of(state, event, ITEM_TYPE)
     part = _part(state, call)
     if part.done:
-        raise read.Unreadable("`response.code_interpreter_call_code.delta`: its code is done")
+        raise read.UnreadableEvent("`response.code_interpreter_call_code.delta`: its code is done")
     return said + _deltas(item, call, part.feed(delta))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from projector.core import readers as read
+from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.faults import FAULTS, is_retryable_status
 from projector.core.state import StreamState

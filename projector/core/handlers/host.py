@@ -5,7 +5,7 @@ None of these types is taken from provider bytes: an upstream cannot forge them.
 
 from __future__ import annotations
 
-from projector.core import readers as read
+from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.handlers import outputs
 from projector.core.state import StreamState
@@ -20,9 +20,11 @@ def on_tool_output(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     name = read.text_or_none(event, "call_id") or read.text(event, "item_id")
     item = state.calls.get(name)
     if item is None or item.call is None:
-        raise read.Unreadable("`projector.tool_output`: no call of this stream has that id")
+        raise read.UnreadableEvent("`projector.tool_output`: no call of this stream has that id")
     if not item.open and item.call.tool_type != "function":
-        raise read.Unreadable("`projector.tool_output`: the call is closed; only functions are answered later (D15)")
+        raise read.UnreadableEvent(
+            "`projector.tool_output`: the call is closed; only functions are answered later (D15)"
+        )
     ended = outputs.FAILED if event.get("status") == outputs.FAILED else outputs.COMPLETED
     return outputs.answer(state, item, item.call, event.get("output"), ended)
 

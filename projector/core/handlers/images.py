@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from projector.contracts.kinds import ChunkField
+from projector.core import canonical as read
 from projector.core import frames
-from projector.core import readers as read
 from projector.core.calls import ToolCall
 from projector.core.canonical import CanonicalEvent, Frame
-from projector.core.chunking import split_base64
 from projector.core.handlers import fields, status
 from projector.core.state import StreamState
 from projector.core.transcript import Item
+from projector.core.truncation import split_base64
 from projector.redaction.clean import TRUNCATED_HERE
 
 

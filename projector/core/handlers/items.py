@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from projector.contracts.kinds import Kind
+from projector.core import canonical as read
 from projector.core import frames
-from projector.core import readers as read
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.handlers import messages, outputs, reasoning, tools
 from projector.core.handlers import status as status_of
@@ -95,7 +95,7 @@ def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     if item is None:
         item, said = _open(state, named)
     if not item.open:
-        raise read.Unreadable("`response.output_item.done`: its item is closed")
+        raise read.UnreadableEvent("`response.output_item.done`: its item is closed")
     return said + finish(state, item, named.raw)
 
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from projector.contracts.limits import DELTA_MAX_CHARS
+from projector.core import canonical as read
 from projector.core import frames
-from projector.core import readers as read
 from projector.core.canonical import CanonicalEvent, Frame
-from projector.core.chunking import split_delta
 from projector.core.parts import TextPart, aligned
 from projector.core.state import StreamState
 from projector.core.transcript import Item
+from projector.core.truncation import split_delta
 from projector.redaction.clean import Cleaned, CleanText
 
 CITATION_POSITIONS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -62,7 +62,7 @@ def on_refusal_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     item, said = state.item_of(event, "message")
     part = state.part(item.refusals, content_index)
     if part.done:
-        raise read.Unreadable("`response.refusal.delta`: its refusal is done")
+        raise read.UnreadableEvent("`response.refusal.delta`: its refusal is done")
     return said + _refusal_deltas(item, content_index, part.feed(delta))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from projector.core import canonical as read
 from projector.core import frames
-from projector.core import readers as read
 from projector.core.calls import ToolCall
 from projector.core.canonical import Frame
 from projector.core.handlers import status

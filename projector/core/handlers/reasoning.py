@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from projector.core import canonical as read
 from projector.core import frames
-from projector.core import readers as read
 from projector.core.canonical import CanonicalEvent, Frame
-from projector.core.chunking import split_delta
 from projector.core.parts import TextPart, aligned
 from projector.core.state import StreamState
 from projector.core.transcript import Item
+from projector.core.truncation import split_delta
 from projector.redaction.clean import Cleaned, CleanText
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Final, get_args
 
 from projector.contracts.kinds import LifecycleStatus
+from projector.core import canonical as read
 from projector.core import frames
-from projector.core import readers as read
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.handlers import endings, items, messages
 from projector.core.state import StreamState

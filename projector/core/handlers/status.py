@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from projector.contracts.kinds import TOOL_TYPES
+from projector.core import canonical as read
 from projector.core import frames
-from projector.core import readers as read
 from projector.core.arguments import CallArguments
 from projector.core.calls import ToolCall
 from projector.core.canonical import CanonicalEvent, Frame
@@ -70,7 +70,7 @@ def call_of(state: StreamState, event: CanonicalEvent, item_type: str) -> tuple[
     item, said = state.item_of(event, item_type)
     said += begin(state, item, {})
     if item.call is None:
-        raise read.Unreadable(f"`{event.get('type')}`: its item is no tool call")
+        raise read.UnreadableEvent(f"`{event.get('type')}`: its item is no tool call")
     return item, item.call, said
 
 

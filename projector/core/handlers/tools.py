@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from projector.core import readers as read
+from projector.core import canonical as read
 from projector.core.calls import NAME_FIELDS, ToolCall
 from projector.core.canonical import Frame
 from projector.core.handlers import arguments, code, fields, images, outputs, status

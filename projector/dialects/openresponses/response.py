@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from projector.core import clock
 from projector.core.canonical import Frame
+from projector.core.context import parse_time
 from projector.core.faults import FAULTS
 
 UNKNOWN: Final = "unknown"
@@ -150,4 +150,4 @@ def failure(reason: str | None) -> dict[str, str]:
 
 def seconds(frame: Frame) -> int:
     """Give the time of a frame in whole seconds since 1970-01-01 UTC."""
-    return int(clock.parse(frame["server_timestamp"], "server_timestamp"))
+    return int(parse_time(frame["server_timestamp"], "server_timestamp"))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from projector.contracts import codec
-from projector.core.clock import Timestamps
+from projector.core.context import Timestamps
 from projector.openwop.log import Event, EventLog
 from projector.openwop.run_state import RunState
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from projector.core import readers as read
+from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.providers.agents_sdk.vocabulary import ITEM_OF_EVENT, PLACEHOLDER, STEMS
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from projector.core import readers as read
+from projector.core import canonical as read
 
 Annotation: TypeAlias = Mapping[str, object]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from projector.contracts import codec
-from projector.core import readers as read
+from projector.core import canonical as read
 from projector.providers.openai_chat import fields
 from projector.providers.openai_chat.answer import Answer
 from projector.providers.openai_chat.calls import LEGACY

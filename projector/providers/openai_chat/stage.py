@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from projector.contracts import codec
-from projector.core import readers as read
+from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
 from projector.core.sse import DONE, SseMessage

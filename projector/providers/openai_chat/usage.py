@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from projector.core import readers as read
+from projector.core import canonical as read
 
 Path = tuple[str, ...]
 

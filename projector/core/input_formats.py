@@ -1,27 +1,28 @@
-"""Lines of JSON as messages, for recorded streams, and the choice between them and an event stream."""
+"""Decoders by input format: an event stream, recorded lines of JSON, or whichever of the two the bytes begin with."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Literal, TypeAlias
 
 from projector.contracts import limits
 from projector.core.faults import FAULTS, Fault
-from projector.core.sse.decoder import SseDecoder
-from projector.core.sse.lines import BOM, Lines
-from projector.core.sse.messages import SseMessage, is_whole
+from projector.core.sse import BOM, LineSplitter, SseDecoder, SseMessage, is_whole
+
+InputFormat: TypeAlias = Literal["auto", "sse", "ndjson"]
 
 
 class NdjsonDecoder:
-    """Turn lines of JSON into messages: each line that is not blank is one."""
+    """Decodes lines of JSON: each line that is not blank is a message."""
 
     def __init__(self, max_event_bytes: int = limits.EVENT_MAX_BYTES) -> None:
         self._max_event_bytes = max_event_bytes
-        self._lines = Lines()
+        self._lines = LineSplitter()
         self._has_message = False
         self._is_over = False
 
     def feed(self, data: bytes, /) -> list[SseMessage | Fault]:
-        """Take some bytes; return the lines that they complete, as `SseDecoder.feed` does."""
+        """Decode bytes and return the lines they complete, as `SseDecoder.feed` does."""
         if self._is_over:
             return []
         messages: list[SseMessage | Fault] = []
@@ -36,7 +37,7 @@ class NdjsonDecoder:
         return messages
 
     def close(self) -> list[SseMessage | Fault]:
-        """Take the end of input; return the last line if it is whole, as `SseDecoder.close` does."""
+        """End the input; return the last line if it is whole, as `SseDecoder.close` does."""
         if self._is_over:
             return []
         self._is_over = True
@@ -51,7 +52,7 @@ class NdjsonDecoder:
 
 
 class AutoDecoder:
-    """Read NDJSON where the first character is `{`, an event stream otherwise."""
+    """Decodes NDJSON if the first character is `{`, an event stream otherwise."""
 
     def __init__(self, max_event_bytes: int = limits.EVENT_MAX_BYTES, *, message_fields: Collection[str] = ()) -> None:
         self._max_event_bytes = max_event_bytes
@@ -60,7 +61,7 @@ class AutoDecoder:
         self._decoder: SseDecoder | NdjsonDecoder | None = None
 
     def feed(self, data: bytes, /) -> list[SseMessage | Fault]:
-        """Take some bytes; return what the decoder returns that the first character chose."""
+        """Decode bytes with the decoder that the first character selects."""
         if self._decoder is None:
             self._undecided += data
             rest = data.lstrip(BOM + b" \t\r\n")
@@ -76,5 +77,17 @@ class AutoDecoder:
         return self._decoder.feed(data)
 
     def close(self) -> list[SseMessage | Fault]:
-        """Take the end of input; return what was still held. Blanks alone are an empty stream."""
+        """End the input; return what was still held. Blanks alone are an empty stream."""
         return self._decoder.close() if self._decoder is not None else []
+
+
+Decoder: TypeAlias = SseDecoder | NdjsonDecoder | AutoDecoder
+MakeDecoder: TypeAlias = Callable[[], Decoder]
+
+
+def decoder_for(input_format: InputFormat, max_event_bytes: int, message_fields: tuple[str, ...]) -> Decoder:
+    """Create the decoder of an input format."""
+    if input_format == "ndjson":
+        return NdjsonDecoder(max_event_bytes)
+    decoder = AutoDecoder if input_format == "auto" else SseDecoder
+    return decoder(max_event_bytes, message_fields=message_fields)

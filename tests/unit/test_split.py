@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from projector.contracts.limits import DELTA_MAX_CHARS
-from projector.core.chunking import split_base64, split_delta
+from projector.core.truncation import split_base64, split_delta
 from projector.redaction.clean import REDACTED_HERE, Cleaned, CleanText
 
 

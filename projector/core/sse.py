@@ -1,0 +1,250 @@
+"""Server-sent events: decode bytes into messages, encode messages into bytes (WHATWG HTML, section 9.2).
+
+The only module that knows line ends, byte order marks and SSE fields. Bytes are split into lines first and decoded
+later, so a read may end inside a line end, a mark or a character.
+
+`SseDecoder` differs from the standard, because it reads a provider's answer to one request:
+
+1. An unfinished last event is returned if its data is whole: JSON, or the end mark of Chat streams (CONTRACT D12).
+2. The size of an event is limited: the bytes of all its lines together, without line ends.
+3. Content without a single message is a fault at the end: an error page, a bare JSON body, events without data.
+   Comments and blank lines are not content; a stream of them alone is empty. Empty data does not count as a message.
+4. `id` and `retry` are ignored: the stream is never reconnected.
+5. `message_fields` names non-standard fields; each of their lines is a message under the field's name, and ends the
+   event before it. One provider sends `error: {...}` and closes the connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from projector.contracts import codec, limits
+from projector.core.faults import FAULTS, Fault
+
+BOM: Final = b"\xef\xbb\xbf"
+DONE: Final = b"[DONE]"
+"""The data of the message that ends a Chat Completions stream; the one payload that is not JSON."""
+
+_EVENT_NAMES_MAX: Final = 128  # twice the event types of the largest vocabulary
+
+
+class SseMessage(NamedTuple):
+    """One message: its data as sent, lines joined by LF, and its event name, empty where there is none."""
+
+    data: bytes
+    event: str = ""
+
+
+def is_whole(data: bytes) -> bool:
+    """Check that data cut off by the end of input is complete: JSON, or the end mark."""
+    if data.strip() == DONE:
+        return True
+    try:
+        codec.loads(data)
+    except codec.CodecError:
+        return False
+    return True
+
+
+class LineSplitter:
+    """Splits bytes at LF, CRLF and CR and removes the byte order mark, in linear time."""
+
+    def __init__(self) -> None:
+        self.rest: bytes | bytearray = b""  # the unfinished line
+        self._is_after_cr = False
+        self._is_first = True
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the lines that are now complete, without their ends."""
+        if self._is_after_cr or b"\r" in data:
+            data = self._with_lf_only(data)
+        if b"\n" not in data:
+            if type(self.rest) is bytes:
+                self.rest = bytearray(self.rest)  # grows in place, since a huge line may come byte by byte
+            self.rest += data
+            if self._is_first and len(self.rest) >= len(BOM):
+                self._is_first = False
+                self.rest = self.rest.removeprefix(BOM)
+            return []
+        lines = data.split(b"\n")
+        if self.rest:
+            lines[0] = b"".join((self.rest, lines[0]))
+        self.rest = lines.pop()
+        if self._is_first:
+            self._is_first = False
+            lines[0] = lines[0].removeprefix(BOM)
+        return lines
+
+    def close(self) -> bytes:
+        """Return the unfinished line, empty if there is none."""
+        last = bytes(self.rest)
+        self.rest = b""
+        return last.removeprefix(BOM) if self._is_first else last
+
+    def _with_lf_only(self, data: bytes) -> bytes:
+        """Replace each line end by LF. A CR ends its line at once; an LF after it is skipped."""
+        if not data:
+            return data
+        is_second_half = self._is_after_cr and data.startswith(b"\n")
+        self._is_after_cr = data.endswith(b"\r")
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return data[1:] if is_second_half else data
+
+
+class SseDecoder:
+    """Decodes an event stream into messages, wherever its bytes are cut."""
+
+    def __init__(self, max_event_bytes: int = limits.EVENT_MAX_BYTES, *, message_fields: Collection[str] = ()) -> None:
+        self._max_event_bytes = max_event_bytes
+        self._message_fields = {name.encode(): name for name in message_fields}
+        self._lines = LineSplitter()
+        self._event_names: dict[bytes, str] = {}  # by whole line: most streams repeat a few names
+        self._data: bytes | None = None
+        self._more: list[bytes] = []  # data lines after the first one
+        self._event = ""
+        self._event_bytes = 0  # of the complete lines since the last blank one
+        self._has_content = False
+        self._has_message = False
+        self._is_over = False
+
+    def feed(self, data: bytes, /) -> list[SseMessage | Fault]:
+        """Decode bytes and return the messages they complete.
+
+        Returns:
+            Messages in order. The last item is the fault `upstream_event_too_large` when an event is larger than
+            `max_event_bytes`; the decoder then ignores everything that follows.
+        """
+        if self._is_over:
+            return []
+        most = self._event_bytes + len(self._lines.rest) + len(data)
+        lines = self._lines.feed(data)
+        if most > self._max_event_bytes:
+            return self._read_near_limit(lines)
+        return self._read(lines)
+
+    def close(self) -> list[SseMessage | Fault]:
+        """End the input; return the unfinished last event if its data is whole (1).
+
+        Returns:
+            Messages, or only the fault `upstream_malformed` if there was content but no message (3).
+        """
+        if self._is_over:
+            return []
+        self._is_over = True
+        last = self._lines.close()
+        messages = self._read([last]) if last else []
+        if self._data is not None and is_whole(data := b"\n".join([self._data, *self._more])):
+            messages.append(SseMessage(data, self._event))
+            self._has_message = True
+        if self._has_content and not self._has_message:
+            return [FAULTS["upstream_malformed"]]
+        return messages
+
+    def _read(self, lines: Sequence[bytes]) -> list[SseMessage | Fault]:
+        """Parse complete lines. Each byte of each stream passes here, so the loop avoids calls."""
+        messages: list[SseMessage | Fault] = []
+        if not lines:
+            return messages
+        data, event = self._data, self._event
+        new, event_names, more = tuple.__new__, self._event_names, self._more
+        for line in lines:
+            if not line:
+                if data is not None:
+                    if more:
+                        data = b"\n".join([data, *more])
+                        more.clear()
+                    messages.append(new(SseMessage, (data, event)))
+                    data = None
+                event = ""
+            elif data is None and line[:6] == b"data: ":
+                data = line[6:]
+            elif line in event_names:
+                event = event_names[line]
+            else:
+                data, event = self._read_field(line, data, event, messages)
+        self._data, self._event = data, event
+        self._event_bytes = _bytes_after_blank(lines, self._event_bytes) if lines[-1] else 0
+        if not self._has_message:
+            self._has_message = any(message[0] for message in messages)
+            self._has_content = self._has_content or any(map(_is_content, lines))
+        return messages
+
+    def _read_field(
+        self, line: bytes, data: bytes | None, event: str, messages: list[SseMessage | Fault]
+    ) -> tuple[bytes | None, str]:
+        """Parse a line that is not blank; return the updated data and event name."""
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")  # one optional blank
+        if field == b"data":
+            if data is None:
+                return value, event
+            self._more.append(value)
+        elif field == b"event":
+            event = value.decode("utf-8", "replace")
+            if len(self._event_names) < _EVENT_NAMES_MAX:
+                self._event_names[line] = event
+        elif field in self._message_fields:
+            if data is not None:
+                messages.append(SseMessage(b"\n".join([data, *self._more]), event))
+                self._more.clear()
+            messages.append(SseMessage(value, self._message_fields[field]))
+            return None, ""
+        return data, event
+
+    def _read_near_limit(self, lines: Sequence[bytes]) -> list[SseMessage | Fault]:
+        """Parse as far as the limit allows (2): line by line, so that the result does not depend on cuts."""
+        size = self._event_bytes
+        for number, line in enumerate(lines):
+            size = size + len(line) if line else 0
+            if size > self._max_event_bytes:
+                return self._overflow(self._read(lines[:number]))
+        messages = self._read(lines)
+        if size + len(self._lines.rest) > self._max_event_bytes:
+            return self._overflow(messages)
+        return messages
+
+    def _overflow(self, messages: list[SseMessage | Fault]) -> list[SseMessage | Fault]:
+        self._is_over = True
+        return [*messages, FAULTS["upstream_event_too_large"]]
+
+
+def _bytes_after_blank(lines: Sequence[bytes], carried: int) -> int:
+    """Return the size of the event that the lines leave open; `carried` is its size before them."""
+    size = 0
+    for line in reversed(lines):
+        if not line:
+            return size
+        size += len(line)
+    return carried + size
+
+
+def _is_content(line: bytes) -> bool:
+    return not line.startswith(b":") and bool(line.strip())
+
+
+def encode_sse(data: bytes, event: str | None = None) -> bytes:
+    """Encode one message. Line ends are LF only: some clients split at LF LF.
+
+    Data with line ends becomes one `data` line for each of its lines; a reader joins them with LF.
+    """
+    lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
+    if event is None:
+        return b"data: " + lines + b"\n\n"
+    return b"event: " + event.encode() + b"\ndata: " + lines + b"\n\n"
+
+
+def encode_events(events: Iterable[tuple[str | None, bytes]]) -> bytes:
+    """Encode several messages, each a name or None and its data: `encode_sse` of each, joined."""
+    parts: list[bytes] = []
+    for name, data in events:
+        if name is None and b"\n" not in data and b"\r" not in data:
+            parts += (b"data: ", data, b"\n\n")
+        else:
+            parts.append(encode_sse(data, name))
+    return b"".join(parts)
+
+
+def encode_comment(text: str) -> bytes:
+    """Encode one comment on one line: a second line could be read as a field."""
+    return b": " + " ".join(text.splitlines()).encode() + b"\n\n"
