@@ -9,20 +9,10 @@ ValueError
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pydantic import ValidationError
 
 
 class UsageError(ValueError):
     """The caller asked for something that does not exist; the message names what does."""
-
-
-def invalid(error: ValidationError) -> str:
-    """Give what a model refused in one line: names and expectations, never a value."""
-    rows = error.errors(include_url=False, include_context=False, include_input=False)
-    return "; ".join(f"{'.'.join(map(str, row['loc']))}: {row['msg']}" for row in rows)
 
 
 def known_name(what: str, name: str, known: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
+from projector._validation import FieldPath, invalid_fields
 from projector.contracts.parts import Json
 from projector.openwop import mock_agent, supervisor
 from projector.openwop.contract.mock_agent import MockAgentConfig
@@ -88,10 +89,10 @@ def register(document: Mapping[str, Any], *, is_on: bool, has_role: bool) -> Reg
     try:
         definition = WorkflowDefinition.model_validate(document)
     except ValidationError as error:
-        raise DefinitionError(_complaint(error)) from None
+        raise DefinitionError(_first(error, document)) from None
     _check_order(definition)
     for position, node in enumerate(definition.nodes):
-        _check_type(f"nodes.{position}.typeId", node, definition.id, is_on=is_on, has_role=has_role)
+        _check_type(f"nodes[{position}].typeId", node, definition.id, is_on=is_on, has_role=has_role)
     return Registered(definition, tuple(_plan(position, node) for position, node in enumerate(definition.nodes)))
 
 
@@ -99,17 +100,17 @@ def _plan(position: int, node: WorkflowNode) -> Plan:
     try:
         return NODE_TYPES[node.type_id](node.config)
     except ValidationError as error:
-        raise DefinitionError(f"nodes.{position}.config.{_complaint(error)}") from None
+        raise DefinitionError(_first(error, node.config, ("nodes", position, "config"))) from None
 
 
 def _check_type(place: str, node: WorkflowNode, workflow_id: str, *, is_on: bool, has_role: bool) -> None:
     if node.type_id not in NODE_TYPES:
-        raise DefinitionError(f"{place}: expected one of {', '.join(sorted(NODE_TYPES))}")
+        raise DefinitionError(f"`{place}`: expected one of {', '.join(sorted(NODE_TYPES))}")
     if not is_on:
-        raise DefinitionError(f"{place}: `{node.type_id}` is for conformance only, which is not switched on")
+        raise DefinitionError(f"`{place}`: `{node.type_id}` is for conformance only, which is not switched on")
     if not workflow_id.startswith(CONFORMANCE_PREFIX) and not has_role:
         raise DefinitionError(
-            f"{place}: expected an id that begins with `{CONFORMANCE_PREFIX}`, or callers who may run such workflows"
+            f"`{place}`: expected an id that begins with `{CONFORMANCE_PREFIX}`, or callers who may run such workflows"
         )
 
 
@@ -117,14 +118,14 @@ def _check_order(definition: WorkflowDefinition) -> None:
     """Refuse what would not run in the order in which the nodes stand."""
     places = {node.id: position for position, node in enumerate(definition.nodes)}
     if len(places) < len(definition.nodes):
-        raise DefinitionError("nodes: expected each id once")
+        raise DefinitionError("`nodes`: expected each id once")
     for position, edge in enumerate(definition.edges):
         source, target = places.get(edge.source_node_id), places.get(edge.target_node_id)
         if source is None or target is None or source >= target:
-            raise DefinitionError(f"edges.{position}: expected it to lead from a node to one that stands after it")
+            raise DefinitionError(f"`edges[{position}]`: expected it to lead from a node to one that stands after it")
 
 
-def _complaint(error: ValidationError) -> str:
-    """Say what is wrong at the first place, without a value."""
-    first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
+def _first(error: ValidationError, source: object, path: FieldPath = ()) -> str:
+    """Return the first invalid field of what stands at a path, without a value."""
+    field = invalid_fields(error, source)[0]
+    return field._replace(path=(*path, *field.path)).sentence()

@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from projector._errors import UsageError, invalid
+from projector._errors import UsageError
+from projector._validation import describe
 from projector.core.canonical import CanonicalEvent, Stage
 from projector.core.sse import SseMessage
 from projector.providers.openai_chat import ChatProfile, OpenAIChatStage
@@ -50,7 +51,8 @@ def profile_of(provider: str, settings: Mapping[str, object]) -> BaseModel:
     Raises:
         UsageError: a name that the profile does not have, or a value of the wrong type; the message holds no value.
     """
+    model = PROVIDERS[provider].profile
     try:
-        return PROVIDERS[provider].profile.model_validate(settings)
+        return model.model_validate(settings)
     except ValidationError as error:
-        raise UsageError(f"profile of `{provider}`: {invalid(error)}") from None
+        raise UsageError(f"profile of `{provider}`: {describe(error, settings, model)}") from None

@@ -18,7 +18,8 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from projector._errors import UsageError, invalid, known_name
+from projector._errors import UsageError, known_name
+from projector._validation import describe
 from projector.core.context import StreamContext, parse_time
 from projector.core.faults import FAULTS, Fault
 from projector.core.pipeline import build_pipeline
@@ -184,11 +185,12 @@ def load_settings(path: Path) -> dict[str, CaseSettings]:
     settings = {}
     for name, own in {"": {}, **cases}.items():
         where = f"{path.name}: `{name or 'defaults'}`"
+        values = {**defaults, **own} if isinstance(own, dict) else own
         try:
-            settings[name] = CaseSettings.model_validate({**defaults, **own} if isinstance(own, dict) else own)
+            settings[name] = CaseSettings.model_validate(values)
             Policy.load(settings[name].policy)
         except ValidationError as error:
-            raise UsageError(f"{where}: {invalid(error)}") from None
+            raise UsageError(f"{where}: {describe(error, values, CaseSettings)}") from None
         except PolicyError as error:
             raise UsageError(f"{where}: policy: {error}") from None
     return settings

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
+from projector._validation import describe
 from projector.contracts import limits
 from projector.redaction.formats import FORMATS
 
@@ -124,6 +125,5 @@ class Policy(_Table):
         try:
             return cls.model_validate(table)
         except ValidationError as error:
-            rows = error.errors(include_url=False, include_context=False, include_input=False)
-            lines = [f"{'.'.join(map(str, row['loc'])) or 'policy'}: {row['msg']}" for row in rows]
-        raise PolicyError("\n".join(lines))
+            message = describe(error, table, cls, root="policy")
+        raise PolicyError(message)

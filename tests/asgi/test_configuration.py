@@ -102,41 +102,47 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("prot = 1", "prot is not a setting; did you mean port?"),
-        ("[timeout]\nidle_s = 1", "timeout is not a setting; did you mean timeouts?"),
-        ("[timeouts]\nidel_s = 1", "timeouts.idel_s is not a setting; did you mean timeouts.idle_s?"),
+        ("prot = 1", "`prot` is unknown; did you mean `port`?"),
+        ("[timeout]\nidle_s = 1", "`timeout` is unknown; did you mean `timeouts`?"),
+        ("[timeouts]\nidel_s = 1", "`timeouts.idel_s` is unknown; did you mean `timeouts.idle_s`?"),
         (
             '[agents.a]\nupstream = "default"\nmodle = "secret"',
-            "agents.a.modle is not a setting; did you mean agents.a.model?",
+            "`agents.a.modle` is unknown; did you mean `agents.a.model`?",
         ),
-        ("port = 70000", "projector.toml: port: Input should be less than or equal to 65535"),
-        ('[upstreams.a]\napi_key = "sk-in-the-file"', "upstreams.a.api_key: expected `${NAME}` of a variable, or"),
-        ('[upstreams.a]\napi_key = "${NOT_THERE}"', "upstreams.a.api_key: the variable NOT_THERE is not set"),
-        ('[upstreams.a]\napi_key_file = "none"', "upstreams.a.api_key_file: cannot be read: No such file"),
+        ("port = 70000", "projector.toml: `port` must be at most 65535"),
+        ('[upstreams.a]\napi_key = "sk-in-the-file"', "`upstreams.a.api_key`: expected `${NAME}` of a variable, or"),
+        ('[upstreams.a]\napi_key = "${NOT_THERE}"', "`upstreams.a.api_key`: the variable NOT_THERE is not set"),
+        ('[upstreams.a]\napi_key_file = "none"', "`upstreams.a.api_key_file`: cannot be read: No such file"),
         ('[upstreams.a]\napi_key = "${MCP_TOKEN}"\napi_key_file = "key"', "expected it or `api_key`, not both"),
-        ('[upstreams.a]\napi = "telepathy"', "upstreams.a.api: Input should be 'openai_responses' or 'openai_chat'"),
-        ('[upstreams.a]\nbase_url = "https://me:secret@host/v1"', "upstreams.a.base_url: "),
+        ('[upstreams.a]\napi = "telepathy"', "`upstreams.a.api` must be 'openai_responses' or 'openai_chat'"),
+        ('[upstreams.a]\nbase_url = "https://me:secret@host/v1"', "`upstreams.a.base_url`: "),
         (
             '[upstreams.a]\nbase_url = "http://host:secret/v1"',
-            "upstreams.a.base_url: expected http:// or https://, a host",
+            "`upstreams.a.base_url`: expected http:// or https://, a host",
         ),
         (
             '[upstreams.a]\nbase_url = "http://host:99999/v1"',
-            "upstreams.a.base_url: expected http:// or https://, a host",
+            "`upstreams.a.base_url`: expected http:// or https://, a host",
         ),
-        ('[upstreams.a]\nbase_url = "http:///v1"', "upstreams.a.base_url: expected http:// or https://, a host"),
-        ('[upstreams.a]\nbase_url = "http://[::1/v1"', "upstreams.a.base_url: expected http:// or https://, a host"),
-        ('[upstreams.a]\nbase_url = "http://1.2.3.999"', "upstreams.a.base_url: expected http:// or https://, a host"),
-        ('[upstreams.a]\nbase_url = "http://a\\u007fb"', "upstreams.a.base_url: expected http:// or https://, a host"),
-        ('[upstreams.a]\nproxy = "http://me:secret@host:port"', "upstreams.a.proxy: expected http://host:port"),
+        ('[upstreams.a]\nbase_url = "http:///v1"', "`upstreams.a.base_url`: expected http:// or https://, a host"),
+        ('[upstreams.a]\nbase_url = "http://[::1/v1"', "`upstreams.a.base_url`: expected http:// or https://, a host"),
+        (
+            '[upstreams.a]\nbase_url = "http://1.2.3.999"',
+            "`upstreams.a.base_url`: expected http:// or https://, a host",
+        ),
+        (
+            '[upstreams.a]\nbase_url = "http://a\\u007fb"',
+            "`upstreams.a.base_url`: expected http:// or https://, a host",
+        ),
+        ('[upstreams.a]\nproxy = "http://me:secret@host:port"', "`upstreams.a.proxy`: expected http://host:port"),
         ("[upstreams.a]\nprofile.takes_options = 1", "profile of `openai_responses`"),
         ('[agents.a]\nupstream = "b"\nmodel = "m"', "projector.toml: unknown upstream of agent `a` `b`; known: "),
         ('[agents.a]\nupstream = "default"\nmodel = "m"\ndialects = ["x"]', "unknown dialect `x`; known: "),
         ('[agents.a]\nupstream = "default"\nmodel = "m"\npolicy.image = "host"', "nearest known name is `images`"),
         ('[agents.a]\nupstream = "default"\nmodel = "m"\nparameters.tools = []', "`tools` is not a parameter"),
-        ('[agents."A b"]\nupstream = "default"\nmodel = "m"', "agents.A b: expected at most 64 of a to z"),
-        ('[auth.api_keys]\na = "secret-key"', "auth.api_keys.a: expected the hash of a key: `sha256:` and"),
-        ('cors_origins = ["https://secret.example/"]', "cors_origins.0: expected an origin, such as https://app."),
+        ('[agents."A b"]\nupstream = "default"\nmodel = "m"', "`agents.A b`: expected at most 64 of a to z"),
+        ('[auth.api_keys]\na = "secret-key"', "`auth.api_keys.a`: expected the hash of a key: `sha256:` and"),
+        ('cors_origins = ["https://secret.example/"]', "`cors_origins[0]`: expected an origin, such as https://app."),
         ('[passthrough]\nresponses = "a"', "unknown upstream of passthrough.responses `a`"),
         ('model = "m"\n[upstreams.a]', "`model` belongs to an upstream or an agent where upstreams are named"),
         ('[upstreams.a]\n[passthrough]\nchat_completions = "a"', "expected an upstream with api `openai_chat`"),
@@ -154,9 +160,9 @@ def test_what_cannot_be_is_refused_by_its_place(written: Any, text: str, message
 def test_a_key_that_no_header_can_hold(written: Any, tmp_path: Path, key: str) -> None:
     (tmp_path / "odd").write_text(key, encoding="utf-8")
     for environ, config, place in (
-        ({"ODD": key}, '[upstreams.a]\napi_key = "${ODD}"', "projector.toml: upstreams.a.api_key: "),
-        ({}, '[upstreams.a]\napi_key_file = "odd"', "projector.toml: upstreams.a.api_key: "),
-        ({"OPENAI_API_KEY": key}, "port = 1", "projector.toml: api_key: "),
+        ({"ODD": key}, '[upstreams.a]\napi_key = "${ODD}"', "projector.toml: `upstreams.a.api_key`: "),
+        ({}, '[upstreams.a]\napi_key_file = "odd"', "projector.toml: `upstreams.a.api_key`: "),
+        ({"OPENAI_API_KEY": key}, "port = 1", "projector.toml: `api_key`: "),
     ):
         with pytest.raises(SettingsError) as caught:
             load(environ, config=written(config))
@@ -167,10 +173,10 @@ def test_a_key_that_no_header_can_hold(written: Any, tmp_path: Path, key: str) -
 @pytest.mark.parametrize(
     ("environ", "message"),
     [
-        ({"PROJECTOR_AGENT__A__MODEL": "m"}, "; did you mean PROJECTOR_AGENTS__A__MODEL?"),
-        ({"PROJECTOR_AGENTS__A__MODLE": "m"}, "; did you mean PROJECTOR_AGENTS__A__MODEL?"),
-        ({"PROJECTOR_AGENTS__A__TOOLS": "[secret"}, "PROJECTOR_AGENTS__A__TOOLS: expected JSON"),
-        ({"PROJECTOR_AGENTS__A__ALLOWED_PARAMS": '["secret"]'}, "PROJECTOR_AGENTS__A__ALLOWED_PARAMS: Input should be"),
+        ({"PROJECTOR_AGENT__A__MODEL": "m"}, "; did you mean `PROJECTOR_AGENTS__A__MODEL`?"),
+        ({"PROJECTOR_AGENTS__A__MODLE": "m"}, "; did you mean `PROJECTOR_AGENTS__A__MODEL`?"),
+        ({"PROJECTOR_AGENTS__A__TOOLS": "[secret"}, "`PROJECTOR_AGENTS__A__TOOLS`: expected JSON"),
+        ({"PROJECTOR_AGENTS__A__ALLOWED_PARAMS": '["secret"]'}, "`PROJECTOR_AGENTS__A__ALLOWED_PARAMS` must be"),
     ],
 )
 def test_what_a_variable_cannot_say(environ: dict[str, str], message: str) -> None:
@@ -239,7 +245,7 @@ def test_defaults_are_shown() -> None:
     [
         ("check", "port = 1", 0, "The configuration can be served.\n"),
         ("print", "port = 1", 0, "\nport = 1\n"),
-        ("check", "prot = 1", 2, "projector.toml: prot is not a setting; did you mean port?\n"),
+        ("check", "prot = 1", 2, "projector.toml: `prot` is unknown; did you mean `port`?\n"),
     ],
 )
 def test_the_commands(

@@ -5,7 +5,7 @@ import pytest
 from projector.server.config.loading import SettingsError, load
 from projector.server.config.settings import Settings
 
-TIMEOUTS = ("CONNECT", "FIRST_BYTE", "IDLE", "TOTAL", "BODY", "CLIENT")
+TIMEOUTS = ("CONNECT", "FIRST_BYTE", "IDLE", "TOTAL", "BODY", "CLIENT_STALL_TIMEOUT")
 
 
 def test_nothing_said_is_the_defaults() -> None:
@@ -37,15 +37,15 @@ def test_a_variable_sets_its_field(environ: dict[str, str], field: str, value: o
 @pytest.mark.parametrize(
     ("environ", "message"),
     [
-        ({"PROJECTOR_PROT": "1"}, "PROJECTOR_PROT is not a setting; did you mean PROJECTOR_PORT?"),
-        ({"PROJECTOR_TIMEOUTS__IDEL_S": "1"}, "did you mean PROJECTOR_TIMEOUTS__IDLE_S?"),
-        ({"PROJECTOR_TIMEOUTS": "1"}, "PROJECTOR_TIMEOUTS is not a setting"),
-        ({"PROJECTOR_PORT": "http"}, "PROJECTOR_PORT: "),
-        ({"PROJECTOR_HEARTBEAT_S": "0"}, "PROJECTOR_HEARTBEAT_S: "),
-        *(({f"PROJECTOR_TIMEOUTS__{name}_S": "inf"}, f"PROJECTOR_TIMEOUTS__{name}_S: ") for name in TIMEOUTS),
-        ({"PROJECTOR_TIMEOUTS__CLIENT_STALL_TIMEOUT_S": "3000000"}, "PROJECTOR_TIMEOUTS__CLIENT_STALL_TIMEOUT_S: "),
-        ({"PROJECTOR_LIMITS__MAX_BODY_BYTES": "-1"}, "PROJECTOR_LIMITS__MAX_BODY_BYTES: "),
-        ({"OPENAI_BASE_URL": "ftp://x"}, "PROJECTOR_BASE_URL: "),
+        ({"PROJECTOR_PROT": "1"}, "`PROJECTOR_PROT` is not a setting; did you mean `PROJECTOR_PORT`?"),
+        ({"PROJECTOR_TIMEOUTS__IDEL_S": "1"}, "did you mean `PROJECTOR_TIMEOUTS__IDLE_S`?"),
+        ({"PROJECTOR_TIMEOUTS": "1"}, "`PROJECTOR_TIMEOUTS` is not a setting"),
+        ({"PROJECTOR_PORT": "http"}, "`PROJECTOR_PORT` must be a whole number"),
+        ({"PROJECTOR_HEARTBEAT_S": "0"}, "`PROJECTOR_HEARTBEAT_S` must be greater than 0"),
+        *(({f"PROJECTOR_TIMEOUTS__{name}_S": "inf"}, f"__{name}_S` must be at most 86400") for name in TIMEOUTS),
+        ({"PROJECTOR_TIMEOUTS__CLIENT_STALL_TIMEOUT_S": "3000000"}, "__CLIENT_STALL_TIMEOUT_S` must be at most 86400"),
+        ({"PROJECTOR_LIMITS__MAX_BODY_BYTES": "-1"}, "`PROJECTOR_LIMITS__MAX_BODY_BYTES` must be greater than 0"),
+        ({"OPENAI_BASE_URL": "ftp://x"}, "`PROJECTOR_BASE_URL`: expected http:// or https://"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(environ: dict[str, str], message: str) -> None:

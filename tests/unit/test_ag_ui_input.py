@@ -85,21 +85,30 @@ def test_the_examples_are_requests_of_the_protocol() -> None:
 REFUSED: Final[list[tuple[Body, str]]] = [
     ({}, "`threadId` is missing."),
     ({**PLACE, "messages": "x"}, "`messages` must be a list."),
-    ({**body(HI), "threadId": ""}, "`threadId` is empty."),
-    ({**body(HI), "runId": 7}, "`runId` must be text."),
-    ({**body(HI), "runId": "r" * 257}, "`runId` is too long."),
-    (body({"role": "system", "id": "s", "content": "secret"}), "`messages[0]` is of a kind that is not allowed here."),
-    (body(HI, {"role": "developer", "id": "s"}), "`messages[1]` is of a kind that is not allowed here."),
-    (body({"id": "s"}), "`messages[0]` does not say of which kind it is."),
+    ({**body(HI), "threadId": ""}, "`threadId` must not be empty."),
+    ({**body(HI), "runId": 7}, "`runId` must be a string."),
+    ({**body(HI), "runId": "r" * 257}, "`runId` must have at most 256 characters."),
+    (
+        body({"role": "system", "id": "s", "content": "secret"}),
+        "`messages[0]` has an unsupported 'role'; expected 'user', 'assistant', 'tool', 'reasoning', 'activity'.",
+    ),
+    (
+        body(HI, {"role": "developer", "id": "s"}),
+        "`messages[1]` has an unsupported 'role'; expected 'user', 'assistant', 'tool', 'reasoning', 'activity'.",
+    ),
+    (body({"id": "s"}), "`messages[0]` has no 'role'."),
     (body(7), "`messages[0]` must be an object."),
-    (body({**HI, "content": 7}), "`messages[0].content` must be text."),
-    (body({**HI, "content": [{"type": "audio"}]}), "`messages[0].content[0]` is of a kind that is not allowed here."),
+    (body({**HI, "content": 7}), "`messages[0].content` must be a string."),
+    (
+        body({**HI, "content": [{"type": "audio"}]}),
+        "`messages[0].content[0]` has an unsupported 'type'; expected 'text', 'image'.",
+    ),
     (body({**HI, "content": [{"type": "text"}]}), "`messages[0].content[0].text` is missing."),
-    (body(said(call("c", arguments={}))), "`messages[0].toolCalls[0].function.arguments` must be text."),
+    (body(said(call("c", arguments={}))), "`messages[0].toolCalls[0].function.arguments` must be a string."),
     (body(HI, tools=[{"description": "d"}]), "`tools[0].name` is missing."),
     (body(HI, resume=[resolved("int-a", approved="yes")]), "`resume[0].payload.approved` must be true or false."),
     (body(HI, resume=[resolved("int-a")]), "`resume[0].payload.approved` is missing."),
-    (body(HI, resume=[{"interruptId": "int-a"}]), "`resume[0]` does not say of which kind it is."),
+    (body(HI, resume=[{"interruptId": "int-a"}]), "`resume[0]` has no 'status'."),
 ]
 
 

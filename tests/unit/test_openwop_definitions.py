@@ -32,29 +32,37 @@ def registered(document: Mapping[str, Any], **switches: bool) -> Any:
 
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("the RFC's own example", workflow({"mockConfidence": 1.7, "extra": "stray"}), "nodes.0.config.mockConfidence"),
-    ("a stray key", workflow({"extra": "stray"}), "nodes.0.config.extra: Extra"),
-    ("a stray key within", workflow({"mockReasoning": {"summary": "s", "x": 1}}), "nodes.0.config.mockReasoning"),
-    ("a confidence below", workflow({"mockConfidence": -0.1}), "nodes.0.config.mockConfidence"),
-    ("a confidence that is text", workflow({"mockConfidence": "1"}), "nodes.0.config.mockConfidence"),
-    ("a confidence that is none", workflow({"mockConfidence": float("nan")}), "nodes.0.config.mockConfidence"),
-    ("an agent id of two characters", workflow({"agentId": "ab"}), "nodes.0.config.agentId"),
-    ("reasoning without a summary", workflow({"mockReasoning": {"trace": "t"}}), "nodes.0.config.mockReasoning"),
+    (
+        "the RFC's own example",
+        workflow({"mockConfidence": 1.7, "extra": "stray"}),
+        "`nodes[0].config.extra` is unknown",
+    ),
+    ("a stray key", workflow({"extra": "stray"}), "`nodes[0].config.extra` is unknown"),
+    ("a stray key within", workflow({"mockReasoning": {"summary": "s", "x": 1}}), "`nodes[0].config.mockReasoning"),
+    ("a confidence below", workflow({"mockConfidence": -0.1}), "`nodes[0].config.mockConfidence"),
+    ("a confidence that is text", workflow({"mockConfidence": "1"}), "`nodes[0].config.mockConfidence"),
+    ("a confidence that is none", workflow({"mockConfidence": float("nan")}), "`nodes[0].config.mockConfidence"),
+    ("an agent id of two characters", workflow({"agentId": "ab"}), "`nodes[0].config.agentId"),
+    ("reasoning without a summary", workflow({"mockReasoning": {"trace": "t"}}), "`nodes[0].config.mockReasoning"),
     ("a negative count", workflow({"mockReasoning": {"summary": "s", "tokenCount": -1}}), "mockReasoning"),
-    ("a call without an end", workflow({"mockToolCalls": [{"toolId": "t"}]}), "mockToolCalls.0: expected `result`"),
+    ("a call without an end", workflow({"mockToolCalls": [{"toolId": "t"}]}), "mockToolCalls[0]`: expected `result`"),
     ("a decision without a decision", workflow({"mockDecision": {"confidence": 1}}), "mockDecision.decision"),
     ("a handoff to nobody", workflow({"mockHandoff": {}}), "mockHandoff.toAgentId"),
-    ("an unknown type", workflow(type_id="core.identity"), "nodes.0.typeId: expected one of"),
-    ("an id that is none", workflow(id="Conformance"), "id: "),
-    ("no node", workflow(nodes=[]), "nodes: "),
-    ("a member that is unknown", workflow(stray=1), "stray: Extra"),
-    ("a disabled node", workflow(node={"disabled": True}), "nodes.0.disabled: Extra"),
-    ("a variable", workflow(variables=[{"name": "x", "type": "string"}]), "variables: "),
-    ("an edge to nowhere", workflow(edges=[{"id": "e", "sourceNodeId": "n", "targetNodeId": "x"}]), "edges.0: "),
-    ("an edge back", workflow(edges=[{"id": "e", "sourceNodeId": "n", "targetNodeId": "n"}]), "edges.0: "),
-    ("an id twice", workflow(nodes=workflow()["nodes"] * 2), "nodes: expected each id once"),
+    ("an unknown type", workflow(type_id="core.identity"), "`nodes[0].typeId`: expected one of"),
+    ("an id that is none", workflow(id="Conformance"), "`id` must match"),
+    ("no node", workflow(nodes=[]), "`nodes` must not be empty"),
+    ("a member that is unknown", workflow(stray=1), "`stray` is unknown"),
+    ("a disabled node", workflow(node={"disabled": True}), "`nodes[0].disabled` is unknown"),
+    ("a variable", workflow(variables=[{"name": "x", "type": "string"}]), "`variables` must be empty"),
+    ("an edge to nowhere", workflow(edges=[{"id": "e", "sourceNodeId": "n", "targetNodeId": "x"}]), "`edges[0]`: "),
+    ("an edge back", workflow(edges=[{"id": "e", "sourceNodeId": "n", "targetNodeId": "n"}]), "`edges[0]`: "),
+    ("an id twice", workflow(nodes=workflow()["nodes"] * 2), "`nodes`: expected each id once"),
     ("a supervisor without a hook", workflow(type_id=SUPERVISOR), "expected `mockConfidence` or"),
-    ("a supervisor with a stray key", workflow({"model": "m"}, type_id=SUPERVISOR), "nodes.0.config.model: Extra"),
+    (
+        "a supervisor with a stray key",
+        workflow({"model": "m"}, type_id=SUPERVISOR),
+        "`nodes[0].config.model` is unknown",
+    ),
     (
         "a decision of another kind",
         workflow({"mockPendingDecision": {"kind": "x"}}, type_id=SUPERVISOR),
@@ -99,7 +107,7 @@ def test_the_gate(name: str, workflow_id: str, type_id: str, *, is_on: bool, has
     if is_taken:
         registered(document, is_on=is_on, has_role=has_role)
     else:
-        with pytest.raises(DefinitionError, match=r"nodes\.0\.typeId"):
+        with pytest.raises(DefinitionError, match=r"nodes\[0\]\.typeId"):
             registered(document, is_on=is_on, has_role=has_role)
 
 

@@ -176,7 +176,7 @@ def test_a_wrong_folder_is_nothing_to_a_run_of_other_tests(ended: dict[str, Ende
 
 def test_wrong_settings_fail_the_cases_that_are_asked_for(ended: dict[str, Ended]) -> None:
     status, said = ended["wrong settings"]
-    assert "cases.toml: `bye`: close: Input should be a valid string" in said
+    assert "cases.toml: `bye`: `close` must be a string" in said
     assert status == pytest.ExitCode.INTERRUPTED
 
 

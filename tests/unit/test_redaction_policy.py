@@ -48,10 +48,10 @@ def test_a_table_of_a_configuration_file_is_a_policy() -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"limit": {}}, "policy: Value error, unknown name `limit`; the nearest known name is `limits`"),
+        ({"limit": {}}, "`policy`: unknown name `limit`; the nearest known name is `limits`"),
         (
             {"limits": {"url_max_char": 1}},
-            "limits: Value error, unknown name `url_max_char`; the nearest known name is ",
+            "`limits`: unknown name `url_max_char`; the nearest known name is ",
         ),
         (
             {"formats_off": ["github-tokens"]},
@@ -59,12 +59,12 @@ def test_a_table_of_a_configuration_file_is_a_policy() -> None:
         ),
         (
             {"registered": [{"ident": "x", "value": SECRET}]},
-            "registered.0: Value error, unknown name `ident`; the nearest",
+            "`registered[0]`: unknown name `ident`; the nearest",
         ),
-        ({"registered": [{"value": "abc"}]}, "registered.0.value: Value error, a registered value needs at least 4"),
+        ({"registered": [{"value": "abc"}]}, "`registered[0].value`: a registered value needs at least 4"),
         ({"registered": [{"value": "  abc  "}]}, "a registered value needs at least 4"),
-        ({"registered": [{"id": "a b", "value": SECRET}]}, "registered.0.id"),
-        ({"registered": [{"value": [SECRET]}]}, "registered.0.value"),
+        ({"registered": [{"id": "a b", "value": SECRET}]}, "registered[0].id"),
+        ({"registered": [{"value": [SECRET]}]}, "registered[0].value"),
         ({"registered": SECRET}, "registered"),
         ({"images": "none"}, "images"),
         ({"limits": {"url_max_chars": 0}}, "limits.url_max_chars"),

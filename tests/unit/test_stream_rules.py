@@ -448,7 +448,7 @@ def test_a_violation_says_line_event_rule_and_level() -> None:
         (12, 11, "slot", "house"),
         (14, 13, "item_closed", "house"),
     ]
-    assert found[1].message == "message.delta: `delta`: string_type"
+    assert found[1].message == "`delta` must be a string"
 
 
 def test_messages_hold_no_payload() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 from projector.contracts import codec
 from projector.contracts.limits import FRAME_MAX_BYTES
 from projector.contracts.public_sse_v1 import PublicEvent, parse_event
-from projector.contracts.stream_rules import shapes
+from projector._validation import invalid_fields
 from projector.contracts.stream_rules.table import Breach
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -49,18 +50,16 @@ def read_line(line: bytes | str) -> Reading:
     try:
         return Reading(members, parse_event(members), breaches)
     except ValidationError as error:
-        return Reading(members, None, breaches + _shape_breaches(error))
+        return Reading(members, None, breaches + _shape_breaches(error, members))
 
 
-def _shape_breaches(error: ValidationError) -> list[Breach]:
-    """Say where a model was broken, and how, in pydantic's names for it."""
+def _shape_breaches(error: ValidationError, members: Mapping[str, object]) -> list[Breach]:
+    """Return the fields that break the model of their event."""
     found = []
-    for row in shapes.errors(error):
-        kind, place = row["loc"][:1], row["loc"][1:]
-        rule = "shape" if kind and row["type"].startswith("union_tag") else _MODEL_RULES.get(row["type"], "shape")
-        rule = "schema" if place == ("schema",) and row["type"] != "missing" else rule
-        where = shapes.place(place) or "kind"
-        found.append(Breach(rule, f"{''.join(map(str, kind)) or 'event'}: `{where}`: {row['type']}"))
+    for field in invalid_fields(error, members):
+        rule = "shape" if field.path and field.type.startswith("union_tag") else _MODEL_RULES.get(field.type, "shape")
+        rule = "schema" if field.path == ("schema",) and field.type != "missing" else rule
+        found.append(Breach(rule, field.sentence(field.name or "kind")))
     return found
 
 

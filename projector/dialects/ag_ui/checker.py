@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
+from projector._validation import sentences
 from projector.contracts import codec
-from projector.contracts.stream_rules import shapes
 from projector.contracts.stream_rules.checking import check_lines, violations
 from projector.contracts.stream_rules.table import Breach, Rule, Violation
 from projector.dialects.ag_ui.events import parse_event
@@ -93,7 +93,7 @@ class AgUiChecker:
         except codec.CodecError:
             return self._violations([Breach("json", "expected JSON in UTF-8")])
         except ValidationError as error:
-            return self._violations([Breach("shape", mistake) for mistake in shapes.mistakes(error)])
+            return self._violations([Breach("shape", text) for text in sentences(error, event, root="event")])
         return self._violations([*self._of_the_run(event), *self._of_its_part(event)])
 
     def close(self) -> list[Violation]:

@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
+from projector._validation import sentences
 from projector.contracts import codec
-from projector.contracts.stream_rules import shapes
 from projector.contracts.stream_rules.table import Violation
 from projector.dialects.openresponses.events import parse_event
 from projector.dialects.openresponses.output_rules import OutputWatch
@@ -66,7 +66,7 @@ class StreamChecker:
         except codec.CodecError:
             return ["JSON"]
         except ValidationError as error:
-            return [f"an event of the model: {mistake}" for mistake in shapes.mistakes(error)]
+            return [f"an event of the model: {text}" for text in sentences(error, event, root="event")]
         return self._see(event)
 
     def _see(self, event: Mapping[str, Any]) -> list[str]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from projector._validation import sentences
 from projector.contracts import codec
-from projector.contracts.stream_rules import shapes
 from projector.contracts.stream_rules.checking import check_lines, violations
 from projector.contracts.stream_rules.table import Breach, Violation
 from projector.openwop.contract.events import parse_event
@@ -57,7 +57,7 @@ class LogChecker:
         try:
             parse_event(event)
         except ValidationError as error:
-            return [Breach("shape", mistake) for mistake in shapes.mistakes(error)]
+            return [Breach("shape", text) for text in sentences(error, event, root="event")]
         return []
 
     def _rules(self, event: Mapping[str, Any]) -> list[Breach]:

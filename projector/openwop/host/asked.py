@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 from starlette.datastructures import Headers, QueryParams
 
+from projector._validation import sentences
 from projector.openwop.contract.parts import Share, Verbosity
 from projector.openwop.host.refusals import Refusal
 
@@ -185,6 +186,5 @@ def _read(model: type[_Model], body: Mapping[str, Any]) -> _Model:
     try:
         return model.model_validate(body)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-    place = ".".join(str(step)[:_ID_MAX_CHARS] for step in first["loc"])
-    raise Refusal("validation_error", f"`{place}` is missing or not valid.")
+        message = sentences(error, body, model)[0]
+    raise Refusal("validation_error", f"{message}.")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from projector._validation import FieldPath
 from projector.contracts import codec
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from projector.server.config.loading import Loaded, Path_
+from projector.server.config.loading import Loaded
 from projector.server.config.settings import SHORTHAND, UpstreamTimeouts
 
 _OPEN_TABLES: Final = frozenset({"tools", "parameters", "profile"})
@@ -36,7 +37,7 @@ def shown(loaded: Loaded) -> str:
     return "\n".join(_lines(_without_contents(table))).strip() + "\n"
 
 
-def _put_back(table: Any, path: Path_, reference: str) -> None:
+def _put_back(table: Any, path: FieldPath, reference: str) -> None:
     *outer, last = path
     for key in outer:
         table = table[key]

@@ -15,11 +15,12 @@ import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
 from projector._errors import UsageError
+from projector._validation import FieldPath, invalid_fields, path_name
 from projector.contracts import codec
 from projector.redaction.policy import Policy
 from projector.server.config.config_base import Table
@@ -37,12 +38,6 @@ _SECRETS: Final = frozenset({"api_key"})
 _OPENAI: Final[Mapping[str, str]] = {"OPENAI_API_KEY": "api_key", "OPENAI_BASE_URL": "base_url"}
 """The variables that every OpenAI client honours, and the settings of the shorthand that they set."""
 
-Path_: TypeAlias = tuple[str | int, ...]
-
-
-_RANKS: Final[Mapping[str, int]] = {"extra_forbidden": 0, "missing": 2}
-"""Which of several errors is told: a misspelled name explains a missing one."""
-
 
 class SettingsError(UsageError):
     """A setting is unknown or has a value that cannot be; the message names it and never its value."""
@@ -52,7 +47,7 @@ class Loaded(NamedTuple):
     """Settings, and the references in the file that some of them came from, by path."""
 
     settings: Settings
-    references: Mapping[Path_, str]
+    references: Mapping[FieldPath, str]
 
 
 def load(environ: Mapping[str, str], flags: Mapping[str, object] | None = None, config: Path | None = None) -> Settings:
@@ -70,7 +65,7 @@ def read(environ: Mapping[str, str], flags: Mapping[str, object] | None = None, 
         SettingsError: a name that sets nothing (the nearest known one is in the message), a value that its setting
             does not allow, a file or variable that is referred to and not there.
     """
-    references: dict[Path_, str] = {}
+    references: dict[FieldPath, str] = {}
     values = _parse(config) if config is not None else {}
     if config is not None:
         values.setdefault("passthrough", {})  # a file says which of these routes are on
@@ -91,7 +86,7 @@ def read(environ: Mapping[str, str], flags: Mapping[str, object] | None = None, 
     try:
         return Loaded(Settings.model_validate(values), kept)
     except ValidationError as error:
-        raise SettingsError(_complaint(error, said_by, config)) from None
+        raise SettingsError(_first_error(error, values, said_by, config)) from None
 
 
 def variables() -> list[str]:
@@ -136,18 +131,18 @@ def _place_of(error: tomllib.TOMLDecodeError) -> str:
     return match[0].strip("()") if match else "at an unknown place"
 
 
-def _resolve(node: Any, environ: Mapping[str, str], references: dict[Path_, str], path: Path_ = ()) -> None:
+def _resolve(node: Any, environ: Mapping[str, str], references: dict[FieldPath, str], path: FieldPath = ()) -> None:
     """Put the variables that are referred to in their places."""
     for key, value in node.items() if isinstance(node, dict) else enumerate(node):
         place = (*path, key)
         match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
         if match:
             if not environ.get(match[1]):
-                raise SettingsError(f"{_dotted(place)}: the variable {match[1]} is not set")
+                raise SettingsError(f"`{path_name(place)}`: the variable {match[1]} is not set")
             node[key] = environ[match[1]]
             references[place] = value
         elif key in _SECRETS:
-            raise SettingsError(f"{_dotted(place)}: expected `${{NAME}}` of a variable, or `{key}{_FILE}`")
+            raise SettingsError(f"`{path_name(place)}`: expected `${{NAME}}` of a variable, or `{key}{_FILE}`")
         elif isinstance(value, dict | list):
             _resolve(value, environ, references, place)
 
@@ -160,13 +155,13 @@ def _said_in(environ: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, ...]]
         path = tuple(name.removeprefix(PREFIX).lower().split(_NESTED))
         if not _is_setting(path):
             meant = _nearest(path)
-            hint = f"; did you mean {PREFIX}{_NESTED.join(meant).upper()}?" if _is_setting(meant) else ""
-            raise SettingsError(f"{name} is not a setting{hint}")
+            hint = f"; did you mean `{PREFIX}{_NESTED.join(meant).upper()}`?" if _is_setting(meant) else ""
+            raise SettingsError(f"`{name}` is not a setting{hint}")
         if value:
             yield name, path
 
 
-def _kind(path: Path_) -> Any:
+def _kind(path: FieldPath) -> Any:
     """Give the type of the setting or table at a path, None where there is none."""
     kind: Any = Settings
     for name in path:
@@ -197,7 +192,7 @@ def _value(name: str, path: tuple[str, ...], text: str) -> object:
     try:
         return codec.loads(text.encode())
     except codec.CodecError:
-        raise SettingsError(f"{name}: expected JSON") from None
+        raise SettingsError(f"`{name}`: expected JSON") from None
 
 
 def _put(values: dict[str, Any], path: tuple[str, ...], value: object) -> None:
@@ -206,12 +201,12 @@ def _put(values: dict[str, Any], path: tuple[str, ...], value: object) -> None:
     for table in tables:
         inner = values.setdefault(table, {})
         if not isinstance(inner, dict):
-            raise SettingsError(f"{table}: expected a table")
+            raise SettingsError(f"`{table}`: expected a table")
         values = inner
     values[field] = value
 
 
-def _read_files(node: Any, folder: Path, path: Path_ = ()) -> None:
+def _read_files(node: Any, folder: Path, path: FieldPath = ()) -> None:
     """Put what files hold in the places of the settings that name them."""
     for key, value in list(node.items()):
         place = (*path, key)
@@ -220,31 +215,24 @@ def _read_files(node: Any, folder: Path, path: Path_ = ()) -> None:
         elif key.endswith(_FILE) and _is_setting(place) and isinstance(value, str):
             field = key.removesuffix(_FILE)
             if field in node:
-                raise SettingsError(f"{_dotted(place)}: expected it or `{field}`, not both")
+                raise SettingsError(f"`{path_name(place)}`: expected it or `{field}`, not both")
             try:
                 node[field] = (folder / value).read_text(encoding="utf-8").strip()
             except (OSError, UnicodeDecodeError) as error:
-                raise SettingsError(f"{_dotted(place)}: cannot be read: {_reason(error)}") from None
+                raise SettingsError(f"`{path_name(place)}`: cannot be read: {_reason(error)}") from None
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:
     return str(error.strerror) if isinstance(error, OSError) else "expected UTF-8"
 
 
-def _complaint(error: ValidationError, said_by: Mapping[tuple[str, ...], str], config: Path | None) -> str:
-    """Say what is wrong with one setting, by the name under which it was said."""
-    errors = error.errors(include_input=False, include_url=False, include_context=False)
-    first = min(errors, key=lambda one: _RANKS.get(one["type"], 1))
-    path = tuple(part for part in first["loc"] if part != "[key]")
-    names = [name for said, name in said_by.items() if said == path[: len(said)]]
-    where = next(iter(names), _dotted(path) if config is not None else PREFIX + _NESTED.join(map(str, path)).upper())
-    if first["type"] == "extra_forbidden":
-        meant = _nearest(tuple(map(str, path)))
-        hint = f"; did you mean {_dotted(meant)}?" if meant else ""
-        return f"{config}: {where} is not a setting{hint}"
-    said_in = [] if config is None or names else [str(config)]
-    return ": ".join([*said_in, *([where] if path else []), first["msg"].removeprefix("Value error, ")])
-
-
-def _dotted(path: Path_) -> str:
-    return ".".join(map(str, path))
+def _first_error(
+    error: ValidationError, values: object, sources: Mapping[tuple[str, ...], str], config: Path | None
+) -> str:
+    """Describe the first invalid setting, by the name of the variable or flag that set it."""
+    field = invalid_fields(error, values, Settings)[0]
+    names = [name for path, name in sources.items() if path == field.path[: len(path)]]
+    if names or config is None:
+        variable = PREFIX + _NESTED.join(map(str, field.path)).upper() if field.path else ""
+        return field.sentence(next(iter(names), variable))
+    return f"{config}: {field.sentence(path_name(field.path, is_masked=False))}"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
+from projector._validation import sentences
 from projector.contracts import codec
 from projector.server.http.json_limits import VALUE_BYTES, VALUES_MAX, values_in
 from projector.server.http.problems import problem
@@ -132,7 +132,7 @@ class ChatRequest(_Asked):
     @model_validator(mode="after")
     def _says_one_thing(self) -> ChatRequest:
         if (self.message is None) == (self.input is None):
-            raise PydanticCustomError("one_of", "expected either `message` or `input`")
+            raise ValueError("expected either `message` or `input`")
         return self
 
     def items(self) -> list[dict[str, Any]]:
@@ -224,48 +224,4 @@ def _valid(kind: type[_Body], body: Mapping[str, Any]) -> _Body:
     try:
         return kind.model_validate(body)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-        raise problem("invalid_request", _complaint(body, first["type"], first["loc"], first["msg"])) from None
-
-
-_COMPLAINTS: Final[Mapping[str, str]] = {
-    "missing": "is missing",
-    "extra_forbidden": "is not known here",
-    "string_type": "must be text",
-    "string_too_short": "is empty",
-    "string_too_long": "is too long",
-    "bool_type": "must be true or false",
-    "float_type": "must be a number",
-    "int_type": "must be a whole number",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "greater_than_equal": "is too small",
-    "less_than_equal": "is too large",
-    "list_type": "must be a list",
-    "too_short": "is empty",
-    "too_long": "has too many entries",
-    "literal_error": "is not one of the values allowed here",
-    "union_tag_invalid": "has a `type` that is not allowed here",
-    "union_tag_not_found": "needs a `type`",
-    "string_pattern_mismatch": "must be an https URL, or a data URL of an image in base64",
-}
-
-
-def _complaint(body: Mapping[str, Any], kind: str, path: Sequence[int | str], message: str) -> str:
-    """Say what is wrong at one place, without a value of the request."""
-    if kind == "one_of":
-        return f"The body: {message}."
-    return f"`{_place(body, path)}` {_COMPLAINTS.get(kind, 'is not valid')}."
-
-
-def _place(body: object, path: Sequence[int | str]) -> str:
-    """Write a path as in the request: pydantic's own also names the members of unions, which nobody wrote."""
-    place = ""
-    for position, part in enumerate(path):
-        if isinstance(part, int) and isinstance(body, list):
-            place += f"[{part}]"
-            body = body[part]
-        elif isinstance(body, dict) and (part in body or position == len(path) - 1):
-            place += f".{str(part)[:_ID_MAX_CHARS]}"
-            body = body.get(part)
-    return place.removeprefix(".")
+        raise problem("invalid_request", f"{sentences(error, body, kind, root='body')[0]}.") from None

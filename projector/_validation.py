@@ -1,0 +1,189 @@
+"""Plain texts for pydantic's validation errors: names and expectations, never a value of the input.
+
+The only place that turns a `ValidationError` into text. It does not import pydantic: whoever caught an error has.
+"""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+FieldPath: TypeAlias = tuple[str | int, ...]
+
+FIELDS_MAX: Final = 16
+"""Invalid fields that are reported of one input: a hostile one could have thousands."""
+
+_SAFE_NAME: Final = re.compile(r"[A-Za-z0-9_.$:/@-]{1,80}")
+"""Any other key may be text of a user, and is not shown."""
+
+_TEXTS: Final[Mapping[str, str]] = {
+    "missing": "is missing",
+    "extra_forbidden": "is unknown",
+    "string_type": "must be a string",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_pattern_mismatch": "must match `{pattern}`",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_parsing_size": "must be a smaller number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "dict_type": "must be an object",
+    "mapping_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "set_type": "must be a list",
+    "frozen_set_type": "must be a list",
+    "too_short": "must have at least {min_length} entries",
+    "too_long": "must have at most {max_length} entries",
+    "multiple_of": "must be a multiple of {multiple_of}",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+    "none_required": "must be null",
+    "path_type": "must be a path",
+    "union_tag_invalid": "has an unsupported {discriminator}; expected {expected_tags}",
+    "union_tag_not_found": "has no {discriminator}",
+}
+"""pydantic's error type -> the text; a field in braces is a limit of the model, from the error's context."""
+_OURS: Final = "value_error"
+"""The type of what a validator of this project raises, with a text of its own."""
+
+
+class InvalidField(NamedTuple):
+    """One field that a model rejected."""
+
+    path: FieldPath
+    """Position in the input, without pydantic's own steps for branches of a union and for keys."""
+    type: str
+    """pydantic's error type."""
+    text: str
+    """What is wrong with the field; the name of the field is not in it."""
+
+    @property
+    def name(self) -> str:
+        """Return the path as text, empty for the whole input; keys that may hold user data are masked."""
+        return path_name(self.path)
+
+    def sentence(self, name: str | None = None) -> str:
+        """Return the field and what is wrong with it, without a full stop; `name` replaces the field's own."""
+        name = self.name if name is None else name
+        if not name:
+            return self.text
+        return f"`{name}`{': ' if self.type == _OURS else ' '}{self.text}"
+
+
+def invalid_fields(error: ValidationError, source: object, model: object = None) -> list[InvalidField]:
+    """Return the first `FIELDS_MAX` invalid fields; unknown names first, missing ones last.
+
+    A misspelled name is often the reason why another one is missing.
+
+    Args:
+        error: pydantic's.
+        source: the input that was validated; shortens paths to what stands in it.
+        model: the model, to suggest the nearest known name for an unknown one.
+    """
+    rows = error.errors(include_input=False, include_url=False)
+    rows.sort(key=lambda row: _ORDER.get(row["type"], 1))
+    fields = []
+    for row in rows[:FIELDS_MAX]:
+        kind, path = row["type"], tuple(_in_source(row["loc"], source, row["type"]))
+        text = _text(kind, row)
+        if kind == "extra_forbidden" and (meant := nearest(str(path[-1]), _known_names(model, path[:-1]))):
+            text += f"; did you mean `{path_name((*path[:-1], meant))}`?"
+        fields.append(InvalidField(path, kind, text))
+    return fields
+
+
+_ORDER: Final[Mapping[str, int]] = {"extra_forbidden": 0, "missing": 2}
+
+
+def sentences(error: ValidationError, source: object, model: object = None, *, root: str = "") -> list[str]:
+    """Return a sentence for each invalid field; see `invalid_fields`. `root` names the whole input."""
+    return [field.sentence(field.name or root) for field in invalid_fields(error, source, model)]
+
+
+def describe(error: ValidationError, source: object, model: object = None, *, root: str = "") -> str:
+    """Return the `sentences` in one line."""
+    return "; ".join(sentences(error, source, model, root=root))
+
+
+def path_name(path: Iterable[str | int], *, is_masked: bool = True) -> str:
+    """Return a path like `items[0].name`; keys that may hold user data are masked with `?`."""
+    name = ""
+    for step in path:
+        if isinstance(step, int):
+            name += f"[{step}]"
+        else:
+            name += f".{step if not is_masked or _SAFE_NAME.fullmatch(step) else '?'}"
+    return name.removeprefix(".")
+
+
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """Return the known name that is most like another name, None if none is."""
+    import difflib  # noqa: PLC0415 - needed by errors only
+
+    return next(iter(difflib.get_close_matches(name[:80], list(known), n=1, cutoff=cutoff)), None)
+
+
+def _text(kind: str, row: Mapping[str, Any]) -> str:
+    template = _TEXTS.get(kind)
+    if template is None:
+        return row["msg"].removeprefix("Value error, ") if kind == _OURS else "is invalid"
+    context = {name: _plain(value) for name, value in row.get("ctx", {}).items()}
+    if context.get("min_length") == "1" or context.get("max_length") == "0":
+        return "must not be empty" if "min_length" in context else "must be empty"
+    return template.format(**context)
+
+
+def _plain(limit: object) -> str:
+    """Return a limit of a model as text: `1.0` is `1`, and a discriminator that is a function is a `type`."""
+    text = str(limit)
+    return "type" if text.endswith("()") else text.removesuffix(".0")
+
+
+def _in_source(path: FieldPath, source: Any, kind: str) -> Iterator[str | int]:
+    """Yield the steps of a path that stand in the input; the last may be the name that is missing in it."""
+    for position, step in enumerate(path):
+        rest = path[position + 1 :]
+        if isinstance(source, Mapping):
+            is_branch = rest and rest[0] in source and not isinstance(source.get(step), Mapping | list | tuple)
+            if step in source and not is_branch:
+                yield step
+                source = source[step]
+            elif kind == "missing" and not rest:
+                yield step
+        elif isinstance(source, list | tuple) and isinstance(step, int):
+            yield step
+            source = source[step]
+
+
+def _known_names(kind: Any, path: FieldPath) -> Iterator[str]:
+    """Yield the names that a type knows at a path."""
+    members = getattr(kind, "model_fields", None)
+    if members is None:
+        inner = typing.get_args(kind)
+        if path and typing.get_origin(kind) in {dict, Mapping, list, tuple}:
+            inner, path = inner[-1:] if typing.get_origin(kind) is dict else inner[:1], path[1:]
+        for one in inner:
+            yield from _known_names(one, path)
+        return
+    named = {field.alias or name: field for name, field in members.items()}
+    if not path:
+        yield from named
+    elif path[0] in named:
+        yield from _known_names(named[path[0]].annotation, path[1:])
