@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from functools import cache, partial
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -95,7 +96,7 @@ def create_app(
     app.state.aclose = aclose
     app.state.site = site
     app.state.metrics = metrics
-    app.state.openapi = _description(app)
+    app.state.openapi = cache(partial(_description, app))
     return app
 
 

@@ -32,7 +32,6 @@ from projector.server.upstream.recorder import Recorder, secrets_of
 
 MakeUpstream: TypeAlias = Callable[[UpstreamSettings, Timeouts], Upstream]
 
-ALL_DIALECTS: Final = (DEFAULT_DIALECT, *(name for name in DIALECTS if name != DEFAULT_DIALECT))
 
 _PORTS: Final = {"http": 80, "https": 443}
 
@@ -207,7 +206,9 @@ class Catalog:
 
     def _whole(self, made: Provider, api: str, passthrough: Passthrough, settings: Settings) -> AgentBinding:
         provider = replace(made, api=api, profile=made.profile if made.api == api else {})
-        agent = AgentSettings(upstream=made.name, model=settings.model, dialects=passthrough.dialects or ALL_DIALECTS)
+        agent = AgentSettings(
+            upstream=made.name, model=settings.model, dialects=passthrough.dialects or _all_dialects()
+        )
         default_model = None if settings.upstreams else settings.model
         return AgentBinding(None, provider, agent, Redactor(passthrough.policy), default_model)
 
@@ -227,4 +228,9 @@ def _shorthand_upstream(settings: Settings) -> UpstreamSettings:
 
 
 def _shorthand_agent(settings: Settings) -> AgentSettings:
-    return AgentSettings(upstream=DEFAULT, model=settings.model, dialects=ALL_DIALECTS)
+    return AgentSettings(upstream=DEFAULT, model=settings.model, dialects=_all_dialects())
+
+
+def _all_dialects() -> tuple[str, ...]:
+    """Return the names of all dialects, the default one first."""
+    return (DEFAULT_DIALECT, *(name for name in DIALECTS if name != DEFAULT_DIALECT))

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from projector import Pipeline
 from projector.core.faults import FAULTS, Fault
+from projector.dialects import DIALECTS
 from projector.server.projection import Projection
 from projector.server.streaming.response_writer import HEADERS
 from projector.server.telemetry.observer import Observer
@@ -108,7 +109,7 @@ class _Answer:
         is_readable = headers.get("content-encoding", "identity").lower() == "identity"
         for name in _NOT_OURS:
             del headers[name]
-        for field, value in HEADERS:
+        for field, value in (*HEADERS, *DIALECTS[stream.stats.dialect].headers):
             headers[field.decode()] = value.decode()
         headers["x-stream-id"] = stream.stats.stream_id
         await self._send({**message, "headers": headers.raw})

@@ -188,7 +188,8 @@ async def test_only_one_dialect_can_be_given_in_one_piece(
     if status != 200 and query != "?dialect=none":
         refusal = await answer.problem()
         assert refusal["code"] == "invalid_request"
-        assert "only `dialect=openresponses` is given in one piece" in refusal["detail"]
+        assert "has no JSON response" in refusal["detail"]
+        assert ("Dialects that have one: `openresponses`." in refusal["detail"]) == ("dialects" not in passthrough)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
+from anyio import to_thread
 from starlette.routing import Route
 
 from projector.contracts import codec
@@ -84,7 +85,7 @@ class Host:
         await call.answer(self._capabilities, cache_control=capabilities.CACHE_CONTROL)
 
     async def _description(self, call: Call) -> None:
-        await call.answer(call.scope["app"].state.openapi)
+        await call.answer(await to_thread.run_sync(call.scope["app"].state.openapi))
 
     async def _workflow(self, call: Call) -> None:
         await call.answer(self._find(call.path["workflow_id"]).document())

@@ -10,6 +10,7 @@ from typing import Final
 from anyio.lowlevel import checkpoint
 from starlette.types import Message, Send
 
+from projector.dialects.descriptor import Dialect
 from projector.server.streaming.memory import Account
 
 HEADERS: Final = (
@@ -29,16 +30,22 @@ class ResponseWriter:
 
     Args:
         send: the server's.
+        dialect: of the stream; may have headers of its own.
         headers: of the answer, beside those of every stream.
         account: holds what is too large for one send, until all of it is taken.
         on_gone: is called when the server says that nobody is there any more.
     """
 
     def __init__(
-        self, send: Send, headers: Sequence[tuple[bytes, bytes]], account: Account, on_gone: Callable[[], None]
+        self,
+        send: Send,
+        dialect: Dialect,
+        headers: Sequence[tuple[bytes, bytes]],
+        account: Account,
+        on_gone: Callable[[], None],
     ) -> None:
         self._send = send
-        self._headers = [*HEADERS, *headers]
+        self._headers = [*HEADERS, *dialect.headers, *headers]
         self._status = 200
         self._account = account
         self._on_gone = on_gone

@@ -26,6 +26,7 @@ from starlette.types import Receive, Scope, Send
 from projector import Pipeline
 from projector.core.faults import FAULTS, Fault
 from projector.core.sse import encode_comment
+from projector.dialects import DIALECTS
 from projector.server.config.settings import Timeouts
 from projector.server.http.problems import Problem, problem_of_fault
 from projector.server.streaming.memory import Account
@@ -92,7 +93,8 @@ class StreamSession(ABC):
         Raises:
             Problem: the stream failed before its status was committed; nothing was sent.
         """
-        line = self._line = self._make_line(send, self._headers(scope), self._account, self._leave)
+        dialect = DIALECTS[self.stats.dialect]
+        line = self._line = self._make_line(send, dialect, self._headers(scope), self._account, self._leave)
         try:
             async with anyio.create_task_group() as stream:
                 self._stream = stream.cancel_scope

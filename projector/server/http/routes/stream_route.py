@@ -28,7 +28,7 @@ from projector.server.ownership import Ownership
 from projector.server.streaming.memory import Account
 from projector.server.streaming.registry import Streams
 from projector.server.streaming.relay import Relay
-from projector.server.streaming.response_mode import form_of
+from projector.server.streaming.response_mode import response_mode
 from projector.server.streaming.session import StreamSession
 from projector.server.telemetry.observer import Observer
 from projector.server.telemetry.tracing import begin_stream
@@ -134,7 +134,7 @@ class StreamRoute(SessionRoute):
         scope, body, caller, account = asked
         ask = self._read(body, scope["path_params"])
         named = QueryParams(scope["query_string"]).get("dialect")
-        form, dialect = form_of(ask.binding, named, is_stream=ask.is_stream)
+        mode, dialect = response_mode(ask.binding, named, is_stream=ask.is_stream)
         self._check_owner(ask, caller)
         ownership = self._site.ownership
         facts = ask.binding.stats(dialect, caller, ask.body, ask.conversation_id, ask.metadata)
@@ -145,7 +145,7 @@ class StreamRoute(SessionRoute):
         stats = begin_stream(scope, facts)
         context = StreamContext(stats.stream_id, ask.conversation_id, ask.agent)
         pipeline = ask.binding.pipeline(
-            dialect, context, stats.on_frame, options=ask.options, output_format=form.output_format
+            dialect, context, stats.on_frame, options=ask.options, output_format=mode.output_format
         )
         provider, settings = ask.binding.provider, self._site.settings
         return Relay(
@@ -156,8 +156,8 @@ class StreamRoute(SessionRoute):
             account,
             timeouts=provider.timeouts,
             retries=settings.retries,
-            heartbeat_s=settings.heartbeat_s if form.has_heartbeats else math.inf,
-            writer_type=form.line,
+            heartbeat_s=settings.heartbeat_s if mode.has_heartbeats else math.inf,
+            writer_type=mode.writer_type,
         )
 
     def _check_owner(self, ask: Ask, caller: str) -> None:
