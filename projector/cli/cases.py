@@ -1,19 +1,17 @@
-"""A folder of cases: record a new one, replay all of them."""
+"""Commands on a folder of cases: record a new one, replay all of them."""
 
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from projector import recording
 from projector._errors import UsageError
-from projector.cli.common import opened, shell
-from projector.cli.progress import Progress
+from projector.cli.servers import load_settings, server_module
+from projector.cli.terminal import Progress, opened, paint_diff, print_error
 from projector.contracts import codec
 from projector.core.faults import Fault
 from projector.dialects import DIALECTS
@@ -21,28 +19,28 @@ from projector.recording import replay
 
 
 def record_case(arguments: argparse.Namespace) -> int:
-    """Ask an upstream once, and keep its stream as a case that `replay` plays."""
-    settings = shell("config.loading").load(os.environ, config=arguments.config)
-    folder, name = arguments.dir, arguments.name or _name(arguments.upstream)
+    """Send one request to an upstream and save its stream as a case."""
+    settings = load_settings(arguments.config)
+    folder, name = Path(arguments.dir), arguments.name or _name(arguments.upstream)
     recording.check_name(folder, name)
     request = _request(arguments.request)
     if arguments.raw:
-        _warn("--raw keeps all that the provider says, secrets too: not for a repository")
-    answer = shell("upstream.capture").ask(settings, arguments.upstream, request, is_raw=arguments.raw)
+        print_error("--raw saves the stream unredacted: do not commit it, it may contain secrets")
+    answer = server_module("upstream.capture").ask(settings, arguments.upstream, request, is_raw=arguments.raw)
     if isinstance(answer, Fault):
-        _warn(f"{answer.code}: {answer.message}")
+        print_error(f"{answer.code}: {answer.message}")
         return 1
     source = recording.write(folder, name, answer)
-    print(f"{source}: {answer.events} events, {answer.withheld or 'nothing'} withheld")
+    print(f"{source}: {answer.events} events, {answer.withheld} values redacted")
     if close := answer.settings.get("close"):
-        print(f"The stream broke off, and so does the case: {close}")
-    print("Next: look at it, then write what each dialect makes of it, and commit both:")
+        print(f"The stream was cut off, and the case ends the same way: {close}")
+    print("Next: review the case, write its golden files, and commit both:")
     print(f"  projector replay {shlex.quote(str(folder))} --update")
     return 0
 
 
-def replay_goldens(arguments: argparse.Namespace) -> int:
-    """Compare every case with its goldens, and print what differs."""
+def replay_cases(arguments: argparse.Namespace) -> int:
+    """Compare each case with its golden files and print the differences."""
     folder = Path(arguments.folder)
     cases = replay.load_cases(folder)
     differences: list[replay.Difference] = []
@@ -56,9 +54,9 @@ def replay_goldens(arguments: argparse.Namespace) -> int:
     for difference in differences:
         print(f"{difference.dialect}/{difference.case}.ndjson: {difference.what}")
         if difference.diff:
-            print(difference.diff)
+            print(paint_diff(difference.diff))
     if any(difference.what == "golden is missing" for difference in differences):
-        print(f"Goldens are written by: projector replay {shlex.quote(arguments.folder)} --update")
+        print(f"To write golden files: projector replay {shlex.quote(arguments.folder)} --update")
     done = "written" if arguments.update else "replayed"
     print(f"{len(cases)} cases {done} in {len(DIALECTS)} dialect(s), {len(differences)} differ")
     return 1 if differences else 0
@@ -77,7 +75,3 @@ def _request(name: str) -> dict[str, Any]:
     if not isinstance(request, dict):
         raise UsageError(f"{name}: expected a request as a JSON object")
     return request
-
-
-def _warn(text: str) -> None:
-    print(f"projector: {text}", file=sys.stderr)

@@ -1,49 +1,122 @@
-"""Servers, and their configuration."""
+"""Commands about servers: start one, check that one is up, check and print its configuration."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
+from typing import Any, Final
 
-from projector.cli import health_probe
-from projector.cli.common import shell
+from projector._errors import UsageError
+
+_HEALTH_PATH: Final = "/livez"
+_HEALTH_TIMEOUT_S: Final = 2.0
+"""An event loop that is blocked for longer serves no stream either."""
 
 
 def demo(arguments: argparse.Namespace) -> int:
-    """Serve with the built-in provider; print a line to try."""
-    return _serve({"port": arguments.port}, None, is_demo=True)
+    """Serve recorded examples."""
+    return _run({"port": arguments.port}, None, is_demo=True)
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    """Serve with the configured provider."""
-    shell("process").refuse_workers(arguments.workers)
-    return _serve({"host": arguments.host, "port": arguments.port}, arguments.config, is_demo=False)
+    """Serve the configured upstreams.
+
+    Raises:
+        UsageError: more than one worker (docs/decisions/0011-one-process-is-one-server.md).
+    """
+    if arguments.workers != 1:
+        raise UsageError(
+            "--workers must be 1: running streams, their owners and their limits are kept in the memory of one "
+            "process. To scale, run several servers behind a load balancer (docs/deployment.md)"
+        )
+    return _run({"host": arguments.host, "port": arguments.port}, arguments.config, is_demo=False)
 
 
 def health(arguments: argparse.Namespace) -> int:
-    """Say whether a server lives; status 1 if it does not."""
-    why_not = health_probe.why_not_alive(arguments.url)
-    print("The server lives." if why_not is None else why_not)
-    return 0 if why_not is None else 1
+    """Check that a server is up."""
+    failure = health_failure(arguments.url)
+    print("Server is up." if failure is None else failure)
+    return 0 if failure is None else 1
 
 
 def check_config(arguments: argparse.Namespace) -> int:
-    """Say whether a server could start with this configuration file and this environment."""
-    shell("config.loading").load(os.environ, config=arguments.file)
-    print("The configuration can be served.")
+    """Check a configuration; an invalid one raises."""
+    load_settings(arguments.file)
+    print("Configuration is valid.")
     return 0
 
 
 def print_config(arguments: argparse.Namespace) -> int:
-    """Print the settings in effect as TOML, secrets masked."""
-    loaded = shell("config.loading").read(os.environ, config=arguments.file)
-    print(shell("config.config_dump").shown(loaded), end="")
+    """Print the settings in effect."""
+    loaded = server_module("config.loading").read(os.environ, config=_path(arguments.file))
+    print(server_module("config.config_dump").shown(loaded), end="")
     return 0
 
 
-def _serve(flags: Mapping[str, object], config: Path | None, *, is_demo: bool) -> int:
-    settings = shell("config.loading").load(os.environ, flags, config)
-    shell("process").run(settings, demo=is_demo)
+def server_module(name: str) -> Any:
+    """Import a module of `projector.server`.
+
+    Raises:
+        UsageError: a package of the `server` extra is not installed.
+    """
+    try:
+        return importlib.import_module(f"projector.server.{name}")
+    except ModuleNotFoundError as error:
+        raise UsageError(f"`{error.name}` is missing; install `public-stream-projector[server]`") from None
+
+
+def load_settings(config: str | None, flags: Mapping[str, object] | None = None) -> Any:
+    """Return the settings of a configuration file, the environment and flags; raise `SettingsError` if invalid."""
+    return server_module("config.loading").load(os.environ, flags, _path(config))
+
+
+def health_failure(url: str) -> str | None:
+    """Return why a server is not up, None if it is. Proxies of the environment are not used.
+
+    Args:
+        url: scheme, host and port of the server; a path is ignored.
+
+    Raises:
+        UsageError: not an HTTP URL.
+    """
+    from http.client import HTTPConnection, HTTPException  # noqa: PLC0415 - the other commands do not need it
+
+    host, port = _address(url)
+    where = f"{_HEALTH_PATH} of {host}, port {port}"
+    server = HTTPConnection(host, port, timeout=_HEALTH_TIMEOUT_S)
+    try:
+        server.request("GET", _HEALTH_PATH)
+        status = server.getresponse().status
+    except (OSError, HTTPException) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+        return f"{where}: no answer: {reason}"
+    finally:
+        server.close()
+    return None if status == HTTPStatus.OK else f"{where}: expected 200, got {status}"
+
+
+def _address(url: str) -> tuple[str, int]:
+    from urllib.parse import urlsplit  # noqa: PLC0415 - the other commands do not need it
+
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port or 80
+    except ValueError:
+        host, port = None, 80
+    if host is None or parts.scheme != "http":
+        raise UsageError("expected the URL of a server, like http://127.0.0.1:8000")
+    return host, port
+
+
+def _run(flags: Mapping[str, object], config: str | None, *, is_demo: bool) -> int:
+    settings = load_settings(config, flags)
+    server_module("process").run(settings, demo=is_demo)
     return 0
+
+
+def _path(name: str | None) -> Path | None:
+    return None if name is None else Path(name)

@@ -1,4 +1,4 @@
-"""One stream: project it, validate it."""
+"""Commands that read streams: project one, validate some."""
 
 from __future__ import annotations
 
@@ -8,28 +8,25 @@ import time
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, Final
 
-from projector.cli.common import opened, size_of
-from projector.cli.progress import Progress
+from projector.cli import EXIT_INTERRUPTED
+from projector.cli.terminal import Progress, opened, paint, size_of
 from projector.contracts import stream_rules
 from projector.core.context import StreamContext, parse_time
 from projector.core.pipeline import build_pipeline
 from projector.dialects import DIALECTS
 
 READ_BYTES: Final = 65_536
-EXIT_INTERRUPTED: Final = 130  # 128 + SIGINT, as shells say it
-
-
 FRAMING: Final = (b":", b"event:", b"id:", b"retry:")
-"""Lines of SSE that are no data."""
+"""Starts of SSE lines without data."""
 
 
 def project(arguments: argparse.Namespace) -> int:
-    """Write the public stream of a provider stream while it arrives."""
+    """Write the events of a provider stream while it arrives."""
     pipeline = build_pipeline(
         provider=arguments.provider,
         dialect=arguments.dialect,
         context=StreamContext(stream_id=arguments.stream_id),
-        run=arguments.run_of_responses,
+        run=arguments.is_run,
         input_format=arguments.input_format,
         output_format=arguments.output_format,
         takes_host_events=arguments.host_events,
@@ -48,7 +45,7 @@ def project(arguments: argparse.Namespace) -> int:
 
 
 def validate(arguments: argparse.Namespace) -> int:
-    """Print each violation of a dialect's rules, with its line."""
+    """Print each violation of a dialect's rules with its line number."""
     found = False
     for name in arguments.files:
         with opened(name) as source, Progress("bytes", size_of(source)) as progress:
@@ -60,13 +57,13 @@ def validate(arguments: argparse.Namespace) -> int:
         for violation in violations:
             found = True
             event = f" event {violation.event_id}" if violation.event_id is not None else ""
-            place = f"{name}:{violation.line}:{event}"
-            print(f"{place} {violation.rule} ({violation.level}): {violation.message}")
+            place, rule = paint(f"{name}:{violation.line}:", "bold"), paint(violation.rule, "red")
+            print(f"{place}{event} {rule} ({violation.level}): {violation.message}")
     return 1 if found else 0
 
 
 def _events(source: BinaryIO, progress: Progress) -> Iterator[tuple[int, bytes]]:
-    """Give each event of an NDJSON file, or of the `data` lines that we write as SSE, with its line number."""
+    """Yield each event of an NDJSON file, or each `data` line of an SSE file that we wrote, with its line number."""
     for number, line in enumerate(source, 1):
         progress.advance(len(line))
         event = line.removeprefix(b"data:").strip()
@@ -81,7 +78,7 @@ def _write(data: bytes) -> None:
 
 
 def _clock(text: str | None) -> Callable[[], float]:
-    """Give the clock that stands still at a time of ISO 8601; without one, the time of day."""
+    """Return a clock that is fixed at an ISO 8601 time, or the system clock."""
     if text is None:
         return time.time
     at = parse_time(text, "--clock")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import sys
-from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -19,7 +17,7 @@ except ImportError:  # Windows has no such limits
     resource = None  # type: ignore[assignment]  # mypy knows the module of this system only
 
 from projector.server.app import create_app
-from projector.server.config.loading import SettingsError, load
+from projector.server.config.loading import SettingsError
 from projector.server.config.settings import Settings
 from projector.server.http.connection import guarded
 from projector.server.streaming.registry import Streams
@@ -34,33 +32,6 @@ _OTHER_FILES: Final = 256
 _BACKLOG: Final = 2048
 CLOSE_S: Final = 2
 """What connections get to close after the last stream ended."""
-
-
-def demo(*, port: int | None = None) -> int:
-    """Serve recorded examples, print a line to try; see `run`."""
-    return run(load(os.environ, {"port": port}), demo=True)
-
-
-def serve(*, config: Path | None = None, host: str | None = None, port: int | None = None) -> int:
-    """Serve what the configuration and the environment name; see `run`.
-
-    Raises:
-        SettingsError: a setting that cannot be.
-    """
-    return run(load(os.environ, {"host": host, "port": port}, config))
-
-
-def refuse_workers(workers: int) -> None:
-    """Let one worker pass.
-
-    Raises:
-        SettingsError: there shall be another number of them; docs/decisions says why there are not.
-    """
-    if workers != 1:
-        raise SettingsError(
-            "--workers: expected 1: running streams, whose they are, and limits are in the memory of one process; "
-            "run several servers behind a balancer, as docs/deployment.md shows"
-        )
 
 
 def run(settings: Settings, *, demo: bool = False) -> int:

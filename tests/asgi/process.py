@@ -11,7 +11,8 @@ import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
-SERVE = "from projector.server.process import serve; raise SystemExit(serve(port=0))"
+SERVE = "from projector.cli import main; raise SystemExit(main(['serve', '--port', '0']))"
+DEMO = "from projector.cli import main; raise SystemExit(main(['demo', '--port', '0']))"
 COUNTING = """
 import asyncio, gc, sys, threading
 

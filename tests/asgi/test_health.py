@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from projector import cli
-from projector.cli.health_probe import why_not_alive
+from projector.cli.servers import health_failure
 from projector.server.config.settings import Settings
 from projector.server.process import server
 
@@ -45,13 +45,13 @@ def test_a_server_lives(serve: Any, capsys: pytest.CaptureFixture[str]) -> None:
     site = serve(demo=True)
     assert cli.main(["health", f"http://127.0.0.1:{site.port}"]) == 0
     assert cli.main(["health", f"http://localhost:{site.port}/any/path"]) == 0
-    assert capsys.readouterr().out == "The server lives.\n" * 2
+    assert capsys.readouterr().out == "Server is up.\n" * 2
 
 
 def test_no_proxy_is_asked(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    assert why_not_alive(f"http://127.0.0.1:{serve(demo=True).port}") is None
+    assert health_failure(f"http://127.0.0.1:{serve(demo=True).port}") is None
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,10 @@ def test_what_is_no_address(url: str, capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize("workers", ["0", "2", "-1"])
 def test_more_workers_are_refused_with_the_reason(workers: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["serve", "--workers", workers]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("projector: --workers: expected 1: running streams, whose they are, and limits are in")
-    assert "docs/deployment.md" in said.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("projector: --workers must be 1: running streams, their owners and their limits are")
+    assert "docs/deployment.md" in printed.err
 
 
 def test_one_worker_is_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,11 +15,12 @@ from typing import Any
 import openwop_client as wop
 import pytest
 
+from tests.asgi.process import DEMO
+
 pytestmark = pytest.mark.timeout(60)
 
 KEY = "key-of-suite"
 AUTH = json.dumps({"suite": "sha256:" + hashlib.sha256(KEY.encode()).hexdigest()})
-DEMO = "from projector.server.process import demo; raise SystemExit(demo(port=0))"
 STREAMING = "conformance-agent-reasoning-streaming"
 LOW_CONFIDENCE = "conformance-agent-low-confidence"
 

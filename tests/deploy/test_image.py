@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from projector.cli.health import why_not_alive
 
+from projector.cli.servers import health_failure
 from tests.asgi.conftest import Answer, request_bytes
 from tests.deploy.image import ROOT, WORKDIR, dockerfile
 
@@ -135,7 +135,7 @@ async def test_what_the_image_holds_is_served_and_ends_well(
         assert frames[-1]["final"]["status"] == "completed"
         await answer.closed()
         assert await asyncio.wait_for(process.wait(), 20) == 0
-        assert why_not_alive(f"http://127.0.0.1:{port}") is not None
+        assert health_failure(f"http://127.0.0.1:{port}") is not None
     assert (state(image / "opt"), state(tmp_path)) == before, "the image's file system is read-only"
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pytest
 
 from projector import cli
+from projector.cli.commands import EXAMPLES as EXAMPLES_FOLDER
 from projector.dialects import DIALECTS
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
@@ -276,7 +277,7 @@ def folder(tmp_path: Path) -> Path:
 def test_replay_a_folder_of_ones_own(run: Run, folder: Path) -> None:
     done = run("replay", str(folder))
     assert (done.status, b"mine.ndjson: golden is missing" in done.out) == (1, True)
-    assert f"Goldens are written by: projector replay {folder} --update\n".encode() in done.out
+    assert f"To write golden files: projector replay {folder} --update\n".encode() in done.out
     written_now = f"1 cases written in {len(DIALECTS)} dialect(s), 0 differ\n"
     assert run("replay", str(folder), "--update") == Done(0, written_now.encode(), b"")
     assert run("replay", str(folder)).status == 0
@@ -291,7 +292,7 @@ def test_replay_a_folder_of_ones_own(run: Run, folder: Path) -> None:
 
 
 def test_replay_without_a_folder_takes_the_examples(run: Run, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.chdir(folder.rename(folder.with_name(cli.EXAMPLES)).parent)
+    monkeypatch.chdir(folder.rename(folder.with_name(EXAMPLES_FOLDER)).parent)
     assert run("replay", "--update").status == 0
     assert run("replay").status == 0
 
@@ -303,15 +304,28 @@ def test_replay_without_a_folder_takes_the_examples(run: Run, monkeypatch: pytes
     ("name", "said"),
     [
         ("response.output_text.delta", "response.output_text.delta: message.delta\n"),
-        ("keepalive", "keepalive: says nothing\n  says only that the connection lives\n"),
+        ("keepalive", "keepalive: dropped\n  says only that the connection lives\n"),
         ("shell_call", "shell_call (item): output_item.added and output_item.done only\n"),
-        ("response.output_text.detla", "  nearest known name: response.output_text.delta\n"),
     ],
 )
 def test_explain(run: Run, name: str, said: str) -> None:
     done = run("explain", name)
     assert (done.status, done.err) == (0, b"")
     assert said in done.out.decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("response.output_text.detla", "response.output_text.delta"),
+        ("shell_cal", "shell_call"),
+        ("rule", "rules"),
+    ],
+)
+def test_explain_an_unknown_name(run: Run, name: str, nearest: str) -> None:
+    done = run("explain", name)
+    assert (done.status, done.out) == (1, b"")
+    assert done.err.startswith(f"projector: unknown name `{name}`; the nearest known name is `{nearest}`.".encode())
 
 
 def test_explain_everything(run: Run) -> None:
@@ -328,12 +342,12 @@ def test_explain_everything(run: Run) -> None:
         (("projekt",), "invalid choice: 'projekt'"),
         (("project", "--provider", "nobody"), "argument --provider: invalid choice: 'nobody'"),
         (("project", "--dialect", "none"), "argument --dialect: invalid choice: 'none'"),
-        (("project", "--in", "xml"), "argument --in: invalid choice: 'xml'"),
+        (("project", "--in", "xml"), "argument --input-format/--in: invalid choice: 'xml'"),
         (("project", "--clock", "noon"), "--clock: expected an ISO 8601 time, such as 2025-12-15T12:00:00.000Z"),
-        (("project", "no/such/file"), "No such file or directory: 'no/such/file'"),
-        (("project", "."), "Is a directory: '.'"),
+        (("project", "no/such/file"), "projector: no/such/file: not found"),
+        (("project", "."), "projector: .: is a directory"),
         (("validate",), "the following arguments are required: FILE"),
-        (("validate", "no/such/file"), "No such file or directory: 'no/such/file'"),
+        (("validate", "no/such/file"), "projector: no/such/file: not found"),
         (("replay", "no/such/folder"), "expected a folder of cases at `no/such/folder`"),
         (("demo", "--port", "x"), "argument --port: invalid int value: 'x'"),
     ],

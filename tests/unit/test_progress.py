@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from projector.cli.progress import Progress
+from projector.cli.terminal import Progress
 
 
 class Screen(io.StringIO):
