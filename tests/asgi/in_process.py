@@ -27,7 +27,8 @@ async def post(app: Any, path: str, **body: Any) -> Answer:
         sent.append(message)
 
     headers = [(b"content-type", b"application/json"), (b"host", b"test")]
+    path, _, query = path.partition("?")
     scope = {"type": "http", "http_version": "1.1", "method": "POST", "path": path, "root_path": "", "scheme": "http"}
-    await app({**scope, "query_string": b"", "headers": headers, "client": ("127.0.0.1", 1)}, receive, send)
+    await app({**scope, "query_string": query.encode(), "headers": headers, "client": ("127.0.0.1", 1)}, receive, send)
     said = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return Answer(sent[0]["status"], said, b"".join(message.get("body", b"") for message in sent).decode())
