@@ -1,8 +1,8 @@
-"""The application: its parts, its routes and the middleware around them."""
+"""The ASGI application: its components, routes and middleware."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from typing import Any, Final
@@ -12,12 +12,11 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
-from projector.openwop.host import description as openwop
-from projector.openwop.host.host import Host
 from projector.server.catalog import Catalog, MakeUpstream
 from projector.server.config.settings import Settings
+from projector.server.extensions import Extension
 from projector.server.http import openapi, problems
-from projector.server.http.authenticator import Doorkeeper
+from projector.server.http.authenticator import Authenticator
 from projector.server.http.problems import Problem
 from projector.server.http.request_ids import WithRequestId
 from projector.server.http.routes import ag_ui, chat, passthrough, service, workflows
@@ -52,25 +51,26 @@ def create_app(
     *,
     on_terminal: OnTerminal | None = None,
 ) -> Starlette:
-    """Give the application that offers what the settings name; it can be mounted in another.
+    """Return the application for these settings. It can be mounted in another application.
 
-    The running streams are in `app.state.streams`. Where the host does not run its lifespan, as under `Mount`, the host
-    calls `app.state.aclose()` at its end.
+    The running streams are in `app.state.streams`. An application that is mounted does not receive lifespan events: the
+    outer application must await `app.state.aclose()` on shutdown.
 
     Args:
-        settings: who may come in, what is offered.
-        make_upstream: gives the upstream for its settings.
-        on_terminal: is told of every stream that ended; see `projector.server.telemetry.observer`.
+        settings: of the server.
+        make_upstream: creates the upstream for its settings.
+        on_terminal: is called for every stream that ends; see `projector.server.telemetry.observer`.
     """
     catalog = Catalog(settings, make_upstream)
     streams = Streams(settings.limits)
     metrics = Metrics(streams)
     observer = Observer(metrics, on_terminal)
-    site = Site(settings, streams, Ownership(), Doorkeeper(settings.auth), observer)
-    host = Host(catalog, site)
+    site = Site(settings, streams, Ownership(), Authenticator(settings.auth), observer)
+    extensions = [table.start(catalog, site) for table in settings.extensions]
 
     async def aclose() -> None:
-        await host.aclose()
+        for extension in extensions:
+            await extension.aclose()
         await catalog.aclose()
 
     @asynccontextmanager
@@ -84,24 +84,13 @@ def create_app(
             *workflows.routes(catalog, site),
             *ag_ui.routes(catalog, site),
             *passthrough.routes(catalog, site),
-            *host.routes(),
+            *(route for extension in extensions for route in extension.routes()),
             *service.routes(),
         ],
         exception_handlers=_EXCEPTION_HANDLERS,
         lifespan=lifespan,
     )
-    app.router.redirect_slashes = False  # a redirect would name whatever host the request did
-    _surround(app, settings)
-    app.state.streams = streams
-    app.state.aclose = aclose
-    app.state.site = site
-    app.state.metrics = metrics
-    app.state.openapi = cache(partial(_description, app))
-    return app
-
-
-def _surround(app: Starlette, settings: Settings) -> None:
-    """Put the middleware around the routes."""
+    app.router.redirect_slashes = False  # the redirect would contain the host name of the request, which is untrusted
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -111,14 +100,21 @@ def _surround(app: Starlette, settings: Settings) -> None:
             expose_headers=_CORS_EXPOSED,
         )
     app.add_middleware(WithRequestId)
+    app.state.streams = streams
+    app.state.aclose = aclose
+    app.state.site = site
+    app.state.metrics = metrics
+    app.state.openapi = cache(partial(_openapi, app, extensions))
+    return app
 
 
-def _description(app: Starlette) -> bytes:
-    """Describe the routes that are there."""
+def _openapi(app: Starlette, extensions: Iterable[Extension]) -> bytes:
+    """Return the OpenAPI document of the routes of the application."""
     routes = {
         route.path_format: getattr(route.endpoint, "dialects", ())
         for route in app.routes
         if isinstance(route, Route) and route.include_in_schema
     }
-    is_host = openwop.PATHS.keys() & routes.keys()
-    return openapi.document(routes, openwop.PATHS, openwop.schemas() if is_host else {})
+    paths = {path: item for extension in extensions for path, item in extension.openapi_paths().items()}
+    schemas = {name: schema for extension in extensions for name, schema in extension.openapi_schemas().items()}
+    return openapi.document(routes, paths, schemas)

@@ -19,7 +19,7 @@ from jwt.algorithms import RSAAlgorithm
 
 from projector.server.config.auth import Auth
 from projector.server.config.loading import SettingsError, load
-from projector.server.http.authenticator import Doorkeeper
+from projector.server.http.authenticator import Authenticator
 from projector.server.http.problems import Problem
 from projector.server.ownership import Ownership
 
@@ -43,10 +43,10 @@ def scope(authorization: str | None) -> dict[str, Any]:
     return {"type": "http", "headers": headers, "client": ("127.0.0.1", 1)}
 
 
-def door(**token: object) -> Doorkeeper:
+def door(**token: object) -> Authenticator:
     about = {"issuer": "https://login.example", "audience": "projector", "jwks": key_set("one")}
     auth = {"api_keys": {"web": hashed("key-1"), "app": hashed("key-2")}, "jwt": about | token}
-    return Doorkeeper(Auth.model_validate(auth))
+    return Authenticator(Auth.model_validate(auth))
 
 
 def token(name: str = "one", **claims: object) -> str:
@@ -146,7 +146,7 @@ async def test_a_public_key_is_no_shared_secret(signed_with: str) -> None:
 
 
 async def test_everybody_is_an_address_where_nobody_is_named() -> None:
-    assert await Doorkeeper(Auth()).caller(scope("Bearer anything")) == "address:127.0.0.1"
+    assert await Authenticator(Auth()).caller(scope("Bearer anything")) == "address:127.0.0.1"
 
 
 class KeyServer:

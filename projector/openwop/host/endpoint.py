@@ -108,7 +108,7 @@ class Endpoint:
             raise
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        caller = "" if self._is_open else await self._site.door.caller(scope)
+        caller = "" if self._is_open else await self._site.authenticator.caller(scope)
         handler = self._handlers.get(scope["method"])
         if handler is None:
             refused = problem("method_not_allowed" if self._handlers else "not_found")

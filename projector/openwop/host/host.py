@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from projector.contracts import codec
 from projector.core.faults import FAULTS
-from projector.openwop.host import asked, capabilities, reading
+from projector.openwop.host import asked, capabilities, description, reading
 from projector.openwop.host.endpoint import Call, Endpoint, Handler
 from projector.openwop.host.names import DIALECT
 from projector.openwop.host.offers.offer import Workflow
@@ -34,20 +34,19 @@ MAX_HEARTBEAT_S: Final = 30.0
 
 
 class Host:
-    """A host of OpenWOP; without a table `[openwop]` it has no routes.
+    """A host of OpenWOP.
 
     Args:
+        settings: the table `[openwop]`.
         catalog: the agents that may be run.
         site: of the server.
     """
 
-    def __init__(self, catalog: Catalog, site: Site) -> None:
+    def __init__(self, settings: OpenWop, catalog: Catalog, site: Site) -> None:
         self._site = site
-        self._is_on = site.settings.openwop is not None
-        settings = site.settings.openwop or OpenWop()
         self._runs = Runs(settings)
         self._readers = Readers(site.settings.limits.max_streams)
-        self._workflows = self._registered(settings, catalog) if self._is_on else {}
+        self._workflows = self._registered(settings, catalog)
         self._capabilities = capabilities.document(
             [workflow.verbosity for workflow in self._workflows.values()],
             conformance=settings.conformance,
@@ -56,9 +55,7 @@ class Host:
         site.streams.on_drain(self._runs.end_waiting)
 
     def routes(self) -> list[Route]:
-        """Give the routes, if the host is on."""
-        if not self._is_on:
-            return []
+        """Return the routes of the host."""
         rows: dict[str, Mapping[str, Handler]] = {
             "/v1/workflows/{workflow_id}": {"GET": self._workflow},
             "/v1/runs": {"POST": self._create},
@@ -69,13 +66,21 @@ class Host:
             "/v1/runs/{run_id}/interrupts/{node_id:path}": {"POST": self._resolve},
         }
         discovery = Endpoint(self._site, {"GET": self._discovery}, is_open=True)
-        description = Endpoint(self._site, {"GET": self._description}, is_open=True)
+        openapi = Endpoint(self._site, {"GET": self._description}, is_open=True)
         return [
             Route("/.well-known/openwop", discovery),
-            Route("/v1/openapi.json", description),
+            Route("/v1/openapi.json", openapi),
             *(Route(path, Endpoint(self._site, handlers)) for path, handlers in rows.items()),
             Route("/v1/runs/{rest:path}", Endpoint(self._site, {}), include_in_schema=False),
         ]
+
+    def openapi_paths(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the OpenAPI path items of the routes."""
+        return description.PATHS
+
+    def openapi_schemas(self) -> Mapping[str, Any]:
+        """Return the OpenAPI components that the path items refer to."""
+        return description.schemas()
 
     async def aclose(self) -> None:
         """End what runs, and forget all logs."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from pydantic import Field, JsonValue, StringConstraints, model_validator
 
@@ -12,7 +12,11 @@ from projector._errors import UsageError
 from projector.openwop.definitions import DefinitionError, Registered, register
 from projector.openwop.escalation import DEFAULT_THRESHOLD
 from projector.openwop.fixtures import FIXTURES
-from projector.server.config.config_base import Table
+from projector.server.extensions import Extension, ExtensionSettings, HasDialects
+
+if TYPE_CHECKING:
+    from projector.server.catalog import Catalog
+    from projector.server.http.routes.stream_route import Site
 
 _DIALECT: Final = "openwop"
 
@@ -20,16 +24,7 @@ CallerName: TypeAlias = Annotated[str, StringConstraints(pattern=r"^(key|token|a
 """A caller, as the log names it."""
 
 
-class Speaks(Protocol):
-    """An agent or a workflow of the configuration, as far as this table looks at it."""
-
-    @property
-    def dialects(self) -> tuple[str, ...]:
-        """What a request may choose."""
-        ...
-
-
-class OpenWop(Table):
+class OpenWop(ExtensionSettings):
     """A host of OpenWOP; an empty table switches it on."""
 
     conformance: bool = False
@@ -60,6 +55,12 @@ class OpenWop(Table):
             raise ValueError(str(error)) from None
         return self
 
+    def start(self, catalog: Catalog, site: Site) -> Extension:
+        """Create the host."""
+        from projector.openwop.host.host import Host  # noqa: PLC0415 - the table is validated without the host
+
+        return Host(self, catalog, site)
+
     def registered(self) -> dict[str, Registered]:
         """Give the workflows of configured nodes by id: the suite's where it may run, and those of the configuration.
 
@@ -79,14 +80,15 @@ class OpenWop(Table):
             raise DefinitionError(f"workflows.{name}.id: expected `{name}`")
         return known
 
-    def check(self, *named: Mapping[str, Speaks | None]) -> None:
-        """Hold the names of what may be run against each other; None speaks every dialect.
+    def check(self, agents: Mapping[str, HasDialects | None], workflows: Mapping[str, HasDialects]) -> None:
+        """Check that agents, workflows and configured nodes have different names.
 
         Raises:
-            UsageError: two have one name.
+            UsageError: two have the same name.
         """
         times = Counter(list(self.registered()))
-        for kind in named:
+        kinds: tuple[Mapping[str, HasDialects | None], ...] = (agents, workflows)
+        for kind in kinds:
             times.update(name for name, one in kind.items() if one is None or _DIALECT in one.dialects)
         for name in sorted(times):
             if times[name] > 1:

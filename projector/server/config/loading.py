@@ -25,6 +25,7 @@ from projector.contracts import codec
 from projector.redaction.policy import Policy
 from projector.server.config.config_base import Table
 from projector.server.config.settings import Settings
+from projector.server.extensions import EXTENSIONS
 
 PREFIX: Final = "PROJECTOR_"
 _NESTED: Final = "__"
@@ -103,10 +104,19 @@ def fields(kind: Any = Settings, path: tuple[str, ...] = ()) -> Iterator[tuple[s
             yield (*path, name)
 
 
+class _Extension(NamedTuple):
+    """The type of an extension's table, imported when its members are needed."""
+
+    name: str
+
+
 def members(kind: Any) -> dict[str, Any]:
     """Give what a table may hold; the members of a table with names of its own are under `<name>`."""
+    if isinstance(kind, _Extension):
+        return members(EXTENSIONS[kind.name])
     if isinstance(kind, type) and issubclass(kind, Table):
-        return {name: about.annotation for name, about in kind.model_fields.items()}
+        named: dict[str, Any] = {name: field.annotation for name, field in kind.model_fields.items()}
+        return named | ({name: _Extension(name) for name in EXTENSIONS} if kind is Settings else {})
     if typing.get_origin(kind) is dict and members(inner := typing.get_args(kind)[1]):
         return {"<name>": inner}
     if typing.get_origin(kind) is UnionType:  # a table, or None
@@ -230,7 +240,9 @@ def _first_error(
     error: ValidationError, values: object, sources: Mapping[tuple[str, ...], str], config: Path | None
 ) -> str:
     """Describe the first invalid setting, by the name of the variable or flag that set it."""
-    field = invalid_fields(error, values, Settings)[0]
+    field = invalid_fields(error, values)[0]
+    if field.type == "extra_forbidden" and (meant := _nearest(tuple(map(str, field.path)))):
+        field = field._replace(text=f"{field.text}; did you mean `{path_name(meant)}`?")
     names = [name for path, name in sources.items() if path == field.path[: len(path)]]
     if names or config is None:
         variable = PREFIX + _NESTED.join(map(str, field.path)).upper() if field.path else ""

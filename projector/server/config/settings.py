@@ -17,14 +17,15 @@ from pydantic import (
     Field,
     JsonValue,
     SecretStr,
+    SerializeAsAny,
     StringConstraints,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
 
 from projector._errors import known_name
 from projector.contracts.limits import NAME_MAX_CHARS
-from projector.openwop.host.settings import OpenWop
 from projector.providers import profile_of
 from projector.redaction.policy import Policy
 from projector.server.config.auth import Auth
@@ -38,6 +39,7 @@ from projector.server.config.config_base import (
     written_as,
 )
 from projector.server.config.workflows import WorkflowSettings
+from projector.server.extensions import EXTENSIONS, ExtensionSettings
 
 DEFAULT: Final = "default"
 """The agent that answers where a request names none, and the name of what the shorthand configures."""
@@ -257,12 +259,17 @@ class Settings(Table):
     passthrough: Passthrough | None = None
     """None: both routes for the shorthand on loopback, else none."""
     workflows: dict[Name, WorkflowSettings] = {}
-    openwop: OpenWop | None = None
-    """None: this server is no host of OpenWOP."""
+    openwop: SerializeAsAny[ExtensionSettings] | None = None
+    """None: the server is not an OpenWOP host."""
 
     def timeouts_of(self, upstream: UpstreamSettings) -> Timeouts:
         """Give the time-outs of an upstream: its own, else those of all."""
         return self.timeouts.model_copy(update=upstream.timeouts.model_dump(exclude_unset=True))
+
+    @property
+    def extensions(self) -> list[ExtensionSettings]:
+        """The tables of the extensions that are configured."""
+        return [table for name in EXTENSIONS if (table := getattr(self, name)) is not None]
 
     @property
     def is_loopback(self) -> bool:
@@ -271,6 +278,11 @@ class Settings(Table):
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return self.host == "localhost"
+
+    @field_validator(*EXTENSIONS, mode="before")
+    @classmethod
+    def _validate_extension(cls, table: object, info: ValidationInfo) -> ExtensionSettings | None:
+        return None if table is None else EXTENSIONS[info.field_name or ""].model_validate(table)
 
     @model_validator(mode="after")
     def _is_guarded(self) -> Settings:
@@ -286,8 +298,8 @@ class Settings(Table):
         agents: Mapping[str, AgentSettings | None] = self.agents or ({} if self.upstreams else {DEFAULT: None})
         for name, workflow in self.workflows.items():
             workflow.check(name, agents)
-        if self.openwop is not None:
-            self.openwop.check(agents, self.workflows)
+        for extension in self.extensions:
+            extension.check(agents, self.workflows)
         for name in sorted(SHORTHAND & self.model_fields_set if self.upstreams else ()):
             raise ValueError(f"`{name}` belongs to an upstream or an agent where upstreams are named")
         for route, api in PASSTHROUGH_APIS.items():

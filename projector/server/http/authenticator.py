@@ -31,7 +31,7 @@ _CLOCKS_DIFFER_S: Final = 30.0
 _CALLER_MAX_CHARS: Final = 256
 
 
-class Doorkeeper:
+class Authenticator:
     """Tells who a request is from."""
 
     def __init__(self, auth: Auth) -> None:

@@ -36,7 +36,7 @@ async def _alive(_request: Request) -> Response:
 async def _cancel(request: Request) -> Response:
     """End a stream; the client may not know yet that it has ended, so asking twice is no mistake."""
     site: Site = request.app.state.site
-    caller = await site.door.caller(request.scope)
+    caller = await site.authenticator.caller(request.scope)
     if not site.streams.cancel(request.path_params["stream_id"], caller):
         raise problem("unknown_stream")
     return Response(status_code=HTTPStatus.NO_CONTENT, headers={"x-request-id": request.state.request_id})

@@ -21,7 +21,7 @@ from projector.dialects.options import DialectOptions
 from projector.server.catalog import AgentBinding
 from projector.server.config.settings import Settings
 from projector.server.http import requests
-from projector.server.http.authenticator import Doorkeeper
+from projector.server.http.authenticator import Authenticator
 from projector.server.http.problems import problem
 from projector.server.http.requests import ClientLeftError
 from projector.server.ownership import Ownership
@@ -62,7 +62,7 @@ class Site:
     settings: Settings
     streams: Streams
     ownership: Ownership
-    door: Doorkeeper
+    authenticator: Authenticator
     observer: Observer
 
 
@@ -102,7 +102,7 @@ class SessionRoute(ABC):
             Problem: there is no stream for this request.
         """
         site = self._site
-        caller = await site.door.caller(scope)
+        caller = await site.authenticator.caller(scope)
         with site.streams.admitted(caller) as account:
             try:
                 with anyio.fail_after(site.settings.timeouts.body_s):

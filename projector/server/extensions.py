@@ -1,0 +1,70 @@
+"""Extensions of the server: optional subpackages, each configured by a table of its own in the settings.
+
+Nothing of an extension is imported before its table is used: no other module of the server names one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from projector._registry import Registry
+from projector.server.config.config_base import Table
+
+if TYPE_CHECKING:
+    from starlette.routing import Route
+
+    from projector.server.catalog import Catalog
+    from projector.server.http.routes.stream_route import Site
+
+
+class HasDialects(Protocol):
+    """A configured agent or workflow."""
+
+    @property
+    def dialects(self) -> tuple[str, ...]:
+        """Dialects that a request may choose."""
+        ...
+
+
+class Extension(Protocol):
+    """A running extension."""
+
+    def routes(self) -> list[Route]:
+        """Return the routes that the extension adds."""
+        ...
+
+    def openapi_paths(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the OpenAPI path items of the routes."""
+        ...
+
+    def openapi_schemas(self) -> Mapping[str, Any]:
+        """Return the OpenAPI components that the path items refer to."""
+        ...
+
+    async def aclose(self) -> None:
+        """Cancel what is running and release all resources."""
+        ...
+
+
+class ExtensionSettings(Table, ABC):
+    """The table of an extension; an empty table in the configuration enables it."""
+
+    @abstractmethod
+    def check(self, agents: Mapping[str, HasDialects | None], workflows: Mapping[str, HasDialects]) -> None:
+        """Check the table against the configured agents and workflows; an agent that is None has the defaults.
+
+        Raises:
+            ValueError: they cannot be served together.
+        """
+
+    @abstractmethod
+    def start(self, catalog: Catalog, site: Site) -> Extension:
+        """Create the extension. Called once, by `projector.server.app.create_app`."""
+
+
+EXTENSIONS: Final[Registry[type[ExtensionSettings]]] = Registry(
+    {"openwop": "projector.openwop.host.settings:OpenWop"},
+)
+"""Name of the table -> its settings."""
