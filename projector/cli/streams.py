@@ -6,14 +6,16 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from projector.cli import EXIT_INTERRUPTED
 from projector.cli.terminal import Progress, opened, paint, size_of
-from projector.contracts import stream_rules
 from projector.core.context import StreamContext, parse_time
 from projector.core.pipeline import build_pipeline
 from projector.dialects import DIALECTS
+
+if TYPE_CHECKING:  # `project` needs no rules, which cost more to import than a small stream to project
+    from projector.contracts.stream_rules import Violation
 
 READ_BYTES: Final = 65_536
 FRAMING: Final = (b":", b"event:", b"id:", b"retry:")
@@ -50,7 +52,7 @@ def validate(arguments: argparse.Namespace) -> int:
     for name in arguments.files:
         with opened(name) as source, Progress("bytes", size_of(source)) as progress:
             checker = DIALECTS[arguments.dialect].checker()
-            violations: list[stream_rules.Violation] = []
+            violations: list[Violation] = []
             for number, line in _events(source, progress):
                 violations += checker.feed(number, line)
             violations += checker.close()

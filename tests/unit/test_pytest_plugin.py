@@ -152,7 +152,7 @@ def test_a_failure_says_what_differs_and_what_to_do(ended: dict[str, Ended]) -> 
     assert '"delta":"Hello"' in said
     assert '"delta":"Hi"' in said
     assert "ag_ui/bye.ndjson: golden is missing" in said
-    assert re.search(r"^If it is meant: projector replay .*/streams --update$", said, re.MULTILINE)
+    assert re.search(r"^To accept it: projector replay .*/streams --update$", said, re.MULTILINE)
     assert "Traceback" not in said
     assert (status, f"{EACH + 1} failed" in said) == (1, True)
 
