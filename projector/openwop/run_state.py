@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from projector.openwop.contract import RUN_TERMINALS
-from projector.openwop.contract.parts import RunStatus
-from projector.openwop.log import Event
+from projector.openwop.contract.payloads import RunStatus
+from projector.openwop.event_log import RUN_TERMINALS, Event
 
 
 @dataclass(slots=True)

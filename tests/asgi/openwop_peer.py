@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from projector.openwop import RunReader
-from projector.openwop.contract import RUN_TERMINALS, parse_event
+from projector.openwop.client import RunReader
 from projector.openwop.contract.checker import check_log
+from projector.openwop.contract.events import parse_event
+from projector.openwop.event_log import RUN_TERMINALS
 
 with warnings.catch_warnings(action="ignore"):
     from jsonschema import Draft202012Validator, FormatChecker

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from projector.openwop.contract import Discovery, RunSnapshot
+from projector.openwop.contract.documents import Discovery, RunSnapshot
 from tests.asgi.openwop_peer import Check, OpenWopPeer, document, error, hold, schema_check, types
 
 REASONING = "conformance-agent-reasoning"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from projector.openwop import RunReader, replayed
-from projector.openwop.contract import check_log
+from projector.openwop.client import RunReader, replayed
+from projector.openwop.contract.checker import check_log
 from tests.asgi.openwop_peer import OpenWopPeer
 from tests.asgi.test_openwop_agents import Serve, Start, approval, completed, created, hosting, says, text, thought
 

@@ -12,11 +12,13 @@ import pytest
 from jsonschema_rs import Draft202012Validator, Registry
 from pydantic import BaseModel
 
-from projector.openwop import EventLog, agents
-from projector.openwop.agents import interrupt_key
-from projector.openwop.contract import Discovery, ErrorBody, RunSnapshot, check_log, parse_event
-from projector.openwop.contract.events import OpenWopEvent
-from projector.openwop.contract.mock_agent import parse_config
+from projector.openwop import agent_payloads as agents
+from projector.openwop.agent_payloads import interrupt_key
+from projector.openwop.conformance.mock_nodes import MockAgentConfig
+from projector.openwop.contract.checker import check_log
+from projector.openwop.contract.documents import Discovery, ErrorBody, RunSnapshot
+from projector.openwop.contract.events import OpenWopEvent, parse_event
+from projector.openwop.event_log import EventLog
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "openwop"
 GOLDENS: Final = sorted(EXAMPLES.glob("*.ndjson"))
@@ -191,7 +193,7 @@ def test_what_a_host_answers_is_valid(
 def test_configurations_are_refused_where_the_schema_refuses_them(schemas: Schemas, config: dict[str, Any]) -> None:
     refused = bool(schemas.errors("core-conformance-mock-agent-config.schema.json", config))
     try:
-        parse_config(config)
+        MockAgentConfig.model_validate(config)
     except ValueError:
         assert refused
     else:
@@ -200,7 +202,7 @@ def test_configurations_are_refused_where_the_schema_refuses_them(schemas: Schem
 
 def test_a_call_without_an_end_is_refused_though_the_schema_takes_it() -> None:
     with pytest.raises(ValueError, match="expected `result` or `error`"):
-        parse_config({"mockToolCalls": [{"toolId": "t"}]})
+        MockAgentConfig.model_validate({"mockToolCalls": [{"toolId": "t"}]})
 
 
 def test_every_fixture_is_read(openwop: Path) -> None:
@@ -208,4 +210,4 @@ def test_every_fixture_is_read(openwop: Path) -> None:
     assert len(fixtures) == 3
     for path in fixtures:
         for node in json.loads(path.read_bytes())["nodes"]:
-            assert parse_config(node["config"]).model_fields_set
+            assert MockAgentConfig.model_validate(node["config"]).model_fields_set

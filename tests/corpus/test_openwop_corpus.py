@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pytest
 
-from projector.openwop import RunReader
-from projector.openwop.contract import check_log
+from projector.openwop.client import RunReader
+from projector.openwop.contract.checker import check_log
 from tests.corpus.test_openresponses_corpus import STREAMS, play
 
 Event = dict[str, Any]

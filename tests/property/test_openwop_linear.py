@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pytest
 
 from projector.core.pipeline import build_pipeline
-from projector.openwop import RunReader, replayed
-from projector.openwop.contract import check_log
+from projector.openwop.client import RunReader, replayed
+from projector.openwop.contract.checker import check_log
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from tests.property.test_linear import ROUNDS, added, done, event, text

@@ -18,9 +18,9 @@ from projector.core.context import BranchContext, StreamContext
 from projector.core.faults import FAULTS
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.dialects.options import DialectOptions
-from projector.openwop import RunReader, replayed
-from projector.openwop.contract import RUN_TERMINALS, check_log
-from projector.openwop.contract.rules import RULES
+from projector.openwop.client import RunReader, replayed
+from projector.openwop.contract.checker import RULES, check_log
+from projector.openwop.event_log import RUN_TERMINALS
 from projector.recording.replay import Case, CaseSettings
 from projector.redaction.formats import FORMATS, Format
 from projector.redaction.policy import Policy

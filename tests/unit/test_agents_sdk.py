@@ -22,7 +22,7 @@ from projector.contracts.stream_rules import check_stream
 from projector.core.faults import FAULTS
 from projector.core.intake import HOST_PREFIX
 from projector.dialects.openresponses import models as openresponses
-from projector.openwop import contract as openwop
+from projector.openwop.contract import checker as openwop
 from projector.providers.agents_sdk import RunStage, encode, stage
 from projector.providers.agents_sdk.failures import RUN_FAULTS, Phase, judge
 

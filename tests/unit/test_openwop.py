@@ -10,11 +10,11 @@ import pytest
 
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.dialects.options import DialectOptions
-from projector.openwop import shortened
-from projector.openwop.contract import check_log
-from projector.openwop.dialect import calls, endings, writer
-from projector.openwop.dialect.reasoning import BLOCK_MAX_CHARS
-from projector.openwop.dialect.writer import OpenWop
+from projector.openwop.contract.checker import check_log
+from projector.openwop.dialect import endings, tool_calls, writer
+from projector.openwop.dialect.content import BLOCK_MAX_CHARS
+from projector.openwop.dialect.writer import OpenWopWriter
+from projector.openwop.event_log import shortened
 from tests.unit.response_events import Event, added, delta, done
 
 Run: TypeAlias = Callable[..., list[Event]]
@@ -59,7 +59,7 @@ def run(open_stream: Callable[..., Any]) -> Run:
             stream.next_response() if event == NEXT else stream.feed(event)
         getattr(stream, ends)() if not ends.startswith("upstream") else stream.fail(ends)
         policy: Mapping[str, Any] = settings.get("policy") or {}
-        dialect = OpenWop(policy.get("reasoning", "summary"), options or DialectOptions())
+        dialect = OpenWopWriter(policy.get("reasoning", "summary"), options or DialectOptions())
         wire = [event for frame in stream.sealed for event in dialect.feed(frame)]
         assert [name for name, _ in wire] == [json.loads(data)["type"] for _, data in wire]
         assert check_log([data for _, data in wire]) == []
@@ -161,7 +161,7 @@ def test_r4_each_block_counts_from_0(run: Run) -> None:
 
 def test_r5_r6_a_delta_is_said_when_it_comes(open_stream: Callable[..., Any]) -> None:
     stream = open_stream(policy=FULL)
-    dialect = OpenWop("full", DialectOptions())
+    dialect = OpenWopWriter("full", DialectOptions())
     stream.feed(CREATED)
     for frame in stream.sealed:
         dialect.feed(frame)
@@ -717,8 +717,8 @@ def test_a_run_may_be_cancelled(run: Run) -> None:
 
 
 def test_every_way_to_begin_an_item_has_its_end() -> None:
-    assert {*writer.ADDED.values(), writer._say_nothing} == writer.DONE.keys()
-    assert calls.ITEM_TOOLS.keys() <= writer.ADDED.keys()
+    assert {*writer.ADDED.values(), writer._skip} == writer.DONE.keys()
+    assert tool_calls.ITEM_TOOLS.keys() <= writer.ADDED.keys()
 
 
 def test_what_is_dropped_is_said_by_other_frames() -> None:
@@ -730,7 +730,7 @@ def test_after_a_frame_that_cannot_be_written_only_the_failure_is_said() -> None
     envelope = {"server_timestamp": "2025-12-15T12:00:00.000Z", "stream_id": "s", "output_index": 0, "item_id": "i"}
     item = {**envelope, "item_type": "reasoning", "status": "completed"}
     error = {"code": "internal_error", "message": "m", "source": "server", "is_retryable": False}
-    dialect = OpenWop("full", DialectOptions())
+    dialect = OpenWopWriter("full", DialectOptions())
     dialect.feed({**item, "kind": "output_item.added"})
     with pytest.raises(KeyError):
         dialect.feed({**envelope, "kind": "reasoning.delta"})

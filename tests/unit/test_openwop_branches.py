@@ -11,8 +11,8 @@ import pytest
 from projector.core.context import BranchContext, StreamContext
 from projector.core.faults import FAULTS
 from projector.core.pipeline import build_pipeline
-from projector.openwop.contract import check_log
-from projector.openwop.escalation import DEFAULT_THRESHOLD, is_low
+from projector.openwop.contract.checker import check_log
+from projector.openwop.event_log import DEFAULT_THRESHOLD, is_low
 from projector.redaction.policy import Policy
 
 Event = dict[str, Any]

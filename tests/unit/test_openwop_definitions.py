@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from projector.openwop.definitions import DefinitionError, register
-from projector.openwop.fixtures import FIXTURES
-from projector.openwop.plan import Run
+from projector.openwop.conformance.definitions import FIXTURES, DefinitionError, register
+from projector.openwop.conformance.mock_nodes import PlannedRun
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 
-RUN = Run("run_1", Redactor(Policy()))
+RUN = PlannedRun("run_1", Redactor(Policy()))
 MOCK = "core.conformance.mock-agent"
 SUPERVISOR = "core.orchestrator.supervisor"
 
@@ -56,7 +55,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("a variable", workflow(variables=[{"name": "x", "type": "string"}]), "`variables` must be empty"),
     ("an edge to nowhere", workflow(edges=[{"id": "e", "sourceNodeId": "n", "targetNodeId": "x"}]), "`edges[0]`: "),
     ("an edge back", workflow(edges=[{"id": "e", "sourceNodeId": "n", "targetNodeId": "n"}]), "`edges[0]`: "),
-    ("an id twice", workflow(nodes=workflow()["nodes"] * 2), "`nodes`: expected each id once"),
+    ("an id twice", workflow(nodes=workflow()["nodes"] * 2), "`nodes`: expected unique ids"),
     ("a supervisor without a hook", workflow(type_id=SUPERVISOR), "expected `mockConfidence` or"),
     (
         "a supervisor with a stray key",
@@ -119,7 +118,7 @@ def test_a_workflow_is_said_from_its_beginning_to_its_end() -> None:
         *["node.started", "agent.reasoned", "agent.toolCalled", "agent.toolReturned", "node.completed"] * 2,
         "run.completed",
     ]
-    assert [steps[step.answers].payload["callId"] for step in steps if step.answers is not None] == [
+    assert [steps[step.cause].payload["callId"] for step in steps if step.cause is not None] == [
         "call_n_0",
         "call_m_0",
     ]

@@ -7,28 +7,26 @@ from typing import Any
 
 import pytest
 
-from projector.openwop import mock_agent, supervisor
-from projector.openwop.contract import parse_event
-from projector.openwop.contract.mock_agent import MockAgentConfig
-from projector.openwop.fixtures import FIXTURES
-from projector.openwop.log import EventLog
-from projector.openwop.plan import Node, Run, Step
-from projector.openwop.supervisor import SupervisorConfig
+from projector.openwop.conformance import mock_nodes
+from projector.openwop.conformance.definitions import FIXTURES
+from projector.openwop.conformance.mock_nodes import MockAgentConfig, PlannedNode, PlannedRun, Step, SupervisorConfig
+from projector.openwop.contract.events import parse_event
+from projector.openwop.event_log import EventLog
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 
 PLAIN = Redactor(Policy())
-NODE = Node("n", mock_agent.TYPE_ID, "the.agent")
+NODE = PlannedNode("n", "the.agent")
 SECRET = "hunter2-hunter2"
 GUARDED = Redactor(Policy.load({"registered": [{"id": "key", "value": SECRET}]}))
 
 
-def run(**changes: Any) -> Run:
-    return Run("run_1", changes.pop("redactor", PLAIN), **changes)
+def run(**changes: Any) -> PlannedRun:
+    return PlannedRun("run_1", changes.pop("redactor", PLAIN), **changes)
 
 
-def plan(config: Mapping[str, Any], node: Node = NODE, **changes: Any) -> list[Step]:
-    return mock_agent.plan(MockAgentConfig.model_validate(config), node, run(**changes))
+def plan(config: Mapping[str, Any], node: PlannedNode = NODE, **changes: Any) -> list[Step]:
+    return MockAgentConfig.model_validate(config).plan(node, run(**changes))
 
 
 def types(steps: list[Step]) -> list[str]:
@@ -59,7 +57,7 @@ def test_every_step_is_an_event_of_the_contract() -> None:
     log = EventLog("run_1")
     said: list[dict[str, Any]] = []
     for step in plan(EVERYTHING):
-        cause = None if step.answers is None else said[step.answers]["eventId"]
+        cause = None if step.cause is None else said[step.cause]["eventId"]
         event = log.event(
             step.type, step.payload, timestamp="2025-12-15T12:00:00.000Z", node_id=step.node_id, causation_id=cause
         )
@@ -73,7 +71,7 @@ def test_every_step_is_an_event_of_the_contract() -> None:
 REASONING: list[tuple[str, object, list[str], str | None]] = [
     ("nothing", None, [], None),
     ("false", False, [], None),
-    ("true", True, [], mock_agent.STUB_REASONING),
+    ("true", True, [], mock_nodes.STUB_REASONING),
     ("a summary", {"summary": "s"}, [], "s"),
     ("an empty summary", {"summary": ""}, [], ""),
     ("a trace is not said", {"summary": "s", "trace": "t"}, [], "s"),
@@ -99,7 +97,7 @@ def test_off_says_no_reasoning_and_everything_else() -> None:
 
 
 def test_a_summary_is_bounded_and_so_are_its_deltas() -> None:
-    limit = mock_agent.TOKEN_LIMIT * mock_agent.CHARS_PER_TOKEN
+    limit = mock_nodes.TOKEN_LIMIT * mock_nodes.CHARS_PER_TOKEN
     chunks = ["a" * (limit - 1), "bcd", "e"]
     said = plan({"mockReasoning": {"summary": "s", "streamChunks": chunks}}, verbosity="summary")
     assert [step.payload["delta"] for step in said[:-1]] == ["a" * (limit - 1), "b", ""]
@@ -153,7 +151,7 @@ def test_calls_have_ids_of_their_own() -> None:
     ids = [step.payload["callId"] for step in steps]
     assert ids[::2] == ids[1::2]
     assert len(set(ids)) == 3
-    assert [step.answers for step in steps] == [None, 0, None, 2, None, 4]
+    assert [step.cause for step in steps] == [None, 0, None, 2, None, 4]
 
 
 AGENT_IDS = [
@@ -166,7 +164,7 @@ AGENT_IDS = [
 @pytest.mark.parametrize(("name", "config", "pinned", "expected"), AGENT_IDS, ids=[row[0] for row in AGENT_IDS])
 def test_whose_events_they_are(name: str, config: dict[str, Any], pinned: str | None, expected: str) -> None:
     del name
-    (said,) = plan({"mockReasoning": True, **config}, Node("n", mock_agent.TYPE_ID, pinned))
+    (said,) = plan({"mockReasoning": True, **config}, PlannedNode("n", pinned))
     assert said.payload["agentId"] == expected
 
 
@@ -204,7 +202,7 @@ def test_a_decision_below_the_threshold_waits(confidence: float | None, threshol
 
 def test_a_bare_confidence_counts_where_there_is_no_decision() -> None:
     (said,) = plan({"mockConfidence": 0.8})
-    assert said.payload == {"agentId": "the.agent", "decision": mock_agent.STUB_DECISION, "confidence": 0.8}
+    assert said.payload == {"agentId": "the.agent", "decision": mock_nodes.STUB_DECISION, "confidence": 0.8}
     (said,) = plan({"mockConfidence": 0.1, "mockDecision": {"decision": "d"}})
     assert said.payload == {"agentId": "the.agent", "decision": "d"}
 
@@ -229,14 +227,13 @@ HOOKS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 @pytest.mark.parametrize(("name", "config", "expected"), HOOKS, ids=[row[0] for row in HOOKS])
 def test_a_supervisor_decides_what_is_configured(name: str, config: dict[str, Any], expected: dict[str, Any]) -> None:
     del name
-    node = Node("n", supervisor.TYPE_ID)
-    (said,) = supervisor.plan(SupervisorConfig.model_validate(config), node, run())
+    (said,) = SupervisorConfig.model_validate(config).plan(PlannedNode("n"), run())
     assert said.payload == {"agentId": "host:supervisor:n", **expected}
 
 
 def test_a_supervisor_that_is_not_sure_waits() -> None:
     config = SupervisorConfig.model_validate({"mockPendingDecision": DECISION, "mockConfidence": 0.5})
-    assert types(supervisor.plan(config, Node("n", supervisor.TYPE_ID), run())) == ["agent.decided", "node.suspended"]
+    assert types(config.plan(PlannedNode("n"), run())) == ["agent.decided", "node.suspended"]
 
 
 def test_the_fixtures_are_those_that_the_suite_knows() -> None:

@@ -8,10 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from projector.openwop import EventLog, RunReader, agents
-from projector.openwop.contract.reading import PAYLOADS, Handoff, read_event
-from projector.openwop.reader import HEARD, STATUSES
-from projector.openwop.replay import replayed
+from projector.openwop import agent_payloads as agents
+from projector.openwop.client import HANDLERS, PAYLOADS, STATUSES, Handoff, RunReader, read_event, replayed
+from projector.openwop.event_log import EventLog
 
 AT: Final = "2025-12-15T12:00:00.000Z"
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "openwop"
@@ -208,5 +207,5 @@ def test_events_are_given_typed() -> None:
 
 
 def test_the_tables_are_complete() -> None:
-    assert set(PAYLOADS.values()) == HEARD.keys()
+    assert set(PAYLOADS.values()) == HANDLERS.keys()
     assert STATUSES.keys() <= PAYLOADS.keys()

@@ -10,8 +10,11 @@ import pytest
 
 from projector.core.context import StreamContext
 from projector.core.pipeline import build_pipeline
-from projector.openwop import EventLog, InvocationLog, agents, attempt_key, divergence, replayed
-from projector.openwop.contract import check_log, parse_event
+from projector.openwop import agent_payloads as agents
+from projector.openwop.client import InvocationLog, attempt_key, divergence, replayed
+from projector.openwop.contract.checker import check_log
+from projector.openwop.contract.events import parse_event
+from projector.openwop.event_log import EventLog
 from projector.redaction.policy import Policy
 
 AT: Final = "2025-12-15T12:00:00.000Z"
@@ -157,7 +160,7 @@ def attempt(
     again = kept.recorded(key, with_deltas=with_deltas)
     if again is not None:
         return again
-    kept.forget(key)
+    kept.release(key)
     pipeline = build_pipeline(
         provider="openai_responses",
         dialect="openwop",

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from projector.openwop import EventLog, agents
-from projector.openwop.contract import LogChecker, check_log
-from projector.openwop.contract.rules import RULES
+from projector.openwop import agent_payloads as agents
+from projector.openwop.contract.checker import RULES, LogChecker, check_log
+from projector.openwop.event_log import EventLog
 from tests.unit.stream_edits import Edit, Event, drop, move, put, repeat
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "openwop"
@@ -178,7 +178,7 @@ def test_a_violation_says_where_and_nothing_of_the_value() -> None:
     events[4]["payload"]["s3cret of the payload"] = "s3cret"
     found = check_log([json.dumps(event) for event in events])
     assert (found[0].line, found[0].event_id, found[0].rule, found[0].level) == (5, 4, "shape", "seed")
-    assert found[0].message == "`agent.reasoned.payload.?`: extra_forbidden"
+    assert found[0].message == "`payload.?` is unknown"
     assert "s3cret" not in repr(found)
 
 

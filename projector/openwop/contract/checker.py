@@ -1,38 +1,254 @@
-"""The checker of a run's log: event after event, the rules in their order."""
+"""Checker of a run log: the rules, and what each group of rules remembers while the log is read.
+
+Rule level `seed` is the protocol: its schemas and RFC 0002, 0023 and 0024. `house` is what we promise beyond it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final, Protocol, TypeAlias
 
 from pydantic import ValidationError
 
 from projector._validation import sentences
 from projector.contracts import codec
 from projector.contracts.stream_rules.checking import check_lines, violations
-from projector.contracts.stream_rules.table import Breach, Violation
+from projector.contracts.stream_rules.table import Breach, Rule, Violation
 from projector.openwop.contract.events import parse_event
-from projector.openwop.contract.rules import RULES
-from projector.openwop.contract.watches import CallWatch, ChunkWatch, EnvelopeWatch, ReasoningWatch, RunWatch, Watch
+from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS
+
+Event: TypeAlias = Mapping[str, Any]
+
+_ROWS: Final = (
+    # one event
+    Rule("json", "seed", "each line is one JSON object in UTF-8", "run-event"),
+    Rule("shape", "seed", "each event is of a type that we emit, with the members of its model", "run-event-payloads"),
+    # the envelope
+    Rule("sequence", "seed", "`sequence` starts at 0 and rises by 1", "run-event"),
+    Rule("one_run", "seed", "all events have the same `runId`, in the payload as well", "run-event"),
+    Rule("event_id_unique", "seed", "each `eventId` occurs once", "run-event"),
+    Rule("causation_known", "seed", "`causationId` is the id of an earlier event", "run-event"),
+    # the run
+    Rule("run_started", "house", "`run.started` is first and occurs once", "docs/openwop.md"),
+    Rule("one_terminal", "seed", "one of `run.completed`, `run.failed`, `run.cancelled` is last", "RFC 0002"),
+    Rule("terminal_missing", "seed", "a log ends with a terminal event or a pending interrupt", "interrupt.md"),
+    # nodes
+    Rule("node_open", "seed", "events of a node are between its start and its end", "run-event-payloads"),
+    Rule("node_closed", "house", "every node ends before the run", "docs/openwop.md"),
+    Rule("node_waits", "seed", "only a suspended node resumes; a suspended run does not complete", "interrupt.md"),
+    Rule("low_confidence", "seed", "a suspension follows the decision below the threshold", "RFC 0023 B.4"),
+    # reasoning
+    Rule("block_sequence", "seed", "deltas of a block count 0, 1, 2 ...", "RFC 0024 no. 4"),
+    Rule("block_closed", "seed", "every block is closed by one `agent.reasoned` of its agent", "RFC 0024 no. 2, 3"),
+    Rule("block_text", "house", "`reasoning` is the concatenation of the deltas", "RFC 0024 no. 2"),
+    Rule("block_verbosity", "house", "deltas have the verbosity of their closing event", "RFC 0024 question 2"),
+    # calls, agents, text
+    Rule("call_id_unique", "seed", "a `callId` is called once and returned once", "RFC 0002 B"),
+    Rule("call_cause", "seed", "`agent.toolReturned` has the event of its call as `causationId`", "RFC 0002 B"),
+    Rule("call_end", "seed", "a returned call has an outcome or an error, not both", "run-event-payloads"),
+    Rule("handoff", "house", "an agent hands over to another agent", "RFC 0002 B"),
+    Rule("chunk_last", "seed", "the text of a model call ends with `isLast`", "stream-modes.md"),
+)
+RULES: Final[Mapping[str, Rule]] = {row.name: row for row in _ROWS}
+"""Rule name -> what it requires, its source and its level."""
+
+
+class RuleGroup(Protocol):
+    """Related rules over one log. The events it gets are valid for their models."""
+
+    def check(self, event: Event, /) -> list[Breach]:
+        """Return the rules that the next event violates."""
+        ...
+
+
+class EnvelopeRules:
+    """Sequence numbers, ids and causes."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._run_id: str | None = None
+        self._ids: set[str] = set()
+
+    def check(self, event: Event) -> list[Breach]:
+        """Return the rules that the next event violates."""
+        found = []
+        if event["sequence"] != self._next:
+            found.append(Breach("sequence", f"expected {self._next}, found {event['sequence']}"))
+        self._next = event["sequence"] + 1
+        self._run_id = self._run_id or event["runId"]
+        if {event["runId"], event["payload"].get("runId", self._run_id)} != {self._run_id}:
+            found.append(Breach("one_run", "expected the `runId` of the first event"))
+        if event["eventId"] in self._ids:
+            found.append(Breach("event_id_unique", "expected an `eventId` that no earlier event has"))
+        if "causationId" in event and event["causationId"] not in self._ids:
+            found.append(Breach("causation_known", "expected the `eventId` of an earlier event"))
+        self._ids.add(event["eventId"])
+        return found
+
+
+class RunRules:
+    """Start, suspension and end of the run and its nodes."""
+
+    def __init__(self) -> None:
+        self.has_ended = False
+        self._has_started = False
+        self._nodes: dict[str, set[str]] = {}
+        """Open nodes and their pending interrupts."""
+        self._decided: tuple[str, object] = ("", None)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an interrupt is pending."""
+        return any(self._nodes.values())
+
+    def check(self, event: Event) -> list[Breach]:
+        """Return the rules that the next event violates."""
+        name = event["type"]
+        if self.has_ended:
+            return [Breach("one_terminal", "expected no event after the end of the run")]
+        found = []
+        if (name == "run.started") == self._has_started:
+            found.append(Breach("run_started", "expected `run.started` first, and only there"))
+        self._has_started = True
+        if name in RUN_TERMINALS:
+            self.has_ended = True
+            found += self._end(name)
+        elif "nodeId" in event:
+            found += self._node(name, event)
+        if name == "agent.decided":
+            self._decided = (event["payload"]["agentId"], event["payload"].get("confidence"))
+        return found
+
+    def _end(self, name: str) -> list[Breach]:
+        if self.is_waiting and name == "run.completed":
+            return [Breach("node_waits", "expected `node.resumed` before the end")]
+        return [Breach("node_closed", "expected every node to have ended")] if self._nodes else []
+
+    def _node(self, name: str, event: Event) -> list[Breach]:
+        node_id, payload = event["nodeId"], event["payload"]
+        if (name == "node.started") == (node_id in self._nodes) or payload.get("nodeId", node_id) != node_id:
+            return [Breach("node_open", "expected a started node that has not ended, the same in the payload")]
+        waiting = self._nodes.setdefault(node_id, set())
+        if name in NODE_TERMINALS:
+            del self._nodes[node_id]
+            if waiting and name == "node.completed":
+                return [Breach("node_waits", "expected `node.resumed` before the end")]
+        if name == "node.suspended":
+            waiting.add(payload["interruptId"])
+            return self._confidence(payload)
+        if name == "node.resumed":
+            if payload.get("interruptId") not in waiting:
+                return [Breach("node_waits", "expected a pending interrupt of the node")]
+            waiting.remove(payload["interruptId"])
+        return []
+
+    def _confidence(self, payload: Mapping[str, Any]) -> list[Breach]:
+        if payload["kind"] != "low-confidence":
+            return []
+        is_low = payload["observed"] < payload["threshold"]
+        if is_low and self._decided == (payload["agentId"], payload["observed"]):
+            return []
+        return [Breach("low_confidence", "expected a decision of this agent, below the threshold")]
+
+
+class ReasoningRules:
+    """Reasoning blocks; an agent has at most one open."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, list[Mapping[str, Any]]] = {}
+
+    def check(self, event: Event) -> list[Breach]:
+        """Return the rules that the next event violates."""
+        name, payload = event["type"], event["payload"]
+        if name == "agent.reasoning.delta":
+            deltas = self._open.setdefault(payload["agentId"], [])
+            deltas.append(payload)
+            if payload["sequence"] != len(deltas) - 1:
+                return [Breach("block_sequence", f"expected {len(deltas) - 1}, found {payload['sequence']}")]
+        elif name == "agent.reasoned":
+            return self._close(payload, self._open.pop(payload["agentId"], []))
+        elif name in RUN_TERMINALS and self._open:
+            return [Breach("block_closed", "expected `agent.reasoned` for each block before the end")]
+        return []
+
+    def _close(self, payload: Mapping[str, Any], deltas: list[Mapping[str, Any]]) -> list[Breach]:
+        found = []
+        if deltas and "".join(delta["delta"] for delta in deltas) != payload["reasoning"]:
+            found.append(Breach("block_text", "expected the concatenated deltas"))
+        if {delta.get("verbosity") for delta in deltas} - {payload.get("verbosity")}:
+            found.append(Breach("block_verbosity", "expected the verbosity of the deltas"))
+        return found
+
+
+class CallRules:
+    """Tool calls, their results, and handoffs."""
+
+    def __init__(self) -> None:
+        self._called: dict[str, Event] = {}
+        self._returned: set[str] = set()
+
+    def check(self, event: Event) -> list[Breach]:
+        """Return the rules that the next event violates."""
+        name, payload = event["type"], event["payload"]
+        if name == "agent.handoff" and payload["fromAgentId"] == payload["toAgentId"]:
+            return [Breach("handoff", "expected another agent")]
+        if name == "agent.toolCalled":
+            if payload["callId"] in self._called:
+                return [Breach("call_id_unique", "expected a `callId` that no other call has")]
+            self._called[payload["callId"]] = event
+        return self._return(event) if name == "agent.toolReturned" else []
+
+    def _return(self, event: Event) -> list[Breach]:
+        payload = event["payload"]
+        call_id = payload["callId"]
+        if call_id in self._returned:
+            return [Breach("call_id_unique", "expected one return of a call")]
+        self._returned.add(call_id)
+        call = self._called.get(call_id)
+        is_cause = call is not None and call["eventId"] == event["causationId"]
+        if (
+            call is None
+            or not is_cause
+            or any(call["payload"][name] != payload[name] for name in ("agentId", "toolName"))
+        ):
+            return [Breach("call_cause", "expected the event of this call")]
+        has_both = "error" in payload and "outcome" in payload
+        return [Breach("call_end", "expected an outcome or an error")] if has_both else []
+
+
+class ChunkRules:
+    """Output text, which ends before its node does."""
+
+    def __init__(self) -> None:
+        self._open: set[str] = set()
+
+    def check(self, event: Event) -> list[Breach]:
+        """Return the rules that the next event violates."""
+        name, payload = event["type"], event["payload"]
+        if name == "output.chunk":
+            (self._open.discard if payload["isLast"] else self._open.add)(payload["nodeId"])
+        elif name in NODE_TERMINALS and payload["nodeId"] in self._open:
+            return [Breach("chunk_last", "expected the last chunk before the end of its node")]
+        return []
 
 
 class LogChecker:
-    """Checks the log of one run, given as lines of JSON. Bad input is a violation, never an exception."""
+    """Checker of one log, given as lines of JSON. Invalid input is a violation, never an exception."""
 
     def __init__(self) -> None:
-        self._run = RunWatch()
-        self._watches: tuple[Watch, ...] = (
-            EnvelopeWatch(),
+        self._run = RunRules()
+        self._groups: tuple[RuleGroup, ...] = (
+            EnvelopeRules(),
             self._run,
-            ReasoningWatch(),
-            CallWatch(),
-            ChunkWatch(),
+            ReasoningRules(),
+            CallRules(),
+            ChunkRules(),
         )
         self._line = 0
         self._sequence: int | None = None
 
     def feed(self, line_no: int, line: bytes | str, /) -> list[Violation]:
-        """Take one line; return what it breaks. A blank line says nothing."""
+        """Check one line and return its violations; blank lines are skipped."""
         line = line.strip()
         if not line:
             return []
@@ -45,28 +261,22 @@ class LogChecker:
             return self._violations([Breach("json", "expected a JSON object")])
         sequence = event.get("sequence")
         self._sequence = sequence if type(sequence) is int else None
-        return self._violations(self._shape(event) or self._rules(event))
-
-    def close(self) -> list[Violation]:
-        """Take the end of the log; return what is missing."""
-        if self._run.has_ended or self._run.is_waiting:
-            return []
-        return self._violations([Breach("terminal_missing", "expected the end of the run, or a node that waits")])
-
-    def _shape(self, event: Mapping[str, Any]) -> list[Breach]:
         try:
             parse_event(event)
         except ValidationError as error:
-            return [Breach("shape", text) for text in sentences(error, event, root="event")]
-        return []
+            return self._violations([Breach("shape", text) for text in sentences(error, event, root="event")])
+        return self._violations([breach for group in self._groups for breach in group.check(event)])
 
-    def _rules(self, event: Mapping[str, Any]) -> list[Breach]:
-        return [breach for watch in self._watches for breach in watch.see(event)]
+    def close(self) -> list[Violation]:
+        """Return what is missing at the end of the log."""
+        if self._run.has_ended or self._run.is_waiting:
+            return []
+        return self._violations([Breach("terminal_missing", "expected a terminal event or a pending interrupt")])
 
     def _violations(self, breaches: list[Breach]) -> list[Violation]:
         return violations(RULES, self._line, self._sequence, breaches)
 
 
 def check_log(lines: Iterable[bytes | str]) -> list[Violation]:
-    """Check a whole log; lines are numbered from 1, and every violation is given in their order."""
+    """Check a whole log and return its violations in order; lines are numbered from 1."""
     return check_lines(LogChecker(), lines)

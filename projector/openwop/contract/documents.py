@@ -1,4 +1,4 @@
-"""What a host of OpenWOP answers beside events: runs, lists of events, errors, and what it can do (`/.well-known`)."""
+"""Response documents of a host: runs, event lists, errors, and its capabilities (`/.well-known/openwop`)."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from projector.contracts.parts import Count, Json, Maybe
-from projector.openwop.contract.parts import AgentId, Id, Name, OpenWopModel, RunStatus, Timestamp
+from projector.openwop.contract.payloads import AgentId, Id, Name, OpenWopModel, RunStatus, Timestamp
 
 # runs
 
 
 class AgentRef(OpenWopModel):
-    """The agent that drives a run."""
+    """Agent of a run."""
 
     agent_id: AgentId
     model_class: Maybe[str] = None
 
 
 class RunError(OpenWopModel):
-    """Why a run has failed, in its snapshot."""
+    """Error of a failed run."""
 
     code: Name
     message: Name
@@ -28,7 +28,7 @@ class RunError(OpenWopModel):
 
 
 class RunSnapshot(OpenWopModel):
-    """How a run stands: `GET /v1/runs/{runId}`."""
+    """State of a run: `GET /v1/runs/{runId}`."""
 
     run_id: Id
     workflow_id: Name
@@ -45,7 +45,7 @@ class RunSnapshot(OpenWopModel):
 
 
 class RunCreated(OpenWopModel):
-    """The answer to `POST /v1/runs`."""
+    """Response to `POST /v1/runs`."""
 
     run_id: Id
     status: RunStatus
@@ -54,30 +54,30 @@ class RunCreated(OpenWopModel):
 
 
 class EventList(OpenWopModel):
-    """The log of a run as one document; each entry is an event of `projector.openwop.contract.events`."""
+    """Event log of a run."""
 
     events: list[Json]
 
 
 class EventPoll(EventList):
-    """What is new in the log of a run, and whether the run has ended."""
+    """New events of a run, and whether the run has ended."""
 
     is_complete: bool
 
 
 class ErrorBody(OpenWopModel):
-    """Every refusal; whatever else there is to say stands under `details`."""
+    """Error response; all further information is in `details`."""
 
     error: Name
     message: Name
     details: Maybe[Json] = None
 
 
-# what a host can do
+# capabilities
 
 
 class Limits(OpenWopModel):
-    """What a host allows; we speak no envelopes, so these are 0."""
+    """Limits of a host; the envelope limits are 0 because we emit no envelopes."""
 
     clarification_rounds: Count
     schema_rounds: Count
@@ -87,7 +87,7 @@ class Limits(OpenWopModel):
 
 
 class ReasoningCapability(OpenWopModel):
-    """How reasoning is told, and whether it is told while it happens (RFC 0024)."""
+    """How much reasoning runs emit, and whether it is streamed (RFC 0024)."""
 
     verbosity: Literal["summary", "full", "off"]
     token_limit: Maybe[Count] = None
@@ -95,7 +95,7 @@ class ReasoningCapability(OpenWopModel):
 
 
 class AgentsCapability(OpenWopModel):
-    """Without `supported`, no `agent.*` event may be emitted (RFC 0002)."""
+    """Agent support; `agent.*` events require `supported` (RFC 0002)."""
 
     supported: bool
     reasoning: ReasoningCapability
@@ -103,19 +103,19 @@ class AgentsCapability(OpenWopModel):
 
 
 class ConformanceCapability(OpenWopModel):
-    """Whether the agent of the conformance suite is there (RFC 0023)."""
+    """Whether the mock agent of the conformance suite is available (RFC 0023)."""
 
     mock_agent: bool
 
 
 class UsageCapability(OpenWopModel):
-    """Whether there is a `provider.usage` for each model call (RFC 0026)."""
+    """Whether each model call is followed by `provider.usage` (RFC 0026)."""
 
     supported: bool
 
 
 class Implementation(OpenWopModel):
-    """Who answers."""
+    """Software of the host."""
 
     name: str
     version: Maybe[str] = None
@@ -123,7 +123,7 @@ class Implementation(OpenWopModel):
 
 
 class Discovery(OpenWopModel):
-    """`GET /.well-known/openwop`: the families stand at the root (RFC 0073)."""
+    """Capabilities of a host, one member per family (RFC 0073): `GET /.well-known/openwop`."""
 
     protocol_version: Literal["1.0"]
     supported_envelopes: list[Name]
@@ -136,4 +136,4 @@ class Discovery(OpenWopModel):
     provider_usage: Maybe[UsageCapability] = None
     fixtures: Maybe[list[Name]] = None
     capabilities: Maybe[Json] = None
-    """The same families once more, for readers of before RFC 0073."""
+    """The same families again, for clients from before RFC 0073."""

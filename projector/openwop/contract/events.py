@@ -1,210 +1,135 @@
-"""The events of a run's log that we emit: one class a type, told apart by `type`."""
+"""Events of a run log as we emit them, discriminated by `type`."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import Field, TypeAdapter
 
 from projector.contracts.parts import Count, Maybe, Notice
 from projector.openwop.contract import payloads
-from projector.openwop.contract.parts import VENDOR, Id, OpenWopModel, Timestamp
+from projector.openwop.contract.payloads import Id, OpenWopModel, Timestamp
+from projector.openwop.event_log import VENDOR
+
+TypeName = TypeVar("TypeName", bound=str)
+Payload = TypeVar("Payload")
 
 
-class RunEvent(OpenWopModel):
-    """What every event has; what has no value is absent, never null."""
+class RunEvent(OpenWopModel, Generic[TypeName, Payload]):
+    """One event of a run; members without a value are absent, never null."""
 
     event_id: Id
     run_id: Id
     node_id: Maybe[Id] = None
+    type: TypeName
+    payload: Payload
     timestamp: Timestamp
     sequence: Count
-    """Of the run: from 0, by 1. A delta of reasoning has another one in its payload, of its block."""
+    """Position in the run log, from 0. A reasoning delta has another `sequence` in its payload, counted per block."""
     causation_id: Maybe[Id] = None
-    """The event that this one answers."""
+    """`eventId` of the event that caused this one."""
     notices: Maybe[Annotated[list[Notice], Field(min_length=1)]] = Field(None, alias=f"{VENDOR}.notices")
-    """What was withheld or cut in it; paths are those of the public event."""
+    """What was withheld or truncated in this event; paths are those of the public event."""
 
 
-# agents
+class NodeEvent(RunEvent[TypeName, Payload], Generic[TypeName, Payload]):
+    """Event of a node."""
+
+    node_id: Id
 
 
-class AgentReasoningDeltaEvent(RunEvent):
-    """A block of reasoning grows."""
-
-    type: Literal["agent.reasoning.delta"]
-    payload: payloads.AgentReasoningDelta
+class AgentReasoningDeltaEvent(RunEvent[Literal["agent.reasoning.delta"], payloads.AgentReasoningDelta]):
+    """Text appended to a reasoning block."""
 
 
-class AgentReasonedEvent(RunEvent):
-    """A block of reasoning is closed."""
-
-    type: Literal["agent.reasoned"]
-    payload: payloads.AgentReasoned
+class AgentReasonedEvent(RunEvent[Literal["agent.reasoned"], payloads.AgentReasoned]):
+    """End of a reasoning block, with its full text."""
 
 
-class AgentToolCalledEvent(RunEvent):
-    """A tool is called."""
-
-    type: Literal["agent.toolCalled"]
-    payload: payloads.AgentToolCalled
+class AgentToolCalledEvent(RunEvent[Literal["agent.toolCalled"], payloads.AgentToolCalled]):
+    """Tool call."""
 
 
-class AgentToolReturnedEvent(RunEvent):
-    """A tool has answered; `causationId` is the event that called it."""
+class AgentToolReturnedEvent(RunEvent[Literal["agent.toolReturned"], payloads.AgentToolReturned]):
+    """Result of a tool call; `causationId` is the `eventId` of the call."""
 
-    type: Literal["agent.toolReturned"]
-    payload: payloads.AgentToolReturned
     causation_id: Id
 
 
-class AgentHandoffEvent(RunEvent):
-    """One agent gives way to another."""
-
-    type: Literal["agent.handoff"]
-    payload: payloads.AgentHandoff
+class AgentHandoffEvent(RunEvent[Literal["agent.handoff"], payloads.AgentHandoff]):
+    """Handoff to another agent."""
 
 
-class AgentDecidedEvent(RunEvent):
-    """An agent has decided."""
-
-    type: Literal["agent.decided"]
-    payload: payloads.AgentDecided
+class AgentDecidedEvent(RunEvent[Literal["agent.decided"], payloads.AgentDecided]):
+    """Decision of an agent."""
 
 
-class OutputChunkEvent(RunEvent):
-    """A model says text."""
-
-    type: Literal["output.chunk"]
-    payload: payloads.OutputChunk
+class OutputChunkEvent(RunEvent[Literal["output.chunk"], payloads.OutputChunk]):
+    """Output text of a model."""
 
 
-class ProviderUsageEvent(RunEvent):
-    """A model call has cost tokens."""
-
-    type: Literal["provider.usage"]
-    payload: payloads.ProviderUsage
+class ProviderUsageEvent(RunEvent[Literal["provider.usage"], payloads.ProviderUsage]):
+    """Token usage of a model call."""
 
 
-# nodes
+class NodeStartedEvent(NodeEvent[Literal["node.started"], payloads.NodeStarted]):
+    """Start of a node."""
 
 
-class NodeStartedEvent(RunEvent):
-    """A node begins."""
-
-    type: Literal["node.started"]
-    payload: payloads.NodeStarted
-    node_id: Id
+class NodeCompletedEvent(NodeEvent[Literal["node.completed"], payloads.NodeCompleted]):
+    """Successful end of a node."""
 
 
-class NodeCompletedEvent(RunEvent):
-    """A node is complete."""
-
-    type: Literal["node.completed"]
-    payload: payloads.NodeCompleted
-    node_id: Id
+class NodeFailedEvent(NodeEvent[Literal["node.failed"], payloads.NodeFailed]):
+    """Failure of a node."""
 
 
-class NodeFailedEvent(RunEvent):
-    """A node has failed."""
-
-    type: Literal["node.failed"]
-    payload: payloads.NodeFailed
-    node_id: Id
+class NodeCancelledEvent(NodeEvent[Literal["node.cancelled"], payloads.NodeCancelled]):
+    """Cancellation of a node."""
 
 
-class NodeCancelledEvent(RunEvent):
-    """A node was stopped."""
-
-    type: Literal["node.cancelled"]
-    payload: payloads.NodeCancelled
-    node_id: Id
+class NodeSuspendedEvent(NodeEvent[Literal["node.suspended"], payloads.NodeSuspended]):
+    """Suspension of a node until an interrupt is answered."""
 
 
-class NodeSuspendedEvent(RunEvent):
-    """A node waits for a person."""
-
-    type: Literal["node.suspended"]
-    payload: payloads.NodeSuspended
-    node_id: Id
+class NodeResumedEvent(NodeEvent[Literal["node.resumed"], payloads.NodeResumed]):
+    """Resumption of a node."""
 
 
-class NodeResumedEvent(RunEvent):
-    """A node goes on."""
-
-    type: Literal["node.resumed"]
-    payload: payloads.NodeResumed
-    node_id: Id
+class InterruptResolvedEvent(NodeEvent[Literal["interrupt.resolved"], payloads.InterruptResolved]):
+    """Answer to an interrupt."""
 
 
-class InterruptResolvedEvent(RunEvent):
-    """A person has answered."""
-
-    type: Literal["interrupt.resolved"]
-    payload: payloads.InterruptResolved
-    node_id: Id
+class RunStartedEvent(RunEvent[Literal["run.started"], payloads.RunStarted]):
+    """Start of the run."""
 
 
-# runs
+class RunCompletedEvent(RunEvent[Literal["run.completed"], payloads.RunCompleted]):
+    """Successful end of the run."""
 
 
-class RunStartedEvent(RunEvent):
-    """The run begins."""
-
-    type: Literal["run.started"]
-    payload: payloads.RunStarted
+class RunFailedEvent(RunEvent[Literal["run.failed"], payloads.RunFailed]):
+    """Failure of the run."""
 
 
-class RunCompletedEvent(RunEvent):
-    """The run is complete."""
-
-    type: Literal["run.completed"]
-    payload: payloads.RunCompleted
+class RunCancelledEvent(RunEvent[Literal["run.cancelled"], payloads.RunCancelled]):
+    """Cancellation of the run."""
 
 
-class RunFailedEvent(RunEvent):
-    """The run has failed."""
-
-    type: Literal["run.failed"]
-    payload: payloads.RunFailed
+class ReplayDivergedEvent(RunEvent[Literal["replay.diverged"], payloads.ReplayDiverged]):
+    """Difference between a replay and its recording."""
 
 
-class RunCancelledEvent(RunEvent):
-    """The run was stopped."""
-
-    type: Literal["run.cancelled"]
-    payload: payloads.RunCancelled
+class MessageCitationEvent(RunEvent[Literal["public-sse.message.citation"], payloads.MessageCitation]):
+    """Citation in a message."""
 
 
-class ReplayDivergedEvent(RunEvent):
-    """A replay is not what was recorded."""
-
-    type: Literal["replay.diverged"]
-    payload: payloads.ReplayDiverged
+class ChunkDeltaEvent(RunEvent[Literal["public-sse.chunk.delta"], payloads.ChunkDelta]):
+    """Chunk of an image."""
 
 
-# what OpenWOP has no event for: types of ours, which its readers pass over
-
-
-class MessageCitationEvent(RunEvent):
-    """A message cites a source."""
-
-    type: Literal["public-sse.message.citation"]
-    payload: payloads.MessageCitation
-
-
-class ChunkDeltaEvent(RunEvent):
-    """A piece of an image."""
-
-    type: Literal["public-sse.chunk.delta"]
-    payload: payloads.ChunkDelta
-
-
-class ChunkDoneEvent(RunEvent):
-    """An image is complete."""
-
-    type: Literal["public-sse.chunk.done"]
-    payload: payloads.ChunkDone
+class ChunkDoneEvent(RunEvent[Literal["public-sse.chunk.done"], payloads.ChunkDone]):
+    """End of an image."""
 
 
 OpenWopEvent: TypeAlias = Annotated[
@@ -233,17 +158,15 @@ OpenWopEvent: TypeAlias = Annotated[
     | ChunkDoneEvent,
     Field(discriminator="type"),
 ]
-"""Every event of ours, told apart by `type`."""
+"""Every event we emit. Types that begin with `public-sse.` are our own; other readers skip them."""
 
 EVENT_ADAPTER: Final[TypeAdapter[OpenWopEvent]] = TypeAdapter(OpenWopEvent)
 
-RUN_TERMINALS: Final = frozenset({"run.completed", "run.failed", "run.cancelled"})
-
 
 def parse_event(value: object) -> OpenWopEvent:
-    """Read one event from its JSON value.
+    """Validate one event.
 
     Raises:
-        pydantic.ValidationError: the value is no event that we emit; `errors()` says where.
+        pydantic.ValidationError: the value is not an event that we emit.
     """
     return EVENT_ADAPTER.validate_python(value)

@@ -1,30 +1,86 @@
-"""The payloads of the events that we emit, one class a type; those of agents, then those of runs and nodes."""
+"""Payloads of the events we emit, one class per event type, and the parts they share (RFC 0002 to 0024).
+
+Narrower than the protocol on purpose: a document that these classes reject may still be valid OpenWOP. Members are in
+camel case on the wire and never null.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic.alias_generators import to_camel
 
 from projector.contracts.parts import ChunkTarget, Citation, Count, Json, Maybe
-from projector.openwop.contract.parts import (
-    AgentId,
-    ApprovalData,
-    ErrorObject,
-    Id,
-    Key,
-    LowConfidenceData,
-    Name,
-    OpenWopModel,
-    Share,
-    Verbosity,
-)
+from projector.openwop.event_log import AGENT_ID_MIN_CHARS, ID_MAX_CHARS, INTERRUPT_KEY_MAX_CHARS, Verbosity
+
+AGENT_ID_MAX_CHARS: Final = 256
+
+Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=ID_MAX_CHARS)]
+AgentId: TypeAlias = Annotated[str, Field(min_length=AGENT_ID_MIN_CHARS, max_length=AGENT_ID_MAX_CHARS)]
+Name: TypeAlias = Annotated[str, Field(min_length=1)]
+Key: TypeAlias = Annotated[str, Field(min_length=1, max_length=INTERRUPT_KEY_MAX_CHARS)]
+Timestamp: TypeAlias = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")]
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+"""A confidence or a confidence threshold."""
+
+Action: TypeAlias = Literal["accept", "reject"]
+RunStatus: TypeAlias = Literal[
+    "pending",
+    "running",
+    "paused",
+    "waiting-approval",
+    "waiting-input",
+    "waiting-external",
+    "completed",
+    "failed",
+    "cancelling",
+    "cancelled",
+]
+
+
+class OpenWopModel(BaseModel):
+    """Base of all models here: camel case on the wire, unknown members rejected, no conversions, frozen."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True
+    )
+
+
+class ErrorObject(OpenWopModel):
+    """Error of a run, node or tool."""
+
+    code: Name
+    message: Name
+    details: Maybe[Json] = None
+    retryable: Maybe[bool] = None
+
+
+class ApprovalData(OpenWopModel):
+    """Tool call that waits for approval."""
+
+    artifact_id: Name
+    artifact_type: Literal["public-sse.tool-call"]
+    title: Name
+    artifact_data: Maybe[Json] = None
+    """Tool name, server and arguments after redaction."""
+    actions: Annotated[list[Action], Field(min_length=1)]
+
+
+class LowConfidenceData(OpenWopModel):
+    """Decision with a confidence below the threshold."""
+
+    agent_id: AgentId
+    threshold: Share
+    observed: Share
+    decision: object = None
+
 
 # agents
 
 
 class AgentReasoningDelta(OpenWopModel):
-    """More of a block of reasoning that is still open; `sequence` counts from 0 in each block (RFC 0024)."""
+    """Text appended to an open reasoning block; `sequence` counts from 0 in each block (RFC 0024)."""
 
     agent_id: AgentId
     delta: str
@@ -33,7 +89,7 @@ class AgentReasoningDelta(OpenWopModel):
 
 
 class AgentReasoned(OpenWopModel):
-    """A block of reasoning is closed; this is all of it, whatever the deltas said (RFC 0002, RFC 0024)."""
+    """Full text of a closed reasoning block; replaces its deltas (RFC 0002, RFC 0024)."""
 
     agent_id: AgentId
     reasoning: str
@@ -42,20 +98,20 @@ class AgentReasoned(OpenWopModel):
 
 
 class AgentToolCalled(OpenWopModel):
-    """An agent calls a tool."""
+    """Tool call of an agent."""
 
     agent_id: AgentId
     tool_name: Name
     call_id: Name
     inputs: JsonValue = None
-    """The arguments parsed, or their text where they do not parse; absent where there are none yet."""
+    """Parsed arguments, or their text if they are not valid JSON; absent if there are none."""
     transport: Maybe[Literal["mcp", "http", "native"]] = None
     server_label: Maybe[Name] = None
-    """The MCP server; a member of ours."""
+    """MCP server; not part of the protocol."""
 
 
 class AgentToolReturned(OpenWopModel):
-    """A call has ended, with an outcome or with an error; `causationId` of its event names the call's."""
+    """Outcome or error of a tool call; `causationId` of the event is the `eventId` of the call."""
 
     agent_id: AgentId
     tool_name: Name
@@ -66,7 +122,7 @@ class AgentToolReturned(OpenWopModel):
 
 
 class AgentHandoff(OpenWopModel):
-    """Another agent goes on."""
+    """Handoff from one agent to another."""
 
     from_agent_id: AgentId
     to_agent_id: AgentId
@@ -74,25 +130,25 @@ class AgentHandoff(OpenWopModel):
 
 
 class AgentDecided(OpenWopModel):
-    """An agent has decided what comes next."""
+    """Decision of an agent."""
 
     agent_id: AgentId
     decision: JsonValue
     confidence: Maybe[Share] = None
 
 
-# what a model says and costs
+# output and usage of a model
 
 
 class ChunkMeta(OpenWopModel):
-    """What ends the text of one model call."""
+    """Metadata of the last chunk of a model call."""
 
     finish_reason: Maybe[Literal["stop", "length", "tool_calls", "content_filter"]] = None
     model: Maybe[Name] = None
 
 
 class OutputChunk(OpenWopModel):
-    """More text. A message is a channel of its own; `isLast`, without a channel, ends those of one model call."""
+    """Output text. Each message is a channel; a chunk with `isLast` and no channel ends a model call."""
 
     node_id: Id
     run_id: Id
@@ -103,7 +159,7 @@ class OutputChunk(OpenWopModel):
 
 
 class ProviderUsage(OpenWopModel):
-    """What one model call cost, as the provider reported it (RFC 0026)."""
+    """Token usage of one model call, as reported by the provider (RFC 0026)."""
 
     provider: Name
     model: Name
@@ -118,7 +174,7 @@ class ProviderUsage(OpenWopModel):
 
 
 class NodeStarted(OpenWopModel):
-    """A node begins; `attempt` counts from 0, and is absent in the first one."""
+    """Start of a node; `attempt` counts from 0 and is absent for the first."""
 
     node_id: Id
     type_id: Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9._-]*$")]
@@ -126,7 +182,7 @@ class NodeStarted(OpenWopModel):
 
 
 class NodeCompleted(OpenWopModel):
-    """A node has done its work."""
+    """Successful end of a node."""
 
     node_id: Id
     outputs: Maybe[Json] = None
@@ -134,7 +190,7 @@ class NodeCompleted(OpenWopModel):
 
 
 class NodeFailed(OpenWopModel):
-    """A node has failed, and its run with it."""
+    """Failure of a node, which also fails its run."""
 
     node_id: Id
     error: ErrorObject
@@ -142,14 +198,14 @@ class NodeFailed(OpenWopModel):
 
 
 class NodeCancelled(OpenWopModel):
-    """A node was stopped on purpose."""
+    """Cancellation of a node."""
 
     node_id: Id
     reason: Maybe[str] = None
 
 
 class ApprovalSuspended(OpenWopModel):
-    """A node waits for an approval: the interrupt, and where to answer it."""
+    """Suspension of a node until a tool call is approved."""
 
     node_id: Id
     interrupt_id: Name
@@ -162,7 +218,7 @@ class ApprovalSuspended(OpenWopModel):
 
 
 class LowConfidenceSuspended(OpenWopModel):
-    """A node waits because its agent is not sure: what the schema and what RFC 0023's scenarios ask for."""
+    """Suspension of a node until a low-confidence decision is approved (members of the schema and of RFC 0023)."""
 
     node_id: Id
     interrupt_id: Name
@@ -180,7 +236,7 @@ NodeSuspended: TypeAlias = Annotated[ApprovalSuspended | LowConfidenceSuspended,
 
 
 class NodeResumed(OpenWopModel):
-    """A node goes on after an interrupt."""
+    """Resumption of a node after an interrupt."""
 
     node_id: Id
     interrupt_id: Maybe[Name] = None
@@ -188,7 +244,7 @@ class NodeResumed(OpenWopModel):
 
 
 class InterruptResolved(OpenWopModel):
-    """An interrupt has had its answer."""
+    """Answer to an interrupt."""
 
     node_id: Id
     interrupt_id: Name
@@ -200,7 +256,7 @@ class InterruptResolved(OpenWopModel):
 
 
 class RunStarted(OpenWopModel):
-    """A run begins; the first event of its log."""
+    """Start of a run; the first event of its log."""
 
     workflow_id: Name
     inputs: Maybe[Json] = None
@@ -211,14 +267,14 @@ class RunStarted(OpenWopModel):
 
 
 class RunCompleted(OpenWopModel):
-    """A run came to its end. `outputs.status` is there where that is less than complete."""
+    """Successful end of a run; `outputs.status` is present if the result is incomplete or refused."""
 
     outputs: Maybe[Json] = None
     duration_ms: Maybe[Count] = None
 
 
 class RunFailed(OpenWopModel):
-    """A run has failed."""
+    """Failure of a run."""
 
     error: ErrorObject
     failed_node_id: Maybe[Id] = None
@@ -226,7 +282,7 @@ class RunFailed(OpenWopModel):
 
 
 class RunCancelled(OpenWopModel):
-    """A run was stopped on purpose."""
+    """Cancellation of a run."""
 
     reason: Maybe[str] = None
     cancelled_by: Maybe[str] = None
@@ -234,21 +290,21 @@ class RunCancelled(OpenWopModel):
 
 
 class ReplayDiverged(OpenWopModel):
-    """A replay differs from what was recorded; it goes on all the same."""
+    """Difference between a replay and its recording; the replay continues."""
 
     source_run_id: Id
     at_sequence: Count
     original_event_id: Maybe[Id] = None
     divergence_kind: Literal["output", "missing", "extra", "type-mismatch"]
     divergence_point: Maybe[Name] = None
-    """The type of the event."""
+    """Type of the differing event."""
 
 
-# what OpenWOP has no event for
+# our own event types
 
 
 class MessageCitation(OpenWopModel):
-    """A message cites a source."""
+    """Citation in a message."""
 
     node_id: Id
     channel: Name
@@ -257,7 +313,7 @@ class MessageCitation(OpenWopModel):
 
 
 class ChunkDelta(OpenWopModel):
-    """A piece of an image, in base64 that decodes alone."""
+    """Chunk of an image, in base64 that can be decoded on its own."""
 
     node_id: Id
     call_id: Name
@@ -268,7 +324,7 @@ class ChunkDelta(OpenWopModel):
 
 
 class ChunkDone(OpenWopModel):
-    """An image is complete."""
+    """End of an image."""
 
     node_id: Id
     call_id: Name

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def _writer(policy: Policy, options: DialectOptions) -> DialectWriter:
-    from projector.openwop.dialect.writer import OpenWop
+    from projector.openwop.dialect.writer import OpenWopWriter
 
-    return OpenWop(policy.reasoning, options)
+    return OpenWopWriter(policy.reasoning, options)
 
 
 def _tables() -> Tables:
@@ -27,13 +27,13 @@ def _tables() -> Tables:
 
 
 def _events() -> TypeAdapter[Any]:
-    from projector.openwop.contract import EVENT_ADAPTER
+    from projector.openwop.contract.events import EVENT_ADAPTER
 
     return EVENT_ADAPTER
 
 
 def _checker() -> Checker:
-    from projector.openwop.contract import LogChecker
+    from projector.openwop.contract.checker import LogChecker
 
     return LogChecker()
 

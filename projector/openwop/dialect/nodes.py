@@ -1,7 +1,7 @@
-"""Nodes and agents, read off the context of the frames: who speaks now, and whom that succeeds (CONTRACT D9).
+"""Nodes and agents, derived from the context of the frames (CONTRACT D9).
 
-A node is a step of the workflow, or all of the run where the context names no step. It ends when its place goes on to
-another step, when the workflow goes where the place does not lead, or with its branch.
+A node is a step of the workflow, or the whole run if the context names no step. It ends when its position moves on to
+another step, when the workflow leaves the position, or with its branch.
 """
 
 from __future__ import annotations
@@ -10,78 +10,76 @@ from collections.abc import Mapping
 
 from projector.core.canonical import Frame
 from projector.dialects.workflow import BranchPosition, position_of
-from projector.openwop import agents, shortened
-from projector.openwop.dialect import messages
-from projector.openwop.dialect.items import Node, Place
-from projector.openwop.dialect.run import NODE_ID, TYPE_ID, Run
-from projector.openwop.log import agent_id as id_of
-from projector.openwop.log import present
+from projector.openwop import agent_payloads, event_log
+from projector.openwop.dialect.content import close_text
+from projector.openwop.dialect.log_state import COMPLETED, NODE_ID, TYPE_ID, LogState, OpenNode, Position
+from projector.openwop.event_log import present, shortened
 
 
-def follow(run: Run, frame: Frame) -> None:
-    """Say what a changed context ends, hands over and begins."""
-    context = (run.branch, frame.get("workflow"), frame.get("agent"))
-    if context == run.context:
+def follow(state: LogState, frame: Frame) -> None:
+    """Emit the node ends, handoffs and node starts that a changed context implies."""
+    context = (state.branch_number, frame.get("workflow"), frame.get("agent"))
+    if context == state.context:
         return
-    run.context = context
+    state.context = context
     workflow = frame.get("workflow", {})
-    position, name = position_of(workflow)
-    place = run.branch or position
-    for other in _left(run, place, name):
-        leave(run, other, "completed", {})
-    node = run.nodes.get(place)
-    node_id = run.node_id = _free(run, name) if node is None else node.id
-    speaker = frame.get("agent", workflow.get("step_agent"))
-    run.agent_id = id_of(speaker) if speaker else f"host:model:{node_id}"
-    before = run.speakers.follow(place, run.agent_id) if speaker else None
+    workflow_position, name = position_of(workflow)
+    position = state.branch_number or workflow_position
+    for other in _left(state, position, name):
+        leave(state, other, COMPLETED, {})
+    node = state.nodes.get(position)
+    node_id = state.node_id = _free_id(state, name) if node is None else node.id
+    agent = frame.get("agent", workflow.get("step_agent"))
+    state.agent_id = event_log.agent_id(agent) if agent else f"host:model:{node_id}"
+    before = state.agents.follow(position, state.agent_id) if agent else None
     if before is not None:
-        run.say("agent.handoff", agents.handoff(before, run.agent_id), node_id=None)
+        state.emit("agent.handoff", agent_payloads.handoff(before, state.agent_id), node_id=None)
     if node is None:
-        _start(run, place, Node(name, node_id))
+        _start(state, position, OpenNode(name, node_id))
 
 
-def leave(run: Run, place: Place, how: str, members: Mapping[str, object]) -> None:
-    """Say the end of the node at a place, if one is open: `completed`, `failed` or `cancelled`."""
-    if place not in run.nodes:
+def leave(state: LogState, position: Position, outcome: str, members: Mapping[str, object]) -> None:
+    """Emit the end (`completed`, `failed` or `cancelled`) of the node at a position, if one is open."""
+    if position not in state.nodes:
         return
-    node_id = run.nodes.pop(place).id
-    messages.close(run, node_id)
-    run.say(f"node.{how}", {"nodeId": node_id, **members}, node_id=node_id)
+    node_id = state.nodes.pop(position).id
+    close_text(state, node_id)
+    state.emit(f"node.{outcome}", {"nodeId": node_id, **members}, node_id=node_id)
 
 
-def end(run: Run, how: str, members: Mapping[str, object]) -> None:
-    """Say the end of every node."""
-    for place in list(run.nodes):
-        leave(run, place, how, members)
+def end(state: LogState, outcome: str, members: Mapping[str, object]) -> None:
+    """Emit the end of every open node."""
+    for position in list(state.nodes):
+        leave(state, position, outcome, members)
 
 
-def _left(run: Run, place: Place, name: str) -> list[Place]:
-    """Give the places that are left by going on to a step; branches leave nothing but what they themselves had open."""
-    at = run.nodes.get(place)
-    left: list[Place] = [place] if at is not None and at.name != name else []
-    if isinstance(place, BranchPosition):
+def _left(state: LogState, position: Position, name: str) -> list[Position]:
+    """Return the positions whose nodes end when a step starts; a branch ends only its own node."""
+    at = state.nodes.get(position)
+    left: list[Position] = [position] if at is not None and at.name != name else []
+    if isinstance(position, BranchPosition):
         left += [
             other
-            for other in run.nodes
-            if isinstance(other, BranchPosition) and other != place and not place.is_beside(other)
+            for other in state.nodes
+            if isinstance(other, BranchPosition) and other != position and not position.is_beside(other)
         ]
     return left
 
 
-def _free(run: Run, name: str) -> str:
-    """Give the id of a node: the step's name, else the caller's, else ours; with a number where it is taken."""
-    wanted = name or run.options.node_id or NODE_ID
-    taken = {node.id for node in run.nodes.values()}
-    given, number = shortened(wanted), 1
-    while given in taken:
+def _free_id(state: LogState, name: str) -> str:
+    """Return an unused node id: the name of the step, of the options, or the default, numbered if it is taken."""
+    wanted = name or state.options.node_id or NODE_ID
+    taken = {node.id for node in state.nodes.values()}
+    node_id, number = shortened(wanted), 1
+    while node_id in taken:
         number += 1
-        given = shortened(f"{wanted}~{number}")
-    return given
+        node_id = shortened(f"{wanted}~{number}")
+    return node_id
 
 
-def _start(run: Run, place: Place, node: Node) -> None:
-    run.nodes[place] = node
-    attempt = run.starts[node.id]
-    run.starts[node.id] += 1
-    payload = {"nodeId": node.id, "typeId": run.options.type_id or TYPE_ID}
-    run.say("node.started", payload | present(attempt=attempt or None))
+def _start(state: LogState, position: Position, node: OpenNode) -> None:
+    state.nodes[position] = node
+    attempt = state.starts[node.id]
+    state.starts[node.id] += 1
+    payload = {"nodeId": node.id, "typeId": state.options.type_id or TYPE_ID}
+    state.emit("node.started", payload | present(attempt=attempt or None))

@@ -1,4 +1,4 @@
-"""`OpenWop`: frames in, events of a run out. Run, time and size; what a frame says stands in the tables."""
+"""`OpenWopWriter`: the tables of frame kinds and item types, and the encoding of one stream as the log of one run."""
 
 from __future__ import annotations
 
@@ -10,142 +10,139 @@ from projector.contracts.kinds import TERMINAL_KINDS, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.truncation import fit
 from projector.dialects.options import DialectOptions
-from projector.openwop.contract.parts import Verbosity
-from projector.openwop.dialect import calls, endings, messages, nodes, reasoning
-from projector.openwop.dialect.run import Run
+from projector.openwop.dialect import content, endings, nodes, tool_calls
+from projector.openwop.dialect.log_state import LogState
+from projector.openwop.event_log import Verbosity
 
-Writer: TypeAlias = Callable[[Run, Frame], None]
+FrameHandler: TypeAlias = Callable[[LogState, Frame], None]
 
 FRAME_MAX_BYTES: Final = 1_048_576
-"""Of a frame that may hold trees; its event is not much larger (CONTRACT D37)."""
+"""Limit of a frame that may hold trees; its event is not much larger (CONTRACT D37)."""
 
-LARGE: Final = frozenset({Kind.TOOL_STATUS, Kind.TOOL_OUTPUT, Kind.FINAL})
+LARGE_KINDS: Final = frozenset({Kind.TOOL_STATUS, Kind.TOOL_OUTPUT, Kind.FINAL})
 """Kinds whose frames may hold trees."""
 
-PLACELESS: Final = TERMINAL_KINDS | {PrivateKind.BRANCH}
-"""Kinds that belong to no step: what ends the run, and what tells who speaks."""
+NODELESS_KINDS: Final = TERMINAL_KINDS | {PrivateKind.BRANCH}
+"""Kinds that belong to no step: the end of the run, and the switch between branches."""
 
 
-def _say_nothing(_run: Run, _frame: Frame) -> None:
-    """Say nothing."""
+def _skip(_state: LogState, _frame: Frame) -> None:
+    """Emit nothing."""
 
 
-ADDED: Final[Mapping[str, Writer]] = {
-    "reasoning": reasoning.on_added,
-    **dict.fromkeys(calls.ITEM_TOOLS, calls.on_added),
-    "computer_call": calls.on_added,
-    "local_shell_call": calls.on_added,
-    "shell_call": calls.on_added,
-    "apply_patch_call": calls.on_added,
-    "tool_search_call": calls.on_added,
+ADDED: Final[Mapping[str, FrameHandler]] = {
+    "reasoning": content.on_reasoning_added,
+    **dict.fromkeys(tool_calls.ITEM_TOOLS, tool_calls.on_added),
+    "computer_call": tool_calls.on_added,
+    "local_shell_call": tool_calls.on_added,
+    "shell_call": tool_calls.on_added,
+    "apply_patch_call": tool_calls.on_added,
+    "tool_search_call": tool_calls.on_added,
 }
-"""Item type -> what its beginning says. A message is said by its text, an output by its call; what is not here is the
-provider's own housekeeping."""
+"""Item type -> handler of its start. Messages are emitted by their text, outputs by their call; other item types are
+internal to the provider."""
 
-DONE: Final[Mapping[Writer, Writer]] = {
-    reasoning.on_added: reasoning.on_done,
-    calls.on_added: calls.on_done,
-    _say_nothing: _say_nothing,
+DONE: Final[Mapping[FrameHandler, FrameHandler]] = {
+    content.on_reasoning_added: content.on_reasoning_done,
+    tool_calls.on_added: tool_calls.on_done,
+    _skip: _skip,
 }
-"""What says the beginning of an item -> what says its end."""
+"""Handler of the start of an item -> handler of its end."""
 
 
-def on_added(run: Run, frame: Frame) -> None:
-    """Say that an item begins."""
-    ADDED.get(frame["item_type"], _say_nothing)(run, frame)
+def on_added(state: LogState, frame: Frame) -> None:
+    """Handle the start of an item."""
+    ADDED.get(frame["item_type"], _skip)(state, frame)
 
 
-def on_done(run: Run, frame: Frame) -> None:
-    """Say that an item has ended."""
-    DONE[ADDED.get(frame["item_type"], _say_nothing)](run, frame)
+def on_done(state: LogState, frame: Frame) -> None:
+    """Handle the end of an item."""
+    DONE[ADDED.get(frame["item_type"], _skip)](state, frame)
 
 
-HANDLED: Final[Mapping[str, Writer]] = {
+HANDLED: Final[Mapping[str, FrameHandler]] = {
     Kind.LIFECYCLE: endings.on_lifecycle,
     Kind.OUTPUT_ITEM_ADDED: on_added,
     Kind.OUTPUT_ITEM_DONE: on_done,
-    Kind.MESSAGE_DELTA: messages.on_text_delta,
-    Kind.MESSAGE_CITATION: messages.on_citation,
-    Kind.REASONING_SUMMARY_DELTA: reasoning.on_summary_delta,
-    Kind.REFUSAL_DELTA: messages.on_refusal_delta,
-    Kind.TOOL_STATUS: calls.on_status,
-    Kind.TOOL_ARGUMENTS_DONE: calls.on_arguments_done,
-    Kind.TOOL_CODE_DONE: calls.on_code_done,
-    Kind.TOOL_OUTPUT: calls.on_output,
-    Kind.CHUNK_DELTA: messages.on_image,
-    Kind.CHUNK_DONE: messages.on_image,
+    Kind.MESSAGE_DELTA: content.on_text_delta,
+    Kind.MESSAGE_CITATION: content.on_citation,
+    Kind.REASONING_SUMMARY_DELTA: content.on_summary_delta,
+    Kind.REFUSAL_DELTA: content.on_refusal_delta,
+    Kind.TOOL_STATUS: tool_calls.on_status,
+    Kind.TOOL_ARGUMENTS_DONE: tool_calls.on_arguments_done,
+    Kind.TOOL_CODE_DONE: tool_calls.on_code_done,
+    Kind.TOOL_OUTPUT: tool_calls.on_output,
+    Kind.CHUNK_DELTA: content.on_image,
+    Kind.CHUNK_DONE: content.on_image,
     Kind.ERROR: endings.on_error,
     Kind.FINAL: endings.on_final,
     PrivateKind.BRANCH: endings.on_branch,
     PrivateKind.RESPONSE_META: endings.on_meta,
     PrivateKind.RESPONSE_USAGE: endings.on_usage,
-    PrivateKind.REASONING_DELTA: reasoning.on_text_delta,
+    PrivateKind.REASONING_DELTA: content.on_reasoning_delta,
 }
-"""Frame kind -> its writer."""
+"""Frame kind -> handler."""
 
 DROPPED: Final[Mapping[str, str]] = {
-    Kind.REFUSAL_DONE: "its deltas have said it",
-    Kind.TOOL_ARGUMENTS_DELTA: "a call is said when its arguments are whole",
-    Kind.TOOL_CODE_DELTA: "a call is said when its code is whole",
-    PrivateKind.REASONING_DONE: "its deltas have said it, and the block is closed with the item",
-    PrivateKind.REASONING_ENCRYPTED: "a log has no place for what only the provider can read",
+    Kind.REFUSAL_DONE: "the deltas carry the text",
+    Kind.TOOL_ARGUMENTS_DELTA: "a call is emitted when its arguments are complete",
+    Kind.TOOL_CODE_DELTA: "a call is emitted when its code is complete",
+    PrivateKind.REASONING_DONE: "the deltas carry the text, and the end of the item closes the block",
+    PrivateKind.REASONING_ENCRYPTED: "only the provider can read it",
 }
-"""Frame kind -> why nothing is said."""
+"""Frame kind -> why nothing is emitted."""
 
 
-class OpenWop:
-    """Write the frames of one stream as the log of one run.
+class OpenWopWriter:
+    """Writer of the log of one run from the frames of one stream.
 
     Args:
-        verbosity: how much reasoning the policy lets out (CONTRACT D36).
-        options: names of run, workflow, node and provider, and whether reasoning is said while it grows.
+        verbosity: how much reasoning the policy shows (CONTRACT D36).
+        options: ids of run, workflow, node and provider, and whether reasoning deltas are emitted.
     """
 
     def __init__(self, verbosity: Verbosity, options: DialectOptions) -> None:
-        self._run = Run(verbosity, options)
+        self._state = LogState(verbosity, options)
         self._has_begun = False
         self._has_failed = False
 
     def feed(self, frame: Frame, /) -> list[WireEvent]:
-        """Give the events of a frame, each under its type.
+        """Return the events of a frame.
 
-        A frame that cannot be written takes what was written with it along, and nobody knows what is open any more:
-        after it only `run.failed` is said. The numbers that are missing before it tell a reader so.
+        If a frame cannot be written, its partial events are discarded and the set of open nodes is unknown: after it
+        only `run.failed` is emitted. Readers detect the gap in the sequence numbers.
         """
-        writer = HANDLED.get(frame["kind"])
-        if writer is None or (self._has_failed and frame["kind"] != Kind.ERROR):
+        handler = HANDLED.get(frame["kind"])
+        if handler is None or (self._has_failed and frame["kind"] != Kind.ERROR):
             return []
-        run = self._run
-        run.said = []
-        run.at = frame["server_timestamp"]
-        if self._has_failed:
-            endings.on_error(run, frame)
-            return self._written()
+        state = self._state
+        state.events = []
+        state.timestamp = frame["server_timestamp"]
         try:
-            self._say(writer, frame)
-            return self._written()
+            if self._has_failed:
+                endings.on_error(state, frame)
+            else:
+                self._handle(handler, frame)
+            return [(event["type"], codec.dumps(event)) for event in state.events]
         except Exception:
             self._has_failed = True
-            run.nodes.clear()
+            state.nodes.clear()
             raise
 
-    def _say(self, writer: Writer, frame: Frame) -> None:
-        run, kind = self._run, frame["kind"]
+    def _handle(self, handler: FrameHandler, frame: Frame) -> None:
+        state, kind = self._state, frame["kind"]
         if not self._has_begun:
             self._has_begun = True
-            run.begin(frame)
-        if run.voice.response.has_ended and endings.is_beginning(frame):
-            endings.begin_response(run)
-        if kind not in PLACELESS or (kind in TERMINAL_KINDS and not run.starts):
-            nodes.follow(run, frame)
-        writer(run, _fitted(frame) if kind in LARGE else frame)
-
-    def _written(self) -> list[WireEvent]:
-        return [(event["type"], codec.dumps(event)) for event in self._run.said]
+            state.begin(frame)
+        if state.branch.response.has_ended and endings.starts_response(frame):
+            endings.start_response(state)
+        if kind not in NODELESS_KINDS or (kind in TERMINAL_KINDS and not state.starts):
+            nodes.follow(state, frame)
+        handler(state, _truncated(frame) if kind in LARGE_KINDS else frame)
 
 
-def _fitted(frame: Frame) -> Frame:
-    """Give a frame within its budget; the reasoning in `final` was said in its own events."""
+def _truncated(frame: Frame) -> Frame:
+    """Return a frame within its byte limit, without the reasoning in `final`, which has events of its own."""
     if frame["kind"] == Kind.FINAL:
         final = {name: value for name, value in frame["final"].items() if name != "reasoning_summary_text"}
         frame = {**frame, "final": final}

@@ -10,7 +10,8 @@ from pydantic.alias_generators import to_camel
 from starlette.datastructures import Headers, QueryParams
 
 from projector._validation import sentences
-from projector.openwop.contract.parts import Share, Verbosity
+from projector.openwop.contract.payloads import Share
+from projector.openwop.event_log import Verbosity
 from projector.openwop.host.refusals import Refusal
 
 _ID_MAX_CHARS: Final = 256

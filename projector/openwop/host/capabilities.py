@@ -7,11 +7,11 @@ from importlib import metadata
 from typing import Any, Final
 
 from projector.contracts import codec
-from projector.openwop.contract import Discovery
-from projector.openwop.contract.parts import PROTOCOL_VERSION, VENDOR, Verbosity
-from projector.openwop.fixtures import FIXTURES
+from projector.openwop.conformance.definitions import FIXTURES
+from projector.openwop.conformance.mock_nodes import TOKEN_LIMIT
+from projector.openwop.contract.documents import Discovery
+from projector.openwop.event_log import VENDOR, Verbosity
 from projector.openwop.host.offers.offer import VERBOSITIES
-from projector.openwop.mock_agent import TOKEN_LIMIT
 
 NAME: Final = "public-stream-projector"
 
@@ -39,7 +39,7 @@ def document(verbosities: Collection[Verbosity], *, conformance: bool, max_body_
         families["conformance"] = {"mockAgent": True}
         families["fixtures"] = sorted(FIXTURES)
     said = {
-        "protocolVersion": PROTOCOL_VERSION,
+        "protocolVersion": "1.0",
         "supportedEnvelopes": [],
         "schemaVersions": {},
         "limits": {

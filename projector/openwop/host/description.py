@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from projector.contracts.schema_export import PlainSchema
-from projector.openwop.contract import Discovery, ErrorBody, EventList, EventPoll, RunCreated, RunSnapshot
+from projector.openwop.contract.documents import Discovery, ErrorBody, EventList, EventPoll, RunCreated, RunSnapshot
 from projector.openwop.host.asked import MAX_BUFFER_MS, MODES, Answer, RunRequest
 
 _SCHEMAS: Final = "#/components/schemas/"

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from projector.contracts import codec
 from projector.core.context import Timestamps
-from projector.openwop.log import Event, EventLog
+from projector.openwop.event_log import Event, EventLog
 from projector.openwop.run_state import RunState
 
 OVERHEAD_BYTES: Final = 128

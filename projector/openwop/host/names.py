@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from projector.openwop.contract.parts import VENDOR
+from projector.openwop.event_log import VENDOR
 
 DIALECT: Final = "openwop"
 AGENT_TYPE_ID: Final = f"vendor.{VENDOR}.agent"

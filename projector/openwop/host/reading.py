@@ -14,7 +14,7 @@ import anyio
 from starlette.types import Message, Receive, Scope, Send
 
 from projector.core.sse import encode_comment, encode_sse
-from projector.openwop.contract import RUN_TERMINALS
+from projector.openwop.event_log import RUN_TERMINALS
 from projector.openwop.host.asked import Mode
 from projector.openwop.host.log import Entry, RunLog
 from projector.server.http.request_ids import request_id

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from pydantic import Field, JsonValue, StringConstraints, model_validator
 
 from projector._errors import UsageError
-from projector.openwop.definitions import DefinitionError, Registered, register
-from projector.openwop.escalation import DEFAULT_THRESHOLD
-from projector.openwop.fixtures import FIXTURES
+from projector.openwop.conformance.definitions import FIXTURES, DefinitionError, RegisteredWorkflow, register
+from projector.openwop.event_log import DEFAULT_THRESHOLD
 from projector.server.extensions import Extension, ExtensionSettings, HasDialects
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class OpenWop(ExtensionSettings):
 
         return Host(self, catalog, site)
 
-    def registered(self) -> dict[str, Registered]:
+    def registered(self) -> dict[str, RegisteredWorkflow]:
         """Give the workflows of configured nodes by id: the suite's where it may run, and those of the configuration.
 
         Raises:
@@ -71,12 +70,12 @@ class OpenWop(ExtensionSettings):
         fixtures = FIXTURES if self.conformance else {}
         return {name: self._register(name, document) for name, document in {**fixtures, **named}.items()}
 
-    def _register(self, name: str, document: Mapping[str, Any]) -> Registered:
+    def _register(self, name: str, document: Mapping[str, Any]) -> RegisteredWorkflow:
         try:
             known = register(document, is_on=self.conformance, has_role=bool(self.conformance_callers))
         except DefinitionError as error:
             raise DefinitionError(f"workflows.{name}.{error}") from None
-        if known.workflow_id != name:
+        if known.definition.id != name:
             raise DefinitionError(f"workflows.{name}.id: expected `{name}`")
         return known
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from starlette.types import Scope
 
 from projector.contracts import codec
-from projector.openwop.contract.parts import Verbosity
+from projector.openwop.event_log import Verbosity
 from projector.openwop.host.asked import RunRequest
 from projector.openwop.host.names import AGENT_NODE_ID, DIALECT
 from projector.openwop.host.offers.offer import Begin, definition, least, node_of, refuse_what_is_not_settable

@@ -8,12 +8,11 @@ from typing import Any, Final, Protocol, TypeAlias
 from pydantic.alias_generators import to_camel
 from starlette.types import Scope
 
-from projector.openwop.contract.parts import Verbosity
+from projector.openwop.event_log import Verbosity, agent_id
 from projector.openwop.host.asked import Configurable, RunRequest
 from projector.openwop.host.names import AGENT_TYPE_ID
 from projector.openwop.host.refusals import Refusal
 from projector.openwop.host.run import Run, Work
-from projector.openwop.log import agent_id
 
 Begin: TypeAlias = Callable[[Run], Work]
 """Gives the work of a run; raises `Problem` where there is no room for it."""

@@ -6,9 +6,9 @@ from typing import Any
 
 from starlette.types import Scope
 
-from projector.openwop import plan
-from projector.openwop.contract.parts import Verbosity
-from projector.openwop.definitions import Registered
+from projector.openwop.conformance.definitions import RegisteredWorkflow
+from projector.openwop.conformance.mock_nodes import PlannedRun
+from projector.openwop.event_log import Verbosity
 from projector.openwop.host.asked import RunRequest
 from projector.openwop.host.offers.offer import Begin, definition, refuse_what_is_not_settable
 from projector.openwop.host.refusals import Refusal
@@ -21,7 +21,7 @@ from projector.redaction.redactor import Redactor
 class PlannedWorkflow:
     """One workflow."""
 
-    def __init__(self, registered: Registered, settings: OpenWop, redactor: Redactor) -> None:
+    def __init__(self, registered: RegisteredWorkflow, settings: OpenWop, redactor: Redactor) -> None:
         self._registered = registered
         self._settings = settings
         self._redactor = redactor
@@ -34,7 +34,7 @@ class PlannedWorkflow:
     def document(self) -> dict[str, Any]:
         """Give the definition."""
         said = self._registered.definition.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return definition(self._registered.workflow_id, said.pop("nodes")) | said
+        return definition(self._registered.definition.id, said.pop("nodes")) | said
 
     def prepare(self, asked: RunRequest, caller: str, _scope: Scope) -> Begin:
         """Read what the run may set: how sure is sure enough, and how much of the reasoning is told."""
@@ -48,7 +48,7 @@ class PlannedWorkflow:
             threshold = self._settings.escalation_threshold
 
         def begin(run: Run) -> PlannedWork:
-            about = plan.Run(run.run_id, self._redactor, threshold, said.reasoning_verbosity or self.verbosity)
+            about = PlannedRun(run.run_id, self._redactor, threshold, said.reasoning_verbosity or self.verbosity)
             return PlannedWork(self._registered.steps(about))
 
         return begin

@@ -9,14 +9,13 @@ from typing import Any
 from starlette.types import Scope
 
 from projector.dialects.workflow import position_of
-from projector.openwop.contract.parts import Verbosity
+from projector.openwop.event_log import Verbosity, shortened
 from projector.openwop.host.asked import RunRequest
 from projector.openwop.host.names import DIALECT
 from projector.openwop.host.offers.offer import Begin, definition, least, node_of, refuse_what_is_not_settable
 from projector.openwop.host.refusals import Refusal
 from projector.openwop.host.run import Run
 from projector.openwop.host.work.steps import StepsAsk, StepsWork
-from projector.openwop.log import shortened
 from projector.redaction.redactor import Redactor
 from projector.server.http import requests
 from projector.server.http.problems import Problem

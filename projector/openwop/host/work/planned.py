@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from projector.core.faults import Fault
+from projector.openwop.conformance.mock_nodes import Step
 from projector.openwop.host.asked import accepts
 from projector.openwop.host.faults import REJECTED
 from projector.openwop.host.run import Run, RunFailedError
-from projector.openwop.plan import Step
 from projector.openwop.run_state import Interrupt
 
 
@@ -27,7 +27,7 @@ class PlannedWork:
         """
         ids: list[str] = []
         for step in self._steps:
-            cause = None if step.answers is None else ids[step.answers]
+            cause = None if step.cause is None else ids[step.cause]
             ids.append(run.log.say(step.type, step.payload, node_id=step.node_id, causation_id=cause))
             if step.type == "node.suspended":
                 answers = await run.answers()
