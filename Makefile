@@ -28,6 +28,7 @@ schemas docs: .venv/dev     # rewrite what is printed from models and tables
 
 bench: .venv/dev            # ratios to a bare loop, in one run
 	$(BIN)/python bench/run.py
+	$(BIN)/python bench/startup.py
 
 bench-proxy: .venv/dev      # the proxy beside a pass-through, on loopback
 	$(BIN)/python bench/proxy.py

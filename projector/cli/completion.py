@@ -57,7 +57,7 @@ def _bash(found: list[Context]) -> Iterator[str]:
         "_projector() {",
         '    local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"',
         '    local path="" word words options',
-        '    for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do',
+        '    for word in "${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do',
         f'        case "$path $word" in {paths}) path="$path $word" ;; esac',
         "    done",
         '    case "$path" in',
@@ -82,7 +82,8 @@ def _bash(found: list[Context]) -> Iterator[str]:
 
 def _zsh(found: list[Context]) -> Iterator[str]:
     yield "autoload -U +X compinit bashcompinit && compinit && bashcompinit"
-    yield from _bash(found)
+    head, *rest = _bash(found)
+    yield from (head, "    setopt localoptions ksharrays  # arrays begin at 0, as in bash", *rest)
 
 
 def _fish(found: list[Context]) -> Iterator[str]:

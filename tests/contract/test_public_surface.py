@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import inspect
+import re
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 import projector
-from projector import Pipeline, PublicStreamProjector, StreamContext, build_pipeline
-from projector.cli.commands import build_parser
+from projector import Pipeline, PublicStreamProjector, StreamContext, build_pipeline, cli
+from projector.cli.commands import COMMANDS, Command, build_parser
 from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS
+
+ROOT: Final = Path(__file__).parents[2]
 
 
 def test_names() -> None:
@@ -19,6 +27,25 @@ def test_names() -> None:
     assert promised <= set(projector.__all__)
     assert all(hasattr(projector, name) for name in projector.__all__)
     assert len(set(projector.__all__)) == len(projector.__all__)
+
+
+def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert projector.__version__ == project["version"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"projector {project['version']}\n")
+
+
+def test_an_unknown_name_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="module `projector` has no attribute `pipelines`"):
+        projector.pipelines  # noqa: B018 - reading it is the test
+    assert set(projector.__all__) <= set(dir(projector))
+
+
+def test_extras_have_hyphens() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(project["optional-dependencies"]) == {"server", "otel", "agents-sdk"}
 
 
 def test_build_pipeline() -> None:
@@ -123,6 +150,16 @@ def test_every_argument_says_what_it_is() -> None:
         "upstream": "NAME",
         "workers": "N",
     }
+
+
+@pytest.mark.parametrize("command", [row for one in COMMANDS for row in (one, *one.commands)], ids=lambda row: row.name)
+def test_every_command_has_a_function_and_an_example(command: Command) -> None:
+    if not command.commands:
+        module, _, function = command.run.partition(":")
+        assert callable(getattr(importlib.import_module(module), function))
+    for example in command.examples:
+        words = shlex.split(re.search(r"projector ([^|)]*)", example)[1].rstrip('"'))  # type: ignore[index]  # else no example
+        build_parser().parse_args(words)
 
 
 def test_the_configuration_has_two_commands() -> None:

@@ -1,4 +1,4 @@
-"""Progress of long work: on a terminal only, and only when it takes long."""
+"""The terminal: progress of long work, and colour."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from projector.cli.terminal import Progress
+from projector.cli.terminal import Progress, paint, paint_diff, print_error
 
 
 class Screen(io.StringIO):
-    """A stream that says what it is."""
+    """A stream that is a terminal or not."""
 
     def __init__(self, *, is_terminal: bool) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ def test_long_work_is_shown_and_wiped_away(monkeypatch: pytest.MonkeyPatch, seco
     assert screen.getvalue().endswith("bytes\r\x1b[K")
 
 
-def test_where_nobody_knows_the_total(monkeypatch: pytest.MonkeyPatch, seconds: list[float]) -> None:
+def test_an_unknown_total(monkeypatch: pytest.MonkeyPatch, seconds: list[float]) -> None:
     screen = shown(monkeypatch, out=False, err=True)
     with Progress("cases") as work:
         seconds.append(1.0)
@@ -69,3 +69,30 @@ def test_otherwise_nothing_is_shown(
         seconds.append(9.0)
         work.advance(10)
     assert screen.getvalue() == ""
+
+
+def test_colour_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = shown(monkeypatch, out=True, err=True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert paint("rule", "red") == "\x1b[31mrule\x1b[0m"
+    assert paint_diff("--- a\n@@ -1 @@\n same\n+new\n") == (
+        "\x1b[31m--- a\x1b[0m\n\x1b[36m@@ -1 @@\x1b[0m\n same\n\x1b[32m+new\x1b[0m\n"
+    )
+    print_error("x: not found")
+    assert screen.getvalue() == "\x1b[31mprojector:\x1b[0m x: not found\n"
+
+
+@pytest.mark.parametrize(
+    ("out", "no_color", "term"),
+    [
+        pytest.param(False, "", "xterm", id="no-terminal"),
+        pytest.param(True, "1", "xterm", id="NO_COLOR"),
+        pytest.param(True, "", "dumb", id="dumb-terminal"),
+    ],
+)
+def test_otherwise_no_colour(monkeypatch: pytest.MonkeyPatch, *, out: bool, no_color: str, term: str) -> None:
+    shown(monkeypatch, out=out, err=True)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("TERM", term)
+    assert paint_diff("+new") == "+new"

@@ -1,0 +1,75 @@
+"""What a start costs, as ratios to a floor: user and system CPU time of child processes, the median of several rounds.
+
+It prints, and never fails. docs/performance.md names the targets, and what the figures were before.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+from typing import Final, NamedTuple
+
+ROUNDS: Final = 11
+STREAM: Final = Path(__file__).parent.parent / "examples_ndjson" / "openai_responses" / "chat-text-citations.ndjson"
+
+POLICY: Final = "from projector.redaction.policy import Policy; from projector.redaction.redactor import Redactor; "
+PARSER: Final = ("-c", "import argparse, json")
+MODELS: Final = ("-c", "from pydantic import BaseModel; import orjson")
+
+
+class Start(NamedTuple):
+    """A command, the command it is compared with, and the ratio it must not exceed.
+
+    Args:
+        ours: arguments of the interpreter.
+        floor: the same, of what any such program must pay.
+        most: the target.
+        without: a command whose cost is subtracted from `ours`.
+    """
+
+    ours: tuple[str, ...]
+    floor: tuple[str, ...]
+    most: float
+    without: tuple[str, ...] | None = None
+
+
+STARTS: Final = {
+    "projector --help": Start(("-m", "projector", "--help"), PARSER, 2.5),
+    "projector project": Start(("-m", "projector", "project", str(STREAM)), MODELS, 3),
+    "compile the default policy": Start(
+        ("-c", POLICY + "Redactor(Policy())"), MODELS, 0.42, without=("-c", POLICY + "Policy()")
+    ),
+}
+
+
+def main() -> None:
+    """Measure and print."""
+    commands = {command for start in STARTS.values() for command in (start.ours, start.floor, start.without) if command}
+    costs: dict[tuple[str, ...], list[float]] = {command: [] for command in sorted(commands)}
+    for _ in range(ROUNDS):  # commands take turns, so that other work on the machine disturbs all of them
+        for command, rounds in costs.items():
+            rounds.append(cpu_s(command))
+    print(f"start-up, {ROUNDS} rounds")
+    for name, start in STARTS.items():
+        floor = median(costs[start.floor])
+        ours = median(costs[start.ours]) - (median(costs[start.without]) if start.without else 0)
+        reached = "reached" if ours <= start.most * floor else "not reached"
+        print(
+            f"  {name:32}{1e3 * ours:6.1f} ms   {ours / floor:.2f} of `python {' '.join(start.floor)}` "
+            f"({1e3 * floor:.1f} ms); target: at most {start.most}: {reached}"
+        )
+
+
+def cpu_s(arguments: tuple[str, ...]) -> float:
+    """Run Python with these arguments and return its CPU seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *arguments], stdout=subprocess.DEVNULL, check=True)  # noqa: S603 - our own command
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+if __name__ == "__main__":
+    main()
