@@ -12,6 +12,9 @@ from typing import Final, Literal, TypeAlias
 
 SCHEMA: Final = "public_sse_v1"
 
+VENDOR: Final = "public-sse"
+"""Prefix of names that we add to the protocols of others (CONTRACT D37)."""
+
 
 class Kind(StrEnum):
     """The public kinds, in the order of section 9."""

@@ -10,10 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from projector.contracts.kinds import Kind
-from projector.dialects.ag_ui import activities, writer
+from projector.dialects.ag_ui import writer
 from projector.dialects.ag_ui.events import parse_event
-from projector.dialects.ag_ui.messages import CITATIONS_MAX_BYTES
-from projector.dialects.ag_ui.reasoning import ENCRYPTED_MAX_CHARS
+from projector.dialects.ag_ui.message_writer import CITATIONS_MAX_BYTES, ENCRYPTED_MAX_CHARS
 from projector.dialects.ag_ui.writer import AgUi
 from projector.dialects.options import DialectOptions
 from tests.unit.response_events import Event, added, delta, done
@@ -737,10 +736,6 @@ def test_nothing_is_null(run: Run) -> None:
         return any(map(nulls, value)) if isinstance(value, list) else value is None
 
     assert not nulls(run(CREATED, text(0, "a"), done(1, "mcp_call", **MCP), done(2, "reasoning"), COMPLETED))
-
-
-def test_every_way_to_begin_an_item_has_its_end() -> None:
-    assert {*writer.ADDED.values(), activities.on_added} == writer.DONE.keys()
 
 
 def test_what_is_dropped_is_said_by_other_frames() -> None:

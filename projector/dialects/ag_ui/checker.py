@@ -1,4 +1,4 @@
-"""The rules over a whole stream of AG-UI, as a sans-IO checker; bad input is a violation, never an exception."""
+"""Checker of the rules over a whole AG-UI stream, without I/O. Bad input is a violation, never an exception."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from projector.dialects.ag_ui.events import parse_event
 _ROWS: Final = (
     # one event
     Rule("json", "seed", "each line is one JSON object in UTF-8", "AG-UI 1.0"),
-    Rule("shape", "seed", "each event is one that we emit, with its members", "AG-UI 1.0"),
-    Rule("timestamp_order", "house", "`timestamp` never goes back", "docs/dialects.md"),
+    Rule("shape", "seed", "each event is one that we emit, with the right members", "AG-UI 1.0"),
+    Rule("timestamp_order", "house", "`timestamp` never decreases", "docs/dialects.md"),
     # the run
-    Rule("run_started", "seed", "`RUN_STARTED` is first, and once", "AG-UI 1.0"),
-    Rule("one_run", "seed", "`RUN_FINISHED` names the thread and the run of `RUN_STARTED`", "AG-UI 1.0"),
-    Rule("one_terminal", "seed", "one of `RUN_FINISHED`, `RUN_ERROR` is last", "AG-UI 1.0"),
-    Rule("terminal_missing", "seed", "a stream ends with its run", "AG-UI 1.0"),
-    # what stands between a beginning and an end
-    Rule("id_unique", "seed", "a message and a call begin once", "AG-UI 1.0"),
-    Rule("not_open", "seed", "what belongs to something stands between its beginning and its end", "AG-UI 1.0"),
+    Rule("run_started", "seed", "`RUN_STARTED` is the first event, and occurs once", "AG-UI 1.0"),
+    Rule("one_run", "seed", "`RUN_FINISHED` has the thread and the run of `RUN_STARTED`", "AG-UI 1.0"),
+    Rule("one_terminal", "seed", "`RUN_FINISHED` or `RUN_ERROR` is the last event", "AG-UI 1.0"),
+    Rule("terminal_missing", "seed", "a stream ends with the end of its run", "AG-UI 1.0"),
+    # messages, calls, steps and activities
+    Rule("id_unique", "seed", "a message and a call start once", "AG-UI 1.0"),
+    Rule("not_open", "seed", "content comes between its start and its end", "AG-UI 1.0"),
     Rule("not_closed", "seed", "everything has ended before `RUN_FINISHED`", "AG-UI 1.0"),
-    Rule("call_known", "house", "a result is of a call that has ended", "docs/dialects.md"),
-    Rule("activity_known", "seed", "a change is of an activity that was shown", "AG-UI 1.0"),
+    Rule("call_known", "house", "a result belongs to a call that has ended", "docs/dialects.md"),
+    Rule("activity_known", "seed", "a delta belongs to an activity that has started", "AG-UI 1.0"),
 )
 RULES: Final[Mapping[str, Rule]] = {row.name: row for row in _ROWS}
 
@@ -41,10 +41,11 @@ class _Act(Enum):
 
 
 class _Part(NamedTuple):
-    """What an event does to something that begins and ends: a family of such things, and the member that names it."""
+    """What an event does to a message, call or step."""
 
     family: str
     name: str
+    """Member with its ID."""
     act: _Act
 
 
@@ -70,7 +71,7 @@ _TERMINALS: Final = frozenset({"RUN_FINISHED", "RUN_ERROR"})
 
 
 class AgUiChecker:
-    """Checks one stream, given as lines of JSON."""
+    """Checker of one stream, given as lines of JSON."""
 
     def __init__(self) -> None:
         self._line = 0
@@ -82,7 +83,7 @@ class AgUiChecker:
         self._activities: set[str] = set()
 
     def feed(self, line_no: int, line: bytes | str, /) -> list[Violation]:
-        """Take one line; return what it breaks. A blank line says nothing."""
+        """Check one line. A blank line is ignored."""
         line = line.strip()
         if not line:
             return []
@@ -94,20 +95,20 @@ class AgUiChecker:
             return self._violations([Breach("json", "expected JSON in UTF-8")])
         except ValidationError as error:
             return self._violations([Breach("shape", text) for text in sentences(error, event, root="event")])
-        return self._violations([*self._of_the_run(event), *self._of_its_part(event)])
+        return self._violations([*self._check_run(event), *self._check_part(event)])
 
     def close(self) -> list[Violation]:
-        """Take the end of the stream; return what is missing."""
+        """Check the end of the stream."""
         if self._has_ended:
             return []
         return self._violations([Breach("terminal_missing", "expected `RUN_FINISHED` or `RUN_ERROR`")])
 
-    def _of_the_run(self, event: Mapping[str, Any]) -> list[Breach]:
+    def _check_run(self, event: Mapping[str, Any]) -> list[Breach]:
         kind, found = event["type"], []
         if self._has_ended:
-            found.append(Breach("one_terminal", f"expected no `{kind}` behind the end of the run"))
+            found.append(Breach("one_terminal", f"expected no `{kind}` after the end of the run"))
         if event["timestamp"] < self._at:
-            found.append(Breach("timestamp_order", "expected a time that is not before the one before"))
+            found.append(Breach("timestamp_order", "expected a time not before that of the previous event"))
         self._at = event["timestamp"]
         if (kind == "RUN_STARTED") != (self._run is None):
             found.append(Breach("run_started", f"expected `RUN_STARTED` first and once, found `{kind}`"))
@@ -121,14 +122,14 @@ class AgUiChecker:
         self._has_ended |= kind in _TERMINALS
         return found
 
-    def _of_its_part(self, event: Mapping[str, Any]) -> list[Breach]:
+    def _check_part(self, event: Mapping[str, Any]) -> list[Breach]:
         kind = event["type"]
         if (part := _PARTS.get(kind)) is not None:
             return self._follow(part, (part.family, event[part.name]))
         if kind == "TOOL_CALL_RESULT":
             call = (CALL, event["toolCallId"])
             is_known = call in self._begun and call not in self._open
-            return [] if is_known else [Breach("call_known", "expected a `toolCallId` whose call has ended")]
+            return [] if is_known else [Breach("call_known", "expected the `toolCallId` of a call that has ended")]
         if kind == "ACTIVITY_SNAPSHOT":
             self._activities.add(event["messageId"])
         elif kind == "ACTIVITY_DELTA" and event["messageId"] not in self._activities:
@@ -140,7 +141,7 @@ class AgUiChecker:
             is_new = key not in (self._open if part.family == STEP else self._begun)
             self._open.add(key)
             self._begun.add(key)
-            return [] if is_new else [Breach("id_unique", f"expected another `{part.name}`: this {part.family} began")]
+            return [] if is_new else [Breach("id_unique", f"expected a new `{part.name}`: this {part.family} began")]
         is_open = key in self._open
         if part.act is _Act.END:
             self._open.discard(key)
@@ -151,5 +152,5 @@ class AgUiChecker:
 
 
 def check_stream(lines: Iterable[bytes | str]) -> list[Violation]:
-    """Check a whole stream; lines are numbered from 1, and every violation is given in their order."""
+    """Return the violations of a whole stream, in order. Lines are numbered from 1."""
     return check_lines(AgUiChecker(), lines)

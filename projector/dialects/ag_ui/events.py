@@ -1,25 +1,39 @@
-"""The events of AG-UI 1.0 that we emit: one class a type, told apart by `type`.
+"""Models of the AG-UI 1.0 events that we emit: one class a type; the discriminator is `type`.
 
-Narrower than the protocol on purpose: what these classes refuse, the protocol may still allow. Members are named on the
-wire in camel case, no member is ever null, and metadata keys begin with the vendor prefix (CONTRACT D37). Rules over a
-whole run are the protocol's own, and its own client is the judge of them (`tests/contract/test_ag_ui_clients.py`).
+They are narrower than the protocol: they reject members that the protocol would allow. Wire names are camel case, no
+member is ever null, and metadata keys have our vendor prefix (CONTRACT D37). `checker.py` has the rules over a run.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic.alias_generators import to_camel
 
+from projector.contracts.kinds import VENDOR
 from projector.contracts.parts import Json, Maybe
-from projector.dialects.ag_ui.event_parts import AddOperation, AgUiModel, Metadata, Milliseconds, Outcome, Usage
+from projector.dialects.ag_ui.ag_ui_run import SAFE_INTEGER_MAX
+
+SafeInteger: TypeAlias = Annotated[int, Field(ge=0, le=SAFE_INTEGER_MAX)]
+Metadata: TypeAlias = Annotated[
+    dict[Annotated[str, Field(pattern=rf"^{VENDOR}\.[a-z_]+$")], object], Field(min_length=1)
+]
+
+
+class AgUiModel(BaseModel):
+    """Base of all models: camel case on the wire, no unknown members, no conversions, immutable."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True
+    )
 
 
 class Event(AgUiModel):
-    """What every event has."""
+    """Members of every event."""
 
-    timestamp: Milliseconds
-    """Since 1970-01-01 UTC."""
+    timestamp: SafeInteger
+    """Milliseconds since 1970-01-01 UTC."""
     metadata: Maybe[Metadata] = None
 
 
@@ -27,7 +41,7 @@ class Event(AgUiModel):
 
 
 class RunStarted(Event):
-    """The run begins; the first event of a stream."""
+    """The run starts. First event of a stream."""
 
     type: Literal["RUN_STARTED"]
     thread_id: str
@@ -35,20 +49,64 @@ class RunStarted(Event):
     protocol_version: Literal["1.0"]
 
 
+class Success(AgUiModel):
+    """The run has ended. Lists the calls that the client has to run."""
+
+    type: Literal["success"]
+    pending_tool_call_ids: Maybe[Annotated[list[str], Field(min_length=1)]] = None
+
+
+class Interrupt(AgUiModel):
+    """A tool call that waits for an approval."""
+
+    id: str
+    reason: Literal["tool_call"]
+    message: str
+    tool_call_id: str
+    response_schema: Json
+
+
+class Interrupted(AgUiModel):
+    """The run waits for answers, which the next request contains."""
+
+    type: Literal["interrupt"]
+    interrupts: Annotated[list[Interrupt], Field(min_length=1)]
+
+
+class Cancelled(AgUiModel):
+    """The run was cancelled."""
+
+    type: Literal["cancelled"]
+
+
+class TokenUsage(AgUiModel):
+    """Tokens of the run. A count that the provider does not report is absent."""
+
+    model: Maybe[str] = None
+    input_tokens: Maybe[SafeInteger] = None
+    output_tokens: Maybe[SafeInteger] = None
+    total_tokens: Maybe[SafeInteger] = None
+    reasoning_tokens: Maybe[SafeInteger] = None
+    cached_input_tokens: Maybe[SafeInteger] = None
+
+
+Usage: TypeAlias = Annotated[list[TokenUsage], Field(min_length=1, max_length=1)]
+
+
 class RunFinished(Event):
-    """The run has ended; the last event of a stream, or else `RUN_ERROR` is."""
+    """The run has ended. Last event of a stream, unless that is `RUN_ERROR`."""
 
     type: Literal["RUN_FINISHED"]
     thread_id: str
     run_id: str
-    outcome: Outcome
+    outcome: Annotated[Success | Interrupted | Cancelled, Field(discriminator="type")]
     result: Maybe[object] = None
-    """The structured output, where the request asked for one."""
+    """Structured output, if the request asked for one."""
     usage: Maybe[Usage] = None
 
 
 class RunError(Event):
-    """The run has failed; the last event of a stream, or else `RUN_FINISHED` is."""
+    """The run has failed. Last event of a stream, unless that is `RUN_FINISHED`."""
 
     type: Literal["RUN_ERROR"]
     message: str
@@ -57,7 +115,7 @@ class RunError(Event):
 
 
 class StepStarted(Event):
-    """A step of a workflow begins: `stage/step`, with `#branch` where branches run side by side."""
+    """A step of a workflow starts: `stage/step`, with `#branch` if branches run in parallel."""
 
     type: Literal["STEP_STARTED"]
     step_name: str
@@ -74,48 +132,48 @@ class StepFinished(Event):
 
 
 class MessageEvent(Event):
-    """An event that belongs to one message."""
+    """Members of every event of a message."""
 
     message_id: str
 
 
 class TextMessageStart(MessageEvent):
-    """A message of the model begins."""
+    """A message of the model starts."""
 
     type: Literal["TEXT_MESSAGE_START"]
     role: Literal["assistant"]
     name: Maybe[str] = None
-    """The agent that speaks."""
+    """Name of the agent."""
 
 
 class TextMessageContent(MessageEvent):
-    """More text of a message, to append."""
+    """A delta of a message."""
 
     type: Literal["TEXT_MESSAGE_CONTENT"]
     delta: Annotated[str, Field(min_length=1)]
 
 
 class TextMessageEnd(MessageEvent):
-    """A message is complete; its metadata holds the citations."""
+    """A message is complete. Its metadata contains the citations."""
 
     type: Literal["TEXT_MESSAGE_END"]
 
 
 class ReasoningStart(MessageEvent):
-    """The model thinks: a span begins, of none or more reasoning messages."""
+    """A reasoning span starts. It has zero or more reasoning messages."""
 
     type: Literal["REASONING_START"]
 
 
 class ReasoningMessageStart(MessageEvent):
-    """A part of a summary begins, or of full reasoning where policy lets it out."""
+    """A part of a reasoning summary starts, or of full reasoning if the policy allows it."""
 
     type: Literal["REASONING_MESSAGE_START"]
     role: Literal["reasoning"]
 
 
 class ReasoningMessageContent(MessageEvent):
-    """More text of a reasoning message, to append."""
+    """A delta of a reasoning message."""
 
     type: Literal["REASONING_MESSAGE_CONTENT"]
     delta: Annotated[str, Field(min_length=1)]
@@ -128,7 +186,7 @@ class ReasoningMessageEnd(MessageEvent):
 
 
 class ReasoningEncryptedValue(Event):
-    """What only the provider can read, to be sent back with the message that it belongs to."""
+    """Encrypted reasoning, which the client sends back with its message."""
 
     type: Literal["REASONING_ENCRYPTED_VALUE"]
     subtype: Literal["message"]
@@ -137,7 +195,7 @@ class ReasoningEncryptedValue(Event):
 
 
 class ReasoningEnd(MessageEvent):
-    """A span of reasoning has ended."""
+    """A reasoning span has ended."""
 
     type: Literal["REASONING_END"]
 
@@ -146,13 +204,13 @@ class ReasoningEnd(MessageEvent):
 
 
 class CallEvent(Event):
-    """An event that belongs to one tool call."""
+    """Members of every event of a tool call."""
 
     tool_call_id: str
 
 
 class ToolCallStart(CallEvent):
-    """A call of a function or of an MCP tool begins."""
+    """A call of a function or of an MCP tool starts."""
 
     type: Literal["TOOL_CALL_START"]
     tool_call_name: str
@@ -160,20 +218,20 @@ class ToolCallStart(CallEvent):
 
 
 class ToolCallArgs(CallEvent):
-    """More of the arguments of a call, to append."""
+    """A delta of the arguments."""
 
     type: Literal["TOOL_CALL_ARGS"]
     delta: Annotated[str, Field(min_length=1)]
 
 
 class ToolCallEnd(CallEvent):
-    """The arguments of a call are complete, or were cut off: then its metadata has a status."""
+    """The arguments are complete, or were cut off: then the metadata has a status."""
 
     type: Literal["TOOL_CALL_END"]
 
 
 class ToolCallResult(CallEvent):
-    """What a tool gave back: text as it is, anything else as JSON text."""
+    """The output of a tool: text unchanged, anything else as JSON text."""
 
     type: Literal["TOOL_CALL_RESULT"]
     message_id: str
@@ -182,15 +240,23 @@ class ToolCallResult(CallEvent):
 
 
 class ActivitySnapshot(MessageEvent):
-    """A tool of the provider begins its work."""
+    """An activity of a provider tool starts."""
 
     type: Literal["ACTIVITY_SNAPSHOT"]
     activity_type: str
     content: Json
 
 
+class AddOperation(AgUiModel):
+    """Set a member, or append an entry to a list (RFC 6902)."""
+
+    op: Literal["add"]
+    path: Annotated[str, Field(pattern=r"^/[a-z_]+(/-)?$")]
+    value: object
+
+
 class ActivityDelta(MessageEvent):
-    """There is more to say of a tool of the provider."""
+    """An activity of a provider tool has changed."""
 
     type: Literal["ACTIVITY_DELTA"]
     activity_type: str
@@ -198,7 +264,7 @@ class ActivityDelta(MessageEvent):
 
 
 class Custom(Event):
-    """What AG-UI has no event for; a client that does not know the name passes over it."""
+    """An event that AG-UI does not define. Clients ignore names that they do not know."""
 
     type: Literal["CUSTOM"]
     name: Literal["public-sse.lifecycle", "public-sse.chunk.delta", "public-sse.chunk.done"]
@@ -229,15 +295,15 @@ AgUiEvent: TypeAlias = Annotated[
     | Custom,
     Field(discriminator="type"),
 ]
-"""Every event of an AG-UI stream of ours, told apart by `type`."""
+"""Any event of an AG-UI stream of ours."""
 
 EVENT_ADAPTER: Final[TypeAdapter[AgUiEvent]] = TypeAdapter(AgUiEvent)
 
 
 def parse_event(value: object) -> AgUiEvent:
-    """Read one event from its JSON value.
+    """Validate the JSON value of one event.
 
     Raises:
-        pydantic.ValidationError: the value is no event that we emit; `errors()` says where.
+        pydantic.ValidationError: the value is not an event that we emit.
     """
     return EVENT_ADAPTER.validate_python(value)

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from projector.dialects.ag_ui.calls import INTERRUPT_PREFIX
-from projector.dialects.ag_ui.event_parts import VENDOR
+from projector.contracts.kinds import VENDOR
 from projector.dialects.ag_ui.requests.reading import InputRefusedError
 from projector.dialects.ag_ui.run_input import (
     Approval,
@@ -23,6 +22,7 @@ from projector.dialects.ag_ui.run_input import (
     ToolMessage,
     UrlSource,
 )
+from projector.dialects.ag_ui.tool_writer import INTERRUPT_PREFIX
 
 Said: TypeAlias = tuple[Message, list[ToolCall]]
 """A message, and what is kept of its calls; of a result, the call that it answers."""

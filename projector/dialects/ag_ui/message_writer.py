@@ -1,0 +1,200 @@
+"""Write messages and reasoning: text messages, refusals, and a span of messages for each reasoning item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from projector.contracts import codec
+from projector.contracts.limits import DELTA_MAX_CHARS
+from projector.core.canonical import Frame
+from projector.dialects.ag_ui.ag_ui_run import (
+    REFUSAL,
+    TEXT,
+    AgUiRun,
+    Event,
+    Message,
+    Notices,
+    Reasoning,
+    metadata,
+    unless_completed,
+)
+from projector.redaction.clean import TRUNCATED_HERE
+
+FINAL_TEXTS: Final[Mapping[str, str]] = {TEXT: "response_text", REFUSAL: "refusal_text"}
+"""Kind of a message -> member of `final` with the whole text of that kind."""
+
+CITATIONS_MAX_BYTES: Final = 262_144
+"""JSON size for one message. More would make its last event too large for a client's buffer."""
+
+SUMMARY: Final = "summary"
+FULL: Final = "full"
+
+ENCRYPTED_MAX_CHARS: Final = 4_194_304
+"""A client's buffer holds 10,485,760 characters. A longer value is dropped, because a part of it is useless."""
+
+
+# messages
+
+
+def on_message_added(run: AgUiRun, frame: Frame) -> list[Event]:
+    """Add a message. Its first text starts it on the wire."""
+    run.messages[frame["item_id"]] = Message(frame["item_id"])
+    run.branch_state.transcript.begin(frame["item_id"])
+    return []
+
+
+def on_text_delta(run: AgUiRun, frame: Frame) -> list[Event]:
+    """Write a delta of a text."""
+    return _message_delta(run, frame, TEXT)
+
+
+def on_refusal_delta(run: AgUiRun, frame: Frame) -> list[Event]:
+    """Write a delta of a refusal: a text with the kind `refusal` in its metadata."""
+    return _message_delta(run, frame, REFUSAL)
+
+
+def on_citation(run: AgUiRun, frame: Frame) -> list[Event]:
+    """Keep a citation for the end of its message."""
+    message = run.messages[frame["item_id"]]
+    events = [] if message.kind else _start_message(run, message, TEXT, frame.get("agent"))
+    message.notices.add(frame)
+    citation = {"content_index": frame["content_index"], **frame["citation"]}
+    message.citations_bytes += len(codec.dumps(citation))
+    if message.citations_bytes <= CITATIONS_MAX_BYTES:
+        message.citations.append(citation)
+    return events
+
+
+def on_message_done(run: AgUiRun, frame: Frame) -> list[Event]:
+    """Write the end of a message."""
+    message = run.messages[frame["item_id"]]
+    if not message.kind:
+        run.silent.append(message)
+    return _end_message(run, message, unless_completed(frame["status"]))
+
+
+def write_missing_texts(run: AgUiRun, final: Mapping[str, str]) -> list[Event]:
+    """Write the texts of `final` that no delta contained, as the last message without a text (D13)."""
+    texts = {kind: text for kind, name in FINAL_TEXTS.items() if (text := final.get(name))}
+    events: list[Event] = []
+    for message in run.silent[-1:]:
+        for kind, text in texts.items():
+            if not run.has_sent(kind, text):
+                deltas = [text[at : at + DELTA_MAX_CHARS] for at in range(0, len(text), DELTA_MAX_CHARS)]
+                events += [*_start_message(run, message, kind, None), *(_content(run, message, one) for one in deltas)]
+        events += _end_message(run, message, None)
+    return events
+
+
+def _message_delta(run: AgUiRun, frame: Frame, kind: str) -> list[Event]:
+    message = run.messages[frame["item_id"]]
+    events = [] if message.kind == kind else _start_message(run, message, kind, frame.get("agent"))
+    notices = message.notices.add(frame) if "notices" in frame else None
+    delta, content_index = frame["delta"], frame["content_index"]
+    if not delta:
+        return events
+    run.branch_state.transcript.add(kind, message.item_id, content_index, delta)
+    content = _content(run, message, delta)
+    if notices is not None or content_index != message.content_index:
+        new_index = content_index if content_index != message.content_index else None
+        content["metadata"] = metadata(content_index=new_index, notices=notices)
+        message.content_index = content_index
+    events.append(content)
+    return events
+
+
+def _start_message(run: AgUiRun, message: Message, kind: str, agent: object) -> list[Event]:
+    """Start a text or a refusal, after the end of the other one."""
+    events = _end_message(run, message, None)
+    message.id = run.message_ids.allocate(f"{message.item_id}:{kind}" if message.kind else message.item_id)
+    message.kind = kind
+    run.parent_id = message.id
+    about = metadata(kind=kind if kind == REFUSAL else None)
+    events.append(run.event("TEXT_MESSAGE_START", messageId=message.id, role="assistant", name=agent, metadata=about))
+    return events
+
+
+def _content(run: AgUiRun, message: Message, delta: str) -> Event:
+    return {"type": "TEXT_MESSAGE_CONTENT", "timestamp": run.at, "messageId": message.id, "delta": delta}
+
+
+def _end_message(run: AgUiRun, message: Message, status: str | None) -> list[Event]:
+    if not message.kind:
+        return []
+    about = metadata(citations=message.citations, notices=message.notices.all, status=status)
+    message.citations, message.notices = [], Notices()
+    return [run.event("TEXT_MESSAGE_END", messageId=message.id, metadata=about)]
+
+
+# reasoning (CONTRACT D36)
+
+
+def on_reasoning_added(run: AgUiRun, frame: Frame) -> list[Event]:
+    """Start a reasoning span."""
+    item_id = frame["item_id"]
+    run.reasonings[item_id] = Reasoning(item_id)
+    return [run.event("REASONING_START", messageId=item_id)]
+
+
+def on_summary_delta(run: AgUiRun, frame: Frame) -> list[Event]:
+    """Write a delta of a summary."""
+    return _reasoning_delta(run, frame, SUMMARY, frame["summary_index"])
+
+
+def on_reasoning_delta(run: AgUiRun, frame: Frame) -> list[Event]:
+    """Write a delta of the full text. Only the policy `full` produces such frames."""
+    return _reasoning_delta(run, frame, FULL, frame["content_index"])
+
+
+def on_encrypted(run: AgUiRun, frame: Frame) -> list[Event]:
+    """Write the encrypted value, for the first message of the item; start an empty one if there is none."""
+    reasoning = run.reasonings[frame["item_id"]]
+    value = frame["encrypted_content"]
+    if len(value) > ENCRYPTED_MAX_CHARS:
+        notices = [notice._replace(path="encrypted_content")._asdict() for notice in TRUNCATED_HERE]
+        reasoning.notices.add({"notices": notices})
+        return []
+    events = _start_part(run, reasoning, (SUMMARY, 0)) if reasoning.first_id is None else []
+    entity = {"subtype": "message", "entityId": reasoning.first_id, "encryptedValue": value}
+    return [*events, run.event("REASONING_ENCRYPTED_VALUE", **entity)]
+
+
+def on_reasoning_done(run: AgUiRun, frame: Frame) -> list[Event]:
+    """Write the end of the last part and of the span."""
+    reasoning = run.reasonings[frame["item_id"]]
+    notices = None if reasoning.part else reasoning.notices.all
+    about = metadata(notices=notices, status=unless_completed(frame["status"]))
+    return [*_end_part(run, reasoning), run.event("REASONING_END", messageId=reasoning.item_id, metadata=about)]
+
+
+def _reasoning_delta(run: AgUiRun, frame: Frame, kind: str, index: int) -> list[Event]:
+    reasoning = run.reasonings[frame["item_id"]]
+    events = [] if reasoning.part == (kind, index) else _start_part(run, reasoning, (kind, index))
+    about = metadata(notices=reasoning.notices.add(frame))
+    if frame["delta"]:
+        content = {"messageId": reasoning.id, "delta": frame["delta"], "metadata": about}
+        events.append(run.event("REASONING_MESSAGE_CONTENT", **content))
+    return events
+
+
+def _start_part(run: AgUiRun, reasoning: Reasoning, part: tuple[str, int]) -> list[Event]:
+    """Start a part, after the end of the one before. A part that continues later is another message."""
+    events = _end_part(run, reasoning)
+    kind, index = part
+    preferred = f"{reasoning.item_id}:{index}" if kind == SUMMARY else f"{reasoning.item_id}:{kind}:{index}"
+    reasoning.part = part
+    reasoning.id = run.message_ids.allocate(preferred)
+    reasoning.first_id = reasoning.first_id or reasoning.id
+    run.parent_id = None
+    about = metadata(kind=kind, item_id=reasoning.item_id)
+    events.append(run.event("REASONING_MESSAGE_START", messageId=reasoning.id, role="reasoning", metadata=about))
+    return events
+
+
+def _end_part(run: AgUiRun, reasoning: Reasoning) -> list[Event]:
+    if reasoning.part is None:
+        return []
+    about = metadata(notices=reasoning.notices.all)
+    reasoning.part, reasoning.notices = None, Notices()
+    return [run.event("REASONING_MESSAGE_END", messageId=reasoning.id, metadata=about)]
