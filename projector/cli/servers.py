@@ -53,7 +53,7 @@ def check_config(arguments: argparse.Namespace) -> int:
 def print_config(arguments: argparse.Namespace) -> int:
     """Print the settings in effect."""
     loaded = server_module("config.loading").read(os.environ, config=_path(arguments.file))
-    print(server_module("config.config_dump").shown(loaded), end="")
+    print(server_module("config.config_dump").to_toml(loaded), end="")
     return 0
 
 

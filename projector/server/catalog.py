@@ -14,12 +14,11 @@ from projector.core.pipeline import OnFrame, OutputFormat
 from projector.dialects import DIALECTS
 from projector.dialects.options import DialectOptions
 from projector.redaction.redactor import Redactor
+from projector.server.config.agent_settings import AgentSettings, Passthrough
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import (
     DEFAULT,
     PASSTHROUGH_APIS,
-    AgentSettings,
-    Passthrough,
     Settings,
     Timeouts,
     UpstreamSettings,

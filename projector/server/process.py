@@ -64,7 +64,7 @@ def server(settings: Settings, *, demo: bool = False) -> uvicorn.Server:
     app = create_app(settings, (lambda *_: DemoUpstream()) if demo else OpenAIUpstream)
     config = uvicorn.Config(
         app,
-        http=guarded(settings.timeouts.body_s),
+        http=guarded(settings.timeouts.request_read_s),
         ws="none",
         lifespan="on",
         access_log=False,
@@ -74,7 +74,7 @@ def server(settings: Settings, *, demo: bool = False) -> uvicorn.Server:
         timeout_graceful_shutdown=CLOSE_S,
         workers=1,  # else uvicorn reads WEB_CONCURRENCY, which platforms set for everybody
     )
-    return _DrainingServer(config, app.state.streams, settings.grace_s)
+    return _DrainingServer(config, app.state.streams, settings.drain_timeout_s)
 
 
 def listen(settings: Settings) -> socket.socket:

@@ -37,7 +37,7 @@ AGENTS: Final[dict[str, dict[str, Any]]] = {
     },
     "plain": {"upstream": "one", "model": "gpt-x", "dialects": ["ag_ui"], "allowed_params": []},
     "sealed": {"upstream": "one", "model": "gpt-x", "dialects": ["ag_ui"], "policy": {"encrypted_reasoning": True}},
-    "replaying": {"upstream": "one", "model": "gpt-x", "dialects": ["ag_ui"], "replays_approvals": True},
+    "replaying": {"upstream": "one", "model": "gpt-x", "dialects": ["ag_ui"], "trust_client_approvals": True},
     "public": {"upstream": "one", "model": "gpt-x"},
     "chatty": {
         "upstream": "local",

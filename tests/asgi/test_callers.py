@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import RSAAlgorithm
 
-from projector.server.config.auth import Auth
 from projector.server.config.loading import SettingsError, load
+from projector.server.config.settings import Auth
 from projector.server.http.authenticator import Authenticator
 from projector.server.http.problems import Problem
 from projector.server.ownership import Ownership

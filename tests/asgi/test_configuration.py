@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from projector import cli
-from projector.server.config.config_dump import shown
+from projector.server.config.config_dump import to_toml
 from projector.server.config.loading import SettingsError, load, read
 from projector.server.config.settings import Settings
 
@@ -110,11 +110,11 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
             "`agents.a.modle` is unknown; did you mean `agents.a.model`?",
         ),
         ("port = 70000", "projector.toml: `port` must be at most 65535"),
-        ('[upstreams.a]\napi_key = "sk-in-the-file"', "`upstreams.a.api_key`: expected `${NAME}` of a variable, or"),
+        ('[upstreams.a]\napi_key = "sk-in-the-file"', "`upstreams.a.api_key`: expected a variable as `${NAME}`, or"),
         ('[upstreams.a]\napi_key = "${NOT_THERE}"', "`upstreams.a.api_key`: the variable NOT_THERE is not set"),
         ('[upstreams.a]\napi_key_file = "none"', "`upstreams.a.api_key_file`: cannot be read: No such file"),
-        ('[upstreams.a]\napi_key = "${MCP_TOKEN}"\napi_key_file = "key"', "expected it or `api_key`, not both"),
-        ('[upstreams.a]\napi = "telepathy"', "`upstreams.a.api` must be 'openai_responses' or 'openai_chat'"),
+        ('[upstreams.a]\napi_key = "${MCP_TOKEN}"\napi_key_file = "key"', "cannot be combined with `api_key`"),
+        ('[upstreams.a]\napi = "telepathy"', "`upstreams.a.api`: unknown api `telepathy`; known: `openai_"),
         ('[upstreams.a]\nbase_url = "https://me:secret@host/v1"', "`upstreams.a.base_url`: "),
         (
             '[upstreams.a]\nbase_url = "http://host:secret/v1"',
@@ -139,12 +139,12 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
         ('[agents.a]\nupstream = "b"\nmodel = "m"', "projector.toml: unknown upstream of agent `a` `b`; known: "),
         ('[agents.a]\nupstream = "default"\nmodel = "m"\ndialects = ["x"]', "unknown dialect `x`; known: "),
         ('[agents.a]\nupstream = "default"\nmodel = "m"\npolicy.image = "host"', "nearest known name is `images`"),
-        ('[agents.a]\nupstream = "default"\nmodel = "m"\nparameters.tools = []', "`tools` is not a parameter"),
+        ('[agents.a]\nupstream = "default"\nmodel = "m"\nparameters.tools = []', "`tools` cannot be set here"),
         ('[agents."A b"]\nupstream = "default"\nmodel = "m"', "`agents.A b`: expected at most 64 of a to z"),
         ('[auth.api_keys]\na = "secret-key"', "`auth.api_keys.a`: expected the hash of a key: `sha256:` and"),
-        ('cors_origins = ["https://secret.example/"]', "`cors_origins[0]`: expected an origin, such as https://app."),
+        ('cors_origins = ["https://secret.example/"]', "`cors_origins[0]`: expected an origin such as https://app."),
         ('[passthrough]\nresponses = "a"', "unknown upstream of passthrough.responses `a`"),
-        ('model = "m"\n[upstreams.a]', "`model` belongs to an upstream or an agent where upstreams are named"),
+        ('model = "m"\n[upstreams.a]', "`model` cannot be combined with `upstreams`"),
         ('[upstreams.a]\n[passthrough]\nchat_completions = "a"', "expected an upstream with api `openai_chat`"),
         ("port = secret-value", "not TOML: at line 1"),
     ],
@@ -200,7 +200,7 @@ def test_the_drop_in_routes_are_on_without_a_file_and_off_with_one(written: Any)
 
 
 def test_what_is_shown_holds_no_secret(written: Any) -> None:
-    text = shown(read(ENVIRON | {"PROJECTOR_UPSTREAMS__LOCAL__PROFILE": "{}"}, config=written()))
+    text = to_toml(read(ENVIRON | {"PROJECTOR_UPSTREAMS__LOCAL__PROFILE": "{}"}, config=written()))
     assert "sk-of" not in text
     assert "mcp-token" not in text
     assert 'api_key = "${OPENAI_API_KEY}"' in text
@@ -215,7 +215,7 @@ def test_what_a_variable_replaces_is_no_reference_any_more(written: Any) -> None
         "PROJECTOR_AGENTS__HELPER__TOOLS": "[]",
         "PROJECTOR_AGENTS__HELPER__POLICY": "{}",
     }
-    text = shown(read(ENVIRON | said, config=written()))
+    text = to_toml(read(ENVIRON | said, config=written()))
     shown_again = tomllib.loads(text)
     assert shown_again["upstreams"]["openai"]["api_key"] == "**********"
     assert shown_again["agents"]["helper"]["tools"] == []
@@ -223,27 +223,27 @@ def test_what_a_variable_replaces_is_no_reference_any_more(written: Any) -> None
 
 
 def test_what_a_flag_replaces_is_no_reference_any_more(written: Any) -> None:
-    text = shown(read({"HERE": "::1"}, {"host": "127.0.0.1"}, written('host = "${HERE}"')))
+    text = to_toml(read({"HERE": "::1"}, {"host": "127.0.0.1"}, written('host = "${HERE}"')))
     assert tomllib.loads(text)["host"] == "127.0.0.1"
 
 
 def test_what_is_shown_can_be_read_again(written: Any) -> None:
     text = FILE.replace('authorization = "${MCP_TOKEN}"', 'note = "\\u007f \\"x\\""')
     loaded = read(ENVIRON, config=written(text))
-    again = read(ENVIRON, config=written(shown(loaded)))
+    again = read(ENVIRON, config=written(to_toml(loaded)))
     assert again.settings.agents == loaded.settings.agents
     assert again.settings.upstreams.keys() == loaded.settings.upstreams.keys()
     assert again.settings.timeouts == loaded.settings.timeouts
 
 
 def test_defaults_are_shown() -> None:
-    assert tomllib.loads(shown(read({})))["port"] == Settings().port
+    assert tomllib.loads(to_toml(read({})))["port"] == Settings().port
 
 
 @pytest.mark.parametrize(
     ("command", "text", "status", "said"),
     [
-        ("check", "port = 1", 0, "The configuration can be served.\n"),
+        ("check", "port = 1", 0, "Configuration is valid.\n"),
         ("print", "port = 1", 0, "\nport = 1\n"),
         ("check", "prot = 1", 2, "projector.toml: `prot` is unknown; did you mean `port`?\n"),
     ],

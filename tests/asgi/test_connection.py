@@ -30,7 +30,7 @@ async def connected(site: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
     ],
 )
 async def test_a_head_that_does_not_arrive(serve: Any, sent: bytes) -> None:
-    reader, writer = await connected(serve(timeouts={"body_s": BODY_S}))
+    reader, writer = await connected(serve(timeouts={"request_read_s": BODY_S}))
     writer.write(sent)
     answer = await asyncio.wait_for(reader.read(), 10)  # to the end of the connection
     assert answer.count(b"HTTP/1.1 200 OK") == sent.count(PROBE)
@@ -39,7 +39,7 @@ async def test_a_head_that_does_not_arrive(serve: Any, sent: bytes) -> None:
 
 async def test_a_blank_line_after_an_answer(serve: Any) -> None:
     """It ends uvicorn's own wait for the next request."""
-    reader, writer = await connected(serve(timeouts={"body_s": BODY_S}))
+    reader, writer = await connected(serve(timeouts={"request_read_s": BODY_S}))
     writer.write(PROBE)
     await reader.readuntil(b"ok\n")
     writer.write(b"\r\n")
@@ -48,7 +48,7 @@ async def test_a_blank_line_after_an_answer(serve: Any) -> None:
 
 
 async def test_a_head_that_arrives_byte_by_byte_is_not_given_more_time(serve: Any) -> None:
-    reader, writer = await connected(serve(timeouts={"body_s": BODY_S}))
+    reader, writer = await connected(serve(timeouts={"request_read_s": BODY_S}))
 
     async def trickle() -> None:
         for byte in PROBE * 100:
@@ -83,7 +83,7 @@ async def test_a_stream_may_last_longer_than_a_head(serve: Any, upstream: Any, t
         await peer.end()
 
     await upstream(script)
-    answer = await serve(timeouts={"body_s": BODY_S}).ask()
+    answer = await serve(timeouts={"request_read_s": BODY_S}).ask()
     assert (await answer.frames())[-1]["kind"] == "final"
 
 

@@ -53,7 +53,7 @@ async def test_a_body_that_is_too_large(serve: Any, says_length: bool) -> None: 
 
 
 async def test_a_body_that_does_not_arrive(serve: Any) -> None:
-    answer = await serve(timeouts={"body_s": 0.2}).ask(body=b'{"mess', content_length="20")
+    answer = await serve(timeouts={"request_read_s": 0.2}).ask(body=b'{"mess', content_length="20")
     assert (answer.status, (await answer.problem())["code"]) == (408, "request_timeout")
 
 

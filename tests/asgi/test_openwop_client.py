@@ -29,7 +29,8 @@ LOW_CONFIDENCE = "conformance-agent-low-confidence"
 def serving() -> Iterator[tuple[subprocess.Popen[str], wop.OpenwopClient]]:
     """Give a host in a process of its own, and a client of it."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PROJECTOR_", "OPENAI_"))}
-    environ |= {"PROJECTOR_OPENWOP__CONFORMANCE": "true", "PROJECTOR_AUTH__API_KEYS": AUTH, "PROJECTOR_GRACE_S": "0.2"}
+    environ |= {"PROJECTOR_OPENWOP__CONFORMANCE": "true", "PROJECTOR_AUTH__API_KEYS": AUTH}
+    environ["PROJECTOR_DRAIN_TIMEOUT_S"] = "0.2"
     process = subprocess.Popen([sys.executable, "-u", "-c", DEMO], env=environ, stdout=subprocess.PIPE, text=True)
     with process:
         assert process.stdout is not None

@@ -166,7 +166,7 @@ async def test_a_poll_whose_client_left_makes_room(serve: Serve) -> None:
 
 async def test_a_server_that_ends_ends_its_runs_and_tells_their_readers(serve: Serve, upstream: Start) -> None:
     await upstream(talk)
-    host = OpenWopPeer(serve(grace_s=0.2, openwop={"conformance": True}))
+    host = OpenWopPeer(serve(drain_timeout_s=0.2, openwop={"conformance": True}))
     talking, waiting = await host.say("hello", "default"), await host.create(LOW_CONFIDENCE)
     await host.until(waiting, "waiting-approval")
     readers = [await host.stream(run_id) for run_id in (talking, waiting)]

@@ -7,18 +7,18 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import pytest
 from starlette.routing import Route
 
-from projector import cli
+from projector.cli import commands
 from projector.contracts.limits import EVENT_MAX_BYTES
 from projector.core.faults import FAULTS, Fault
 from projector.providers.agents_sdk.failures import RUN_FAULTS
 from projector.redaction.policy import Policy
 from projector.server.app import create_app
-from projector.server.config.loading import PREFIX, fields, members, variables
+from projector.server.config.loading import PREFIX, fields, variables
 from projector.server.config.settings import Limits, Settings
 from projector.server.http.problems import PROBLEMS, problem_of_fault
 from projector.server.process import CLOSE_S
@@ -29,6 +29,7 @@ from projector.server.upstream.demo import DemoUpstream
 
 ROOT: Final = Path(__file__).parents[2]
 SHELL: Final = ROOT / "projector" / "server"
+SOURCES: Final = sorted([*SHELL.rglob("*.py"), *(ROOT / "projector" / "openwop").rglob("*.py")])
 PAGE: Final = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 ALL_FAULTS: Final[Mapping[str, Fault]] = {**FAULTS, **RUN_FAULTS}
 LEVELS: Final = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
@@ -58,7 +59,7 @@ def test_every_route_has_its_row_and_no_other() -> None:
     app = create_app(Settings(), lambda *_: Both())
     routes = [route for route in app.routes if isinstance(route, Route)]
     assert {(method, route.path) for route in routes for method in (route.methods or set()) - {"HEAD"}} <= rows
-    source = "".join(path.read_text(encoding="utf-8") for path in SHELL.rglob("*.py"))
+    source = "".join(path.read_text(encoding="utf-8") for path in SOURCES)
     assert [path for _, path in rows if f'"{path}"' not in source] == []
 
 
@@ -69,8 +70,8 @@ class Both(DemoUpstream):
 
 
 def test_every_flag_of_serve_is_said() -> None:
-    (commands,) = (one for one in cli._parser()._actions if isinstance(one, argparse._SubParsersAction))
-    flags = {flag for action in commands.choices["serve"]._actions for flag in action.option_strings} - {"-h", "--help"}
+    (found,) = (one for one in commands.build_parser()._actions if isinstance(one, argparse._SubParsersAction))
+    flags = {flag for action in found.choices["serve"]._actions for flag in action.option_strings} - {"-h", "--help"}
     assert flags == set(re.findall(r"`(--[a-z-]+)[ `]", PAGE.partition("\n## Configuration")[0]))
 
 
@@ -79,7 +80,7 @@ def test_its_numbers_are_the_true_ones() -> None:
     assert "up to five further seconds" in PAGE
     assert "took longer than ten seconds" in TABLES["event"]["hook_failed"][0]
     assert "one event over 32 MiB" in TABLES["code"]["upstream_event_too_large"][1]
-    assert "`PROJECTOR_GRACE_S` and ten seconds" in PAGE
+    assert "`PROJECTOR_DRAIN_TIMEOUT_S` and ten seconds" in PAGE
     assert LAST_WORDS_S + CLOSE_S <= 10
 
 
@@ -109,15 +110,9 @@ def test_every_setting_has_its_row_and_no_other() -> None:
 
 
 def test_every_default_is_the_true_one() -> None:
-    for path in fields():
-        kind: Any = Settings
-        about: Any = None
-        for part in path:
-            tables = [one for one in (kind, *get_args(kind)) if hasattr(one, "model_fields")]  # a table, or None
-            about = None if part == "<name>" else tables[0].model_fields[part]
-            kind = members(kind)[part]
+    for path, field in fields():
         name = PREFIX + "__".join(path).upper()
-        assert TABLES["variable"][name][0] == _written(about), name
+        assert TABLES["variable"][name][0] == _written(field), name
 
 
 def _written(about: Any) -> str:
@@ -135,7 +130,7 @@ def _written(about: Any) -> str:
 
 def _logged() -> Iterator[tuple[str, set[str]]]:
     """Give each line that the shell logs: its event, and the names of the fields that stand in the call."""
-    for path in sorted(SHELL.rglob("*.py")):
+    for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
                 continue
@@ -157,7 +152,7 @@ def test_every_field_of_a_line_is_said(event: str, names: set[str]) -> None:
 
 
 def test_every_field_of_the_end_of_a_stream_is_said() -> None:
-    source = (SHELL / "observer.py").read_text(encoding="utf-8").partition("\ndef _line(")[2]
+    source = (SHELL / "telemetry" / "observer.py").read_text(encoding="utf-8").partition("\ndef _line(")[2]
     names = set(re.findall(r'^        "(\w+)": ', source, re.MULTILINE))
     assert len(names) > 10
     assert names == set(re.findall(r"`(\w+)`", TABLES["event"]["stream_end"][0]))
@@ -170,7 +165,7 @@ def test_every_metric_has_its_row_and_no_other() -> None:
 
 
 def test_every_label_is_said() -> None:
-    source = (SHELL / "metrics.py").read_text(encoding="utf-8")
+    source = (SHELL / "telemetry" / "metrics.py").read_text(encoding="utf-8")
     counters = re.findall(r'self\._counter\("(\w+)", "[^"]*"((?:, "\w+")*)\)', source)
     assert len(counters) > 3
     for name, labels in counters:
@@ -179,5 +174,5 @@ def test_every_label_is_said() -> None:
 
 
 def test_every_measure_of_the_conventions_is_said() -> None:
-    spoken = re.findall(r"\"(gen_ai\.client[a-z._]+)\"", (SHELL / "telemetry.py").read_text(encoding="utf-8"))
+    spoken = re.findall(r"\"(gen_ai\.client[a-z._]+)\"", (SHELL / "telemetry" / "spans.py").read_text(encoding="utf-8"))
     assert set(spoken) == set(re.findall(r"`(gen_ai\.client[a-z._]+)`", PAGE))

@@ -62,7 +62,7 @@ async def test_streams_that_do_not_end_get_a_terminal(upstream: Any, upstream_po
     provider = await upstream(script)
     environ = {"OPENAI_BASE_URL": f"http://127.0.0.1:{upstream_port}/v1", "OPENAI_API_KEY": "sk-test"}
     grace_s = {1: "0.3", 2: "60"}[signals]  # the second signal does not wait for the grace to end
-    async with running(SERVE, 1, PROJECTOR_GRACE_S=grace_s, **environ) as server:
+    async with running(SERVE, 1, PROJECTOR_DRAIN_TIMEOUT_S=grace_s, **environ) as server:
         stream = await server.stream()
         await stream.readuntil(b"\n\n")
         for _ in range(signals):
@@ -91,7 +91,7 @@ async def test_under_load_no_terminal_is_lost(upstream: Any, upstream_port: int)
 
     provider = await upstream(script)
     environ = {"OPENAI_BASE_URL": f"http://127.0.0.1:{upstream_port}/v1", "OPENAI_API_KEY": "sk-test"}
-    async with running(SERVE, 1, PROJECTOR_GRACE_S="0.5", **environ) as server:
+    async with running(SERVE, 1, PROJECTOR_DRAIN_TIMEOUT_S="0.5", **environ) as server:
         streams = [await server.stream() for _ in range(100)]
         for stream in streams:
             await stream.readuntil(b"\n\n")

@@ -16,7 +16,8 @@ from projector.core.faults import FAULTS
 from projector.recording import replay
 from projector.redaction.formats.row import MIXED
 from projector.redaction.policy import Policy, RegisteredValue
-from projector.server.config.settings import RecordSettings, Settings
+from projector.server.config.agent_settings import RecordSettings
+from projector.server.config.settings import Settings
 from projector.server.upstream import recorder
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 from projector.server.upstream.recorder import RecordedUpstream, Recorder, secrets_of

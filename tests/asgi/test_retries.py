@@ -14,8 +14,8 @@ from projector.server.upstream.retries import wait_s
 
 pytestmark = pytest.mark.timeout(10)
 
-QUICK = {"initial_backoff_s": 0.05, "max_wait_s": 1}
-RETRIES = Retries(max=3, initial_backoff_s=1, max_wait_s=3)
+QUICK = {"initial_backoff_s": 0.05, "max_backoff_s": 1}
+RETRIES = Retries(max=3, initial_backoff_s=1, max_backoff_s=3)
 
 
 @pytest.mark.parametrize(

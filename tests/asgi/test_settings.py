@@ -5,7 +5,7 @@ import pytest
 from projector.server.config.loading import SettingsError, load
 from projector.server.config.settings import Settings
 
-TIMEOUTS = ("CONNECT", "FIRST_BYTE", "IDLE", "TOTAL", "BODY", "CLIENT_STALL_TIMEOUT")
+TIMEOUTS = ("CONNECT", "FIRST_BYTE", "IDLE", "TOTAL", "REQUEST_READ", "CLIENT_STALL_TIMEOUT")
 
 
 def test_nothing_said_is_the_defaults() -> None:

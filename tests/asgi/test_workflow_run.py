@@ -188,7 +188,7 @@ async def test_a_step_fails(play: Play, code: str) -> None:
     assert listener.ended()["error"]["code"] == code
     assert upstream.open_now.total() == 0
     upstream, listener = Upstream({"a": play, "b": whole}), Listener()
-    await a_run(upstream, on_failure="go_on").run(listener.say)
+    await a_run(upstream, on_failure="continue").run(listener.say)
     assert listener.ended()["final"]["status"] == "incomplete"
     reasons = [frame["reason"] for frame in listener.frames if frame.get("reason")]
     assert reasons == [code]
@@ -196,7 +196,7 @@ async def test_a_step_fails(play: Play, code: str) -> None:
 
 async def test_all_steps_fail_and_the_run_goes_on() -> None:
     upstream, listener = Upstream({"a": refused, "b": refused}), Listener()
-    await a_run(upstream, on_failure="go_on").run(listener.say)
+    await a_run(upstream, on_failure="continue").run(listener.say)
     assert listener.ended()["final"] == {"status": "incomplete"}
 
 

@@ -9,7 +9,7 @@ import pytest
 from projector import cli
 from projector.redaction.policy import Policy
 from projector.server.catalog import Catalog
-from projector.server.config.config_dump import shown
+from projector.server.config.config_dump import to_toml
 from projector.server.config.loading import SettingsError, load, read
 from projector.server.streaming.workflow_binding import workflow_bindings
 from projector.server.upstream.demo import DemoUpstream
@@ -106,7 +106,7 @@ async def test_whose_policy_counts(tmp_path: Path) -> None:
 def test_what_is_printed_can_be_read_again(tmp_path: Path) -> None:
     loaded = read({}, config=written(tmp_path, stage("s", step("a", input="say: {{request.message}}"), step("b"))))
     again = tmp_path / "again.toml"
-    again.write_text(shown(loaded), encoding="utf-8")
+    again.write_text(to_toml(loaded), encoding="utf-8")
     assert load({}, config=again).workflows == loaded.settings.workflows
 
 

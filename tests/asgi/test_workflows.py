@@ -51,7 +51,7 @@ WORKFLOWS = {
         "dialects": ["public_sse_v1", "ag_ui"],
     },
     "strict": {"stages": [review("fail"), CONCLUDE]},
-    "lenient": {"stages": [review("go_on"), CONCLUDE]},
+    "lenient": {"stages": [review("continue"), CONCLUDE]},
     "narrow": {"stages": [review("fail"), CONCLUDE], "max_parallel": 1},
     "brief": {"stages": [review("fail"), CONCLUDE], "total_s": 0.5},
 }
@@ -402,7 +402,7 @@ async def test_a_run_that_fails_in_silence_is_told_so(serve: Any, conductor: Con
 
 
 async def test_a_server_that_ends_tells_the_run(site: Any, conductor: Conductor, upstream_port: int) -> None:
-    base = {"port": 0, "grace_s": 0, "base_url": f"http://localhost:{upstream_port}/v1"}
+    base = {"port": 0, "drain_timeout_s": 0, "base_url": f"http://localhost:{upstream_port}/v1"}
     ending = type(site)(Settings.model_validate(base | {"agents": AGENTS, "workflows": WORKFLOWS}), demo=False)
     answer = await ending.post(path("strict"), MESSAGE)
     reader = Reader(answer)

@@ -20,7 +20,7 @@ from tests.deploy.image import ROOT, dockerfile
 DEPLOY: Final = ROOT / "deploy"
 FINAL: Final = dockerfile()[-1]
 PORT: Final = int(FINAL.one("EXPOSE"))
-ENDING_S: Final = Settings().grace_s + LAST_WORDS_S + CLOSE_S
+ENDING_S: Final = Settings().drain_timeout_s + LAST_WORDS_S + CLOSE_S
 """What a server takes at most from SIGTERM to its end."""
 
 COMPOSE: Final = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))

@@ -56,7 +56,7 @@ class Call:
         limits, timeouts = self.site.settings.limits, self.site.settings.timeouts
         with self.site.streams.admitted(self.caller) as account:
             try:
-                with anyio.fail_after(timeouts.body_s):
+                with anyio.fail_after(timeouts.request_read_s):
                     return await requests.read_json(self.scope, self.receive, limits.max_body_bytes, account)
             except TimeoutError:
                 raise problem("request_timeout") from None

@@ -1,4 +1,4 @@
-"""The settings in effect, as TOML for people: secrets are masked, and what was a reference is one again."""
+"""Writing the effective settings as TOML: secrets are masked, references are written as references."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from projector.server.config.loading import Loaded
 from projector.server.config.settings import SHORTHAND, UpstreamTimeouts
 
 _OPEN_TABLES: Final = frozenset({"tools", "parameters", "profile"})
-"""They hold what a provider takes, perhaps its secrets: redacted like the arguments of a tool."""
+"""Tables in the format of a provider. They may contain secrets, and are redacted like tool arguments."""
 
-_OF_UPSTREAMS: Final = frozenset(UpstreamTimeouts.model_fields)
 _TEXT_MAX_CHARS: Final = 1_000
 
 
-def shown(loaded: Loaded) -> str:
-    """Give the settings as TOML."""
+def to_toml(loaded: Loaded) -> str:
+    """Return the settings as TOML."""
     settings = loaded.settings
-    hidden = SHORTHAND if settings.upstreams else frozenset[str]()
-    table = settings.model_dump(mode="json", exclude_none=True, exclude=set(hidden))
+    hidden = set(SHORTHAND) if settings.upstreams else set[str]()
+    table = settings.model_dump(mode="json", exclude_none=True, exclude=hidden)
     for name, upstream in settings.upstreams.items():
-        table["upstreams"][name]["timeouts"] = settings.timeouts_of(upstream).model_dump(include=set(_OF_UPSTREAMS))
+        timeouts = settings.timeouts_of(upstream).model_dump(include=set(UpstreamTimeouts.model_fields))
+        table["upstreams"][name]["timeouts"] = timeouts
     for path, reference in loaded.references.items():
         _put_back(table, path, reference)
     redactor = Redactor(Policy())
@@ -45,7 +45,7 @@ def _put_back(table: Any, path: FieldPath, reference: str) -> None:
 
 
 def _without_contents(table: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what was read from a file that is named beside it."""
+    """Remove what was read from a file whose name is in the same table."""
     return {
         name: _without_contents(value) if isinstance(value, dict) else value
         for name, value in table.items()
@@ -54,7 +54,7 @@ def _without_contents(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lines(table: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Write a table: its own values first, then the tables in it."""
+    """Yield the lines of a table: its own values first, then the tables in it."""
     inner = {name: value for name, value in table.items() if isinstance(value, dict)}
     own = [f"{_key(name)} = {_value(value)}" for name, value in table.items() if name not in inner]
     if own:
@@ -77,5 +77,5 @@ def _value(value: object) -> str:
 
 
 def _text(value: object) -> str:
-    """Write a plain value: TOML's are JSON's, but for one character that only JSON takes as it is."""
+    """Return a scalar as TOML. It is the same as JSON, except for DEL, which TOML does not allow unescaped."""
     return codec.dumps(value).decode().replace("\x7f", "\\u007f")

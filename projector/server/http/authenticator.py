@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from projector.contracts import codec
-from projector.server.config.auth import Auth, Jwt
+from projector.server.config.settings import Auth, Jwt
 from projector.server.http.problems import problem
 
 log: Final = structlog.get_logger()

@@ -59,7 +59,7 @@ def run_body(asked: RunAgentInput, offer: AgentBinding, previous_response_id: st
             asked,
             offer.provider.api,
             client_tools=agent.client_tools,
-            switches=Switches(agent.policy.encrypted_reasoning, agent.replays_approvals),
+            switches=Switches(agent.policy.encrypted_reasoning, agent.trust_client_approvals),
             previous_response_id=previous_response_id,
         )
     except InputRefusedError as refused:

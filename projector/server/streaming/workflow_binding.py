@@ -10,8 +10,8 @@ from projector.core.pipeline import OnFrame, OutputFormat
 from projector.dialects.options import DialectOptions
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, Catalog, chosen_dialect
+from projector.server.config.agent_settings import WorkflowSettings
 from projector.server.config.settings import Settings
-from projector.server.config.workflows import WorkflowSettings
 from projector.workflows.definition import Workflow
 
 

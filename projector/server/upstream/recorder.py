@@ -25,7 +25,8 @@ from projector.core.faults import FAULTS, Fault
 from projector.recording import record, write
 from projector.redaction.policy import Policy, RegisteredValue
 from projector.redaction.spans import Finder
-from projector.server.config.settings import RecordSettings, Settings
+from projector.server.config.agent_settings import RecordSettings
+from projector.server.config.settings import Settings
 from projector.server.upstream.protocol import ProviderRequest, Upstream, UpstreamError
 
 log: Final = structlog.get_logger()

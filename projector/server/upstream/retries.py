@@ -14,7 +14,7 @@ _NOT_AGAIN: Final = frozenset({"upstream_timeout_first_byte", "upstream_timeout_
 def wait_s(error: UpstreamError, attempt: int, retries: Retries, chance: float) -> float | None:
     """Give the seconds to wait before the next attempt, None where there is none.
 
-    What the provider asks for counts, up to `max_wait_s`; beyond it the client is told instead. Otherwise the wait
+    What the provider asks for counts, up to `max_backoff_s`; beyond it the client is told instead. Otherwise the wait
     doubles each time, and a quarter of it is left to chance, so that many clients do not come back as one.
 
     Args:
@@ -26,5 +26,5 @@ def wait_s(error: UpstreamError, attempt: int, retries: Retries, chance: float) 
     if attempt > retries.max or not error.fault.is_retryable or error.fault.code in _NOT_AGAIN:
         return None
     if error.retry_after_s is not None:
-        return error.retry_after_s if error.retry_after_s <= retries.max_wait_s else None
-    return min(retries.initial_backoff_s * 2.0 ** (attempt - 1), retries.max_wait_s) * (1 - chance / 4)
+        return error.retry_after_s if error.retry_after_s <= retries.max_backoff_s else None
+    return min(retries.initial_backoff_s * 2.0 ** (attempt - 1), retries.max_backoff_s) * (1 - chance / 4)

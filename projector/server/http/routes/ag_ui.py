@@ -38,7 +38,7 @@ def _reader(bindings: Mapping[str, AgentBinding], ownership: Ownership) -> Reade
         binding = bindings[name]
         try:
             asked = read_run_input(body)
-            answered = [] if binding.settings.replays_approvals else approvals(asked)
+            answered = [] if binding.settings.trust_client_approvals else approvals(asked)
         except InputRefusedError as refused:
             raise problem("invalid_request", str(refused)) from None
         previous = _response_of(answered, ownership)

@@ -105,7 +105,7 @@ class SessionRoute(ABC):
         caller = await site.authenticator.caller(scope)
         with site.streams.admitted(caller) as account:
             try:
-                with anyio.fail_after(site.settings.timeouts.body_s):
+                with anyio.fail_after(site.settings.timeouts.request_read_s):
                     body = await requests.read_json(scope, receive, site.settings.limits.max_body_bytes, account)
             except TimeoutError:
                 raise problem("request_timeout") from None

@@ -1,0 +1,185 @@
+"""Tables for what a request can call: agents, passthrough routes and workflows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Final, Literal, Protocol, TypeAlias
+
+from pydantic import Field, JsonValue, StringConstraints, field_validator, model_validator
+
+from projector._errors import UsageError, known_name
+from projector.contracts.limits import NAME_MAX_CHARS
+from projector.redaction.policy import Policy
+from projector.server.config.config_base import DEFAULT_DIALECT, Dialects, Name, Table
+from projector.workflows.definition import StepSource, Workflow, workflow_of
+
+ToolName: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MAX_CHARS)]
+AllowedParam: TypeAlias = Literal[
+    "temperature",
+    "top_p",
+    "max_output_tokens",
+    "reasoning_effort",
+    "verbosity",
+    "previous_response_id",
+    "metadata",
+    "images",
+]
+
+_RESERVED_PARAMETERS: Final = frozenset(
+    {
+        "model", "input", "messages", "instructions", "tools", "stream", "stream_options", "previous_response_id",
+        "conversation", "metadata", "background", "n",
+    }
+)  # fmt: skip
+"""Fields of a provider request that other settings set, or that would make the response other than one stream."""
+
+
+class RecordSettings(Table):
+    """Recording of the provider streams of an agent, redacted, as cases for `projector replay`."""
+
+    folder: Path
+    """Folder for the recorded cases. Relative paths are resolved against the working directory."""
+    max_streams: int = Field(100, gt=0)
+    """Streams of this agent in the folder. Recording stops there until files are removed and the server restarts."""
+    max_stream_bytes: int = Field(4 * 1024 * 1024, gt=0)
+    """Larger streams are not recorded; long responses with images take about half of this."""
+
+
+class AgentSettings(Table):
+    """An agent, which a request selects by name; its settings are never sent to clients."""
+
+    upstream: Name
+    """Name of the upstream."""
+    model: str = Field(min_length=1)
+    """Model that requests are sent to."""
+    instructions: str | None = None
+    """System prompt."""
+    instructions_file: Path | None = None
+    """File with the system prompt."""
+    tools: tuple[dict[str, JsonValue], ...] = ()
+    """Tool definitions in the format of the upstream API."""
+    parameters: dict[str, JsonValue] = {}
+    """Additional request fields in the format of the upstream API."""
+    policy: Policy = Policy()
+    """Redaction policy: limits, key words, formats, registered values, images, reasoning."""
+    dialects: Dialects = (DEFAULT_DIALECT,)
+    """Dialects that a request may select with `?dialect=`; the first is the default."""
+    allowed_params: frozenset[AllowedParam] = frozenset({"previous_response_id", "metadata", "images"})
+    """Parameters that a request may set."""
+    record: RecordSettings | None = None
+    """Without this table nothing is recorded."""
+    client_tools: tuple[ToolName, ...] = ()
+    """Tools that an AG-UI client may provide and run; `off` for none."""
+    trust_client_approvals: bool = False
+    """Accept tool approvals of an AG-UI client without checking that this server requested them; see
+    docs/decisions/0008."""
+
+    @field_validator("parameters")
+    @classmethod
+    def _check_parameters(cls, parameters: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        for name in sorted(_RESERVED_PARAMETERS & parameters.keys()):
+            raise ValueError(f"`{name}` cannot be set here; the server sets it")
+        return parameters
+
+    @field_validator("client_tools", mode="before")
+    @classmethod
+    def _parse_off(cls, names: object) -> object:
+        return () if names == "off" else names
+
+    @model_validator(mode="after")
+    def _check_client_tools(self) -> AgentSettings:
+        for tool in self.tools:
+            function = tool.get("function")
+            name = function.get("name") if isinstance(function, dict) else tool.get("name")
+            if name in self.client_tools:
+                raise ValueError(f"client_tools: `{name}` is also in `tools`")
+        return self
+
+
+class Passthrough(Table):
+    """OpenAI-compatible routes, which forward the request body; a route without an upstream is off."""
+
+    responses: Name | None = None
+    """Upstream of `/v1/responses`."""
+    chat_completions: Name | None = None
+    """Upstream of `/v1/chat/completions`."""
+    dialects: Dialects | None = None
+    """Dialects that a request may select with `?dialect=`; all by default."""
+    policy: Policy = Policy()
+    """Redaction policy of both routes."""
+
+
+class HasPolicy(Protocol):
+    """A configured agent."""
+
+    @property
+    def policy(self) -> Policy:
+        """Redaction policy of its streams."""
+        ...
+
+
+class StepSettings(Table):
+    """A step of a workflow: one request to one agent."""
+
+    name: Name
+    agent: Name
+    input: str = Field("{{request.message}}", min_length=1, max_length=100_000)
+    """Template of the message to the agent; see `projector.workflows.template`."""
+    on_failure: Literal["fail", "continue"] = "fail"
+    """Whether a failure of the step fails the run."""
+
+    @property
+    def source(self) -> StepSource:
+        """The step as part of a definition."""
+        return StepSource(self.name, self.agent, self.input, is_optional=self.on_failure == "continue")
+
+
+class StageSettings(Table):
+    """Steps that run in parallel."""
+
+    name: Name
+    steps: tuple[StepSettings, ...] = Field(min_length=1, max_length=32)
+
+
+class WorkflowSettings(Table):
+    """A workflow: stages that run one after another."""
+
+    stages: tuple[StageSettings, ...] = Field(min_length=1, max_length=64)
+    """Stages in order, each with a `name` and `steps`: `name`, `agent`, `input`, `on_failure`."""
+    dialects: Dialects = (DEFAULT_DIALECT,)
+    """Dialects that a request may select with `?dialect=`; the first is the default."""
+    policy: Policy | None = None
+    """Redaction policy of the whole stream. By default the policy of the agents, which must then be the same."""
+    max_parallel: int = Field(8, gt=0)
+    """Concurrent upstream requests of one run; waiting steps hold no resources."""
+    max_input_chars: int = Field(200_000, gt=0)
+    """Size of the input of one step, about a context window; longer values are truncated."""
+    total_s: float = Field(1800, gt=0)
+    """Duration of a run; the time-outs of each upstream apply as well."""
+
+    @property
+    def definition(self) -> Workflow:
+        """The workflow with its templates parsed."""
+        return workflow_of([(stage.name, [step.source for step in stage.steps]) for stage in self.stages])
+
+    @property
+    def agents(self) -> list[str]:
+        """Names of the agents of all steps."""
+        return self.definition.agents
+
+    @model_validator(mode="after")
+    def _check_definition(self) -> WorkflowSettings:
+        _ = self.definition
+        return self
+
+    def check(self, name: str, agents: Mapping[str, HasPolicy | None]) -> None:
+        """Check the workflow against the configured agents; an agent that is None has the defaults.
+
+        Raises:
+            UsageError: an unknown agent, or no `policy` while the agents have different ones.
+        """
+        used = [agents[known_name(f"agent of workflow `{name}`", agent, agents)] for agent in self.agents]
+        policies = [agent.policy if agent is not None else Policy() for agent in used]
+        if self.policy is None and any(policy != policies[0] for policy in policies):
+            raise UsageError(f"workflow `{name}`: expected a `policy`, because its agents have different ones")
