@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any, Final, get_args
@@ -16,6 +15,7 @@ from projector.core.faults import Fault
 from projector.core.sse import SseMessage
 from projector.providers.openai_chat import ChatProfile, OpenAIChatStage
 from projector.providers.think import Operation, ThinkMode, ThinkSplitter
+from tests.property.cost import assert_linear
 from tests.property.soundness import assert_sound, cut, examples, frames_of, play
 
 PROVIDER: Final = "openai_chat"
@@ -315,12 +315,9 @@ HOSTILE: Final[dict[str, tuple[Callable[[Any], None], Callable[[int], Any]]]] = 
 
 
 @pytest.mark.parametrize(("run", "make"), HOSTILE.values(), ids=HOSTILE.keys())
-def test_time_is_linear(run: Callable[[Any], None], make: Callable[[int], Any]) -> None:
-    def cpu_s(size: int) -> float:
+def test_cost_is_linear(run: Callable[[Any], None], make: Callable[[int], Any]) -> None:
+    def work(size: int) -> Callable[[], object]:
         made = make(size)
-        started = time.process_time()
-        run(made)
-        return time.process_time() - started
+        return lambda: run(made)
 
-    once = min(cpu_s(6_000) for _ in range(3))
-    assert min(cpu_s(12_000) for _ in range(3)) < 3 * once
+    assert_linear(work, 600)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import json
-import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import cache
 from typing import Any, Final
@@ -27,6 +25,7 @@ from projector.recording.replay import Case, CaseSettings
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from tests.property.canaries import DELTAS, cut_everywhere, errors_with, everywhere, leaks
+from tests.property.cost import assert_linear
 from tests.property.mutations import CASES, Lines, lines_of, spoiled
 from tests.property.soundness import OURS, cut, examples
 
@@ -210,7 +209,7 @@ def test_reasoning_leaves_as_the_policy_says(*, level: str, has_thought: bool, h
     assert (bool(leaks(said, THOUGHT)), bool(leaks(said, GIST))) == (has_thought, has_gist)
 
 
-# time
+# cost
 
 
 def many_deltas(count: int) -> list[dict[str, Any]]:
@@ -231,22 +230,16 @@ def many_citations(count: int) -> list[dict[str, Any]]:
     return [{"type": name, "annotation": annotation} for annotation in cited]
 
 
-def cpu_s(events: list[dict[str, Any]]) -> float:
-    data = b"".join(json.dumps(event).encode() + b"\n" for event in events)
-    pipeline = pipeline_of("openai_responses", CaseSettings())
-    gc.collect()
-    gc.disable()  # its rare great rounds fall into one measurement or the other
-    started = time.process_time()
-    pipeline.feed(data)
-    pipeline.close()
-    taken = time.process_time() - started
-    gc.enable()
-    return taken
-
-
 @pytest.mark.parametrize("events", [many_deltas, many_items, many_parts, many_citations])
-def test_time_is_linear(events: Any) -> None:
-    size = 1_500
-    once = min(cpu_s(events(size)) for _ in range(3))
-    twice = min(cpu_s(events(2 * size)) for _ in range(3))
-    assert twice < 3 * once
+def test_cost_is_linear(events: Any) -> None:
+    def work(size: int) -> Callable[[], object]:
+        data = b"".join(json.dumps(event).encode() + b"\n" for event in events(size))
+
+        def run() -> None:
+            pipeline = pipeline_of("openai_responses", CaseSettings())
+            pipeline.feed(data)
+            pipeline.close()
+
+        return run
+
+    assert_linear(work, 150)

@@ -1,10 +1,8 @@
-"""What a log costs to write, check, read and tell again grows with its size and no faster, as in `test_linear`."""
+"""The cost of writing, checking, reading and replaying a log grows in proportion to its size (counted: `cost.py`)."""
 
 from __future__ import annotations
 
-import gc
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -15,7 +13,8 @@ from projector.openwop.client import RunReader, replayed
 from projector.openwop.contract.checker import check_log
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from tests.property.test_linear import ROUNDS, added, done, event, text
+from tests.property.cost import assert_linear
+from tests.property.test_linear import added, done, event, text
 
 Event: TypeAlias = Mapping[str, Any]
 
@@ -63,7 +62,7 @@ def steps(count: int) -> Iterator[Event]:
 
 
 class Row(NamedTuple):
-    """A shape of stream, and the size at which it takes some 20 ms."""
+    """A shape of stream, and the size to begin with."""
 
     name: str
     make: Callable[[int], Iterator[Event]]
@@ -71,11 +70,11 @@ class Row(NamedTuple):
 
 
 ROWS: Final = (
-    Row("items that reason in turns", turns, 800),
-    Row("a long block", grows, 1_500),
-    Row("many open calls", calls, 500),
-    Row("many approvals", approvals, 200),
-    Row("many steps and agents", steps, 500),
+    Row("items that reason in turns", turns, 160),
+    Row("a long block", grows, 300),
+    Row("many open calls", calls, 100),
+    Row("many approvals", approvals, 50),
+    Row("many steps and agents", steps, 100),
 )
 
 
@@ -115,23 +114,4 @@ def consumed(row: Row, size: int) -> Callable[[], None]:
 @pytest.mark.parametrize("make", [written, consumed])
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 def test_cost_grows_with_size(row: Row, make: Callable[[Row, int], Callable[[], object]]) -> None:
-    once, twice = make(row, row.size), make(row, 2 * row.size)
-    cost_of_once, cost_of_twice = float("inf"), float("inf")
-    for _ in range(ROUNDS):
-        cost_of_once = min(cost_of_once, cpu_s(once))
-        cost_of_twice = min(cost_of_twice, cpu_s(twice))
-        if cost_of_twice < 3 * cost_of_once:
-            return
-    pytest.fail(f"{cost_of_twice / cost_of_once:.1f} times the cost for twice the size")
-
-
-def cpu_s(work: Callable[[], object]) -> float:
-    """Give the CPU seconds of some work; the collector rests meanwhile."""
-    gc.collect()
-    gc.disable()
-    try:
-        start = time.process_time()
-        work()
-        return time.process_time() - start
-    finally:
-        gc.enable()
+    assert_linear(lambda size: make(row, size), row.size)

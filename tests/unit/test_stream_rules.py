@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -13,6 +12,7 @@ import pytest
 
 from projector.contracts import limits
 from projector.contracts.stream_rules import RULES, StreamChecker, Violation, check_stream
+from tests.property.cost import assert_linear
 
 Event: TypeAlias = dict[str, Any]
 Change: TypeAlias = Callable[[list[Event]], object]
@@ -495,18 +495,13 @@ def test_an_empty_stream_has_no_terminal() -> None:
     assert [violation[:3] for violation in check_stream([])] == [(0, None, "terminal_missing")]
 
 
-def seconds(copies: int) -> float:
+def test_cost_is_linear() -> None:
     delta = {"kind": "message.delta", "output_index": 0, "item_id": "msg", "content_index": 0, "delta": "x"}
     events = [event for event in STREAMS["error"] if event["kind"] != "error"]
-    lines = written(sealed([*events[:2], *[delta] * copies, *events[2:], STREAMS["error"][-1]]))
 
-    def once() -> float:
-        begin = time.process_time()
+    def work(copies: int) -> Callable[[], object]:
+        lines = written(sealed([*events[:2], *[delta] * copies, *events[2:], STREAMS["error"][-1]]))
         assert check_stream(lines) == []
-        return time.process_time() - begin
+        return lambda: check_stream(lines)
 
-    return min(once() for _ in range(3))
-
-
-def test_time_is_linear() -> None:
-    assert seconds(4_000) / seconds(2_000) < 3
+    assert_linear(work, 60)

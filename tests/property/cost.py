@@ -1,0 +1,99 @@
+"""Deterministic cost of a computation: steps and allocated bytes, counted by the interpreter's own hooks.
+
+CPU time depends on what else the machine does; these counts do not, so a test can compare them exactly. Three counters:
+
+- steps: executed lines of Python, and calls of C functions
+- scanned: elements that list methods with linear cost (`insert`, `remove`, ...) walk over
+- allocated: bytes of larger allocations between two lines, also those freed at once (copies of a growing buffer)
+
+A scan inside one C call (`in` on a list, a regular expression that backtracks) is in none of them: `bench/linear.py`
+prints ratios of CPU time for the same inputs, and hostile texts of a million characters run under pytest's time limit.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tracemalloc
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Final, NamedTuple
+
+_SMALL_BYTES: Final = 512
+"""Less is not counted: the hooks themselves allocate some hundred bytes a line."""
+_WALKING: Final = frozenset({"insert", "remove", "index", "count", "copy", "sort", "reverse"})
+
+
+class Cost(NamedTuple):
+    """What one call has cost."""
+
+    steps: int
+    scanned: int
+    allocated: int
+
+
+def cost_of(work: Callable[[], object]) -> Cost:
+    """Count what a call costs; it runs once before, so that caches are filled."""
+    work()
+    counter = _Counter()
+    previous = sys.gettrace(), sys.getprofile()
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        sys.setprofile(counter.on_call)
+        sys.settrace(counter.on_line)
+        work()
+    finally:
+        sys.settrace(previous[0])
+        sys.setprofile(previous[1])
+        tracemalloc.stop()
+        gc.enable()
+    return Cost(counter.steps, counter.scanned, counter.allocated)
+
+
+def assert_linear(make: Callable[[int], Callable[[], object]], size: int) -> None:
+    """Check that twice the size costs about twice as much: 2 where cost is linear, 4 where it is quadratic.
+
+    Args:
+        make: returns the work for a size; preparing it is not counted.
+        size: large enough for a quadratic part to outweigh the fixed part of a stream.
+    """
+    once, twice = cost_of(make(size)), cost_of(make(2 * size))
+    for name, before, after in zip(Cost._fields, once, twice, strict=True):
+        assert after <= _AT_MOST[name] * before + _SLACK[name], f"{name}: {before} for {size}, {after} for {2 * size}"
+
+
+_AT_MOST: Final = {"steps": 2.3, "scanned": 2.3, "allocated": 2.7}
+"""Ratio of the costs; lists and tables grow in leaps."""
+_SLACK: Final = {"steps": 0, "scanned": 1_000, "allocated": 65_536}
+"""What may be added whatever the size: a table that grows in one leap."""
+
+
+class _Counter:
+    """Hooks for `sys.settrace` and `sys.setprofile`."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.scanned = 0
+        self.allocated = 0
+        self._held = 0
+
+    def on_line(self, _frame: FrameType, event: str, _argument: object) -> Any:
+        """Count a line, and what was allocated since the last one."""
+        if event == "line":
+            self.steps += 1
+        held, peak = tracemalloc.get_traced_memory()
+        if peak - self._held > _SMALL_BYTES:
+            self.allocated += peak - self._held
+        self._held = held
+        tracemalloc.reset_peak()
+        return self.on_line
+
+    def on_call(self, _frame: FrameType, event: str, function: Any) -> None:
+        """Count a call of a C function."""
+        if event == "c_call":
+            self.steps += 1
+            owner = getattr(function, "__self__", None)
+            if type(owner) is list and function.__name__ in _WALKING:
+                self.scanned += len(owner)
