@@ -58,7 +58,8 @@ def replay_cases(arguments: argparse.Namespace) -> int:
     if any(difference.what == "golden is missing" for difference in differences):
         print(f"To write golden files: projector replay {shlex.quote(arguments.folder)} --update")
     done = "written" if arguments.update else "replayed"
-    print(f"{len(cases)} cases {done} in {len(DIALECTS)} dialect(s), {len(differences)} differ")
+    counted = "1 case" if len(cases) == 1 else f"{len(cases)} cases"
+    print(f"{counted} {done} in {len(DIALECTS)} dialects, {len(differences)} differ")
     return 1 if differences else 0
 
 

@@ -278,7 +278,7 @@ def test_replay_a_folder_of_ones_own(run: Run, folder: Path) -> None:
     done = run("replay", str(folder))
     assert (done.status, b"mine.ndjson: golden is missing" in done.out) == (1, True)
     assert f"To write golden files: projector replay {folder} --update\n".encode() in done.out
-    written_now = f"1 cases written in {len(DIALECTS)} dialect(s), 0 differ\n"
+    written_now = f"1 case written in {len(DIALECTS)} dialects, 0 differ\n"
     assert run("replay", str(folder), "--update") == Done(0, written_now.encode(), b"")
     assert run("replay", str(folder)).status == 0
     golden = folder / "public_sse_v1" / "mine.ndjson"
@@ -288,7 +288,7 @@ def test_replay_a_folder_of_ones_own(run: Run, folder: Path) -> None:
     shown = done.out.decode().splitlines()
     assert shown[0] == "public_sse_v1/mine.ndjson: differs"
     assert [line[0] for line in shown if '"message.delta"' in line] == ["-", "+"]
-    assert shown[-1] == f"1 cases replayed in {len(DIALECTS)} dialect(s), 1 differ"
+    assert shown[-1] == f"1 case replayed in {len(DIALECTS)} dialects, 1 differ"
 
 
 def test_replay_without_a_folder_takes_the_examples(run: Run, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

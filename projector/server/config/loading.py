@@ -168,6 +168,8 @@ def _variable(path: FieldPath) -> str:
 def _parse(config: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(config.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingsError(f"{config}: not found") from None
     except OSError as error:
         raise SettingsError(f"{config}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
