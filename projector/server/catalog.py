@@ -1,4 +1,4 @@
-"""What a server offers: its agents and drop-in routes by name, made from the settings once, ready to be asked."""
+"""The agents, workflows and passthrough routes of a server, bound to their upstreams once, at startup."""
 
 from __future__ import annotations
 
@@ -14,20 +14,24 @@ from projector.core.pipeline import OnFrame, OutputFormat
 from projector.dialects import DIALECTS
 from projector.dialects.options import DialectOptions
 from projector.redaction.redactor import Redactor
-from projector.server.config.agent_settings import AgentSettings, Passthrough
+from projector.server.config.agent_settings import AgentSettings, Passthrough, WorkflowSettings
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import (
     DEFAULT,
     PASSTHROUGH_APIS,
+    Retries,
     Settings,
     Timeouts,
     UpstreamSettings,
 )
 from projector.server.http.problems import problem
+from projector.server.streaming.memory import Account
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.openai_upstream import OpenAIUpstream
-from projector.server.upstream.protocol import Upstream
+from projector.server.upstream.protocol import ProviderRequest, Upstream
+from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.recorder import Recorder, secrets_of
+from projector.workflows.definition import Workflow
 
 MakeUpstream: TypeAlias = Callable[[UpstreamSettings, Timeouts], Upstream]
 
@@ -38,8 +42,8 @@ SHORTHAND_PASSTHROUGH: Final = Passthrough(responses=DEFAULT, chat_completions=D
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
-    """An upstream as it is asked by one of its APIs."""
+class UpstreamBinding:
+    """An upstream and one of its APIs."""
 
     name: str
     api: str
@@ -47,31 +51,38 @@ class Provider:
     timeouts: Timeouts
     profile: Mapping[str, object]
     address: tuple[str, int]
-    """Host and port, for who reads traces."""
+    """Host and port, for traces."""
+
+    def reader(
+        self, body: Mapping[str, object], stats: StreamStats, account: Account, retries: Retries
+    ) -> UpstreamReader:
+        """Return the reader of one response."""
+        request = ProviderRequest(self.api, body, stats.trace.headers, stats.stream_id)
+        return UpstreamReader(self.upstream, request, stats, account, timeouts=self.timeouts, retries=retries)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentBinding:
-    """What answers a request: an agent, or an upstream that is passed the caller's own body."""
+    """An agent, or an upstream that receives the caller's own body."""
 
     name: str | None
     """Of the agent."""
-    provider: Provider
+    provider: UpstreamBinding
     settings: AgentSettings
     redactor: Redactor
     default_model: str | None = None
-    """Of a body that is passed on, where it names none."""
+    """Of a passthrough body that names none."""
 
-    def dialect(self, asked: str | None) -> str:
-        """Give the dialect of a stream.
+    def dialect(self, requested: str | None) -> str:
+        """Return the dialect of a stream.
 
         Raises:
-            Problem: `asked` is none of those that are spoken here.
+            Problem: the requested one is not among the agent's.
         """
-        return chosen_dialect(asked, self.settings.dialects)
+        return _dialect(requested, self.settings.dialects)
 
-    def only(self, dialect: str) -> AgentBinding:
-        """Give the same binding where the path has chosen the dialect."""
+    def with_dialect(self, dialect: str) -> AgentBinding:
+        """Return the same binding with one dialect only, for routes whose path implies it."""
         return replace(self, settings=self.settings.model_copy(update={"dialects": (dialect,)}))
 
     def stats(
@@ -82,7 +93,7 @@ class AgentBinding:
         conversation_id: str | None,
         metadata: Mapping[str, str] | None = None,
     ) -> StreamStats:
-        """Return the facts of a new stream of this binding; `body` is the request to the provider."""
+        """Return the facts of a new stream; `body` is the request to the provider."""
         provider, model = self.provider, body.get("model")
         return StreamStats(
             dialect=dialect,
@@ -106,7 +117,7 @@ class AgentBinding:
         options: DialectOptions | None = None,
         output_format: OutputFormat = "sse",
     ) -> Pipeline:
-        """Give the pipeline of one answer."""
+        """Return the pipeline of one response."""
         return build_pipeline(
             provider=self.provider.api,
             profile=self.provider.profile,
@@ -120,15 +131,52 @@ class AgentBinding:
         )
 
 
-def chosen_dialect(asked: str | None, spoken: Sequence[str]) -> str:
-    """Give the dialect that was asked for, the first that is spoken where none was.
+@dataclass(frozen=True, slots=True)
+class WorkflowBinding:
+    """A workflow, its agents and the policy of its streams."""
 
-    Raises:
-        Problem: it is none of those that are spoken.
-    """
-    if asked is not None and asked not in spoken:
-        raise problem("unknown_dialect", f"`dialect` must be one of: {', '.join(sorted(spoken))}.")
-    return asked or spoken[0]
+    name: str
+    settings: WorkflowSettings
+    definition: Workflow
+    agents: Mapping[str, AgentBinding]
+    redactor: Redactor
+
+    def dialect(self, requested: str | None) -> str:
+        """Return the dialect of a stream.
+
+        Raises:
+            Problem: the requested one is not among the workflow's.
+        """
+        return _dialect(requested, self.settings.dialects)
+
+    def pipeline(
+        self,
+        dialect: str,
+        context: StreamContext,
+        on_frame: OnFrame | None = None,
+        *,
+        options: DialectOptions | None = None,
+        output_format: OutputFormat = "sse",
+    ) -> Pipeline:
+        """Return the pipeline of one run; each step gets a branch of it."""
+        first = next(iter(self.agents.values())).provider
+        return build_pipeline(
+            provider=first.api,
+            profile=first.profile,
+            dialect=dialect,
+            redactor=self.redactor,
+            context=context,
+            run=True,
+            on_frame=on_frame,
+            options=options,
+            output_format=output_format,
+        )
+
+
+def _dialect(requested: str | None, dialects: Sequence[str]) -> str:
+    if requested is not None and requested not in dialects:
+        raise problem("unknown_dialect", f"`dialect` must be one of: {', '.join(sorted(dialects))}.")
+    return requested or dialects[0]
 
 
 class Catalog:
@@ -140,21 +188,22 @@ class Catalog:
         passthrough = settings.passthrough or (
             SHORTHAND_PASSTHROUGH if settings.is_loopback and not settings.upstreams else Passthrough()
         )
-        self._made = {name: _made(name, named, settings, make_upstream) for name, named in upstreams.items()}
+        self._upstreams = {name: _upstream(name, one, settings, make_upstream) for name, one in upstreams.items()}
         self._recorder = Recorder(secrets_of(settings))
         self._agents = {name: self._agent(name, agent) for name, agent in agents.items()}
+        self.workflows = {name: self._workflow(name, workflow) for name, workflow in settings.workflows.items()}
         self.passthrough = {
-            route: self._whole(self._made[name], api, passthrough, settings)
+            route: self._passthrough(self._upstreams[name], api, passthrough, settings)
             for route, api in PASSTHROUGH_APIS.items()
-            if (name := getattr(passthrough, route)) and api in self._made[name].upstream.providers
+            if (name := getattr(passthrough, route)) and api in self._upstreams[name].upstream.providers
         }
-        """What answers each drop-in route that is on, by the names of `Passthrough`."""
+        """The passthrough routes that are on, by the field names of `Passthrough`."""
 
     def agent(self, name: str | None) -> AgentBinding:
-        """Give the agent that a request names; one that names none gets the default, or the only one.
+        """Return the agent that a request names; without a name, the default or only one.
 
         Raises:
-            Problem: there is none of this name, or none was named and there is no default.
+            Problem: there is none of this name, or no name and no default.
         """
         if name is not None:
             if name not in self._agents:
@@ -166,60 +215,61 @@ class Catalog:
 
     @property
     def has_agents(self) -> bool:
-        """Whether there is any."""
+        """Whether there is any agent."""
         return bool(self._agents)
 
     @property
     def dialects(self) -> frozenset[str]:
-        """What at least one agent speaks."""
-        return frozenset(dialect for binding in self._agents.values() for dialect in binding.settings.dialects)
+        """The dialects of all agents."""
+        return frozenset(dialect for agent in self._agents.values() for dialect in agent.settings.dialects)
 
-    def speaking(self, dialect: str) -> dict[str, AgentBinding]:
-        """Give the agents that speak a dialect by their names, as if they spoke no other."""
-        return {
-            name: binding.only(dialect)
-            for name, binding in self._agents.items()
-            if dialect in binding.settings.dialects
-        }
+    def agents_with(self, dialect: str) -> dict[str, AgentBinding]:
+        """Return the agents that have a dialect, by name, each with this one only."""
+        agents = self._agents.items()
+        return {name: agent.with_dialect(dialect) for name, agent in agents if dialect in agent.settings.dialects}
 
-    async def aclose(self) -> None:
-        """Close the connections that the upstreams kept."""
-        for provider in self._made.values():
-            await provider.upstream.aclose()
-        await self._recorder.aclose()
-
-    def provider(self, name: str) -> Provider:
-        """Give the upstream of a name.
+    def upstream(self, name: str) -> UpstreamBinding:
+        """Return a configured upstream.
 
         Raises:
-            UsageError: there is none.
+            UsageError: there is none of this name.
         """
-        return self._made[known_name("upstream", name, self._made)]
+        return self._upstreams[known_name("upstream", name, self._upstreams)]
+
+    async def aclose(self) -> None:
+        """Close the connections of the upstreams, and write pending recordings."""
+        for binding in self._upstreams.values():
+            await binding.upstream.aclose()
+        await self._recorder.aclose()
 
     def _agent(self, name: str, agent: AgentSettings) -> AgentBinding:
-        provider = self._made[agent.upstream]
+        provider = self._upstreams[agent.upstream]
         if agent.record is not None:
             recorded = self._recorder.upstream(name, agent.record, agent.policy, provider.upstream, provider.profile)
             provider = replace(provider, upstream=recorded)
         return AgentBinding(name, provider, agent, Redactor(agent.policy))
 
-    def _whole(self, made: Provider, api: str, passthrough: Passthrough, settings: Settings) -> AgentBinding:
-        provider = replace(made, api=api, profile=made.profile if made.api == api else {})
-        agent = AgentSettings(
-            upstream=made.name, model=settings.model, dialects=passthrough.dialects or _all_dialects()
-        )
+    def _workflow(self, name: str, workflow: WorkflowSettings) -> WorkflowBinding:
+        definition = workflow.definition
+        agents = {agent: self._agents[agent] for agent in definition.agents}
+        first = next(iter(agents.values()))
+        redactor = first.redactor if workflow.policy is None else Redactor(workflow.policy)
+        return WorkflowBinding(name, workflow, definition, agents, redactor)
+
+    def _passthrough(
+        self, binding: UpstreamBinding, api: str, passthrough: Passthrough, settings: Settings
+    ) -> AgentBinding:
+        provider = replace(binding, api=api, profile=binding.profile if binding.api == api else {})
+        dialects = passthrough.dialects or _all_dialects()
+        agent = AgentSettings(upstream=binding.name, model=settings.model, dialects=dialects)
         default_model = None if settings.upstreams else settings.model
         return AgentBinding(None, provider, agent, Redactor(passthrough.policy), default_model)
 
 
-def _made(name: str, named: UpstreamSettings, settings: Settings, make_upstream: MakeUpstream) -> Provider:
-    timeouts = settings.timeouts_of(named)
-    return Provider(name, named.api, make_upstream(named, timeouts), timeouts, named.profile, _address(named.base_url))
-
-
-def _address(url: str) -> tuple[str, int]:
-    parts = urlsplit(url)
-    return parts.hostname or "", parts.port or _PORTS[parts.scheme]
+def _upstream(name: str, one: UpstreamSettings, settings: Settings, make_upstream: MakeUpstream) -> UpstreamBinding:
+    timeouts, url = settings.timeouts_of(one), urlsplit(one.base_url)
+    address = url.hostname or "", url.port or _PORTS[url.scheme]
+    return UpstreamBinding(name, one.api, make_upstream(one, timeouts), timeouts, one.profile, address)
 
 
 def _shorthand_upstream(settings: Settings) -> UpstreamSettings:

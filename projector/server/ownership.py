@@ -1,8 +1,7 @@
-"""Whose is what: responses and conversations belong to the caller who made them, for everybody else they are not there.
+"""Ownership of responses and conversations: only the caller that created one can see it.
 
-An approval belongs to the response that asked for it.
-
-Kept in this process, and only the newest: a restart or another replica knows none of them, and says so with 404.
+An approval belongs to the response that requests it. Ownership is kept in the memory of this process, newest first:
+after a restart, or at another replica, every id is answered with 404.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _KEPT_MAX: Final = 100_000
 
 
 class Ownership:
-    """Who made which response and began which conversation."""
+    """The callers that created responses and conversations."""
 
     def __init__(self, kept_max: int = _KEPT_MAX) -> None:
         self._kept_max = kept_max
@@ -24,45 +23,45 @@ class Ownership:
         self._conversations: dict[str, str] = {}
         self._approvals: dict[str, str] = {}
 
-    def made(self, response_id: str, caller: str) -> None:
-        """Note whose a response is; the first to get an id keeps it."""
+    def add_response(self, response_id: str, caller: str) -> None:
+        """Record the caller that created a response; if an id is repeated, the first caller keeps it."""
         self._keep(self._responses, response_id, caller)
 
     def check_response(self, response_id: str, caller: str) -> None:
-        """Let the maker of a response go on from it.
+        """Check that a caller may continue from a response.
 
         Raises:
-            Problem: it is another's, or not known.
+            Problem: not found; the same for another caller's response.
         """
         if self._responses.get(response_id) != caller:
             raise problem("unknown_response")
 
-    def asked(self, approval_id: str, response_id: str) -> None:
-        """Note which response asks for an approval; the newest, where a provider repeats its ids."""
+    def add_approval(self, approval_id: str, response_id: str) -> None:
+        """Record the response that requests an approval; the newest, if a provider repeats its ids."""
         self._approvals.pop(approval_id, None)
         self._keep(self._approvals, approval_id, response_id)
 
-    def response_of(self, approval_id: str) -> str:
-        """Give the response that asked for an approval; whose that is, `check_response` says.
+    def approval_response(self, approval_id: str) -> str:
+        """Return the response that requested an approval; `check_response` checks its caller.
 
         Raises:
-            Problem: none did, in the words that another caller's gets.
+            Problem: not found. Same error as for another caller's response, so existence is not revealed.
         """
         if approval_id not in self._approvals:
             raise problem("unknown_response")
         return self._approvals[approval_id]
 
-    def enter(self, conversation_id: str, caller: str) -> None:
-        """Let a caller into its conversation; whoever comes first began it.
+    def enter_conversation(self, conversation_id: str, caller: str) -> None:
+        """Check that a conversation is a caller's; an unknown one becomes the caller's.
 
         Raises:
-            Problem: it is another's.
+            Problem: not found: it belongs to another caller.
         """
         if self._conversations.get(conversation_id, caller) != caller:
             raise problem("unknown_conversation")
         self._keep(self._conversations, conversation_id, caller)
 
-    def _keep(self, owners: dict[str, str], one: str, caller: str) -> None:
-        owners[one] = owners.pop(one, caller)  # what is used is not forgotten before what is not
+    def _keep(self, owners: dict[str, str], key: str, owner: str) -> None:
+        owners[key] = owners.pop(key, owner)  # LRU: move to the end
         if len(owners) > self._kept_max:
             del owners[next(iter(owners))]

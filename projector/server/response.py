@@ -20,9 +20,10 @@ from projector.server.http.problems import Problem, problem_response
 from projector.server.projection import Projection
 from projector.server.streaming.agents_sdk import AgentRun, StreamedRun
 from projector.server.streaming.memory import Account, Memory
-from projector.server.streaming.relay import Relay
+from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry.observer import Observer
 from projector.server.upstream.protocol import ProviderRequest
+from projector.server.upstream.reader import UpstreamReader
 
 _CLOSE_S: Final = 0.5
 _NO_RETRIES: Final = Retries(max=0)
@@ -70,30 +71,31 @@ class PublicSSEResponse(Response):
         self._source: AsyncIterable[object] = source
         self._timeouts = timeouts or Timeouts()
         self._heartbeat_s = heartbeat_s
-        self._relay: Relay | None = None
+        self._session: StreamSession | None = None
 
     def cancel(self) -> None:
         """End the stream with `final` `cancelled`, if it runs."""
-        if self._relay is not None:
-            self._relay.cancel()
+        if self._session is not None:
+            self._session.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request with the stream."""
         pipeline, stats = self._projection.begin(scope, is_run=self._is_run)
         account = Account(_MEMORY)
-        self._relay = Relay(
+        request = ProviderRequest(self._projection.provider, {})
+        reader = UpstreamReader(
+            _Source(self._source), request, stats, account, timeouts=self._timeouts, retries=_NO_RETRIES
+        )
+        self._session = StreamSession(
             stats,
-            pipeline,
-            _Source(self._source),
-            ProviderRequest(self._projection.provider, {}),
+            ProviderSource(pipeline, reader),
             account,
             timeouts=self._timeouts,
-            retries=_NO_RETRIES,
             heartbeat_s=self._heartbeat_s,
             headers=self.raw_headers,
         )
         try:
-            await Observer(on_terminal=self._projection.on_terminal).run(self._relay, scope, receive, send)
+            await Observer(on_terminal=self._projection.on_terminal).run(self._session, scope, receive, send)
         except Problem as problem:
             await problem_response(problem, scope)(scope, receive, send)
         finally:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from projector._errors import UsageError
 from projector.core.context import BranchContext
-from projector.workflows.template import Template, names_of
+from projector.workflows.template import REQUEST_MESSAGE, Template, names_of
+
+FAILED: Final = frozenset({"failed", "cancelled"})
+"""How a response ends that is no result: by itself, by its provider, or because its upstream broke."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +95,34 @@ def _step(source: StepSource, stage: str, index: int, at: int, beside: int, done
         raise UsageError(f"step `{source.name}`: input: {error}") from None
     branch = at if beside > 1 else None
     return Step(source.name, source.agent, template, source.is_optional, stage, index, branch)
+
+
+class Plan:
+    """What is to be done, stage by stage.
+
+    Args:
+        workflow: its stages.
+        message: what the caller says.
+        max_input_chars: of the input of one step.
+    """
+
+    def __init__(self, workflow: Workflow, message: str, max_input_chars: int) -> None:
+        self._left = list(workflow.stages)
+        self._values = {REQUEST_MESSAGE: message}
+        self._max_input_chars = max_input_chars
+        self.is_failed = False
+        """Whether a step has failed that the run cannot do without."""
+
+    def next(self) -> tuple[Step, ...]:
+        """Give the steps that run now, side by side; none where the run is over."""
+        return self._left.pop(0) if self._left and not self.is_failed else ()
+
+    def input_of(self, step: Step) -> str:
+        """Give what a step is asked, now that the stages before it have ended."""
+        return step.input.render(self._values, self._max_input_chars)
+
+    def on_end(self, step: Step, status: str, text: str) -> None:
+        """Take how a step ended; what a failed one has said so far is no result."""
+        self._values[f"steps.{step.name}.status"] = status
+        self._values[f"steps.{step.name}.text"] = "" if status in FAILED else text
+        self.is_failed |= status in FAILED and not step.is_optional

@@ -221,26 +221,26 @@ def test_another_address_is_listened_on_where_callers_are_named() -> None:
 
 
 def test_responses_and_conversations_are_their_callers() -> None:
-    owners = Ownership(kept_max=2)
-    owners.made("resp_1", "ann")
-    owners.made("resp_1", "bob")
-    owners.check_response("resp_1", "ann")
-    owners.enter("conv_1", "ann")
-    owners.enter("conv_1", "ann")
-    for check in (owners.check_response, owners.enter):
+    ownership = Ownership(kept_max=2)
+    ownership.add_response("resp_1", "ann")
+    ownership.add_response("resp_1", "bob")
+    ownership.check_response("resp_1", "ann")
+    ownership.enter_conversation("conv_1", "ann")
+    ownership.enter_conversation("conv_1", "ann")
+    for check in (ownership.check_response, ownership.enter_conversation):
         with pytest.raises(Problem):
-            check({owners.enter: "conv_1"}.get(check, "resp_1"), "bob")
+            check({ownership.enter_conversation: "conv_1"}.get(check, "resp_1"), "bob")
     for number in range(2, 4):
-        owners.made(f"resp_{number}", "ann")
+        ownership.add_response(f"resp_{number}", "ann")
     with pytest.raises(Problem):
-        owners.check_response("resp_1", "ann")  # only the newest are kept
+        ownership.check_response("resp_1", "ann")  # only the newest are kept
 
 
 def test_a_conversation_that_goes_on_is_not_forgotten() -> None:
-    owners = Ownership(kept_max=2)
-    owners.enter("conv_1", "ann")
+    ownership = Ownership(kept_max=2)
+    ownership.enter_conversation("conv_1", "ann")
     for number in range(2, 5):
-        owners.enter(f"conv_{number}", "bob")
-        owners.enter("conv_1", "ann")
+        ownership.enter_conversation(f"conv_{number}", "bob")
+        ownership.enter_conversation("conv_1", "ann")
     with pytest.raises(Problem):
-        owners.enter("conv_1", "bob")
+        ownership.enter_conversation("conv_1", "bob")

@@ -10,7 +10,7 @@ import pytest
 from projector.core.faults import FAULTS, Fault, http_status_fault
 from projector.server.config.settings import Retries
 from projector.server.upstream.protocol import UpstreamError
-from projector.server.upstream.retries import wait_s
+from projector.server.upstream.reader import backoff_s
 
 pytestmark = pytest.mark.timeout(10)
 
@@ -39,12 +39,12 @@ RETRIES = Retries(max=3, initial_backoff_s=1, max_backoff_s=3)
     ],
 )
 def test_the_wait(fault: Fault, retry_after_s: int | None, attempt: int, expected: float | None) -> None:
-    assert wait_s(UpstreamError(fault, retry_after_s), attempt, RETRIES, chance=0) == expected
+    assert backoff_s(UpstreamError(fault, retry_after_s), attempt, RETRIES, chance=0) == expected
 
 
 def test_a_quarter_is_left_to_chance() -> None:
     error = UpstreamError(http_status_fault(500))
-    assert wait_s(error, 1, RETRIES, chance=1) == 0.75
+    assert backoff_s(error, 1, RETRIES, chance=1) == 0.75
 
 
 def failing(times: int, failure: bytes, event: dict[str, Any]) -> Any:

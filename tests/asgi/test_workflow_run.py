@@ -15,11 +15,11 @@ import pytest
 
 from projector.contracts.stream_rules import check_stream
 from projector.core.faults import FAULTS
-from projector.server.catalog import Catalog
-from projector.server.config.settings import Retries, Settings
+from projector.server.catalog import Catalog, WorkflowBinding
+from projector.server.config.settings import Retries, Settings, Timeouts
 from projector.server.streaming.memory import Account, Memory
-from projector.server.streaming.workflow_binding import WorkflowBinding, workflow_bindings
-from projector.server.streaming.workflow_run import WorkflowRun, begin_run
+from projector.server.streaming.session import StreamSession
+from projector.server.streaming.workflow_source import workflow_source
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 
@@ -152,17 +152,18 @@ def made(
         }
     )
     switch = Switch()
-    return workflow_bindings(settings, Catalog(settings, lambda *_: switch))["w"], switch
+    return Catalog(settings, lambda *_: switch).workflows["w"], switch
 
 
 def a_run(
     upstream: Upstream, *, on_failure: str = "fail", max_parallel: int = 8, first_byte_s: float = 60
-) -> WorkflowRun:
+) -> StreamSession:
     offer, switch = made(tuple(upstream._plays), on_failure, max_parallel, first_byte_s)
     switch.now = upstream
     stats = StreamStats(stream_id="stream_1", request_id="", dialect="public_sse_v1")
     account = Account(Memory(10**9))
-    return begin_run(offer, "hello", stats, account, retries=Retries(max=0), output_format="ndjson")[1]
+    source = workflow_source(offer, "hello", stats, account, retries=Retries(max=0), output_format="ndjson")
+    return StreamSession(stats, source, account, timeouts=Timeouts())
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -173,7 +174,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def test_a_whole_run() -> None:
     upstream, listener = Upstream({"a": whole, "b": whole}), Listener()
-    await a_run(upstream).run(listener.say)
+    await a_run(upstream).run_without_http(listener.say)
     assert listener.ended()["final"] == {"status": "completed", "response_text": "a\n\na"}
     assert upstream.open_now.total() == 0
 
@@ -184,11 +185,11 @@ async def test_a_whole_run() -> None:
 )
 async def test_a_step_fails(play: Play, code: str) -> None:
     upstream, listener = Upstream({"a": play, "b": text_then_silence}), Listener()
-    await a_run(upstream).run(listener.say)
+    await a_run(upstream).run_without_http(listener.say)
     assert listener.ended()["error"]["code"] == code
     assert upstream.open_now.total() == 0
     upstream, listener = Upstream({"a": play, "b": whole}), Listener()
-    await a_run(upstream, on_failure="continue").run(listener.say)
+    await a_run(upstream, on_failure="continue").run_without_http(listener.say)
     assert listener.ended()["final"]["status"] == "incomplete"
     reasons = [frame["reason"] for frame in listener.frames if frame.get("reason")]
     assert reasons == [code]
@@ -196,7 +197,7 @@ async def test_a_step_fails(play: Play, code: str) -> None:
 
 async def test_all_steps_fail_and_the_run_goes_on() -> None:
     upstream, listener = Upstream({"a": refused, "b": refused}), Listener()
-    await a_run(upstream, on_failure="continue").run(listener.say)
+    await a_run(upstream, on_failure="continue").run_without_http(listener.say)
     assert listener.ended()["final"] == {"status": "incomplete"}
 
 
@@ -206,7 +207,7 @@ async def test_it_is_ended_from_elsewhere(play: Play, moment: int) -> None:
     upstream, listener = Upstream({"a": play, "b": play}), Listener()
     run = a_run(upstream)
     async with anyio.create_task_group() as group:
-        group.start_soon(run.run, listener.say)
+        group.start_soon(run.run_without_http, listener.say)
         for _ in range(moment):
             await anyio.lowlevel.checkpoint()
         run.cancel()
@@ -220,7 +221,7 @@ async def test_it_fails_from_elsewhere() -> None:
     upstream, listener = Upstream({"a": text_then_silence, "b": text_then_silence}), Listener()
     run = a_run(upstream)
     async with anyio.create_task_group() as group:
-        group.start_soon(run.run, listener.say)
+        group.start_soon(run.run_without_http, listener.say)
         await until(lambda: len(listener.frames) >= 4)
         run.fail(FAULTS["server_shutdown"])
     assert listener.ended()["error"]["code"] == "server_shutdown"
@@ -230,7 +231,7 @@ async def test_who_takes_nothing_stops_every_branch() -> None:
     upstream, listener = Upstream({"a": endless, "b": endless, "c": endless}), Listener()
     run = a_run(upstream)
     async with anyio.create_task_group() as group:
-        group.start_soon(run.run, listener.say)
+        group.start_soon(run.run_without_http, listener.say)
         await until(lambda: len(upstream.reads) == 3)
         listener.gate = anyio.Event()
         before = upstream.reads.copy()
@@ -263,7 +264,7 @@ async def test_a_branch_is_not_blamed_for_who_takes_nothing() -> None:
     upstream, listener = LateUpstream({"a": whole, "b": whole}), Listener()
     run = a_run(upstream, first_byte_s=2)
     async with anyio.create_task_group() as group:
-        group.start_soon(run.run, listener.say)
+        group.start_soon(run.run_without_http, listener.say)
         await until(lambda: listener.said != b"")
         listener.gate = anyio.Event()
         upstream.may_answer.set()
@@ -276,7 +277,7 @@ async def test_branches_take_turns() -> None:
     upstream, listener = Upstream({"a": endless, "b": endless}), Listener()
     run = a_run(upstream)
     async with anyio.create_task_group() as group:
-        group.start_soon(run.run, listener.say)
+        group.start_soon(run.run_without_http, listener.say)
         while upstream.reads.total() < 400:
             await anyio.lowlevel.checkpoint()
         run.cancel()
@@ -287,18 +288,18 @@ async def test_branches_take_turns() -> None:
 
 async def test_a_group_asks_no_more_at_once_than_it_may() -> None:
     upstream, listener = Upstream(dict.fromkeys("abcdef", whole)), Listener()
-    await a_run(upstream, max_parallel=2).run(listener.say)
+    await a_run(upstream, max_parallel=2).run_without_http(listener.say)
     assert upstream.most_open <= 2
     assert listener.ended()["final"]["response_text"] == "\n\n".join("aaaaaa")
 
 
-async def test_a_place_that_fails_closes_the_upstreams() -> None:
+async def test_a_callable_that_fails_closes_the_upstreams() -> None:
     upstream = Upstream({"a": text_then_silence, "b": text_then_silence})
 
     async def say(data: bytes) -> None:
         if data:
-            raise OSError
+            raise BrokenPipeError
 
-    with pytest.raises(BaseExceptionGroup):
-        await a_run(upstream).run(say)
+    with pytest.raises(BrokenPipeError):
+        await a_run(upstream).run_without_http(say)
     assert upstream.open_now.total() == 0

@@ -11,7 +11,6 @@ from projector.redaction.policy import Policy
 from projector.server.catalog import Catalog
 from projector.server.config.config_dump import to_toml
 from projector.server.config.loading import SettingsError, load, read
-from projector.server.streaming.workflow_binding import workflow_bindings
 from projector.server.upstream.demo import DemoUpstream
 
 AGENTS = """
@@ -99,7 +98,7 @@ async def test_whose_policy_counts(tmp_path: Path) -> None:
     ):
         settings = load({}, config=written(tmp_path, text))
         catalog = Catalog(settings, lambda *_: DemoUpstream(0))
-        assert workflow_bindings(settings, catalog)["review"].redactor.policy == Policy.load({"images": images})
+        assert catalog.workflows["review"].redactor.policy == Policy.load({"images": images})
         await catalog.aclose()
 
 

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from projector import UsageError
-from projector.workflows.definition import StepSource, Workflow, workflow_of
-from projector.workflows.plan import Plan
+from projector.workflows.definition import Plan, StepSource, Workflow, workflow_of
 from projector.workflows.template import Template, names_of
 
 KNOWN = names_of({"facts", "costs"})

@@ -27,7 +27,6 @@ from projector.openwop.run_state import Interrupt, RunState
 from projector.server.catalog import Catalog
 from projector.server.http.problems import problem_of_fault
 from projector.server.http.routes.stream_route import Site
-from projector.server.streaming.workflow_binding import workflow_bindings
 
 MAX_HEARTBEAT_S: Final = 30.0
 """The protocol wants a comment at least that often."""
@@ -180,9 +179,9 @@ class Host:
 
     def _registered(self, settings: OpenWop, catalog: Catalog) -> dict[str, Workflow]:
         """Give everything that speaks the dialect and may be run."""
-        offers = workflow_bindings(self._site.settings, catalog)
+        offers = catalog.workflows
         speaking = {name: offer for name, offer in offers.items() if DIALECT in offer.settings.dialects}
-        return registry(settings, catalog.speaking(DIALECT), speaking, self._site)
+        return registry(settings, catalog.agents_with(DIALECT), speaking, self._site)
 
     def _run(self, call: Call) -> Run:
         return self._runs.get(call.path["run_id"], call.caller)

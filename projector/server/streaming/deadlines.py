@@ -1,14 +1,99 @@
-"""When an upstream has taken too long. No clock here: every method is told the time, in seconds."""
+"""Deadlines of a stream, and the clock that checks them: the only place where they are enforced."""
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from math import inf
 
+import anyio
+
 from projector.server.config.settings import Timeouts
+from projector.server.upstream.protocol import UpstreamError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timer:
+    """A deadline that moves while the stream runs.
+
+    Args:
+        due_at: returns when it is due, in seconds of `time.monotonic`; infinity while nothing is awaited.
+        on_due: is called then, and again on later checks while it is due.
+        shortest_s: the shortest wait that `due_at` may begin while the clock sleeps.
+    """
+
+    due_at: Callable[[], float]
+    on_due: Callable[[], None]
+    shortest_s: float = inf
+
+
+class Clock:
+    """Calls the timers that are due; there is one for each stream."""
+
+    def __init__(self) -> None:
+        self._timers: list[Timer] = []
+        self._changed = asyncio.Event()
+
+    @contextmanager
+    def watch(self, *timers: Timer) -> Iterator[None]:
+        """Check timers until the block is left."""
+        self._timers += timers
+        self._changed.set()
+        try:
+            yield
+        finally:
+            for timer in timers:
+                self._timers.remove(timer)
+
+    async def run(self) -> None:
+        """Check the timers until cancelled.
+
+        A timer may begin a wait while this sleeps, but no wait can end before this wakes.
+        """
+        while True:
+            self._changed.clear()
+            now = time.monotonic()
+            sleep_s = inf
+            for timer in tuple(self._timers):
+                due_at = timer.due_at()
+                if now >= due_at:
+                    timer.on_due()
+                else:
+                    sleep_s = min(sleep_s, due_at - now)
+                sleep_s = min(sleep_s, timer.shortest_s)
+            with anyio.move_on_after(sleep_s):
+                await self._changed.wait()
+
+
+async def run_timed(work: Callable[[Clock], Awaitable[None]]) -> None:
+    """Run some work with a clock of its own.
+
+    Raises:
+        UpstreamError: the work did.
+    """
+    clock = Clock()
+    failure: UpstreamError | None = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(clock.run)
+        try:
+            await work(clock)
+        except UpstreamError as error:  # a task group would wrap it
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 class Deadlines:
-    """The limits of one stream: first byte, idle, total. While the client is what we wait for, idle stands still."""
+    """The deadlines of one upstream: first byte, idle, total. While the client is awaited, idle does not run.
+
+    Args:
+        timeouts: the limits.
+        now: the present time in seconds, as for each method.
+    """
 
     def __init__(self, timeouts: Timeouts, now: float) -> None:
         self._timeouts = timeouts
@@ -17,24 +102,24 @@ class Deadlines:
         self._idle_at = inf
 
     def on_attempt(self, now: float) -> None:
-        """Note that the upstream is asked, perhaps again."""
+        """Start to wait for the first byte; each attempt has its own wait."""
         self._first_byte_at = now + self._timeouts.first_byte_s
 
     def on_pause(self) -> None:
-        """Note that the upstream is not asked for a while."""
+        """Stop to wait for the first byte until the next attempt."""
         self._first_byte_at = inf
 
     def on_bytes(self) -> None:
-        """Note that the upstream spoke: whatever is waited for next, it is not the upstream."""
+        """Stop all waits for the upstream."""
         self._first_byte_at = inf
         self._idle_at = inf
 
     def on_wait(self, now: float) -> None:
-        """Note that the upstream is waited for again."""
+        """Start to wait for further bytes."""
         self._idle_at = now + self._timeouts.idle_s
 
     def next(self) -> tuple[float, str]:
-        """Give the limit that comes first: when, and the code of the fault that it is."""
+        """Return the earliest deadline: its time, and the code of its fault."""
         return min(
             (self._total_at, "upstream_timeout_total"),
             (self._first_byte_at, "upstream_timeout_first_byte"),

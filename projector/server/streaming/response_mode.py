@@ -47,7 +47,7 @@ class JsonResponseWriter(ResponseWriter):
         self._end_mark = dialect.end_mark
         self._assembly = dialect.assembler.start()
 
-    async def say(self, data: bytes, *, is_last: bool = False) -> None:
+    async def write(self, data: bytes, *, is_last: bool = False) -> None:
         """Collect whole lines; after the last of them, send the document."""
         held_bytes = self._assembly.held_bytes
         for line in data.splitlines():
@@ -58,7 +58,7 @@ class JsonResponseWriter(ResponseWriter):
             is_large = self._assembly.held_bytes > LARGE_EVENT_BYTES
             body = await to_thread.run_sync(self._document) if is_large else self._document()
             self._headers.append((b"content-length", b"%d" % len(body)))
-            await super().say(body, is_last=True)
+            await super().write(body, is_last=True)
 
     def _document(self) -> bytes:
         self._status, body = self._assembly.close()

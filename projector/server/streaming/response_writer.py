@@ -1,17 +1,19 @@
-"""The way to one client: the head of the answer, then bytes in pieces, and since when it has been waited for."""
+"""Writes one response: the head, then bytes in pieces."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol, TypeAlias
 
 from anyio.lowlevel import checkpoint
 from starlette.types import Message, Send
 
 from projector.dialects.descriptor import Dialect
 from projector.server.streaming.memory import Account
+
+Write: TypeAlias = Callable[[bytes], Awaitable[None]]
 
 HEADERS: Final = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -22,18 +24,47 @@ HEADERS: Final = (
 """Of every stream."""
 
 SEND_MAX_BYTES: Final = 65_536
-"""Of one send: what uvicorn holds before it makes us wait, so that a slow client can be seen to move."""
+"""Of one send: what uvicorn buffers before it makes us wait, so that a slow client is seen to read."""
+
+
+class Writer(Protocol):
+    """The receiver of a stream."""
+
+    is_committed: bool
+    """Whether a failure must be reported in the stream: the status has been sent."""
+
+    async def write(self, data: bytes, *, is_last: bool = False) -> None:
+        """Write bytes, perhaps none."""
+        ...
+
+
+class CallbackWriter:
+    """Passes a stream to a callable, where there is no HTTP."""
+
+    def __init__(self, write: Write) -> None:
+        self.is_committed = True
+        self.error: Exception | None = None
+        self._write = write
+
+    async def write(self, data: bytes, *, is_last: bool = False) -> None:  # noqa: ARG002 - the callable returns then
+        """Pass bytes on; see `Writer`."""
+        if data and self.error is None:
+            try:
+                await self._write(data)
+            except Exception as error:
+                self.error = error
+                raise
 
 
 class ResponseWriter:
-    """Sends one answer; what is said at once is not mixed with anything else.
+    """Writes one HTTP response; concurrent writes do not mix.
 
     Args:
         send: the server's.
         dialect: of the stream; may have headers of its own.
-        headers: of the answer, beside those of every stream.
-        account: holds what is too large for one send, until all of it is taken.
-        on_gone: is called when the server says that nobody is there any more.
+        headers: of the response, besides `HEADERS`.
+        account: holds output that is too large for one send.
+        on_gone: is called when the server reports that the client is gone.
     """
 
     def __init__(
@@ -49,30 +80,30 @@ class ResponseWriter:
         self._status = 200
         self._account = account
         self._on_gone = on_gone
-        self._turn = asyncio.Lock()  # asyncio's own: every event passes it, and anyio's has a checkpoint
+        self._turn = asyncio.Lock()  # asyncio's own: every event acquires it, and anyio's has a checkpoint
         self.is_committed = False
         self.sent_at = time.monotonic()
         self.sending_since: float | None = None
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is being said."""
+        """Whether a write is in progress."""
         return self._turn.locked()
 
-    async def say(self, data: bytes, *, is_last: bool = False) -> None:
-        """Send the head if it was not, then bytes, perhaps none."""
+    async def write(self, data: bytes, *, is_last: bool = False) -> None:
+        """Send the head if it was not sent, then bytes; see `Writer`."""
         async with self._turn:
             if not self.is_committed:
                 self.is_committed = True
                 await self._transmit({"type": "http.response.start", "status": self._status, "headers": self._headers})
             if len(data) > SEND_MAX_BYTES:
-                await self._say_in_pieces(data)
+                await self._write_in_pieces(data)
             elif data:
                 await self._transmit({"type": "http.response.body", "body": data, "more_body": True})
             if is_last:
                 await self._transmit({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _say_in_pieces(self, data: bytes) -> None:
+    async def _write_in_pieces(self, data: bytes) -> None:
         self._account.hold(len(data))
         try:
             for start in range(0, len(data), SEND_MAX_BYTES):

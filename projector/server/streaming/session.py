@@ -1,11 +1,11 @@
-"""One stream over one ASGI request, wherever it comes from: the client's side of it.
+"""One stream: a source produces it, a session writes it to its client.
 
-Three tasks share it. The first one brings what there is to say, so that an event costs one wake-up and a client that
-takes nothing stops its upstream by itself. The watcher waits for the client to leave. The clock ends what takes too
-long and says a heartbeat into silence.
+Three tasks share a session. The first runs the source and writes its output, so that a client that does not read stops
+its upstream by backpressure. The watcher waits for the client to disconnect. The clock checks deadlines and sends
+heartbeats.
 
 The HTTP status is committed when an upstream's headers are there, at the latest when the first heartbeat is due. A
-failure before that is a problem document, a failure after it is a terminal event. Whoever ends a stream, what brings it
+failure before that is a problem document, a failure after it is a terminal event. However a stream ends, its source
 leaves its upstream's context on the way out, and that closes the connection.
 """
 
@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import time
 import traceback
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from math import inf
+from typing import Final, Protocol
 
 import anyio
 import structlog
-from anyio.abc import TaskGroup
 from starlette.types import Receive, Scope, Send
 
 from projector import Pipeline
@@ -29,142 +28,216 @@ from projector.core.sse import encode_comment
 from projector.dialects import DIALECTS
 from projector.server.config.settings import Timeouts
 from projector.server.http.problems import Problem, problem_of_fault
+from projector.server.streaming.deadlines import Clock, Timer, run_timed
 from projector.server.streaming.memory import Account
-from projector.server.streaming.response_writer import ResponseWriter
+from projector.server.streaming.response_writer import CallbackWriter, ResponseWriter, Write, Writer
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import UpstreamError
+from projector.server.upstream.reader import UpstreamReader
 
 log: Final = structlog.get_logger()
 
 
-class StreamSession(ABC):
-    """One stream; `run` it once."""
+class StreamSource(Protocol):
+    """What produces a stream: a provider's response, a workflow, an agent run."""
+
+    pipeline: Pipeline
+    """Encodes the stream; the session closes it."""
+
+    @property
+    def is_upstream_open(self) -> bool:
+        """Whether a request to an upstream is pending, or its response is being read."""
+        ...
+
+    async def run(self, write: Write, clock: Clock) -> None:
+        """Write everything but the end of the stream.
+
+        Raises:
+            UpstreamError: an upstream failed, or exceeded a time limit.
+        """
+        ...
+
+    def stop(self) -> None:
+        """Stop reading from upstreams: `run` returns soon, and chunks that were received are written."""
+        ...
+
+
+class ProviderSource:
+    """The response of one upstream: a provider's, or a host's own iterator or agent run (`PublicSSEResponse`)."""
+
+    def __init__(self, pipeline: Pipeline, reader: UpstreamReader) -> None:
+        self.pipeline = pipeline
+        self._reader = reader
+
+    @property
+    def is_upstream_open(self) -> bool:
+        """See `StreamSource`."""
+        return self._reader.is_open
+
+    async def run(self, write: Write, clock: Clock) -> None:
+        """Write the response; see `StreamSource`."""
+
+        async def on_chunk(chunk: bytes) -> bool:
+            await write(await self._reader.feed(self.pipeline.feed, chunk))
+            return self.pipeline.ended
+
+        await self._reader.run(clock, lambda: write(b""), on_chunk)
+
+    def stop(self) -> None:
+        """Stop reading; see `StreamSource`."""
+        self._reader.stop()
+
+
+class StreamSession:
+    """One stream; `run` it once.
+
+    Args:
+        stats: of the stream.
+        source: produces it.
+        account: holds what the stream keeps in memory.
+        timeouts: how long a client may stop reading.
+        heartbeat_s: silence before a comment is sent.
+        headers: of the response, besides those of every stream.
+        writer_type: an event stream, or one JSON document.
+    """
 
     def __init__(
         self,
         stats: StreamStats,
-        pipeline: Pipeline,
+        source: StreamSource,
         account: Account,
         *,
         timeouts: Timeouts,
-        heartbeat_s: float,
+        heartbeat_s: float = inf,
         headers: Sequence[tuple[bytes, bytes]] = (),
         writer_type: type[ResponseWriter] = ResponseWriter,
     ) -> None:
         self.stats = stats
-        self._pipeline = pipeline
+        self._source = source
+        self._pipeline = source.pipeline
         self._account = account
-        self._timeouts = timeouts
+        self._stall_s = timeouts.client_stall_timeout_s
         self._heartbeat_s = heartbeat_s
-        self._more_headers = headers
-        self._make_line = writer_type
-        self._stream = anyio.CancelScope()
-        self._line: ResponseWriter | None = None
-        self._refusal: Problem | None = None
-        self._last_words: Callable[[], bytes] = pipeline.close
+        self._headers = headers
+        self._writer_type = writer_type
+        self._writer: Writer | None = None
+        self._scope = anyio.CancelScope()
+        self._problem: Problem | None = None
+        self._last_bytes: Callable[[], bytes] = self._pipeline.close
         self._is_stopped = False
         self._is_ending = False
         self._is_sent = False
 
     @property
-    @abstractmethod
     def is_upstream_open(self) -> bool:
-        """Whether an upstream is asked, or answers."""
-
-    @abstractmethod
-    async def _bring(self, line: ResponseWriter) -> None:
-        """Bring everything to the client but the end, or that too.
-
-        Raises:
-            UpstreamError: an upstream failed.
-        """
-
-    @abstractmethod
-    def _halt(self) -> None:
-        """Bring no more."""
-
-    @abstractmethod
-    def _deadline(self) -> tuple[float, str]:
-        """Give the limit that comes first: when, and the code of the fault that it is."""
+        """Whether a request to an upstream is pending, or its response is being read."""
+        return self._source.is_upstream_open
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request with the stream.
+        """Answer a request with the stream.
 
         Raises:
             Problem: the stream failed before its status was committed; nothing was sent.
         """
-        dialect = DIALECTS[self.stats.dialect]
-        line = self._line = self._make_line(send, dialect, self._headers(scope), self._account, self._leave)
+        dialect, headers = DIALECTS[self.stats.dialect], self._response_headers(scope)
+        writer = self._writer_type(send, dialect, headers, self._account, self._disconnect)
+        clock = Clock()
         try:
-            async with anyio.create_task_group() as stream:
-                self._stream = stream.cancel_scope
-                stream.start_soon(self._watch, receive)
-                stream.start_soon(self._keep_time, stream, line)
-                await self._read(line)
-                stream.cancel_scope.cancel()
+            async with anyio.create_task_group() as tasks:
+                self._scope = tasks.cancel_scope
+                tasks.start_soon(self._watch, receive)
+                tasks.start_soon(clock.run)
+                beat = self._heartbeat(writer, lambda: tasks.start_soon(self._beat, writer))
+                with clock.watch(self._stall(writer), beat):
+                    await self._produce(writer, clock)
+                tasks.cancel_scope.cancel()
         finally:
-            self._pipeline.cancel()  # where the client left: what it had been told is the end of it
-            self.stats.dropped = self._pipeline.dropped
-        if self._refusal is not None:
-            raise self._refusal
+            self._finish()
+        if self._problem is not None:
+            raise self._problem
+
+    async def run_without_http(self, write: Write) -> None:
+        """Pass the stream to a callable; a failure of the stream is a terminal event.
+
+        Raises:
+            Exception: what the callable raised; the upstreams are closed.
+        """
+        writer = CallbackWriter(write)
+        try:
+            await run_timed(lambda clock: self._produce(writer, clock))
+        finally:
+            self._finish()
+        if writer.error is not None:
+            raise writer.error
 
     def cancel(self) -> None:
-        """End the stream with `final` `cancelled`; more than once is no more than once."""
+        """End the stream with `final` `cancelled`. Idempotent."""
         self._stop(self._pipeline.cancel)
 
     def fail(self, fault: Fault) -> None:
         """End the stream with a fault."""
         self._stop(lambda: self._pipeline.close(fault), fault)
 
-    def _stop(self, last_words: Callable[[], bytes], fault: Fault | None = None) -> None:
+    def _stop(self, last_bytes: Callable[[], bytes], fault: Fault | None = None) -> None:
         if self._is_stopped or self._pipeline.ended:
             return
         self._is_stopped = True
         if fault is not None and not self._is_committed:
-            self._refusal = problem_of_fault(fault)
-        self._last_words = last_words
-        self._halt()
+            self._problem = problem_of_fault(fault)
+        self._last_bytes = last_bytes
+        self._source.stop()
 
     @property
     def _is_committed(self) -> bool:
-        return self._line is not None and self._line.is_committed
+        return self._writer is not None and self._writer.is_committed
 
-    def _leave(self) -> None:
-        """End everything: nobody is there to be told."""
+    def _disconnect(self) -> None:
+        """End everything: the client is gone."""
         self.stats.is_client_gone = True
-        self._stream.cancel()
+        self._scope.cancel()
 
-    async def _read(self, line: ResponseWriter) -> None:
-        """Bring everything from the upstream to the client; whatever happens, say the end."""
+    def _finish(self) -> None:
+        self._pipeline.cancel()  # if the client is gone, what it received is the end of the stream
+        self.stats.dropped = self._pipeline.dropped
+
+    async def _produce(self, writer: Writer, clock: Clock) -> None:
+        """Write the whole stream; however the source ends, write the end of the stream."""
+        self._writer = writer
+
+        async def write(data: bytes) -> None:
+            await writer.write(data)
+            if self._pipeline.ended:
+                await self._end(writer)  # before the upstream is closed, which may take a moment
+
         try:
-            await self._bring(line)
+            await self._source.run(write, clock)
         except UpstreamError as error:
             self._on_failure(error.fault, error.retry_after_s)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is told how its stream ended
+        except Exception as error:  # noqa: BLE001 - whatever it is, the stream gets its terminal
             log_crash(self.stats, error)
             self._on_failure(FAULTS["internal_error"])
-        if self._refusal is None:
-            await self._end(line)
+        if self._problem is None:
+            await self._end(writer)
 
     def _on_failure(self, fault: Fault, retry_after_s: int | None = None) -> None:
         if self._is_stopped:
             return
         if self._is_committed:
-            self._last_words = lambda: self._pipeline.close(fault)
+            self._last_bytes = lambda: self._pipeline.close(fault)
         else:
-            self._refusal = problem_of_fault(fault, retry_after_s)
+            self._problem = problem_of_fault(fault, retry_after_s)
 
-    async def _end(self, line: ResponseWriter) -> None:
-        """Say what is left to say, and that it was all."""
+    async def _end(self, writer: Writer) -> None:
+        """Write the end of the stream."""
         if self._is_ending:
             return
         self._is_ending = True
-        await line.say(self._last_words(), is_last=True)
+        await writer.write(self._last_bytes(), is_last=True)
         self._is_sent = True
 
-    def _headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
+    def _response_headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         headers = [
-            *self._more_headers,
+            *self._headers,
             (b"x-stream-id", self.stats.stream_id.encode()),
             (b"x-request-id", self.stats.request_id.encode()),
         ]
@@ -173,44 +246,40 @@ class StreamSession(ABC):
         return headers
 
     async def _watch(self, receive: Receive) -> None:
-        """End everything when the client leaves."""
+        """End everything when the client disconnects."""
         while (await receive())["type"] != "http.disconnect":
             pass
-        if not self._is_sent:  # after the whole response a server says the same
-            self._leave()
+        if not self._is_sent:  # servers also send this message after the whole response
+            self._disconnect()
 
-    async def _keep_time(self, stream: TaskGroup, line: ResponseWriter) -> None:
-        """End what takes too long; say a heartbeat into silence."""
-        client_stall_timeout_s = self._timeouts.client_stall_timeout_s
-        while True:
-            now = time.monotonic()
-            stalls_at = (
-                now + client_stall_timeout_s
-                if line.sending_since is None
-                else line.sending_since + client_stall_timeout_s
-            )
-            if now >= stalls_at:
-                self._leave()
-            deadline, code = self._deadline()
-            if now >= deadline:
-                self.fail(FAULTS[code])
-            beats_at = line.sent_at + self._heartbeat_s
-            if now >= beats_at:
-                stream.start_soon(self._beat, line)  # sending may take longer than the clock has
-                beats_at = now + self._heartbeat_s
-            # A limit may begin to run while this sleeps, but none of them can run out before this wakes.
-            ahead = [at - now for at in (stalls_at, deadline, beats_at) if at > now]
-            await anyio.sleep(min(*ahead, client_stall_timeout_s, self._timeouts.idle_s, self._timeouts.first_byte_s))
+    def _stall(self, writer: ResponseWriter) -> Timer:
+        """Return the timer of a client that does not read."""
 
-    async def _beat(self, line: ResponseWriter) -> None:
-        """Say that the stream lives, unless the client has something to take."""
-        if not line.is_busy and not self._is_ending:
+        def due_at() -> float:
+            return inf if writer.sending_since is None else writer.sending_since + self._stall_s
+
+        return Timer(due_at, self._disconnect, self._stall_s)
+
+    def _heartbeat(self, writer: ResponseWriter, beat: Callable[[], object]) -> Timer:
+        """Return the timer of heartbeats; a beat is a task, because sending it may take a while."""
+        last_at = 0.0
+
+        def on_due() -> None:
+            nonlocal last_at
+            last_at = time.monotonic()
+            beat()
+
+        return Timer(lambda: max(writer.sent_at, last_at) + self._heartbeat_s, on_due)
+
+    async def _beat(self, writer: ResponseWriter) -> None:
+        """Send a comment, unless other output is being sent."""
+        if not writer.is_busy and not self._is_ending:
             self.stats.heartbeats += 1
-            await line.say(encode_comment(f"heartbeat {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"))
+            await writer.write(encode_comment(f"heartbeat {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"))
 
 
 def log_crash(stats: StreamStats, error: Exception) -> None:
-    """Log a mistake of ours by its kind and place; what it says may be the payload."""
+    """Log a defect of ours by its type and location; its message may hold payload."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     log.error(
         "stream_crashed",

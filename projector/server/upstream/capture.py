@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+import sys
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import anyio
 
 from projector import build_pipeline
-from projector.core.faults import FAULTS, Fault
+from projector.core.faults import Fault
 from projector.recording import Recording, record
 from projector.redaction.policy import Policy
 from projector.redaction.spans import Finder
-from projector.server.catalog import Catalog, MakeUpstream, Provider
-from projector.server.config.settings import Settings
+from projector.server.catalog import Catalog, MakeUpstream, UpstreamBinding
+from projector.server.config.settings import Retries, Settings
+from projector.server.streaming.deadlines import run_timed
+from projector.server.streaming.memory import Account, Memory
+from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.openai_upstream import OpenAIUpstream
-from projector.server.upstream.protocol import ProviderRequest, UpstreamError
+from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.recorder import finder_for, secrets_of
 
 _DIALECT: Final = "public_sse_v1"
 """Any would do: it is asked only whether the stream has ended."""
 
 
-class _Answer(NamedTuple):
+class _Response(NamedTuple):
     """All bytes of an answer, and how it broke off."""
 
-    provider: Provider
+    provider: UpstreamBinding
     data: bytes
     fault: Fault | None
 
@@ -51,7 +54,7 @@ def ask(
     Raises:
         UsageError: there is no upstream of this name.
     """
-    answer = anyio.run(_ask, settings, upstream, body, make_upstream)
+    answer = anyio.run(_capture, settings, upstream, body, make_upstream)
     if answer.fault is not None and not answer.data:
         return answer.fault
     case = {
@@ -73,42 +76,34 @@ def _finder(settings: Settings) -> Finder:
     return finder_for(Policy(sensitive_keys_add=tuple(words), registered=tuple(registered)), secrets_of(settings))
 
 
-async def _ask(settings: Settings, upstream: str, body: Mapping[str, object], make_upstream: MakeUpstream) -> _Answer:
+async def _capture(
+    settings: Settings, upstream: str, body: Mapping[str, object], make_upstream: MakeUpstream
+) -> _Response:
     catalog = Catalog(settings, make_upstream)
     try:
-        provider = catalog.provider(upstream)
+        binding = catalog.upstream(upstream)
         data = bytearray()
         try:
-            await _read(provider, ProviderRequest(provider.api, body), data)
+            await _read(binding, body, data)
         except UpstreamError as error:
-            return _Answer(provider, bytes(data), error.fault)
-        return _Answer(provider, bytes(data), None)
+            return _Response(binding, bytes(data), error.fault)
+        return _Response(binding, bytes(data), None)
     finally:
         await catalog.aclose()
 
 
-async def _read(provider: Provider, request: ProviderRequest, data: bytearray) -> None:
-    """Read an answer to the end of its stream, within the upstream's time-outs."""
-    timeouts = provider.timeouts
-    pipeline = build_pipeline(provider=provider.api, dialect=_DIALECT, profile=provider.profile)
-    async with AsyncExitStack() as stack:
-        stack.enter_context(_limit(timeouts.total_s, "upstream_timeout_total"))
-        with _limit(timeouts.first_byte_s, "upstream_timeout_first_byte"):
-            chunks = await stack.enter_async_context(provider.upstream.open(request))
-            chunk = await anext(chunks, b"")
-        while chunk and not pipeline.ended:
-            data += chunk
-            pipeline.feed(chunk)
-            if not pipeline.ended:
-                with _limit(timeouts.idle_s, "upstream_timeout_idle"):
-                    chunk = await anext(chunks, b"")
+async def _read(binding: UpstreamBinding, body: Mapping[str, object], data: bytearray) -> None:
+    """Read a response to the end of its stream, within the upstream's time limits."""
+    pipeline = build_pipeline(provider=binding.api, dialect=_DIALECT, profile=binding.profile)
+    account = Account(Memory(sys.maxsize))
+    reader = binding.reader(body, StreamStats(dialect=_DIALECT), account, Retries(max=0))
 
+    async def on_open() -> None:
+        """Wait for the first byte."""
 
-@contextmanager
-def _limit(seconds: float, code: str) -> Iterator[None]:
-    """Let what is done take so long, else raise the fault of this code."""
-    try:
-        with anyio.fail_after(seconds):
-            yield
-    except TimeoutError:
-        raise UpstreamError(FAULTS[code]) from None
+    async def on_chunk(chunk: bytes) -> bool:
+        data.extend(chunk)
+        pipeline.feed(chunk)
+        return pipeline.ended
+
+    await run_timed(lambda clock: reader.run(clock, on_open, on_chunk))

@@ -1,6 +1,6 @@
-"""One request to an upstream, read to the end of its answer: attempts, time limits, memory, turns.
+"""One request to an upstream, read to the end of its response: attempts, deadlines, memory, fairness.
 
-It is stopped only while it waits for its upstream: a read that has come is taken whole first, or not at all.
+A reader is stopped only while it waits for its upstream: a chunk that was received is processed whole.
 """
 
 from __future__ import annotations
@@ -15,137 +15,166 @@ import anyio
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
+from projector.core.faults import FAULTS, Fault
 from projector.server.config.settings import Retries, Timeouts
-from projector.server.streaming.deadlines import Deadlines
+from projector.server.streaming.deadlines import Clock, Deadlines, Timer
 from projector.server.streaming.memory import Account
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderRequest, Upstream, UpstreamError
-from projector.server.upstream.retries import wait_s
 
 OnOpen: TypeAlias = Callable[[], Awaitable[None]]
-Take: TypeAlias = Callable[[bytes], Awaitable[bool]]
-"""Takes one read; gives whether nothing more is wanted."""
+OnChunk: TypeAlias = Callable[[bytes], Awaitable[bool]]
+"""Processes one chunk; returns whether the rest of the response is not needed."""
 
 _TURN_S: Final = 0.001
-"""After so much work of the pipeline others get their turn: where both sides are faster than we are, nothing else makes
-us wait. Some hundred events."""
+"""After so much work of the pipeline other tasks run: where both upstream and client are faster than we are, nothing
+else makes us wait. Some hundred events."""
+
+_NOT_RETRIED: Final = frozenset({"upstream_timeout_first_byte", "upstream_timeout_total"})
+"""Retryable for the client, but not here: the client has waited long enough."""
 
 
 class UpstreamReader:
-    """One answer; `run` it once.
+    """Reads one response; `run` it once.
 
     Args:
-        stats: of the stream; takes the time of the first byte and of our own work.
-        upstream: is asked, perhaps several times.
-        request: what it is asked.
-        account: holds what is read and not whole.
+        upstream: receives the request, perhaps several times.
+        request: what is sent.
+        stats: of the stream; receives the time of the first byte and of our own work.
+        account: holds the bytes of unfinished events.
         timeouts: of the upstream.
         retries: before the first byte.
-        on_open: is called when the headers of the answer are there.
-        take: takes each read.
     """
 
     def __init__(
         self,
-        stats: StreamStats,
         upstream: Upstream,
         request: ProviderRequest,
+        stats: StreamStats,
         account: Account,
         *,
         timeouts: Timeouts,
         retries: Retries,
-        on_open: OnOpen,
-        take: Take,
     ) -> None:
         self.is_open = False
-        """Whether the upstream is asked, or answers."""
-        self.deadlines = Deadlines(timeouts, time.monotonic())
-        self._stats = stats
+        """Whether a request is pending, or its response is being read."""
         self._upstream = upstream
         self._request = request
+        self._stats = stats
         self._account = account
+        self._timeouts = timeouts
         self._retries = retries
-        self._on_open = on_open
-        self._take = take
+        self._deadlines = Deadlines(timeouts, time.monotonic())
         self._scope = anyio.CancelScope()
+        self._fault: Fault | None = None
         self._has_bytes = False
         self._is_stopped = False
         self._is_waiting = True
 
-    async def run(self) -> None:
-        """Read everything, or until it is stopped.
+    async def run(self, clock: Clock, on_open: OnOpen, on_chunk: OnChunk) -> None:
+        """Read the response to its end, or until `stop`.
+
+        Args:
+            clock: checks the deadlines.
+            on_open: is called when the response headers are there.
+            on_chunk: processes each chunk.
 
         Raises:
-            UpstreamError: the upstream failed.
+            UpstreamError: the upstream failed, or exceeded a time limit.
         """
-        with self._scope:
-            await self._run()
+        limits = self._timeouts
+        shortest_s = min(limits.first_byte_s, limits.idle_s)
+        with clock.watch(Timer(lambda: self._deadlines.next()[0], self._on_timeout, shortest_s)), self._scope:
+            await self._run(on_open, on_chunk)
+            return
+        if self._fault is not None:
+            raise UpstreamError(self._fault)
 
     def stop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._is_stopped = True
         if self._is_waiting:
             self._scope.cancel()
 
     async def feed(self, feed: Callable[[bytes], bytes], chunk: bytes) -> bytes:
-        """Take a read through the pipeline, a large event not on the event loop."""
+        """Feed a chunk to a pipeline and return the output; a large event is processed off the event loop."""
         began = time.monotonic()
-        if self._account.read(chunk):
-            said = await to_thread.run_sync(feed, chunk)
-        else:
-            said = feed(chunk)
+        output = await to_thread.run_sync(feed, chunk) if self._account.read(chunk) else feed(chunk)
         self._stats.overhead_s += time.monotonic() - began
-        return said
+        return output
 
-    async def _run(self) -> None:
-        """Read one answer; a request that failed before the first byte of it may be made again."""
+    def _on_timeout(self) -> None:
+        if not self._is_stopped:
+            self._fault = FAULTS[self._deadlines.next()[1]]
+            self.stop()
+
+    async def _run(self, on_open: OnOpen, on_chunk: OnChunk) -> None:
+        """Read one response; a request that failed before the first byte of it may be sent again."""
         for attempt in itertools.count(1):
-            self.deadlines.on_attempt(time.monotonic())
+            self._deadlines.on_attempt(time.monotonic())
             self.is_open = True
             try:
-                await self._read()
+                await self._read(on_open, on_chunk)
             except UpstreamError as error:
-                chance = random.random()  # noqa: S311 - it spreads load, it guards nothing
-                pause_s = wait_s(error, attempt, self._retries, chance)
+                pause_s = backoff_s(error, attempt, self._retries, random.random())  # noqa: S311 - it spreads load
                 if pause_s is None or self._has_bytes or self._is_stopped:
                     raise
             else:
                 return
             finally:
                 self.is_open = False
-            self.deadlines.on_pause()
+            self._deadlines.on_pause()
             await anyio.sleep(pause_s)
 
-    async def _read(self) -> None:
+    async def _read(self, on_open: OnOpen, on_chunk: OnChunk) -> None:
         async with self._upstream.open(self._request) as chunks:
             self._is_waiting = False
-            await self._on_open()
+            await on_open()
             await self._wait_again()
             turn_ends_s = self._stats.overhead_s + _TURN_S
             async for chunk in chunks:
                 if self._scope.cancel_called or self._stats.overhead_s >= turn_ends_s:
                     turn_ends_s = self._stats.overhead_s + _TURN_S
-                    await checkpoint()  # bytes that come without a pause leave no other moment for it
+                    await checkpoint()  # chunks that arrive without a pause leave no other moment for it
                 self._is_waiting = False
-                self._note_bytes()
-                if await self._take(chunk):
+                self._on_bytes()
+                if await on_chunk(chunk):
                     return
                 self._is_waiting = True
                 if self._is_stopped or self._account.is_spent:
                     await self._wait_again()
-                self.deadlines.on_wait(time.monotonic())
+                self._deadlines.on_wait(time.monotonic())
 
-    def _note_bytes(self) -> None:
-        self.deadlines.on_bytes()
+    def _on_bytes(self) -> None:
+        self._deadlines.on_bytes()
         if not self._has_bytes:
             self._has_bytes = True
             if self._stats.first_byte_at is None:
                 self._stats.first_byte_at = time.monotonic()
 
     async def _wait_again(self) -> None:
-        """Let the reading be stopped again, and wait for memory."""
+        """Allow the reader to be stopped again, and wait for memory."""
         self._is_waiting = True
         if self._is_stopped:
             self._scope.cancel()
             await checkpoint()
         await self._account.wait_for_turn()
+
+
+def backoff_s(error: UpstreamError, attempt: int, retries: Retries, chance: float) -> float | None:
+    """Return the seconds to wait before the next attempt, None if there is none.
+
+    The provider's `Retry-After` counts, up to `max_backoff_s`; a longer one is passed on to the client. Otherwise the wait
+    doubles each time, with a jitter of a quarter, so that clients do not return all at once.
+
+    Args:
+        error: why the attempt failed, before any byte of a response.
+        attempt: 1 for the first.
+        retries: the limits.
+        chance: a random number from 0 to 1.
+    """
+    if attempt > retries.max or not error.fault.is_retryable or error.fault.code in _NOT_RETRIED:
+        return None
+    if error.retry_after_s is not None:
+        return error.retry_after_s if error.retry_after_s <= retries.max_backoff_s else None
+    return min(retries.initial_backoff_s * 2.0 ** (attempt - 1), retries.max_backoff_s) * (1 - chance / 4)

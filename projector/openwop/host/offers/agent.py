@@ -88,4 +88,4 @@ class AgentWorkflow:
         if isinstance(previous, str):
             self._site.ownership.check_response(previous, caller)
         if ask.conversation_id is not None:
-            self._site.ownership.enter(ask.conversation_id, caller)
+            self._site.ownership.enter_conversation(ask.conversation_id, caller)

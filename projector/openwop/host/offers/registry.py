@@ -11,9 +11,8 @@ from projector.openwop.host.offers.steps import StepsWorkflow
 from projector.openwop.host.settings import OpenWop
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from projector.server.catalog import AgentBinding
+from projector.server.catalog import AgentBinding, WorkflowBinding
 from projector.server.http.routes.stream_route import Site
-from projector.server.streaming.workflow_binding import WorkflowBinding
 
 
 def registry(

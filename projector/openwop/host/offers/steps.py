@@ -17,10 +17,10 @@ from projector.openwop.host.refusals import Refusal
 from projector.openwop.host.run import Run
 from projector.openwop.host.work.steps import StepsAsk, StepsWork
 from projector.redaction.redactor import Redactor
+from projector.server.catalog import WorkflowBinding
 from projector.server.http import requests
 from projector.server.http.problems import Problem
 from projector.server.http.routes.stream_route import Site
-from projector.server.streaming.workflow_binding import WorkflowBinding
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream
 from projector.workflows.definition import Step
@@ -63,7 +63,7 @@ class StepsWorkflow:
         except Problem as refused:
             raise Refusal("validation_error", f"`inputs`: {refused.detail}") from None
         if request.conversation_id is not None:
-            self._site.ownership.enter(request.conversation_id, caller)
+            self._site.ownership.enter_conversation(request.conversation_id, caller)
         offer = self._telling(least(self.verbosity, asked.configurable.reasoning_verbosity))
         ask = StepsAsk(offer, request.message, request.conversation_id)
         facts = StreamStats(

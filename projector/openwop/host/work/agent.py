@@ -17,13 +17,13 @@ from projector.openwop.host.faults import LOG_FULL
 from projector.openwop.host.names import AGENT_NODE_ID, AGENT_TYPE_ID, DIALECT
 from projector.openwop.host.refusals import Refusal
 from projector.openwop.host.run import Answers, Run, RunFailedError, RunStoppedError
-from projector.openwop.host.timing import read_in_time
 from projector.openwop.run_state import Interrupt
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding
 from projector.server.http.routes.stream_route import Site
+from projector.server.streaming.deadlines import run_timed
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.upstream.protocol import ProviderRequest, UpstreamError
+from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.reader import UpstreamReader
 
 UNDER_WAY: Final = frozenset({"queued", "in_progress"})
@@ -143,18 +143,10 @@ class AgentWork:
         """
         provider = self._offer.provider
         self._has_ended = False
-        self._reading = UpstreamReader(
-            self.stats,
-            provider.upstream,
-            ProviderRequest(provider.api, body, self.stats.trace.headers, self.stats.stream_id),
-            self._admission.account,
-            timeouts=provider.timeouts,
-            retries=self._site.settings.retries,
-            on_open=_do_nothing,
-            take=self._take,
-        )
+        reader = provider.reader(body, self.stats, self._admission.account, self._site.settings.retries)
+        self._reading = reader
         try:
-            await read_in_time(self._reading)
+            await run_timed(lambda clock: reader.run(clock, _do_nothing, self._take))
         except UpstreamError as error:
             raise RunFailedError(error.fault) from None
         if self._run.is_stopped:
@@ -192,7 +184,7 @@ class AgentWork:
     def _open(self, ask: AgentAsk) -> Pipeline:
         run, ownership = self._run, self._site.ownership
         provider = ask.offer.provider
-        self.stats.on_response = lambda response_id: ownership.made(response_id, run.caller)
+        self.stats.on_response = lambda response_id: ownership.add_response(response_id, run.caller)
         self.stats.on_approval = self._responses.__setitem__
         return build_pipeline(
             provider=provider.api,

@@ -13,9 +13,10 @@ from projector.openwop.host.names import AGENT_TYPE_ID, DIALECT
 from projector.openwop.host.refusals import Refusal
 from projector.openwop.host.run import Run, RunFailedError, RunStoppedError
 from projector.openwop.run_state import Interrupt
+from projector.server.catalog import WorkflowBinding
 from projector.server.http.routes.stream_route import Site
-from projector.server.streaming.workflow_binding import WorkflowBinding
-from projector.server.streaming.workflow_run import WorkflowRun
+from projector.server.streaming.deadlines import run_timed
+from projector.server.streaming.workflow_source import WorkflowSource
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import UpstreamError
 
@@ -50,7 +51,7 @@ class StepsWork:
         self._admission = Admission(site.streams, run.caller)
         self._admission.enter(self)
         self._admission.account.hold(len(ask.message))
-        self._steps = WorkflowRun(
+        self._steps = WorkflowSource(
             ask.offer,
             ask.message,
             self._pipeline,
@@ -58,13 +59,12 @@ class StepsWork:
             self._admission.account,
             run_id=run.run_id,
             retries=site.settings.retries,
-            headers=stats.trace.headers,
         )
 
     @property
     def is_upstream_open(self) -> bool:
         """Whether any upstream is asked, or answers."""
-        return self._steps.upstreams_open > 0
+        return self._steps.is_upstream_open
 
     def cancel(self) -> None:
         """End the run with `run.cancelled`."""
@@ -82,7 +82,7 @@ class StepsWork:
             RunStoppedError: the run was stopped.
         """
         try:
-            await self._steps.bring(self._say)
+            await run_timed(lambda clock: self._steps.run(self._say, clock))
         except UpstreamError as error:
             raise RunFailedError(error.fault) from None
         if run.is_stopped:
@@ -96,7 +96,7 @@ class StepsWork:
 
     def halt(self) -> None:
         """Ask no more upstreams, and read no more of any."""
-        self._steps.halt()
+        self._steps.stop()
 
     def end(self, run: Run, fault: Fault | None) -> None:
         """Say the end of a run that was stopped."""
@@ -120,7 +120,7 @@ class StepsWork:
     async def _say(self, lines: bytes) -> None:
         self._run.log.take(lines)
         if self._run.log.is_full:
-            self._steps.halt()
+            self._steps.stop()
 
     def _open(self, ask: StepsAsk) -> Pipeline:
         run, offer = self._run, ask.offer

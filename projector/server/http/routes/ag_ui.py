@@ -23,7 +23,7 @@ _DIALECT: Final = "ag_ui"
 
 def routes(catalog: Catalog, site: Site) -> list[Route]:
     """Give the route, if there is an agent that speaks the dialect."""
-    bindings = catalog.speaking(_DIALECT)
+    bindings = catalog.agents_with(_DIALECT)
     if not bindings:
         return []
     route = StreamRoute(_reader(bindings, site.ownership), site, (_DIALECT,))
@@ -53,7 +53,7 @@ def _response_of(answered: list[str], ownership: Ownership) -> str | None:
     Raises:
         Problem: nobody asked, or more than one response did.
     """
-    asking = {ownership.response_of(approval_id) for approval_id in answered}
+    asking = {ownership.approval_response(approval_id) for approval_id in answered}
     if len(asking) > 1:
         raise problem("invalid_request", "`resume` answers more than one response.")
     return asking.pop() if asking else None

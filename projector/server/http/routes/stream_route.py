@@ -27,12 +27,10 @@ from projector.server.http.requests import ClientLeftError
 from projector.server.ownership import Ownership
 from projector.server.streaming.memory import Account
 from projector.server.streaming.registry import Streams
-from projector.server.streaming.relay import Relay
 from projector.server.streaming.response_mode import response_mode
-from projector.server.streaming.session import StreamSession
+from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry.observer import Observer
 from projector.server.telemetry.tracing import begin_stream
-from projector.server.upstream.protocol import ProviderRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +128,7 @@ class StreamRoute(SessionRoute):
         self._read = read
 
     def session(self, asked: Asked) -> StreamSession:
-        """Give the relay of an answer; see `SessionRoute`."""
+        """Return the session of a response; see `SessionRoute`."""
         scope, body, caller, account = asked
         ask = self._read(body, scope["path_params"])
         named = QueryParams(scope["query_string"]).get("dialect")
@@ -138,24 +136,20 @@ class StreamRoute(SessionRoute):
         self._check_owner(ask, caller)
         ownership = self._site.ownership
         facts = ask.binding.stats(dialect, caller, ask.body, ask.conversation_id, ask.metadata)
-        facts.on_response, facts.on_approval = (
-            (lambda response_id: ownership.made(response_id, caller)),
-            ownership.asked,
-        )
+        facts.on_response = lambda response_id: ownership.add_response(response_id, caller)
+        facts.on_approval = ownership.add_approval
         stats = begin_stream(scope, facts)
         context = StreamContext(stats.stream_id, ask.conversation_id, ask.agent)
         pipeline = ask.binding.pipeline(
             dialect, context, stats.on_frame, options=ask.options, output_format=mode.output_format
         )
         provider, settings = ask.binding.provider, self._site.settings
-        return Relay(
+        reader = provider.reader(ask.body, stats, account, settings.retries)
+        return StreamSession(
             stats,
-            pipeline,
-            provider.upstream,
-            ProviderRequest(provider.api, ask.body, stats.trace.headers, stats.stream_id),
+            ProviderSource(pipeline, reader),
             account,
             timeouts=provider.timeouts,
-            retries=settings.retries,
             heartbeat_s=settings.heartbeat_s if mode.has_heartbeats else math.inf,
             writer_type=mode.writer_type,
         )
@@ -167,4 +161,4 @@ class StreamRoute(SessionRoute):
                 raise problem("invalid_request", "`previous_response_id` must be text.")
             self._site.ownership.check_response(previous, caller)
         if ask.conversation_id is not None:
-            self._site.ownership.enter(ask.conversation_id, caller)
+            self._site.ownership.enter_conversation(ask.conversation_id, caller)

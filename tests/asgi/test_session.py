@@ -1,4 +1,4 @@
-"""The relay against three small functions: what the order of events may do at any moment."""
+"""The session against three small functions: what the order of events may do at any moment."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from projector.core.faults import FAULTS
 from projector.server.config.settings import Settings
 from projector.server.http.problems import Problem
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account, Memory
-from projector.server.streaming.relay import Relay
+from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
+from projector.server.upstream.reader import UpstreamReader
 
 pytestmark = pytest.mark.timeout(5)
 
@@ -82,20 +83,15 @@ class Client:
         return self.body.count(b'"kind":"final"') + self.body.count(b'"kind":"error"')
 
 
-def relay(upstream: Upstream, account: Account | None = None, **settings: object) -> Relay:
-    said = Settings.model_validate(settings)
+def session(upstream: Upstream, account: Account | None = None, **settings: object) -> StreamSession:
+    given = Settings.model_validate(settings)
     stats = StreamStats(stream_id="stream_1", request_id="req_1", dialect="public_sse_v1")
     pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1", on_frame=stats.on_frame)
-    return Relay(
-        stats,
-        pipeline,
-        upstream,
-        ProviderRequest("openai_responses", {}),
-        account or Account(Memory(10**9)),
-        timeouts=said.timeouts,
-        retries=said.retries,
-        heartbeat_s=said.heartbeat_s,
-    )
+    account = account or Account(Memory(10**9))
+    request = ProviderRequest("openai_responses", {})
+    reader = UpstreamReader(upstream, request, stats, account, timeouts=given.timeouts, retries=given.retries)
+    source = ProviderSource(pipeline, reader)
+    return StreamSession(stats, source, account, timeouts=given.timeouts, heartbeat_s=given.heartbeat_s)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -126,7 +122,7 @@ async def text_then_silence() -> AsyncGenerator[bytes, None]:
 
 async def test_a_whole_stream() -> None:
     upstream, client = Upstream(whole), Client()
-    await relay(upstream).run(SCOPE, client.receive, client.send)
+    await session(upstream).run(SCOPE, client.receive, client.send)
     assert client.sent[0]["status"] == 200
     assert client.terminals == 1
     assert [message["more_body"] for message in client.sent[1:]][-1] is False
@@ -139,7 +135,7 @@ async def test_the_client_leaves(play: Any, moment_s: float) -> None:
     upstream, client = Upstream(play), Client()
     asyncio.get_running_loop().call_later(moment_s, client.left.set)
     with anyio.fail_after(1):
-        await relay(upstream).run(SCOPE, client.receive, client.send)
+        await session(upstream).run(SCOPE, client.receive, client.send)
     assert upstream.opened == upstream.closed
 
 
@@ -147,7 +143,7 @@ async def test_the_client_left_before_the_first_word() -> None:
     upstream, client = Upstream(silent), Client()
     client.left.set()
     with anyio.fail_after(1):
-        await relay(upstream).run(SCOPE, client.receive, client.send)
+        await session(upstream).run(SCOPE, client.receive, client.send)
     assert upstream.opened == upstream.closed
     assert client.sent == []
 
@@ -157,7 +153,7 @@ async def test_the_client_leaves_while_a_send_is_blocked() -> None:
     client.blocks.clear()
     asyncio.get_running_loop().call_later(0.02, client.left.set)
     with anyio.fail_after(1):
-        await relay(upstream).run(SCOPE, client.receive, client.send)
+        await session(upstream).run(SCOPE, client.receive, client.send)
     assert upstream.closed == 1
 
 
@@ -176,7 +172,7 @@ async def test_a_thousand_clients_leave_at_random_moments() -> None:
         upstream, client = Upstream(slow, opens_after_s=chance.random() / 100), Client()
         loop.call_later(chance.random() / 20, client.left.set)
         account = Account(memory)
-        await relay(upstream, account).run(SCOPE, client.receive, client.send)
+        await session(upstream, account).run(SCOPE, client.receive, client.send)
         account.close()
         assert client.terminals <= 1
         return upstream
@@ -197,7 +193,7 @@ async def test_a_send_that_raises_is_a_client_that_left() -> None:
             raise OSError
 
     with anyio.fail_after(1):
-        await relay(upstream).run(SCOPE, client.receive, send)
+        await session(upstream).run(SCOPE, client.receive, send)
     assert upstream.closed == 1
 
 
@@ -215,13 +211,13 @@ async def test_a_blocked_client_holds_the_upstream_back() -> None:
     client.blocks.clear()
     asyncio.get_running_loop().call_later(0.1, client.left.set)
     with anyio.fail_after(1):
-        await relay(upstream).run(SCOPE, client.receive, client.send)
+        await session(upstream).run(SCOPE, client.receive, client.send)
     assert read == 0  # not even the head was taken
 
 
 async def test_the_task_of_the_server_is_cancelled() -> None:
     upstream, client = Upstream(text_then_silence), Client()
-    task = asyncio.create_task(relay(upstream).run(SCOPE, client.receive, client.send))
+    task = asyncio.create_task(session(upstream).run(SCOPE, client.receive, client.send))
     await until(lambda: len(client.sent) > 1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -231,7 +227,7 @@ async def test_the_task_of_the_server_is_cancelled() -> None:
 
 async def test_cancel_says_what_was_said_so_far() -> None:
     upstream, client = Upstream(text_then_silence), Client()
-    one = relay(upstream)
+    one = session(upstream)
     task = asyncio.create_task(one.run(SCOPE, client.receive, client.send))
     await until(lambda: len(client.sent) > 1)
     one.cancel()
@@ -243,9 +239,9 @@ async def test_cancel_says_what_was_said_so_far() -> None:
 
 
 SHUTDOWN = FAULTS["server_shutdown"]
-RACES: dict[str, tuple[Callable[[Relay], None], ...]] = {
-    "cancelled": (Relay.cancel, Relay.cancel, lambda one: one.fail(SHUTDOWN), Relay.cancel),
-    "server_shutdown": (lambda one: one.fail(SHUTDOWN), Relay.cancel, lambda one: one.fail(SHUTDOWN)),
+RACES: dict[str, tuple[Callable[[StreamSession], None], ...]] = {
+    "cancelled": (StreamSession.cancel, StreamSession.cancel, lambda one: one.fail(SHUTDOWN), StreamSession.cancel),
+    "server_shutdown": (lambda one: one.fail(SHUTDOWN), StreamSession.cancel, lambda one: one.fail(SHUTDOWN)),
 }
 
 
@@ -254,7 +250,7 @@ RACES: dict[str, tuple[Callable[[Relay], None], ...]] = {
 async def test_who_ends_a_stream_first_ends_it(end: str, pause_s: float | None) -> None:
     """A cancel while the server drains, a drain while it is cancelled, each again: at once, or some turns later."""
     upstream, client = Upstream(text_then_silence), Client()
-    one = relay(upstream)
+    one = session(upstream)
     task = asyncio.create_task(one.run(SCOPE, client.receive, client.send))
     await until(lambda: len(client.sent) > 1)
     for act in RACES[end]:
@@ -269,7 +265,7 @@ async def test_who_ends_a_stream_first_ends_it(end: str, pause_s: float | None) 
 
 async def test_cancel_before_the_upstream_answers_is_still_a_stream() -> None:
     upstream, client = Upstream(silent, opens_after_s=60), Client()
-    one = relay(upstream)
+    one = session(upstream)
     task = asyncio.create_task(one.run(SCOPE, client.receive, client.send))
     await until(lambda: upstream.opened == 1)
     one.cancel()
@@ -281,7 +277,7 @@ async def test_cancel_before_the_upstream_answers_is_still_a_stream() -> None:
 async def test_cancel_while_the_client_is_blocked_loses_nothing() -> None:
     upstream, client = Upstream(endless), Client()
     client.blocks.clear()
-    one = relay(upstream)
+    one = session(upstream)
     task = asyncio.create_task(one.run(SCOPE, client.receive, client.send))
     await anyio.sleep(0.02)
     one.cancel()
@@ -295,7 +291,7 @@ async def test_cancel_while_the_client_is_blocked_loses_nothing() -> None:
 
 async def test_a_fault_of_the_server_before_the_head_is_a_problem() -> None:
     upstream, client = Upstream(silent, opens_after_s=60), Client()
-    one = relay(upstream)
+    one = session(upstream)
     asyncio.get_running_loop().call_later(0.01, one.fail, FAULTS["server_shutdown"])
     with pytest.raises(Problem) as caught:
         await one.run(SCOPE, client.receive, client.send)
@@ -306,12 +302,12 @@ async def test_a_fault_of_the_server_before_the_head_is_a_problem() -> None:
 
 async def test_a_mistake_in_the_pipeline_is_told_without_a_word_about_it() -> None:
     upstream, client = Upstream(whole), Client()
-    one = relay(upstream)
+    one = session(upstream)
 
     def feed(_data: bytes) -> bytes:
         raise KeyError("sk-secret of a payload")
 
-    one._pipeline.feed = feed  # type: ignore[method-assign] - what cannot happen, happens
+    one._source.pipeline.feed = feed  # type: ignore[method-assign] - what cannot happen, happens
     with capture_logs() as logs:
         await one.run(SCOPE, client.receive, client.send)
     assert b'"code":"internal_error"' in client.body
@@ -327,7 +323,7 @@ async def test_a_failure_while_the_client_is_told_of_another_changes_nothing() -
         raise UpstreamError(FAULTS["upstream_reset"])
 
     upstream, client = Upstream(breaks), Client()
-    await relay(upstream).run(SCOPE, client.receive, client.send)
+    await session(upstream).run(SCOPE, client.receive, client.send)
     assert b'"status":"completed"' in client.body
     assert client.terminals == 1
 
@@ -335,7 +331,7 @@ async def test_a_failure_while_the_client_is_told_of_another_changes_nothing() -
 async def test_no_heartbeat_while_a_send_is_blocked() -> None:
     upstream, client = Upstream(text_then_silence), Client()
     client.blocks.clear()
-    one = relay(upstream, heartbeat_s=0.01)
+    one = session(upstream, heartbeat_s=0.01)
     task = asyncio.create_task(one.run(SCOPE, client.receive, client.send))
     await anyio.sleep(0.1)
     client.blocks.set()
@@ -353,7 +349,7 @@ async def test_others_get_their_turn_between_reads_that_come_without_a_pause() -
             yield TEXT * 1000  # milliseconds of work
 
     upstream, client = Upstream(fast), Client()
-    task = asyncio.create_task(relay(upstream).run(SCOPE, client.receive, client.send))
+    task = asyncio.create_task(session(upstream).run(SCOPE, client.receive, client.send))
     while len(reads) < 50:
         await asyncio.sleep(0)
         reads.append(0)
@@ -370,7 +366,7 @@ async def test_bytes_that_come_one_by_one() -> None:
             yield bytes([byte])
 
     upstream, client = Upstream(bytewise), Client()
-    await relay(upstream).run(SCOPE, client.receive, client.send)
+    await session(upstream).run(SCOPE, client.receive, client.send)
     assert b'"status":"completed","response_text":"aa"' in client.body
     assert client.terminals == 1
     assert all(message["body"] for message in client.sent[1:-1])
@@ -383,14 +379,14 @@ async def test_a_large_event_is_read_off_the_event_loop(*, size: int, is_elsewhe
         yield DONE
 
     upstream, client = Upstream(large), Client()
-    one = relay(upstream)
-    feed, threads = one._pipeline.feed, []
+    one = session(upstream)
+    feed, threads = one._source.pipeline.feed, []
 
     def spied(data: bytes) -> bytes:
         threads.append(threading.get_ident())
         return feed(data)
 
-    one._pipeline.feed = spied  # type: ignore[method-assign] - only to see where it runs
+    one._source.pipeline.feed = spied  # type: ignore[method-assign] - only to see where it runs
     await one.run(SCOPE, client.receive, client.send)
     assert [thread != threading.get_ident() for thread in threads] == [is_elsewhere, False]
     assert client.terminals == 1
@@ -402,7 +398,7 @@ async def test_a_body_larger_than_one_send_is_cut() -> None:
         yield DONE
 
     upstream, client = Upstream(large), Client()
-    await relay(upstream).run(SCOPE, client.receive, client.send)
+    await session(upstream).run(SCOPE, client.receive, client.send)
     sizes = [len(message.get("body", b"")) for message in client.sent]
     assert max(sizes) == 65_536
     assert client.terminals == 1

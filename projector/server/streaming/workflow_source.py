@@ -1,0 +1,212 @@
+"""One run of a workflow: its steps read from their upstreams, and all output is written in one order.
+
+Each step reads its upstream in a task of its own; a chunk is processed and written before the next one of any step, in
+order of arrival. So branches interleave as they arrive, each buffers at most one chunk, and a slow client slows all of
+them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable
+from functools import partial
+
+import anyio
+
+from projector import Pipeline, StreamContext
+from projector.core.faults import FAULTS
+from projector.core.pipeline import OutputFormat
+from projector.core.pipeline_branch import PipelineBranch
+from projector.dialects.options import DialectOptions
+from projector.server.catalog import WorkflowBinding
+from projector.server.config.settings import Retries
+from projector.server.http.request_bodies import agent_body
+from projector.server.http.requests import ChatRequest
+from projector.server.streaming.deadlines import Clock, Timer
+from projector.server.streaming.memory import Account
+from projector.server.streaming.response_writer import Write
+from projector.server.streaming.session import log_crash
+from projector.server.telemetry.stream_stats import StreamStats
+from projector.server.upstream.protocol import UpstreamError
+from projector.server.upstream.reader import UpstreamReader
+from projector.workflows.definition import FAILED, Plan, Step
+
+
+class WorkflowSource:
+    """One run as the source of a stream; see `StreamSource`.
+
+    Args:
+        binding: the workflow.
+        message: of the caller.
+        pipeline: of the run, made by the binding.
+        stats: of the stream; receives times and our own work.
+        account: holds the bytes of unfinished events.
+        run_id: names the run in the workflow context of every event.
+        retries: before the first byte of each upstream.
+    """
+
+    _write: Write
+    _clock: Clock
+
+    def __init__(
+        self,
+        binding: WorkflowBinding,
+        message: str,
+        pipeline: Pipeline,
+        stats: StreamStats,
+        account: Account,
+        *,
+        run_id: str,
+        retries: Retries,
+    ) -> None:
+        self.pipeline = pipeline
+        self._binding = binding
+        self._plan = Plan(binding.definition, message, binding.settings.max_input_chars)
+        self._stats = stats
+        self._account = account
+        self._run_id = run_id
+        self._retries = retries
+        self._ends_at = time.monotonic() + binding.settings.total_s
+        self._turn = asyncio.Lock()  # asyncio's own: every chunk acquires it, and anyio's has a checkpoint
+        self._limiter = anyio.CapacityLimiter(binding.settings.max_parallel)
+        self._readers: list[UpstreamReader] = []
+        self._has_begun = False
+        self._failure: UpstreamError | None = None
+        self._is_stopped = False
+
+    @property
+    def is_upstream_open(self) -> bool:
+        """See `StreamSource`."""
+        return any(reader.is_open for reader in self._readers)
+
+    async def run(self, write: Write, clock: Clock) -> None:
+        """Run the steps; see `StreamSource`.
+
+        Raises:
+            UpstreamError: the run exceeded its time limit; or a required step failed before anything was written.
+        """
+        self._write, self._clock = write, clock
+        with clock.watch(Timer(lambda: self._ends_at, self._on_timeout)):
+            while (steps := self._plan.next()) and not self._is_over:
+                await self._run_stage(steps)
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """Stop reading from all upstreams; see `StreamSource`."""
+        self._is_stopped = True
+        for reader in self._readers:
+            reader.stop()
+
+    @property
+    def _is_over(self) -> bool:
+        return self._is_stopped or self.pipeline.ended
+
+    def _on_timeout(self) -> None:
+        if not self._is_over:
+            self._failure = UpstreamError(FAULTS["upstream_timeout_total"])
+            self.stop()
+
+    async def _run_stage(self, steps: tuple[Step, ...]) -> None:
+        """Run steps side by side; their branches are opened in the order of the configuration."""
+        branches = [self._branch(step) for step in steps]
+        async with anyio.create_task_group() as tasks:
+            for step, branch in zip(steps, branches, strict=True):
+                tasks.start_soon(self._run_step, step, branch)
+        for step, branch in zip(steps, branches, strict=True):
+            if branch.end is not None:
+                self._plan.on_end(step, branch.end.status, branch.end.text)
+        if self._plan.is_failed:
+            for branch in branches:
+                await self._write_next(branch.stop)
+
+    def _branch(self, step: Step) -> PipelineBranch:
+        provider = self._binding.agents[step.agent].provider
+        context = step.context(self._binding.name, self._run_id)
+        return self.pipeline.branch(context, provider=provider.api, profile=provider.profile)
+
+    async def _run_step(self, step: Step, branch: PipelineBranch) -> None:
+        """Send the request of a step, and write its whole response."""
+        async with self._limiter:
+            if self._is_over:
+                return
+            account = self._account.beside()
+            reader = self._reader(step, account)
+            self._readers.append(reader)
+            try:
+                await reader.run(self._clock, self._on_open, partial(self._on_chunk, reader, branch))
+                if not self._is_over:
+                    await self._write_next(branch.close)
+            except UpstreamError as error:
+                await self._on_failure(step, branch, error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the step fails and the run continues
+                log_crash(self._stats, error)
+                await self._on_failure(step, branch, UpstreamError(FAULTS["internal_error"]))
+            finally:
+                self._readers.remove(reader)
+                account.close()
+        if self.pipeline.ended or (branch.end is not None and branch.end.status in FAILED and not step.is_optional):
+            self.stop()
+
+    def _reader(self, step: Step, account: Account) -> UpstreamReader:
+        agent = self._binding.agents[step.agent]
+        body = agent_body(ChatRequest.model_construct(message=self._plan.input_of(step)), agent)
+        return agent.provider.reader(body, self._stats, account, self._retries)
+
+    async def _on_open(self) -> None:
+        """Commit the status, once: further steps would wait here for the client, and exceed their time limits."""
+        if not self._has_begun:
+            self._has_begun = True
+            await self._write(b"")
+
+    async def _on_chunk(self, reader: UpstreamReader, branch: PipelineBranch, chunk: bytes) -> bool:
+        """Write the output of one chunk; return whether the step needs no more."""
+        async with self._turn:
+            if not self.pipeline.ended:
+                await self._write(await reader.feed(branch.feed, chunk))
+        return branch.end is not None or branch.is_over
+
+    async def _write_next(self, work: Callable[[], bytes]) -> None:
+        async with self._turn:
+            await self._write(work())
+
+    async def _on_failure(self, step: Step, branch: PipelineBranch, error: UpstreamError) -> None:
+        """Fail a step; if it is required and nothing was written yet, fail the whole run."""
+        if self._is_stopped:
+            return
+        if self._has_begun or step.is_optional:
+            await self._write_next(lambda: branch.close(error.fault))
+        else:
+            self._failure = error
+            self.stop()
+
+
+def workflow_source(
+    binding: WorkflowBinding,
+    message: str,
+    stats: StreamStats,
+    account: Account,
+    *,
+    retries: Retries,
+    options: DialectOptions | None = None,
+    output_format: OutputFormat = "sse",
+) -> WorkflowSource:
+    """Return a new run with its pipeline; the stats name its stream and dialect, and receive the ids of the run.
+
+    Args:
+        binding: the workflow.
+        message: of the caller.
+        stats: of the stream.
+        account: holds the bytes of unfinished events.
+        retries: before the first byte of each upstream.
+        options: of the dialect.
+        output_format: an event stream, or lines of JSON.
+    """
+    run_id = f"run_{uuid.uuid4().hex}"
+    stats.workflow, stats.workflow_run_id = binding.name, run_id
+    workflow = {"workflow_key": binding.name, "workflow_run_id": run_id}
+    context = StreamContext(stats.stream_id, stats.conversation_id, workflow=workflow)
+    pipeline = binding.pipeline(stats.dialect, context, stats.on_frame, options=options, output_format=output_format)
+    return WorkflowSource(binding, message, pipeline, stats, account, run_id=run_id, retries=retries)
