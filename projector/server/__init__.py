@@ -1,1 +1,58 @@
-"""The shell: the only place that waits, reads a clock or opens a socket."""
+"""The server, and its parts for applications of others: the only package that waits, reads a clock or opens a socket.
+
+Each name is imported from its module on first access.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as in `typing`, which takes milliseconds to import
+if TYPE_CHECKING:
+    from projector.server.app import create_app
+    from projector.server.config.loading import load_settings
+    from projector.server.config.settings import Settings
+    from projector.server.headless import HeadlessWorkflow, workflow
+    from projector.server.middleware import ProjectingMiddleware
+    from projector.server.response import Projection, PublicSSEResponse
+    from projector.server.streaming.agent_run import AgentRun
+    from projector.server.telemetry.stream_stats import Terminal
+
+__all__ = [
+    "AgentRun",
+    "HeadlessWorkflow",
+    "ProjectingMiddleware",
+    "Projection",
+    "PublicSSEResponse",
+    "Settings",
+    "Terminal",
+    "create_app",
+    "load_settings",
+    "workflow",
+]
+
+_MODULES = {
+    "AgentRun": "streaming.agent_run",
+    "HeadlessWorkflow": "headless",
+    "ProjectingMiddleware": "middleware",
+    "Projection": "response",
+    "PublicSSEResponse": "response",
+    "Settings": "config.settings",
+    "Terminal": "telemetry.stream_stats",
+    "create_app": "app",
+    "load_settings": "config.loading",
+    "workflow": "headless",
+}
+
+if not TYPE_CHECKING:  # a type checker must report unknown names
+
+    def __getattr__(name: str) -> object:
+        """Import a public name on first access."""
+        if name not in _MODULES:
+            raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
+        import importlib  # noqa: PLC0415 - only when a name is used
+
+        value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+        return value
+
+    def __dir__() -> list[str]:
+        """Return the public names, imported or not."""
+        return sorted({*globals(), *__all__})

@@ -1,10 +1,10 @@
-"""`PublicSSEResponse`: a stream of the host's own as the answer of a route, in Starlette, FastAPI or plain ASGI."""
+"""`PublicSSEResponse`: a stream of the host's own as the response of a route, in Starlette, FastAPI or plain ASGI."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 import anyio
@@ -12,16 +12,19 @@ from starlette.background import BackgroundTask
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from projector import Pipeline, Policy, StreamContext, build_pipeline
 from projector.contracts import codec
 from projector.core.sse import encode_sse
 from projector.providers import PROVIDERS
+from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Limits, Retries, Settings, Timeouts
 from projector.server.http.problems import Problem, problem_response
-from projector.server.projection import Projection
-from projector.server.streaming.agents_sdk import AgentRun, StreamedRun
+from projector.server.streaming.agent_run import AgentRun, StreamedRun
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.session import ProviderSource, StreamSession
-from projector.server.telemetry.observer import Observer
+from projector.server.telemetry.observer import Observer, OnTerminal
+from projector.server.telemetry.stream_stats import StreamStats
+from projector.server.telemetry.tracing import begin_stream
 from projector.server.upstream.protocol import ProviderRequest
 from projector.server.upstream.reader import UpstreamReader
 
@@ -32,20 +35,70 @@ _MEMORY: Final = Memory(Limits().max_memory_bytes)
 """One budget for all such responses of the process."""
 
 
-class PublicSSEResponse(Response):
-    """Project what an async iterator gives: a provider's bytes, its events as the SDK gives them, or an agent's run.
-
-    The response owns the source: it is closed when the stream has ended, whoever ended it. A source that fails before
-    it gave anything is a problem document; later, it is the terminal of the stream.
+@dataclass(frozen=True, kw_only=True)
+class Projection:
+    """How the streams of a host are projected.
 
     Args:
-        source: bytes of an event stream cut anywhere, or events: mappings, JSON texts, pydantic models; or what
-            `Runner.run_streamed` of the Agents SDK gave: then the projection's provider and profile do not count.
-        projection: provider, dialect, policy, context, hook; the defaults where it is None.
-        timeouts: first byte, idle and total of the source, and how long a client may take nothing.
+        provider: vocabulary of the source: a name of `projector.providers.PROVIDERS`.
+        dialect: of the output: a name of `projector.dialects.DIALECTS`.
+        policy: limits, redaction, images, reasoning; the contract's defaults if None.
+        profile: how the provider's server differs from others of its kind.
+        context: ids and names of the stream; a stream id is generated if it has none.
+        on_terminal: is called after the whole stream was sent; its failure does not affect the stream.
+    """
+
+    provider: str = "openai_responses"
+    dialect: str = DEFAULT_DIALECT
+    policy: Policy | None = None
+    profile: Mapping[str, object] | None = None
+    context: StreamContext = field(default_factory=StreamContext)
+    on_terminal: OnTerminal | None = None
+
+    def begin(self, scope: Scope, *, is_run: bool = False) -> tuple[Pipeline, StreamStats]:
+        """Return the pipeline and the stats of one stream.
+
+        Args:
+            scope: of the request.
+            is_run: whether the stream is a run of the host: responses that follow each other, and the host's own
+                events between them (CONTRACT D12, D35).
+
+        Raises:
+            UsageError: a name is unknown, or the profile is invalid.
+        """
+        context = self.context
+        facts = StreamStats(
+            dialect=self.dialect, api=self.provider, conversation_id=context.conversation_id, agent=context.agent
+        )
+        facts.stream_id = context.stream_id or facts.stream_id
+        stats = begin_stream(scope, facts)
+        pipeline = build_pipeline(
+            provider=self.provider,
+            dialect=self.dialect,
+            policy=self.policy,
+            profile=self.profile,
+            run=is_run,
+            takes_host_events=is_run,
+            context=replace(context, stream_id=stats.stream_id),
+            on_frame=stats.on_frame,
+        )
+        return pipeline, stats
+
+
+class PublicSSEResponse(Response):
+    """Projects an async iterator: a provider's bytes, its events as the SDK yields them, or an agent's run.
+
+    The response owns the source, and closes it when the stream has ended. A source that fails before its first item
+    yields a problem document; later, a terminal event.
+
+    Args:
+        source: bytes of an event stream cut anywhere, or events: mappings, JSON texts, pydantic models; or the result
+            of the Agents SDK's `Runner.run_streamed`, which ignores the projection's provider and profile.
+        projection: provider, dialect, policy, context, hook; the defaults if None.
+        timeouts: first byte, idle and total of the source, and how long a client may stop reading.
         heartbeat_s: silence before a comment is sent.
         background: runs after the stream, as with other responses.
-        status_code: a stream has one; FastAPI reads it here, for the description of a route.
+        status_code: always 200; FastAPI reads it here, to describe a route.
     """
 
     media_type = "text/event-stream"
@@ -74,7 +127,7 @@ class PublicSSEResponse(Response):
         self._session: StreamSession | None = None
 
     def cancel(self) -> None:
-        """End the stream with `final` `cancelled`, if it runs."""
+        """End the stream with `final` `cancelled`, if it is running."""
         if self._session is not None:
             self._session.cancel()
 
@@ -82,10 +135,8 @@ class PublicSSEResponse(Response):
         """Answer a request with the stream."""
         pipeline, stats = self._projection.begin(scope, is_run=self._is_run)
         account = Account(_MEMORY)
-        request = ProviderRequest(self._projection.provider, {})
-        reader = UpstreamReader(
-            _Source(self._source), request, stats, account, timeouts=self._timeouts, retries=_NO_RETRIES
-        )
+        upstream, request = _IteratorUpstream(self._source), ProviderRequest(self._projection.provider, {})
+        reader = UpstreamReader(upstream, request, stats, account, timeouts=self._timeouts, retries=_NO_RETRIES)
         self._session = StreamSession(
             stats,
             ProviderSource(pipeline, reader),
@@ -104,7 +155,7 @@ class PublicSSEResponse(Response):
             await self.background()
 
 
-class _Source:
+class _IteratorUpstream:
     """The host's iterator as an upstream."""
 
     providers = frozenset(PROVIDERS)
@@ -115,7 +166,7 @@ class _Source:
 
     @asynccontextmanager
     async def open(self, _request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """Give its bytes; entered when there are some, so that until then a failure is a problem document."""
+        """Yield its bytes; entered when there are some, so that an earlier failure is a problem document."""
         chunks = self._read()
         try:
             first = await anext(chunks, b"")
@@ -126,7 +177,7 @@ class _Source:
                 await _close(self._source)
 
     async def aclose(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: no connection is kept."""
 
     async def _read(self) -> AsyncGenerator[bytes, None]:
         async for item in self._source:
@@ -140,7 +191,7 @@ async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncGenerator[by
 
 
 def _bytes(item: Any) -> bytes:
-    """Give what one item is as bytes of an event stream: bytes are, everything else is one event."""
+    """Return an item as bytes of an event stream: everything but bytes is one event."""
     if isinstance(item, bytes | bytearray | memoryview):
         return bytes(item)
     if isinstance(item, str):
@@ -148,12 +199,12 @@ def _bytes(item: Any) -> bytes:
     if isinstance(item, Mapping):
         return encode_sse(codec.dumps_exact(dict(item)))
     if hasattr(item, "model_dump_json"):
-        return encode_sse(_written(item))
+        return encode_sse(_json(item))
     raise TypeError("expected bytes, a JSON text, a mapping, or a pydantic model")
 
 
-def _written(model: Any) -> bytes:
-    """Give a pydantic model as JSON; pydantic itself writes no half of a character, and SDKs read some (D31)."""
+def _json(model: Any) -> bytes:
+    """Encode a pydantic model; pydantic itself refuses lone surrogates, and SDKs parse some (D31)."""
     try:
         text: str = model.model_dump_json(exclude_unset=True, by_alias=True)
     except ValueError:
@@ -162,9 +213,9 @@ def _written(model: Any) -> bytes:
 
 
 async def _close(source: Any) -> None:
-    """Close a source by whatever name it has for it: generators and streams of SDKs differ."""
+    """Close a source; generators and streams of SDKs name the method differently."""
     close = getattr(source, "aclose", None) or getattr(source, "close", None)
     if close is not None:
-        waits = close()
-        if waits is not None:
-            await waits
+        closing = close()
+        if closing is not None:
+            await closing

@@ -15,9 +15,8 @@ from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 from projector.contracts.stream_rules import check_stream
+from projector.server import Projection, PublicSSEResponse
 from projector.server.config.settings import Timeouts
-from projector.server.projection import Projection
-from projector.server.response import PublicSSEResponse
 from projector.server.telemetry.stream_stats import Terminal
 from tests.asgi.agents_model import (
     WRITERS,

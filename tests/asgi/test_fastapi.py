@@ -11,11 +11,9 @@ import pytest
 from fastapi import Depends, FastAPI
 from fastapi.responses import StreamingResponse
 
+from projector.server import ProjectingMiddleware, Projection, PublicSSEResponse
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
-from projector.server.middleware import ProjectingMiddleware
-from projector.server.projection import Projection
-from projector.server.response import PublicSSEResponse
 from projector.server.telemetry.stream_stats import Terminal
 
 pytestmark = pytest.mark.timeout(15)

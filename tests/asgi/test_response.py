@@ -14,9 +14,7 @@ from starlette.background import BackgroundTask
 from structlog.testing import capture_logs
 
 from projector.core.faults import FAULTS
-from projector.server.middleware import ProjectingMiddleware
-from projector.server.projection import Projection
-from projector.server.response import PublicSSEResponse
+from projector.server import ProjectingMiddleware, Projection, PublicSSEResponse
 from projector.server.streaming.memory import LARGE_EVENT_BYTES
 from projector.server.telemetry import observer
 from projector.server.telemetry.stream_stats import Terminal

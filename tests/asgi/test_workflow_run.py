@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from functools import cache
 from typing import Any
 
@@ -13,8 +13,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from projector import UsageError
 from projector.contracts.stream_rules import check_stream
 from projector.core.faults import FAULTS
+from projector.server import HeadlessWorkflow, workflow
 from projector.server.catalog import Catalog, WorkflowBinding
 from projector.server.config.settings import Retries, Settings, Timeouts
 from projector.server.streaming.memory import Account, Memory
@@ -291,6 +293,52 @@ async def test_a_group_asks_no_more_at_once_than_it_may() -> None:
     await a_run(upstream, max_parallel=2).run_without_http(listener.say)
     assert upstream.most_open <= 2
     assert listener.ended()["final"]["response_text"] == "\n\n".join("aaaaaa")
+
+
+def headless(upstream: Upstream) -> HeadlessWorkflow:
+    settings = Settings.model_validate(
+        {
+            "agents": {name: {"upstream": "default", "model": name} for name in upstream._plays},
+            "workflows": {
+                "w": {
+                    "stages": [
+                        {"name": f"s-{name}", "steps": [{"name": name, "agent": name}]} for name in upstream._plays
+                    ]
+                }
+            },
+        }
+    )
+    return workflow(settings, "w", lambda *_: upstream)
+
+
+async def test_a_run_as_an_iterator() -> None:
+    upstream = Upstream({"a": whole, "b": whole})
+    data = b"".join([data async for data in headless(upstream).stream("hello", output_format="ndjson")])
+    assert check_stream(data.splitlines()) == []
+    assert json.loads(data.splitlines()[-1])["final"]["response_text"] == "a"
+    assert upstream.open_now.total() == 0
+
+
+async def test_a_failed_run_as_an_iterator_has_its_terminal() -> None:
+    data = [data async for data in headless(Upstream({"a": refused})).stream("hello", output_format="ndjson")]
+    assert json.loads(data[-1])["error"]["code"] == "upstream_unreachable"
+
+
+async def test_closing_the_iterator_closes_the_upstreams() -> None:
+    upstream = Upstream({"a": endless})
+    async with aclosing(headless(upstream).stream("hello")) as stream:
+        async for _ in stream:
+            assert upstream.open_now.total() == 1
+            break
+    assert upstream.open_now.total() == 0
+
+
+async def test_unknown_names_of_a_run_without_http() -> None:
+    upstream = Upstream({"a": whole})
+    with pytest.raises(UsageError, match="unknown workflow `w`"):
+        workflow(Settings(), "w")
+    with pytest.raises(UsageError, match="unknown dialect `nonsense`"):
+        await anext(headless(upstream).stream("hello", dialect="nonsense"))
 
 
 async def test_a_callable_that_fails_closes_the_upstreams() -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from projector.contracts.stream_rules import check_stream
 from projector.server.config.loading import load
-from projector.server.upstream.demo import DemoUpstream
 from projector.workflows.template import OF_A_STEP, REQUEST_MESSAGE
 
 pytestmark = pytest.mark.timeout(20)
@@ -40,8 +39,29 @@ def test_the_configuration(config: Path) -> None:
     assert settings.workflows["ferry_review"].agents == ["auditor", "planner", "writer"]
 
 
-async def test_the_run_without_a_request(config: Path) -> None:
-    lines = await run(HEADLESS)["review"](config, ENVIRON, lambda *_: DemoUpstream(0))
+async def test_the_run_without_http(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    upstream: Any,
+    upstream_port: int,
+    text_events: Any,
+) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        for event in text_events:
+            await peer.event(event)
+        await peer.end()
+
+    await upstream(script)
+    config = CONFIG.replace(
+        "[upstreams.openai]", f'[upstreams.openai]\nbase_url = "http://localhost:{upstream_port}/v1"'
+    )
+    (tmp_path / "projector.toml").write_text(config, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    await run(HEADLESS)["review"]()
+    lines = capsys.readouterr().out.encode().splitlines()
     assert check_stream(lines) == []
     frames = [json.loads(line) for line in lines]
     assert frames[-1]["final"]["status"] == "completed"

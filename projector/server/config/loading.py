@@ -9,6 +9,7 @@ NAME, and `X_file` names a file that contains `X`, relative to the folder of the
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import tomllib
 import typing
@@ -56,6 +57,11 @@ class Loaded(NamedTuple):
 def load(environ: Mapping[str, str], flags: Mapping[str, object] | None = None, config: Path | None = None) -> Settings:
     """Read the settings; see `read`."""
     return read(environ, flags, config).settings
+
+
+def load_settings(config: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Return the settings of a configuration file and of the environment; see `read`."""
+    return load(environ, config=None if config is None else Path(config))
 
 
 def read(environ: Mapping[str, str], flags: Mapping[str, object] | None = None, config: Path | None = None) -> Loaded:

@@ -1,0 +1,101 @@
+"""Workflows without HTTP: a run as an async iterator of bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+
+import anyio
+
+from projector._errors import known_name
+from projector.core.pipeline import OutputFormat
+from projector.server.catalog import Catalog, MakeUpstream
+from projector.server.config.settings import Settings
+from projector.server.streaming.memory import Account, Memory
+from projector.server.streaming.response_writer import Write
+from projector.server.streaming.session import StreamSession
+from projector.server.streaming.workflow_source import workflow_source
+from projector.server.telemetry.stream_stats import StreamStats
+from projector.server.telemetry.tracing import begin_stream, end_stream
+from projector.server.upstream.openai_upstream import OpenAIUpstream
+
+
+class HeadlessWorkflow:
+    """A configured workflow that runs in this process; made by `workflow`."""
+
+    def __init__(self, settings: Settings, name: str, make_upstream: MakeUpstream) -> None:
+        self._settings = settings
+        self._name = name
+        self._make_upstream = make_upstream
+
+    async def stream(
+        self,
+        message: str,
+        *,
+        dialect: str | None = None,
+        output_format: OutputFormat = "sse",
+        conversation_id: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> AsyncGenerator[bytes, None]:
+        """Run the workflow, and yield its stream; a failure of the run is its terminal event.
+
+        A chunk is produced when the last one was taken. Closing the generator closes the upstreams.
+
+        Args:
+            message: of the caller, `{{request.message}}` in the inputs of the steps.
+            dialect: one of the workflow's; the first if None.
+            output_format: `sse`, or `ndjson`: a line for each event.
+            conversation_id: of the host.
+            metadata: for the trace.
+
+        Raises:
+            UsageError: the workflow does not have this dialect.
+        """
+        settings = self._settings
+        catalog = Catalog(settings, self._make_upstream)
+        account = Account(Memory(settings.limits.max_memory_bytes))
+        producer: asyncio.Task[None] | None = None
+        stats: StreamStats | None = None
+        try:
+            binding = catalog.workflows[self._name]
+            dialects = binding.settings.dialects
+            name = known_name("dialect", dialect or dialects[0], dialects)
+            facts = StreamStats(dialect=name, conversation_id=conversation_id, metadata=metadata or {})
+            stats = begin_stream({"headers": []}, facts)
+            source = workflow_source(
+                binding, message, stats, account, retries=settings.retries, output_format=output_format
+            )
+            session = StreamSession(stats, source, account, timeouts=settings.timeouts)
+            sender, receiver = anyio.create_memory_object_stream[bytes](0)
+
+            async def produce(write: Write) -> None:
+                async with sender:
+                    await session.run_without_http(write)
+
+            producer = asyncio.create_task(produce(sender.send))
+            async with receiver:
+                async for data in receiver:
+                    yield data
+            await producer
+        finally:
+            if producer is not None:
+                producer.cancel()
+                await asyncio.wait([producer])
+            if stats is not None:
+                end_stream(stats)
+            account.close()
+            await catalog.aclose()
+
+
+def workflow(settings: Settings, name: str, make_upstream: MakeUpstream = OpenAIUpstream) -> HeadlessWorkflow:
+    """Return a workflow of the settings, to be run without HTTP.
+
+    Args:
+        settings: as `load_settings` returns them.
+        name: a table of `[workflows]`.
+        make_upstream: creates an upstream from its settings.
+
+    Raises:
+        UsageError: there is no workflow of this name.
+    """
+    return HeadlessWorkflow(settings, known_name("workflow", name, settings.workflows), make_upstream)
