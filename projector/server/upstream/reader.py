@@ -164,8 +164,8 @@ class UpstreamReader:
 def backoff_s(error: UpstreamError, attempt: int, retries: Retries, chance: float) -> float | None:
     """Return the seconds to wait before the next attempt, None if there is none.
 
-    The provider's `Retry-After` counts, up to `max_backoff_s`; a longer one is passed on to the client. Otherwise the wait
-    doubles each time, with a jitter of a quarter, so that clients do not return all at once.
+    The provider's `Retry-After` counts, up to `max_backoff_s`; a longer one is passed on to the client. Otherwise the
+    wait doubles each time, with a jitter of a quarter, so that clients do not return all at once.
 
     Args:
         error: why the attempt failed, before any byte of a response.
