@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -85,10 +86,10 @@ def test_project_imports_what_the_stream_needs() -> None:
 
 
 @pytest.mark.parametrize("name", STARTS)
-def test_each_measured_command_works(name: str) -> None:
+def test_each_measured_command_works(name: str, tmp_path: Path) -> None:
     start = STARTS[name]
     for command in filter(None, (start.ours, start.floor, start.without)):
-        assert cpu_s(command) > 0, "it exits with 0"
+        assert cpu_s(command, str(tmp_path)) > 0, "it exits with 0"
 
 
 def test_the_measured_commands_do_what_their_names_say() -> None:
