@@ -3,22 +3,27 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --generate-hashes
 IMAGE := build/image
+PARALLEL := --numprocesses auto --dist worksteal
 
-.PHONY: demo test check goldens schemas docs bench bench-proxy soak fuzz wheel sbom lock check-latest clean
+.PHONY: demo test test-all check goldens schemas docs bench bench-proxy soak fuzz wheel sbom lock check-latest clean
 
 demo: .venv/server          # serve with the built-in provider
 	$(BIN)/projector demo
 
-test: .venv/dev             # the proof
-	$(BIN)/python -m pytest
+test: .venv/dev             # units, contracts, goldens, a sample of the rest; about a minute on two cores
+	$(BIN)/python -m pytest --tier test $(PARALLEL)
 
-check: .venv/dev            # style, types, layers, generated files
+test-all: .venv/dev wheel   # the rest: every property, the server, real clients, recorded streams, deployment
+	$(BIN)/python -m pytest --tier rest $(PARALLEL)
+
+check: .venv/dev            # style, types, layers, generated files, goldens, docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m projector.generate --check
 	$(BIN)/projector replay
+	$(BIN)/python -m pytest -q tests/docs
 
 goldens: .venv/dev          # rewrite the outputs of examples_ndjson
 	$(BIN)/projector replay --update
@@ -28,6 +33,7 @@ schemas docs: .venv/dev     # rewrite what is printed from models and tables
 
 bench: .venv/dev            # ratios to a bare loop, in one run
 	$(BIN)/python bench/run.py
+	$(BIN)/python bench/linear.py
 	$(BIN)/python bench/startup.py
 
 bench-proxy: .venv/dev      # the proxy beside a pass-through, on loopback

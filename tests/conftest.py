@@ -1,4 +1,4 @@
-"""What tests need beyond Python, and what happens where it is missing."""
+"""What tests need beyond Python, what happens where it is missing, and the tiers of `make test` and `make test-all`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import filecmp
 import importlib
 import os
 import shutil
+import zlib
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 import pytest
 
@@ -15,6 +17,47 @@ ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared"
 PACKAGES = ("projector",)
 REQUIRED = frozenset(os.environ.get("PROJECTOR_TESTS_REQUIRE", "").split())
+
+
+SAMPLED: Final = {"asgi": 3, "property": 10}
+"""Folder -> one test in how many is in `make test`, chosen by its name; the others are in `make test-all`."""
+REST: Final = {
+    "clients": "real clients of the protocols, under node too",
+    "corpus": "recorded streams of others, which a user does not have",
+    "deploy": "nginx, Next.js, the built wheel",
+    "fuzz": "mutated streams",
+    "asgi/test_disconnects.py": "a thousand connections",
+    "asgi/test_limits.py": "hundreds of streams at a time",
+    "asgi/test_openwop_limits.py": "the same",
+    "asgi/test_process.py": "processes and signals",
+}
+"""Folder or file -> why none of it is in `make test`."""
+DOCS: Final = "docs"
+"""Tests of prose; they are part of `make check`."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--tier`."""
+    parser.addoption("--tier", choices=("test", "rest"), help="tests of `make test`, or those of `make test-all`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests of one tier; without `--tier`, all of them."""
+    tier = config.getoption("tier")
+    if tier is not None:
+        kept = [item for item in items if _tier_of(item) == tier]
+        config.hook.pytest_deselected(items=[item for item in items if _tier_of(item) != tier])
+        items[:] = kept
+
+
+def _tier_of(item: pytest.Item) -> str:
+    """Return `test`, `rest`, or `docs` for what belongs to `make check`."""
+    path = item.path.relative_to(ROOT / "tests").as_posix()
+    folder = path.partition("/")[0]
+    if folder == DOCS:
+        return DOCS
+    is_sampled = zlib.crc32(item.nodeid.encode()) % SAMPLED.get(folder, 1) == 0
+    return "test" if is_sampled and folder not in REST and path not in REST else "rest"
 
 
 def _missing(need: str, reason: str) -> None:

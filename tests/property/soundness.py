@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, Final
 
 from hypothesis import HealthCheck, settings
@@ -38,6 +38,17 @@ def examples(most: int) -> settings:
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
+
+
+def sampled(*columns: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return rows that pair each value of the longest column with one of each other column, in turn.
+
+    `make fuzz` gets the whole product.
+    """
+    if EFFORT > 1:
+        return list(product(*columns))
+    length = max(map(len, columns))
+    return [tuple(column[at % len(column)] for column in columns) for at in range(length)]
 
 
 def pipeline_of(provider: str, case: CaseSettings, input_format: InputFormat = "ndjson") -> Pipeline:

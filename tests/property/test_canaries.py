@@ -31,9 +31,18 @@ from tests.property.canaries import (
     leaks,
     shown,
 )
-from tests.property.soundness import assert_sound, examples, frames_of, play
+from tests.property.soundness import assert_sound, examples, frames_of, play, sampled
+
+
+def named(value: object) -> str | None:
+    """Return the name of a format or word as part of a test's id."""
+    return getattr(value, "name", None) or getattr(value, "word", None)
+
 
 each_format: Final = pytest.mark.parametrize("row", FORMATS, ids=[row.name for row in FORMATS])
+in_turn: Final = pytest.mark.parametrize(
+    ("row", "kind"), sampled(FORMATS, ("function_call_arguments", "code_interpreter_call_code")), ids=named
+)
 REDACTOR: Final = Redactor(Policy())
 HOST: Final = CaseSettings(host_events=True)
 
@@ -64,8 +73,7 @@ def test_no_credential_leaves_in_an_error(row: Format) -> None:
         assert leaks(say([error]), *secret_of(row)) == set()
 
 
-@each_format
-@pytest.mark.parametrize("kind", ["function_call_arguments", "code_interpreter_call_code"])
+@in_turn
 def test_no_credential_leaves_at_any_cut(row: Format, kind: str) -> None:
     assert leaks(say(cut_everywhere(f"is {row.example} here", kind)), *secret_of(row)) == set()
 
@@ -77,8 +85,7 @@ def test_no_credential_leaves_in_characters(row: Format) -> None:
     assert leaks(said, *secret_of(row)) == set()
 
 
-@each_format
-@pytest.mark.parametrize("kind", ["function_call_arguments", "code_interpreter_call_code"])
+@in_turn
 def test_no_credential_leaves_where_a_stream_breaks_off(row: Format, kind: str) -> None:
     """Ordinary words may begin like a format: so much of it (`open_chars`) is said where nothing follows."""
     said = say(broken_off_everywhere(f"is {row.example}", kind))
@@ -98,8 +105,7 @@ SECRETS: Final = ("quiet heron 7", "771177117711", "7.711771177")
 each_key: Final = pytest.mark.parametrize("rule", KEY_RULES, ids=lambda rule: rule.word)
 
 
-@each_key
-@pytest.mark.parametrize("value", SECRET_VALUES)
+@pytest.mark.parametrize(("rule", "value"), sampled(KEY_RULES, SECRET_VALUES), ids=named)
 def test_no_value_under_a_sensitive_key_leaves_from_any_place(rule: KeyRule, value: object) -> None:
     tree = {"kept": 1, "x": [{rule.example: value}], "inner": json.dumps({rule.example: value}), rule.example: value}
     text = json.dumps(tree)

@@ -23,7 +23,7 @@ from projector.redaction.rules import KEY_RULES, KeyRule
 from projector.redaction.spans import Finder
 from tests.property.canaries import DELTAS, NESTINGS, Event, cut_everywhere, deltas, errors_with, everywhere
 from tests.property.recordings import FINDER, essence, leaks, lines_of, recorded, strings
-from tests.property.soundness import cut, examples, play
+from tests.property.soundness import cut, examples, play, sampled
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 CASES: Final = replay.load_cases(EXAMPLES)
@@ -81,8 +81,8 @@ FRAMES: Final = {"sse": (b"data: ", b"\n\n"), "ndjson": (b"", b"\n")}
 
 
 def cases_of(places: Iterable[str], usual: Collection[str]) -> list[ParameterSet]:
-    """Give each format in usual places, and one format in each place."""
-    rows = [(row, place) for row in FORMATS for place in places if place in usual or row is FORMATS[0]]
+    """Return each format in one of the usual places, in turn, and one format in each place."""
+    rows = [*sampled(FORMATS, [*usual]), *((FORMATS[0], place) for place in places if place not in usual)]
     return [pytest.param(row, place, id=f"{row.name}-{place}") for row, place in rows]
 
 
@@ -190,8 +190,7 @@ def test_an_id_that_looks_like_a_credential_is_replaced_everywhere_alike(row: Fo
     assert second["item_id"] == "msg_1"
 
 
-@each_key
-@pytest.mark.parametrize("nest", ["value", "JSON text in JSON text"])
+@pytest.mark.parametrize(("rule", "nest"), sampled(KEY_RULES, ["value", "JSON text in JSON text"]))
 def test_no_value_of_a_sensitive_key_is_kept_at_any_cut(rule: KeyRule, nest: str) -> None:
     secrets = (771_177_117_711, {"a": ["quiet heron 7"]})
     for secret in secrets:

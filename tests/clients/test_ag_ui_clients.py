@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from projector.dialects.ag_ui.events import parse_event
 from projector.dialects.ag_ui.requests import Switches, provider_request, read_run_input
 from projector.dialects.options import DialectOptions
-from tests.contract.ag_ui_streams import (
+from tests.clients.ag_ui_streams import (
     BEFORE_1_0,
     CORPUS_SOURCES,
     DECLARED,
