@@ -11,7 +11,7 @@ import pytest
 
 from projector import cli
 from projector.contracts import limits, stream_rules
-from projector.providers.openai_chat import ChatProfile
+from projector.providers.openai_chat.chat_profile import ChatProfile
 
 ROOT: Final = Path(__file__).parents[2]
 README: Final = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 from projector.core.faults import Fault
 from projector.core.sse import SseMessage
-from projector.providers.openai_chat import ChatProfile, OpenAIChatStage
+from projector.providers.openai_chat.chat_profile import ChatProfile
+from projector.providers.openai_chat.chat_stage import OpenAIChatStage
 
 Cases: TypeAlias = dict[str, tuple[list[Any], str]]
 """What a case shows -> what is sent, and what is said of it."""

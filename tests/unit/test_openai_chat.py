@@ -9,8 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from projector.core.sse import SseMessage
-from projector.providers.openai_chat import ChatProfile, OpenAIChatStage
-from projector.providers.openai_chat.usage import to_responses
+from projector.providers.openai_chat.chat_profile import ChatProfile
+from projector.providers.openai_chat.chat_stage import OpenAIChatStage
+from projector.providers.openai_chat.chunk_fields import responses_usage
 from tests.unit.chat_notes import DONE, ID, Cases, call, chunk, feed, note, says, usage_chunk
 
 HI = "0 + message | 0 text Hi | 0 - message completed"
@@ -218,7 +219,7 @@ USAGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("usage", "expected"), USAGES.values(), ids=USAGES.keys())
 def test_usage(usage: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert to_responses(usage) == expected
+    assert responses_usage(usage) == expected
 
 
 USAGE_PLACES: dict[str, list[Any]] = {

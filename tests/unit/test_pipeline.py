@@ -19,7 +19,7 @@ from projector.core.faults import http_status_fault
 from projector.core.frames import PRIVATE
 from projector.dialects import DIALECTS
 from projector.dialects.public_sse_v1 import writer as public_sse_v1
-from projector.providers.openai_responses import OpenAIResponsesStage
+from projector.providers.openai_responses.responses_stage import OpenAIResponsesStage
 from projector.redaction.redactor import Redactor
 
 Event: TypeAlias = dict[str, Any]

@@ -1,91 +1,136 @@
-"""One delta of a choice: reasoning, text, refusal, citations and calls, in this order, in every spelling."""
+"""One delta of a choice: reasoning, text, refusal, citations and tool calls, in this order, in every spelling."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from projector.contracts import codec
 from projector.core import canonical as read
-from projector.providers.openai_chat import fields
-from projector.providers.openai_chat.answer import Answer
-from projector.providers.openai_chat.calls import LEGACY
-from projector.providers.openai_chat.citations import Citations
-from projector.providers.openai_chat.drops import Drops
-from projector.providers.openai_chat.items import CALL_SHAPES, Event
-from projector.providers.openai_chat.profile import ChatProfile
-from projector.providers.think import Operation, ThinkSplitter
+from projector.providers.canonical_items import CALL_SHAPES, Annotation, Event
+from projector.providers.drops import Drops
+from projector.providers.openai_chat import chunk_fields
+from projector.providers.openai_chat.chat_profile import ChatProfile
+from projector.providers.openai_chat.output import LEGACY_INDEX, ChatOutput
+from projector.providers.openai_chat.think import Operation, ThinkSplitter
 
-DETAILS: Final[Mapping[str, tuple[str, Callable[[Answer, str], list[Event]]]]] = {
-    "reasoning.text": ("text", Answer.reasoning),
-    "reasoning.summary": ("summary", Answer.summary),
-    "reasoning.encrypted": ("data", Answer.encrypted),
+ENCRYPTED: Final = "reasoning.encrypted"
+
+DETAILS: Final[Mapping[str, tuple[str, Callable[[ChatOutput, str], list[Event]]]]] = {
+    "reasoning.text": ("text", ChatOutput.reasoning),
+    "reasoning.summary": ("summary", ChatOutput.summary),
+    ENCRYPTED: ("data", ChatOutput.encrypted),
 }
-"""Type of an entry of `reasoning_details` -> the member that is said, and how. Signatures and formats are not."""
+"""Type of an entry of `reasoning_details` -> the member that is read, and where it goes. Signatures and formats are
+not read."""
 
-ALWAYS_LACKING: Final = "reasoning.encrypted"
-"""What no other spelling of reasoning ever holds."""
+
+class Citations:
+    """Sources that a provider names beside the text, as annotations. Each source is returned once.
+
+    Some servers send OpenAI's annotations, nested or flat, some send lists of URLs or search results with every chunk.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[object] = set()
+        self._urls: set[str] = set()
+
+    def of_message(self, annotations: Iterable[Annotation]) -> list[Annotation]:
+        """Read annotations. Their members are flat, or in an object under the name of the type."""
+        return self._new(map(_flat, annotations))
+
+    def of_chunk(self, chunk: Mapping[str, object]) -> list[Annotation]:
+        """Read `search_results`, which have titles, and `citations`. Neither has a position in the text."""
+        results = read.mappings(chunk, "search_results")
+        addresses = [{"url": url} for url in read.texts(chunk, "citations")] + read.mappings(chunk, "citations")
+        new: list[Annotation] = []
+        for source in [*results, *addresses]:
+            url = read.text_or_none(source, "url")
+            if url is None or url in self._urls:
+                continue
+            title = read.text_or_none(source, "title")
+            new += self._new([{"type": "url_citation", "url": url} | ({"title": title} if title else {})])
+        return new
+
+    def _new(self, annotations: Iterable[Annotation]) -> list[Annotation]:
+        new = []
+        for annotation in annotations:
+            key = tuple(sorted(annotation.items(), key=lambda member: member[0]))
+            if key not in self._seen:
+                self._seen.add(key)
+                if (url := read.text_or_none(annotation, "url")) is not None:
+                    self._urls.add(url)
+                new.append(annotation)
+        return new
+
+
+def _flat(annotation: Annotation) -> Annotation:
+    """Return an annotation as in the Responses API, with texts and numbers only."""
+    nested = read.mapping_or_empty(annotation, read.text_or_none(annotation, "type") or "")
+    return {
+        name: value for name, value in [*annotation.items(), *nested.items()] if isinstance(value, str | int | float)
+    }
 
 
 class DeltaReader:
-    """Read the deltas of one choice into its answer."""
+    """Reads the deltas of one choice into its output."""
 
-    def __init__(self, profile: ChatProfile, answer: Answer, citations: Citations, dropped: Drops) -> None:
-        self._answer = answer
+    def __init__(self, profile: ChatProfile, output: ChatOutput, citations: Citations, dropped: Drops) -> None:
+        self._output = output
         self._citations = citations
         self._dropped = dropped
         self._reasoning_fields = profile.reasoning_fields
-        self._spelling: str | None = None
-        self._known = fields.DELTA_KNOWN | set(profile.reasoning_fields)
+        self._reasoning_field: str | None = None
+        """The first that was seen; servers repeat the same text under several (D33)."""
+        self._known = chunk_fields.DELTA_KNOWN | set(profile.reasoning_fields)
         self._splitter = ThinkSplitter(profile.think_mode, profile.think_tags)
 
     def feed(self, delta: Mapping[str, object]) -> list[Event]:
-        """Take a delta; give its events."""
+        """Return the events of a delta."""
         if len(delta) == 1 and self._splitter.is_plain and type(text := delta.get("content")) is str and text:
-            return self._answer.text(text)  # the way of nearly every delta of servers that send no empty members
+            return self._output.text(text)  # nearly every delta of servers that send no empty members
         if not self._known.issuperset(delta):
             self._dropped.note_unknown("delta", delta.keys() - self._known)
         events = self._read_reasoning(delta)
         if content := delta.get("content"):
             events += self._split(content) if type(content) is str else self._read_parts(content)
         if refusal := delta.get("refusal"):
-            events += self._answer.refusal(refusal) if type(refusal) is str else self._drop("delta.refusal")
+            events += self._output.refusal(refusal) if type(refusal) is str else self._drop("delta.refusal")
         if delta.get("annotations"):
             annotations = self._dropped.objects(delta, "delta", "annotations")
-            events += self._answer.cite(self._citations.of_message(annotations))
+            events += self._output.cite(self._citations.of_message(annotations))
         if delta.get("tool_calls") or delta.get("function_call"):
             events += self._read_calls(delta)
         return events
 
     def flush(self) -> list[Event]:
-        """Take the end of the text; give what was held because it looked like a tag."""
-        return self._operate(self._splitter.close())
+        """Return the events of text that was held back because it looked like a tag."""
+        return self._apply(self._splitter.close())
 
     def _split(self, text: str) -> list[Event]:
         """Read text, which may hold reasoning between tags."""
-        return self._answer.text(text) if self._splitter.is_plain else self._operate(self._splitter.push(text))
+        return self._output.text(text) if self._splitter.is_plain else self._apply(self._splitter.push(text))
 
-    def _operate(self, operations: list[Operation]) -> list[Event]:
-        answer = self._answer
+    def _apply(self, operations: list[Operation]) -> list[Event]:
+        output = self._output
         events: list[Event] = []
         for kind, text in operations:
             if kind == "close":
-                events += answer.end_reasoning()
+                events += output.end_reasoning()
             else:
-                events += answer.text(text) if kind == "text" else answer.reasoning(text)
+                events += output.text(text) if kind == "text" else output.reasoning(text)
         return events
 
     def _read_reasoning(self, delta: Mapping[str, object]) -> list[Event]:
-        """Read one spelling only: servers repeat the same text under several (D33)."""
         events: list[Event] = []
         for name in self._reasoning_fields:
             text = delta.get(name)
             if not text:
                 continue
-            if type(text) is str and self._spelling in {None, name}:
-                self._spelling = name
-                events += self._answer.reasoning(text)
+            if type(text) is str and self._reasoning_field in {None, name}:
+                self._reasoning_field = name
+                events += self._output.reasoning(text)
             else:
                 self._dropped.note(f"delta.{name}")
         if delta.get("reasoning_details"):
@@ -93,15 +138,16 @@ class DeltaReader:
         return events
 
     def _read_details(self, delta: Mapping[str, object]) -> list[Event]:
+        """Read `reasoning_details`; after another field with the same text, only what no other field has."""
         events: list[Event] = []
         for entry in self._dropped.objects(delta, "delta", "reasoning_details"):
             kind = read.text_or_none(entry, "type") or ""
             if kind not in DETAILS:
                 self._dropped.note(f"reasoning_details.{kind}")
-            elif self._spelling is None or kind == ALWAYS_LACKING:
-                member, say = DETAILS[kind]
+            elif self._reasoning_field is None or kind == ENCRYPTED:
+                member, add = DETAILS[kind]
                 text = read.text_or_none(entry, member)
-                events += say(self._answer, text) if text else []
+                events += add(self._output, text) if text else []
         return events
 
     def _read_parts(self, parts: object) -> list[Event]:
@@ -125,11 +171,11 @@ class DeltaReader:
             return self._split(text) if text else []
         if kind == "refusal":
             refusal = read.text_or_none(part, "refusal")
-            return self._answer.refusal(refusal) if refusal else []
+            return self._output.refusal(refusal) if refusal else []
         if kind == "thinking":
             thinking = read.text_or_none(part, "thinking")
             texts = [thinking] if thinking else [read.text_or_none(t, "text") for t in read.mappings(part, "thinking")]
-            return [event for text in texts if text for event in self._answer.reasoning(text)]
+            return [event for text in texts if text for event in self._output.reasoning(text)]
         return self._drop(f"content.{kind}")
 
     def _read_calls(self, delta: Mapping[str, object]) -> list[Event]:
@@ -137,13 +183,13 @@ class DeltaReader:
         for fragment in self._dropped.objects(delta, "delta", "tool_calls"):
             events += self._read_call(read.index_or_none(fragment, "index"), fragment)
         if function := delta.get("function_call"):
-            events += self._read_call(LEGACY, {"function": function})
+            events += self._read_call(LEGACY_INDEX, {"function": function})
         return events
 
     def _read_call(self, index: int | None, fragment: Mapping[str, object]) -> list[Event]:
         kind = "custom" if "custom" in fragment else "function"
         body = read.mapping_or_empty(fragment, kind)
-        return self._answer.call(
+        return self._output.call(
             index,
             read.text_or_none(fragment, "id") or "",
             read.text_or_none(body, "name") or "",
@@ -152,11 +198,11 @@ class DeltaReader:
         )
 
     def _input(self, value: object) -> str:
-        """Give a call's input as text; some servers send whole arguments as an object."""
+        """Return a call's input as text. Some servers send complete arguments as an object."""
         if type(value) is str:
             return value
         if isinstance(value, dict):
-            with contextlib.suppress(codec.CodecError):  # nested too deep to be written
+            with contextlib.suppress(codec.CodecError):  # nested too deeply to be written
                 return codec.dumps(value).decode()
         if value is not None:
             self._dropped.note("tool call input")

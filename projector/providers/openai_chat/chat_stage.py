@@ -1,7 +1,7 @@
-"""Chat Completions chunks become canonical events: identity, ends, errors and usage; deltas are read in `deltas`.
+"""Chat Completions chunks as canonical events: identity, end, errors and usage. Deltas are read in `deltas`.
 
-A response ends at `[DONE]`, or at the end of input if a finish reason came before; until then what comes after a finish
-reason still counts, because some servers send one with every chunk, and usage behind it (CONTRACT D32).
+A response ends at `[DONE]`, or at the end of input after a finish reason. Until then, input after a finish reason is
+read: some servers send a finish reason with every chunk, and usage after it (CONTRACT D32).
 """
 
 from __future__ import annotations
@@ -15,40 +15,36 @@ from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
 from projector.core.sse import DONE, SseMessage
-from projector.providers.openai_chat import fields
-from projector.providers.openai_chat.answer import Answer
-from projector.providers.openai_chat.citations import Citations
-from projector.providers.openai_chat.deltas import DeltaReader
-from projector.providers.openai_chat.drops import Drops
-from projector.providers.openai_chat.items import Event
-from projector.providers.openai_chat.profile import ChatProfile
-from projector.providers.openai_chat.usage import to_responses
+from projector.providers.canonical_items import Event
+from projector.providers.drops import Drops
+from projector.providers.openai_chat import chunk_fields
+from projector.providers.openai_chat.chat_profile import ChatProfile
+from projector.providers.openai_chat.chunk_fields import ERROR
+from projector.providers.openai_chat.deltas import Citations, DeltaReader
+from projector.providers.openai_chat.output import ChatOutput
 
 DEFAULT: Final = ChatProfile()
 
 CHUNK_MARKS: Final = frozenset({"choices", "usage", "x_groq"})
-"""An object with none of these is no chunk."""
+"""An object with none of these is not a chunk."""
 
 FIRST: Final = (0, None)
 """The index of the only choice that is projected (D33)."""
 
-ERROR: Final = "error"
-
-
 class OpenAIChatStage:
-    """Read one response of a Chat Completions stream.
+    """Translates one response.
 
-    Events have rising sequence numbers. The last item is a fault where a payload is not JSON and the response had not
-    finished (CONTRACT D12, D32).
+    Events have rising sequence numbers. The last item is a fault if a payload is not JSON before a finish reason
+    (CONTRACT D12, D32).
     """
 
     def __init__(self, profile: ChatProfile = DEFAULT) -> None:
         self._dropped = Drops()
         self.dropped: Counter[str] = self._dropped
-        """What was not read, by place and name or by reason."""
+        """Input that was not read, by object and member or by reason."""
         self._citations = Citations()
-        self._answer = Answer(self._dropped)
-        self._deltas = DeltaReader(profile, self._answer, self._citations, self._dropped)
+        self._output = ChatOutput(self._dropped)
+        self._deltas = DeltaReader(profile, self._output, self._citations, self._dropped)
         self._response: dict[str, Any] = {}
         self._usage: dict[str, object] = {}
         self._finish: str | None = None
@@ -58,13 +54,13 @@ class OpenAIChatStage:
         self._is_over = False
 
     def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
-        """Take a message; give the events that it causes."""
+        """Return the events of a message."""
         try:
             chunk = codec.loads(message.data)
         except codec.TooDeepError:
             return self._drop("(too deep)")
         except codec.CodecError:
-            return self._read_words(message)
+            return self._read_text(message)
         if type(chunk) is not dict:
             return self._drop("(no object)")
         if self._is_over:
@@ -72,7 +68,7 @@ class OpenAIChatStage:
         return self._read_object(chunk, message.event)
 
     def close(self) -> list[CanonicalEvent | Fault]:
-        """Take the end of input: the end of the response, if a finish reason came; else it was cut off."""
+        """Return the end of the response, if there was a finish reason; else the stream was truncated."""
         if self._is_over:
             return []
         return self._stop(self._deltas.flush()) if self._finish is None else self._end()
@@ -81,7 +77,7 @@ class OpenAIChatStage:
         was_finished = self._finish is not None
         error = chunk.get(ERROR)
         if not error and ERROR in (name, chunk.get("object")):
-            error = chunk  # flat: the whole object is the error
+            error = chunk  # the whole object is the error
         events: list[Event] = []
         if "choices" in chunk or not CHUNK_MARKS.isdisjoint(chunk):
             events = self._read_chunk(chunk)
@@ -96,8 +92,8 @@ class OpenAIChatStage:
         return self._fail(events, error)
 
     def _read_chunk(self, chunk: dict[str, Any]) -> list[Event]:
-        if not fields.CHUNK_KNOWN.issuperset(chunk):
-            self._dropped.note_unknown("chunk", chunk.keys() - fields.CHUNK_KNOWN)
+        if not chunk_fields.CHUNK_KNOWN.issuperset(chunk):
+            self._dropped.note_unknown("chunk", chunk.keys() - chunk_fields.CHUNK_KNOWN)
         events = [] if self._is_identified else self._identify(chunk)
         self._inner_error = None
         for choice in self._dropped.objects(chunk, "chunk", "choices"):
@@ -113,18 +109,18 @@ class OpenAIChatStage:
         if usage := chunk.get("usage"):
             self._take_usage(usage)
         if "citations" in chunk or "search_results" in chunk:
-            events += self._answer.cite(self._citations.of_chunk(chunk))
+            events += self._output.cite(self._citations.of_chunk(chunk))
         return events
 
     def _read_choice(self, choice: Mapping[str, object]) -> list[Event]:
-        if not fields.CHOICE_KNOWN.issuperset(choice):
-            self._dropped.note_unknown("choice", choice.keys() - fields.CHOICE_KNOWN)
+        if not chunk_fields.CHOICE_KNOWN.issuperset(choice):
+            self._dropped.note_unknown("choice", choice.keys() - chunk_fields.CHOICE_KNOWN)
         if usage := choice.get("usage"):
             self._take_usage(usage)
         if ERROR in choice:
             self._inner_error = choice[ERROR]
         delta = choice.get("delta")
-        if delta is None and self._answer.is_empty:
+        if delta is None and self._output.is_empty:
             delta = choice.get("message")  # a whole completion in one chunk; beside deltas it only repeats them
         events: list[Event] = []
         if isinstance(delta, dict):
@@ -134,25 +130,25 @@ class OpenAIChatStage:
         finish = choice.get("finish_reason")
         if type(finish) is str and finish:
             self._finish = finish
-            if finish not in fields.FINISHES:
+            if finish not in chunk_fields.FINISHES:
                 self._dropped.note(f"finish_reason.{finish}")
         return events
 
-    def _read_words(self, message: SseMessage) -> list[CanonicalEvent | Fault]:
-        """Read a payload that is no JSON: nothing, the end mark, an error in plain words, or a broken stream."""
-        words = message.data.strip()
-        if not words:
+    def _read_text(self, message: SseMessage) -> list[CanonicalEvent | Fault]:
+        """Read a payload that is not JSON: blank, the end mark, an error in plain text, or a broken stream."""
+        text = message.data.strip()
+        if not text:
             return []
-        if self._is_over or (words != DONE and self._finish is not None):
-            return [] if words == DONE else self._drop("(after the end)")
-        if words == DONE:
+        if self._is_over or (text != DONE and self._finish is not None):
+            return [] if text == DONE else self._drop("(after the end)")
+        if text == DONE:
             return self._end()
         if message.event == ERROR:
-            return self._fail([], words.decode("utf-8", "replace"))
+            return self._fail([], text.decode("utf-8", "replace"))
         return [*self._stop(self._deltas.flush()), FAULTS["upstream_malformed"]]
 
     def _identify(self, chunk: Mapping[str, object]) -> list[Event]:
-        """Say that the response has begun, and once more when its id is known: some first chunks are empty shells."""
+        """Announce the response, and again when its ID is known: some first chunks are empty."""
         known = self._response
         response_id, model = read.text_or_none(chunk, "id"), read.text_or_none(chunk, "model")
         created_at = read.count_or_none(chunk, "created")
@@ -166,34 +162,34 @@ class OpenAIChatStage:
             **({"created_at": created_at} if created_at else {}),
         }
         if response_id is not None:
-            self._answer.response_id = response_id
+            self._output.response_id = response_id
             self._is_identified = True
         return [{"type": event_type, "response": {**self._response, "status": "in_progress", "output": []}}]
 
     def _take_usage(self, usage: object) -> None:
-        """Keep the last usage that says anything: where there are several, they are cumulative."""
+        """Keep the last usage that is not empty: several are cumulative."""
         if not isinstance(usage, dict):
             self._dropped.note("usage")
         elif usage:
             self._usage = usage
 
     def _end(self) -> list[CanonicalEvent | Fault]:
-        """Say what was held, close all items, and end the response as its finish reason has it."""
+        """Emit what was held back, close all items, and end the response with the status of its finish reason."""
         if not self._response:
             return self._stop([])
-        status, reason = fields.FINISHES.get(self._finish or "", ("completed", None))
-        response = {**self._response, "status": status, "output": []}  # the items have said it all
+        status, reason = chunk_fields.FINISHES.get(self._finish or "", ("completed", None))
+        response = {**self._response, "status": status, "output": []}  # the items had their own events
         if status == "incomplete":
             response["incomplete_details"] = {"reason": reason}
         if status == "failed":
             response["error"] = {"code": reason}
-        if usage := to_responses(self._usage):
+        if usage := chunk_fields.responses_usage(self._usage):
             response["usage"] = usage
-        events = self._deltas.flush() + self._answer.end(status)
+        events = self._deltas.flush() + self._output.end(status)
         return self._stop([*events, {"type": f"response.{status}", "response": response}])
 
     def _fail(self, events: list[Event], error: object) -> list[CanonicalEvent | Fault]:
-        """Say an error of the provider, an object or plain words; it ends the stream."""
+        """Emit an error of the provider, an object or plain text. It ends the stream."""
         flat: Event = {"type": ERROR}
         if isinstance(error, dict):
             flat["code"] = error.get("code") or error.get("type")

@@ -1,12 +1,16 @@
-"""What a chunk may hold: which members are read, and why others are not.
+"""Members of a chunk: which are read, and why others are not; finish reasons; token counts.
 
-A member in neither table is unknown: it is counted under its place and name, and changes nothing (CONTRACT D30).
+A member in neither table is unknown: it is counted under its object and name, and changes nothing (CONTRACT D30).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeAlias
+
+from projector.core import canonical as read
+
+ERROR: Final = "error"
 
 _SAME = "the same in each chunk, of no use to a page"
 _OPERATIONS = "for the operator of the model, not for its users"
@@ -61,7 +65,7 @@ CHOICE_DROPPED: Final[Mapping[str, str]] = {
 }
 
 DELTA_READ: Final = frozenset({"content", "refusal", "reasoning_details", "tool_calls", "function_call", "annotations"})
-"""Beside the profile's reasoning fields."""
+"""In addition to the profile's reasoning fields."""
 DELTA_DROPPED: Final[Mapping[str, str]] = {
     "role": "a reply is the assistant's; some repeat the role, some leave it out",
     "index": "the choice's own index counts",
@@ -94,4 +98,44 @@ FINISHES: Final[Mapping[str, tuple[str, str | None]]] = {
     "insufficient_system_resource": ("incomplete", "insufficient_system_resource"),
     "error": ("failed", "error"),
 }
-"""Finish reason -> status and reason of the response (D32). Any other one is a clean end, and is counted."""
+"""Finish reason -> status and reason of the response (D32). Any other reason is a normal end, and is counted."""
+
+Path: TypeAlias = tuple[str, ...]
+
+COUNTS: Final[Mapping[Path, tuple[Path, ...]]] = {
+    ("input_tokens",): (("prompt_tokens",),),
+    ("output_tokens",): (("completion_tokens",),),
+    ("total_tokens",): (("total_tokens",),),
+    ("input_tokens_details", "cached_tokens"): (
+        ("prompt_tokens_details", "cached_tokens"),
+        ("prompt_cache_hit_tokens",),
+        ("cached_tokens",),
+        ("num_cached_tokens",),
+    ),
+    ("output_tokens_details", "reasoning_tokens"): (
+        ("completion_tokens_details", "reasoning_tokens"),
+        ("reasoning_tokens",),
+    ),
+}
+"""Path of a count in a Responses `usage` -> its paths in a Chat Completions `usage`; the first with a count is read."""
+
+
+def responses_usage(usage: Mapping[str, object]) -> dict[str, object]:
+    """Return token counts in the shape of a Responses `usage` (CONTRACT D13). An unknown count is absent, not 0."""
+    known: dict[str, object] = {}
+    for (*outer, name), paths in COUNTS.items():
+        count = next((count for path in paths if (count := _count_at(usage, path)) is not None), None)
+        if count is None:
+            continue
+        if not outer:
+            known[name] = count
+        else:
+            known[outer[0]] = {name: count}
+    return known
+
+
+def _count_at(usage: Mapping[str, object], path: Path) -> int | None:
+    *outer, name = path
+    for step in outer:
+        usage = read.mapping_or_empty(usage, step)
+    return read.count_or_none(usage, name)

@@ -1,4 +1,4 @@
-"""OpenAI Responses streams: their events are the canonical vocabulary already; here they are only read and checked."""
+"""OpenAI Responses streams: their events are the canonical vocabulary, so they are only parsed and checked."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ ERROR: Final = "error"
 
 
 class OpenAIResponsesStage:
-    """Read each message as one event. The last item is a fault where a payload is not JSON (CONTRACT D12)."""
+    """Parses each message as one event. The last item is a fault if a payload is not JSON (CONTRACT D12)."""
 
     def __init__(self) -> None:
         self.dropped: Counter[str] = Counter()
-        """Messages that are no events, by reason."""
+        """Messages that are not events, by reason."""
         self._is_over = False
 
     def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
-        """Take a message; give its event."""
+        """Return the event of a message."""
         if self._is_over:
             return []
         data = message.data
@@ -40,11 +40,11 @@ class OpenAIResponsesStage:
         return [event] if "type" in event else self._untyped(event, message.event)
 
     def close(self) -> list[CanonicalEvent | Fault]:
-        """Nothing is held."""
+        """Return nothing: no input is held back."""
         return []
 
     def _untyped(self, event: dict[str, object], name: str) -> list[CanonicalEvent | Fault]:
-        """Take the type from the message's name; an error object says itself what it is."""
+        """Return an event with the type that its message names; an object with `error` is an error."""
         if event.get("error"):
             name = ERROR
         return [{**event, "type": name}] if name else self._drop("(no type)")

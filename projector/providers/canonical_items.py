@@ -1,0 +1,214 @@
+"""Output items that are built delta by delta, and their canonical events in the shape of the Responses API.
+
+Events of parts (`content_part.*`, `output_text.done`) are omitted: the `done` event of the item has the same content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from projector.contracts import codec
+from projector.redaction.compose import Gathered
+
+Event: TypeAlias = dict[str, Any]
+"""A canonical event under construction. It leaves the stage as `CanonicalEvent`."""
+
+Annotation: TypeAlias = Mapping[str, object]
+
+
+def _joined(pieces: Gathered[str]) -> str:
+    """Return the text of pieces. A surrogate pair that arrived in two pieces is one character (CONTRACT D31)."""
+    return codec.scrub(pieces.text)
+
+
+class _Item:
+    """What all items have: an ID and an output index."""
+
+    def __init__(self, item_id: str, output_index: int) -> None:
+        self.item_id = item_id
+        self.output_index = output_index
+
+    def _event(self, event_type: str, **members: object) -> Event:
+        return {"type": event_type, "item_id": self.item_id, "output_index": self.output_index, **members}
+
+    def _added(self, item: Event) -> Event:
+        return {"type": "response.output_item.added", "output_index": self.output_index, "item": item}
+
+    def _done(self, item: Event) -> Event:
+        return {"type": "response.output_item.done", "output_index": self.output_index, "item": item}
+
+
+class Message(_Item):
+    """A message: at most one text and one refusal. The first to begin has content index 0."""
+
+    def __init__(self, item_id: str, output_index: int) -> None:
+        super().__init__(item_id, output_index)
+        self._texts: Gathered[str] = Gathered()
+        self._refusals: Gathered[str] = Gathered()
+        self._annotations: list[Annotation] = []
+        self._indexes: dict[str, int] = {}
+
+    @property
+    def has_text(self) -> bool:
+        """Whether there is a text that a citation can belong to."""
+        return bool(self._texts)
+
+    def added(self) -> Event:
+        """Return the event that announces the message."""
+        return self._added(self._item("in_progress", []))
+
+    def text(self, delta: str) -> Event:
+        """Return a delta of the text."""
+        self._texts.add(delta)
+        return {  # nearly every event of a stream: one literal, no call
+            "type": "response.output_text.delta",
+            "item_id": self.item_id,
+            "output_index": self.output_index,
+            "content_index": self._index_of("output_text"),
+            "delta": delta,
+        }
+
+    def refusal(self, delta: str) -> Event:
+        """Return a delta of the refusal."""
+        self._refusals.add(delta)
+        return self._event("response.refusal.delta", content_index=self._index_of("refusal"), delta=delta)
+
+    def annotation(self, annotation: Annotation) -> Event:
+        """Return the event of a citation in the text."""
+        self._annotations.append(annotation)
+        return self._event(
+            "response.output_text.annotation.added",
+            content_index=self._index_of("output_text"),
+            annotation_index=len(self._annotations) - 1,
+            annotation=annotation,
+        )
+
+    def done(self, status: str) -> list[Event]:
+        """Return the end of the refusal, if there is one, and of the message."""
+        events: list[Event] = []
+        content: list[Event] = []
+        for kind, index in self._indexes.items():
+            if kind == "refusal":
+                refusal = _joined(self._refusals)
+                events.append(self._event("response.refusal.done", content_index=index, refusal=refusal))
+                content.append({"type": kind, "refusal": refusal})
+            else:
+                content.append({"type": kind, "text": _joined(self._texts), "annotations": self._annotations})
+        return [*events, self._done(self._item(status, content))]
+
+    def _item(self, status: str, content: list[Event]) -> Event:
+        return {"type": "message", "id": self.item_id, "role": "assistant", "status": status, "content": content}
+
+    def _index_of(self, kind: str) -> int:
+        return self._indexes.setdefault(kind, len(self._indexes))
+
+
+class Reasoning(_Item):
+    """One stretch of reasoning: full text, summary, encrypted content."""
+
+    def __init__(self, item_id: str, output_index: int) -> None:
+        super().__init__(item_id, output_index)
+        self.encrypted: str | None = None
+        self._texts: Gathered[str] = Gathered()
+        self._summaries: Gathered[str] = Gathered()
+
+    def added(self) -> Event:
+        """Return the event that announces the reasoning."""
+        return self._added({"type": "reasoning", "id": self.item_id, "status": "in_progress", "summary": []})
+
+    def text(self, delta: str) -> Event:
+        """Return a delta of the full text."""
+        self._texts.add(delta)
+        return self._event("response.reasoning_text.delta", content_index=0, delta=delta)
+
+    def summary(self, delta: str) -> Event:
+        """Return a delta of the summary."""
+        self._summaries.add(delta)
+        return self._event("response.reasoning_summary_text.delta", summary_index=0, delta=delta)
+
+    def done(self, status: str) -> list[Event]:
+        """Return the end of summary and text, and of the item."""
+        events: list[Event] = []
+        item: Event = {"type": "reasoning", "id": self.item_id, "status": status, "summary": []}
+        if self._summaries:
+            text = _joined(self._summaries)
+            events.append(self._event("response.reasoning_summary_text.done", summary_index=0, text=text))
+            item["summary"] = [{"type": "summary_text", "text": text}]
+        if self._texts:
+            text = _joined(self._texts)
+            events.append(self._event("response.reasoning_text.done", content_index=0, text=text))
+            item["content"] = [{"type": "reasoning_text", "text": text}]
+        if self.encrypted is not None:
+            item["encrypted_content"] = self.encrypted
+        return [*events, self._done(item)]
+
+
+class CallShape(NamedTuple):
+    """How a kind of call is written."""
+
+    item_type: str
+    member: str
+    """Member of the item with the call's input."""
+    events: str
+    """How the types of its events begin."""
+
+
+CALL_SHAPES: Final = {
+    "function": CallShape("function_call", "arguments", "response.function_call_arguments"),
+    "custom": CallShape("custom_tool_call", "input", "response.custom_tool_call_input"),
+}
+
+
+class Call(_Item):
+    """A tool call. Until it has an output index, it only collects its input."""
+
+    def __init__(self, call_id: str, shape: CallShape) -> None:
+        super().__init__("", -1)
+        self.call_id = call_id
+        self.name = ""
+        self._shape = shape
+        self._inputs: Gathered[str] = Gathered()
+
+    @property
+    def is_announced(self) -> bool:
+        """Whether `added` was called."""
+        return self.output_index >= 0
+
+    @property
+    def has_input(self) -> bool:
+        """Whether any input has arrived."""
+        return bool(self._inputs)
+
+    def collect(self, delta: str) -> None:
+        """Keep input that arrives before the call can be announced."""
+        if delta:
+            self._inputs.add(delta)
+
+    def added(self, item_id: str, output_index: int) -> list[Event]:
+        """Return the event that announces the call, and its input so far as one delta."""
+        self.item_id, self.output_index = item_id, output_index
+        collected, self._inputs = self._inputs.text, Gathered()
+        announced = self._added(self._item("in_progress", ""))
+        return [announced, self.input(collected)] if collected else [announced]
+
+    def input(self, delta: str) -> Event:
+        """Return a delta of the input."""
+        self._inputs.add(delta)
+        return self._event(f"{self._shape.events}.delta", delta=delta)
+
+    def done(self, status: str) -> list[Event]:
+        """Return the complete input, and the end of the call."""
+        text = _joined(self._inputs)
+        done = self._event(f"{self._shape.events}.done", **{self._shape.member: text})
+        return [done, self._done(self._item(status, text))]
+
+    def _item(self, status: str, text: str) -> Event:
+        return {
+            "type": self._shape.item_type,
+            "id": self.item_id,
+            "call_id": self.call_id,
+            "name": self.name,
+            self._shape.member: text,
+            "status": status,
+        }

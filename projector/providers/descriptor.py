@@ -1,0 +1,99 @@
+"""The descriptor of a provider: everything that the pipeline, the server, the CLI and the docs need to know about it.
+
+A descriptor's functions import what they return when they are called, so that reading a stream loads only its stage.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:  # a descriptor is read by commands that must start without pydantic
+    from pydantic import BaseModel
+
+    from projector.core.canonical import CanonicalEvent
+    from projector.core.faults import Fault
+    from projector.core.sse import SseMessage
+    from projector.providers.model_request import ModelRequest
+    from projector.providers.recording_shape import RecordingShape
+
+
+class ProviderStage(Protocol):
+    """Translates the messages of one response into canonical events (a `projector.core.canonical.Stage`)."""
+
+    dropped: Counter[str]
+    """Input that was not translated, by name or reason."""
+
+    def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
+        """Return the events of a message. A fault is the last item that the stage returns."""
+        ...
+
+    def close(self) -> list[CanonicalEvent | Fault]:
+        """Return the events that the end of input causes."""
+        ...
+
+
+class PassthroughRoute(NamedTuple):
+    """The route that passes a caller's whole body to an upstream of this provider."""
+
+    setting: str
+    """Field of the server's `passthrough` settings."""
+    path: str
+    required: str
+    """Member that the body must have, beside `model`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputTables:
+    """Which parts of a provider's messages are read, for `projector explain` and docs/mapping.md."""
+
+    read: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Kind of object -> the members that are read."""
+    dropped: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Kind of object -> member that is not read -> why."""
+    finish_reasons: Mapping[str, str] = field(default_factory=dict)
+    """The provider's reason for the end of a response -> status of the response."""
+
+
+def _no_tables() -> InputTables:
+    return InputTables()
+
+
+def _generic_recording() -> RecordingShape:
+    from projector.providers.recording_shape import RecordingShape
+
+    return RecordingShape()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provider:
+    """A provider API.
+
+    Args:
+        title: name for people.
+        stage: returns the stage of one response, from a profile (None without `profile`).
+        request_writer: returns the JSON body of a request, from a profile; raises `UnsupportedRequestError`.
+        telemetry_name: value of `gen_ai.provider.name` in traces and metrics.
+        upstream: `"module:Class"` of the upstream (`projector.server.upstream.protocol`), called with its settings and
+            timeouts; only the server imports it.
+        request_path: path of a request below the upstream's base URL.
+        passthrough: the OpenAI-compatible route, if there is one.
+        profile: returns the model of what differs between upstreams of this provider; None: they are all alike.
+        message_fields: SSE fields outside the standard that carry a message (`projector.core.sse`, 5).
+        recording: returns how a stream becomes the lines of a recording.
+        tables: returns which members of its messages are read.
+    """
+
+    title: str
+    stage: Callable[[Any], ProviderStage]
+    request_writer: Callable[[ModelRequest, Any], dict[str, Any]]
+    telemetry_name: str
+    upstream: str
+    request_path: str = ""
+    passthrough: PassthroughRoute | None = None
+    profile: Callable[[], type[BaseModel]] | None = None
+    message_fields: tuple[str, ...] = ()
+    recording: Callable[[], RecordingShape] = _generic_recording
+    tables: Callable[[], InputTables] = _no_tables

@@ -1,0 +1,30 @@
+"""What differs between servers with the Chat Completions API (CONTRACT D33)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+from projector.providers.openai_chat.think import ThinkMode
+
+NonEmpty = Annotated[str, StringConstraints(min_length=1)]
+
+
+class ChatProfile(BaseModel):
+    """How one upstream differs. The defaults read every known server."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    reasoning_fields: tuple[NonEmpty, ...] = ("reasoning_content", "reasoning")
+    """Members of a delta with reasoning text. A response is read by the one that it uses first; of several in one
+    chunk, by the first listed here."""
+
+    think_mode: ThinkMode = "start"
+    """Where reasoning between tags may begin in the text: see `projector.providers.openai_chat.think`."""
+
+    think_tags: tuple[NonEmpty, NonEmpty] = ("<think>", "</think>")
+    """The tags that open and close reasoning in the text."""
+
+    takes_stream_options: bool = True
+    """Whether the upstream accepts `stream_options.include_usage` in a request. A few reject unknown members."""
