@@ -13,7 +13,7 @@ from projector.core.handlers import DROPPED, HANDLERS, HOST_HANDLERS, SAYS
 from projector.core.handlers.items import FINISHERS, ITEMS_ONLY
 from projector.core.intake import STEERING
 from projector.dialects import DIALECTS
-from projector.providers.openai_chat import fields as chat
+from projector.providers import PROVIDERS
 from projector.redaction.explain import rules
 from projector.redaction.policy import Policy
 
@@ -79,25 +79,14 @@ def _entries() -> Iterator[Entry]:
         yield Entry(f"{name}{ITEM}", "output_item.added, output_item.done", summary(finisher))
     for name, why in ITEMS_ONLY.items():
         yield Entry(f"{name}{ITEM}", "output_item.added and output_item.done only", why)
-    for place, table in CHAT_DROPPED.items():
-        for name, why in table.items():
-            yield Entry(f"{place}.{name}", "not read", why)
+    for provider in PROVIDERS.values():
+        for kind, table in provider.tables().dropped.items():
+            for name, why in table.items():
+                yield Entry(f"{kind}.{name}", "not read", why)
 
 
 def _lines(entry: Entry) -> list[str]:
     return [f"{entry.name}: {entry.output}", f"  {entry.reason}"]
-
-
-CHAT_DROPPED: Final[Mapping[str, Mapping[str, str]]] = {
-    "chunk": chat.CHUNK_DROPPED,
-    "choice": chat.CHOICE_DROPPED,
-    "delta": chat.DELTA_DROPPED,
-}
-CHAT_READ: Final[Mapping[str, frozenset[str]]] = {
-    "chunk": chat.CHUNK_READ,
-    "choice": chat.CHOICE_READ,
-    "delta": chat.DELTA_READ,
-}
 
 
 def _mapping_lines() -> Iterator[str]:
@@ -116,18 +105,26 @@ def _mapping_lines() -> Iterator[str]:
     yield from _table("Item types without content events", "item type", ITEMS_ONLY)
     for name, dialect in DIALECTS.items():
         yield from _table(f"Frame kinds that `{name}` drops", "kind", dialect.dropped)
-    yield "## Chat Completions"
-    yield ""
-    yield "Chunks are translated to the events above (`projector/providers/openai_chat`)."
-    yield ""
-    for place, names in CHAT_READ.items():
-        yield f"Fields read from a {place}: {', '.join(f'`{name}`' for name in sorted(names))}."
-        yield ""
-    for place, table in CHAT_DROPPED.items():
-        yield from _table(f"Fields of a {place} that are not read", "field", table)
-    finishes = {reason: f"`{status}`" for reason, (status, _) in chat.FINISHES.items()}
-    yield from _table("Finish reasons", "finish_reason", finishes, "status")
+    for provider in PROVIDERS:
+        yield from _input_lines(provider)
     yield f"Any other name is {UNKNOWN}."
+
+
+def _input_lines(provider: str) -> Iterator[str]:
+    """Yield the tables of a provider's messages; nothing if they are the canonical events."""
+    tables = PROVIDERS[provider].tables()
+    if not tables.read:
+        return
+    yield from (f"## {PROVIDERS[provider].title}", "")
+    yield f"Messages are translated to the events above (`projector/providers/{provider}`)."
+    yield ""
+    for kind, names in tables.read.items():
+        yield f"Fields read from a {kind}: {', '.join(f'`{name}`' for name in sorted(names))}."
+        yield ""
+    for kind, table in tables.dropped.items():
+        yield from _table(f"Fields of a {kind} that are not read", "field", table)
+    finishes = {reason: f"`{status}`" for reason, status in tables.finish_reasons.items()}
+    yield from _table("Finish reasons", "finish_reason", finishes, "status")
 
 
 def _table(title: str, head: str, rows: Mapping[str, str], what: str = "why") -> Iterator[str]:

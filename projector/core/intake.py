@@ -15,7 +15,7 @@ from projector.core.faults import FAULTS, Fault
 from projector.core.input_formats import MakeDecoder
 from projector.core.projector import PublicStreamProjector
 from projector.core.sse import SseMessage
-from projector.providers import ProviderStage
+from projector.providers.descriptor import ProviderStage
 
 MakeStage: TypeAlias = Callable[[], ProviderStage]
 OpenBranch: TypeAlias = Callable[[CanonicalEvent], "Intake"]

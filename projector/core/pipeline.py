@@ -26,7 +26,8 @@ from projector.core.projector import PublicStreamProjector
 from projector.core.sse import encode_events
 from projector.dialects import DIALECTS
 from projector.dialects.options import DialectOptions
-from projector.providers import PROVIDERS, Provider, profile_of
+from projector.providers import PROVIDERS, profile_of
+from projector.providers.descriptor import Provider
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 
@@ -47,7 +48,7 @@ class Pipeline:
         self,
         *,
         provider: Provider,
-        profile: BaseModel,
+        profile: BaseModel | None,
         dialect: str,
         redactor: Redactor,
         context: StreamContext,

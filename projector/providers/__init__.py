@@ -34,7 +34,7 @@ def profile_of(provider: str, settings: Mapping[str, object]) -> BaseModel | Non
         if settings:
             raise UsageError(f"profile of `{provider}`: `{path_name([next(iter(settings))])}` is unknown")
         return None
-    from pydantic import ValidationError  # noqa: PLC0415 - not needed for a provider without a profile
+    from pydantic import ValidationError
 
     try:
         return model().model_validate(settings)

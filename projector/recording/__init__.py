@@ -1,11 +1,11 @@
-"""A provider's stream as a case: its bytes in, the lines of an NDJSON file out, redacted (ADR 12).
+"""A provider's stream as a case for `projector replay`, redacted (ADR 12).
 
-    reading        bytes -> what each message says, as one JSON value
-    places         which strings of it are pieces of one text: the shapes of the providers
-    withholding    values -> values without what must not be kept
-    cases          values -> a case that `projector replay` plays
+    lines          bytes -> what each message holds, as one JSON value
+    withholding    values -> values without secrets
+    cases          values -> files of a case
+    replay         cases -> output, compared with goldens
 
-Nothing here waits or makes an id; `cases` writes files.
+Nothing here waits or makes an ID; `cases` and `replay` write files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A recording as a case of a folder that `projector replay` plays: its input, and its settings."""
+"""A recording as a case of a folder for `projector replay`: its input and its settings."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from typing import Final, NamedTuple
 from projector._errors import UsageError
 from projector.contracts import codec
 from projector.core.faults import Fault
+from projector.core.input_formats import InputFormat
 from projector.providers import PROVIDERS
-from projector.recording.reading import read, written
+from projector.recording.lines import encode_line, read_lines
 from projector.recording.replay import CASES_FILE, load_settings
 from projector.recording.withholding import Withheld, withhold
 from projector.redaction.spans import Finder
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
-_OURS_ONLY: Final = 0o600
-"""Who may read a new recording: it holds what people said to a model."""
+_PRIVATE_MODE: Final = 0o600
+"""Only the owner may read a recording: it contains what people wrote to a model."""
 
 
 class Recording(NamedTuple):
-    """A provider's stream, ready to be written."""
+    """A provider's stream as the content of a case."""
 
     provider: str
     data: bytes
     events: int
     withheld: int
-    """How many strings, numbers and keys are not as the provider said them; what is configuration is not counted."""
+    """Strings, numbers and keys that were changed. Omitted configuration is not counted."""
     settings: Mapping[str, object] = {}
-    """Of the case, by the names of `projector.recording.replay.CaseSettings`; defaults are left out."""
+    """Of the case, as in `projector.recording.replay.CaseSettings`, without defaults."""
 
 
 def record(
@@ -42,38 +43,38 @@ def record(
     *,
     fault: Fault | None = None,
     settings: Mapping[str, object] | None = None,
-    input_format: str = "sse",
+    input_format: InputFormat = "sse",
 ) -> Recording:
-    """Give the recording of a stream that has ended.
+    """Return the recording of a stream that has ended.
 
     Args:
         provider: a name of `projector.providers.PROVIDERS`.
-        stream: all bytes of it.
-        finder: what is looked for; None keeps everything.
-        fault: how the transport failed at the end; None for a clean end of input.
+        stream: all its bytes.
+        finder: finds what is withheld; None keeps everything.
+        fault: how the transport failed at the end; None: a clean end of input.
         settings: further settings of the case.
-        input_format: `sse`, `ndjson` or `auto`.
+        input_format: of `stream`.
     """
     if finder is None:
-        found = read(provider, stream, input_format)
+        found = read_lines(provider, stream, input_format)
         kept = Withheld(found.values, 0)
     else:
-        found = read(provider, stream, input_format, finder.pause)
+        found = read_lines(provider, stream, input_format, finder.pause)
         kept = withhold(provider, found.values, finder)
     close = found.fault or fault
-    said = {**(settings or {}), **({"close": close.code} if close else {})}
-    data = b"".join(written(value) + b"\n" for value in kept.values)
+    case = {**(settings or {}), **({"close": close.code} if close else {})}
+    data = b"".join(encode_line(value) + b"\n" for value in kept.values)
     return Recording(
-        provider, data, len(kept.values), kept.changed, {name: value for name, value in said.items() if value}
+        provider, data, len(kept.values), kept.changed, {name: value for name, value in case.items() if value}
     )
 
 
 def write(folder: Path, name: str, recording: Recording) -> Path:
-    """Write a recording as a new case; give the file of its input. Whole or not at all, as far as the disk allows.
+    """Write a recording as a new case, and return the path of its input. A failed write leaves no input.
 
     Raises:
-        UsageError: the name is no file name, or taken; or the folder's settings cannot be read.
-        OSError: the disk refuses.
+        UsageError: the name is not a file name, or is taken; or the folder's settings cannot be read.
+        OSError: the files cannot be written.
     """
     check_name(folder, name)
     source = folder / recording.provider / f"{name}.ndjson"
@@ -94,20 +95,22 @@ def write(folder: Path, name: str, recording: Recording) -> Path:
 
 
 def check_name(folder: Path, name: str) -> None:
-    """Refuse the name of a new case before a provider is asked for it.
+    """Check the name of a new case.
 
     Raises:
-        UsageError: it is no file name, or taken; or the folder's settings cannot be read.
+        UsageError: it is not a file name, or is taken; or the folder's settings cannot be read.
     """
     if not _NAME.fullmatch(name):
-        raise UsageError("name of a case: expected at most 128 letters, digits, `.`, `_`, `-`, a letter or digit first")
+        raise UsageError(
+            "name of a case: expected at most 128 of A-Z, a-z, 0-9, `.`, `_`, `-`; a letter or digit first"
+        )
     taken = [provider for provider in PROVIDERS if (folder / provider / f"{name}.ndjson").exists()]
     if taken or name in load_settings(folder / CASES_FILE):
-        raise UsageError(f"`{name}`: expected the name of a new case; `{folder}` has one of this name")
+        raise UsageError(f"`{name}`: expected a new name; `{folder}` has a case with this name")
 
 
 def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, _OURS_ONLY)
+    return os.open(path, flags, _PRIVATE_MODE)
 
 
 def _section(name: str, settings: Mapping[str, object]) -> str:
@@ -116,7 +119,7 @@ def _section(name: str, settings: Mapping[str, object]) -> str:
 
 
 def _members(table: Mapping[str, object], prefix: str = "") -> Iterator[str]:
-    """Write members as TOML: its plain values are JSON's, but for one character that only JSON takes as it is."""
+    """Yield members as TOML. Its plain values are those of JSON, except that DEL must be escaped."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _members(value, f"{prefix}{name}.")

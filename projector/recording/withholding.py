@@ -1,7 +1,7 @@
-"""What a recording must not keep is taken out of its events, each left in its place and shape (ADR 12).
+"""Redaction of a recording's values: secrets are cut out of their strings, and the shape of each value stays (ADR 12).
 
-First every event is copied, and each of its strings is noted with the channels that it belongs to. At the end of the
-stream each channel is searched as one text, and what is withheld is cut out of the strings that it stands in.
+First every event is copied, and each of its strings is noted with its channels (`projector.providers.recording_shape`).
+At the end of the stream each channel is searched as one text, and what is found is cut out of the strings.
 """
 
 from __future__ import annotations
@@ -11,32 +11,75 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from projector.contracts.kinds import REDACTED
-from projector.recording import shapes
-from projector.recording.places import ALONE, PLACES, Path, Places, UnknownPlaces, names
-from projector.recording.reading import Words
+from projector.providers import PROVIDERS
+from projector.providers.recording_shape import ALONE, Path, TextChannels, keys_of
+from projector.recording.lines import FixedLine
 from projector.redaction.spans import Finder, Span, without
 
+PLACEHOLDER: Final = "redacted_"
+"""How a placeholder begins."""
+
+IDS: Final = frozenset(
+    {
+        "id", "item_id", "call_id", "response_id", "previous_response_id", "conversation_id", "approval_request_id",
+        "tool_call_id", "container_id", "file_id", "object_id",
+    }
+)  # fmt: skip
+"""Members that correlate events. They are never pieces; one that looks like a credential gets a placeholder."""
+
+POSITIONS: Final = frozenset(
+    {
+        "sequence_number", "output_index", "content_index", "summary_index", "annotation_index", "command_index",
+        "partial_image_index", "index", "start_index", "end_index", "created", "created_at", "completed_at",
+    }
+)  # fmt: skip
+"""Numbers that are never secret, although a registered value may be equal to one."""
+
+COUNTS: Final = frozenset(
+    {("usage",), ("choices", "usage"), ("x_groq", "usage"), ("response", "usage"), ("response", "tool_usage")}
+)
+"""Where keys with `token` in them are counts. Only texts are withheld under them."""
+
+EMPTIED: Final = frozenset({"logprobs", "prompt_text", "prompt_token_ids", "prompt_logprobs"})
+"""Copies of texts, token by token, and prompts that a server echoes."""
+
+ENCRYPTED: Final[Mapping[str, str | None]] = {
+    "encrypted_content": None,
+    "signature": None,
+    "thought_signature": None,
+    "data": "reasoning.encrypted",
+}
+"""Member that only the provider can read -> the type of its object, if only that type has it; None: of any type."""
+
+RESPONSE_KEPT: Final = frozenset(
+    {
+        "id", "object", "status", "model", "output", "usage", "tool_usage", "error", "incomplete_details",
+        "service_tier", "previous_response_id", "conversation",
+    }
+)  # fmt: skip
+"""Members of the response object that belong to the answer. Of the others, numbers and booleans are kept."""
+
 _MAX_DEPTH: Final = 128
-"""Twice what the public stream shows; what is deeper is withheld, since no parser needs to be able to read it."""
+"""Twice what the public stream shows. Deeper values are withheld."""
 
 
 class Withheld(NamedTuple):
-    """The values of a stream as they may be kept, and how many strings and numbers of them are not as they were."""
+    """The redacted values of a stream, and how many of their strings, numbers and keys were changed."""
 
     values: list[Any]
     changed: int
 
 
 def withhold(provider: str, values: Iterable[Any], finder: Finder) -> Withheld:
-    """Give the values of a stream, as `reading.read` gives them, without what must not be kept."""
-    work = _Work(finder, PLACES.get(provider, UnknownPlaces)())
-    kept = [work.take(value) for value in values]
-    work.finish()
-    return Withheld(kept, work.count)
+    """Return the values of a stream, as `read_lines` returns them, without secrets and configuration."""
+    redaction = _StreamRedaction(finder, PROVIDERS[provider].recording().channels())
+    kept = [redaction.copy(value) for value in values]
+    redaction.finish()
+    return Withheld(kept, redaction.changed)
 
 
 class _Leaf:
-    """One string at its place in a copy."""
+    """One string and its position in a copy."""
 
     __slots__ = ("holder", "is_id", "name", "spans", "text")
 
@@ -48,36 +91,36 @@ class _Leaf:
         self.spans: list[Span] = []
 
 
-class _Work:
-    """One stream."""
+class _StreamRedaction:
+    """The redaction of one stream."""
 
-    def __init__(self, finder: Finder, places: Places) -> None:
-        self.count = 0
+    def __init__(self, finder: Finder, channels: TextChannels) -> None:
+        self.changed = 0
         self._finder = finder
-        self._places = places
+        self._shape = channels
         self._leaves: list[_Leaf] = []
         self._channels: defaultdict[Hashable, list[int]] = defaultdict(list)
         self._alone: list[int] = []
-        self._stand_ins: dict[str, str] = {}
-        self._found: dict[str, list[Span]] = {}
+        self._placeholders: dict[str, str] = {}
+        self._spans_of: dict[str, list[Span]] = {}
         self._keys: dict[str, str] = {}
-        """Each key as it may be said: streams repeat a few."""
+        """Key -> the redacted key: streams repeat a few."""
 
-    def take(self, value: Any) -> Any:
-        """Copy a value; what must be known as a whole is decided in `finish`."""
-        if isinstance(value, Words):
+    def copy(self, value: Any) -> Any:
+        """Copy a value. Its strings are final after `finish`."""
+        if isinstance(value, FixedLine):
             return value
         self._finder.pause()
         event = value if isinstance(value, dict) else {}
-        self._places.begin(event)
+        self._shape.begin(event)
         copy = [value]
-        self._put(copy, 0, shapes.reduced(event) if event else value, ())
+        self._put(copy, 0, without_configuration(event) if event else value, ())
         return copy[0]
 
     def finish(self) -> None:
-        """Search each channel as one text, and write what is left of each string."""
-        families = [[self._channels[name] for name in family] for family in self._places.families(self._channels)]
-        merged = [sorted({at for channel in family for at in channel}) for family in families]
+        """Search each channel as one text, and write what remains of each string."""
+        groups = [[self._channels[name] for name in group] for group in self._shape.groups(self._channels)]
+        merged = [sorted({at for channel in group for at in channel}) for group in groups]
         for leaves in {tuple(channel): None for channel in (*self._channels.values(), *merged)}:
             self._finder.pause()
             self._search(leaves)
@@ -87,21 +130,21 @@ class _Work:
             leaf.spans += self._spans(leaf.text)
         for leaf in self._leaves:
             if leaf.spans:
-                said = self._stand_in(leaf.text) if leaf.is_id else without(leaf.text, leaf.spans)
-                self.count += said != leaf.text
-                leaf.holder[leaf.name] = said
+                text = self._placeholder(leaf.text) if leaf.is_id else without(leaf.text, leaf.spans)
+                self.changed += text != leaf.text
+                leaf.holder[leaf.name] = text
 
     def _put(self, holder: Any, name: Any, value: Any, path: Path, *, counts: bool = False) -> None:
-        """Put a copy of a value under a name of its holder."""
+        """Put a copy of a value into its holder."""
         if isinstance(value, str):
             self._note(holder, name, value, path)
         elif isinstance(value, dict | list) and len(path) >= _MAX_DEPTH:
-            self.count += 1
+            self.changed += 1
             holder[name] = REDACTED
         elif isinstance(value, dict):
             copy: dict[str, Any] = {}
             holder[name] = copy
-            counts = counts or names(path) in shapes.COUNTS
+            counts = counts or keys_of(path) in COUNTS
             for key, member in value.items():
                 self._put_member(copy, value, str(key), member, path, counts=counts)
         elif isinstance(value, list):
@@ -113,43 +156,44 @@ class _Work:
             holder[name] = value if counts else self._number(name, value)
 
     def _put_member(
-        self, copy: dict[str, Any], owner: Mapping[str, Any], key: str, member: Any, path: Path, *, counts: bool
+        self, copy: dict[str, Any], original: Mapping[str, Any], key: str, member: Any, path: Path, *, counts: bool
     ) -> None:
-        said = self._keys.get(key)
-        if said is None:
-            said = self._keys[key] = self._finder.key(key)
-        self.count += said != key
-        if key in shapes.EMPTIED:
-            copy[said] = shapes.emptied(member)
-        elif shapes.is_sealed(owner, key) and member:
-            copy[said] = self._stand_in(str(member))
-            self.count += copy[said] != member
+        kept = self._keys.get(key)
+        if kept is None:
+            kept = self._keys[key] = self._finder.key(key)
+        self.changed += kept != key
+        if key in EMPTIED:
+            copy[kept] = _emptied(member)
+        elif member and key in ENCRYPTED and ENCRYPTED[key] in (None, original.get("type")):
+            copy[kept] = self._placeholder(str(member))
+            self.changed += copy[kept] != member
         elif self._finder.hides(key, member) and not (counts and not isinstance(member, str)):
-            self.count += member != REDACTED
-            copy[said] = REDACTED
+            self.changed += member != REDACTED
+            copy[kept] = REDACTED
         else:
-            self._put(copy, said, member, (*path, key), counts=counts)
+            self._put(copy, kept, member, (*path, key), counts=counts)
 
     def _note(self, holder: Any, name: Any, text: str, path: Path) -> None:
+        """Note a string with its channels."""
         holder[name] = text
         if not text:
             return
-        is_id = name in shapes.IDS
+        is_id = name in IDS
         at = len(self._leaves)
         self._leaves.append(_Leaf(holder, name, text, is_id=is_id))
-        for channel in (ALONE,) if is_id else self._places.channels(path):
+        for channel in (ALONE,) if is_id else self._shape.channels(path):
             (self._alone if channel == ALONE else self._channels[channel]).append(at)
 
     def _number(self, name: Any, value: Any) -> Any:
-        """Give a number, or the mark of one that is registered; positions are never secret."""
-        if type(value) not in {int, float} or name in shapes.POSITIONS:
+        """Return a number, or the mark of a registered one."""
+        if type(value) not in {int, float} or name in POSITIONS:
             return value
         mark = self._finder.mark_of(value)
-        self.count += mark is not None
+        self.changed += mark is not None
         return value if mark is None else mark
 
     def _search(self, leaves: tuple[int, ...]) -> None:
-        """Search strings as one text, and give each its part of what was found."""
+        """Search strings as one text, and add to each its part of what was found."""
         pieces = [self._leaves[at] for at in leaves]
         found = iter(self._finder.spans("".join([leaf.text for leaf in pieces])))
         span = next(found, None)
@@ -164,12 +208,53 @@ class _Work:
                 span = next(found, None)
 
     def _spans(self, text: str) -> list[Span]:
-        """Give what is withheld of a whole string; most are said many times."""
-        found = self._found.get(text)
+        """Return the secrets of a complete string. Most strings are repeated often."""
+        found = self._spans_of.get(text)
         if found is None:
-            found = self._found[text] = self._finder.spans(text)
+            found = self._spans_of[text] = self._finder.spans(text)
         return found
 
-    def _stand_in(self, text: str) -> str:
-        """Give a placeholder, always the same for the same text."""
-        return self._stand_ins.setdefault(text, f"{shapes.STAND_IN}{len(self._stand_ins) + 1}")
+    def _placeholder(self, text: str) -> str:
+        """Return a placeholder, the same for equal texts."""
+        return self._placeholders.setdefault(text, f"{PLACEHOLDER}{len(self._placeholders) + 1}")
+
+
+def without_configuration(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an event without the configuration in it: of its response, and lists of tools."""
+    members = dict(event)
+    for name, reduce in (("response", _response), ("item", _item)):
+        if isinstance(event.get(name), dict):
+            members[name] = reduce(event[name])
+    return members
+
+
+def _response(response: Mapping[str, Any]) -> dict[str, Any]:
+    members = {
+        name: value if name in RESPONSE_KEPT or isinstance(value, bool | int | float) else _emptied(value)
+        for name, value in response.items()
+    }
+    if isinstance(output := response.get("output"), list):
+        members["output"] = [_item(item) if isinstance(item, dict) else item for item in output]
+    if isinstance(tools := response.get("tools"), list):
+        members["tools"] = [_container(tool) for tool in tools if _is_interpreter(tool)]
+    if isinstance(text := response.get("text"), dict) and isinstance(form := text.get("format"), dict):
+        members["text"] = {"format": {"type": form.get("type")}}
+    return members
+
+
+def _item(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {**item, "tools": []} if item.get("tools") else dict(item)
+
+
+def _is_interpreter(tool: Any) -> bool:
+    return isinstance(tool, dict) and tool.get("type") == "code_interpreter"
+
+
+def _container(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the public part of a code interpreter: whether the host made its container."""
+    return {"type": tool["type"], "container": _emptied(tool.get("container"))}
+
+
+def _emptied(value: Any) -> Any:
+    """Return an empty value of the same type."""
+    return type(value)() if isinstance(value, str | list | dict) else None

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
-from projector.server.catalog import Catalog, MakeUpstream
+from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
 from projector.server.extensions import Extension
 from projector.server.http import openapi, problems
@@ -25,7 +25,6 @@ from projector.server.ownership import Ownership
 from projector.server.streaming.registry import Streams
 from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.observer import Observer, OnTerminal
-from projector.server.upstream.openai_upstream import OpenAIUpstream
 
 _CORS_HEADERS: Final = (
     "authorization",
@@ -47,7 +46,7 @@ _EXCEPTION_HANDLERS: Final[Mapping[Any, Any]] = {
 
 def create_app(
     settings: Settings,
-    make_upstream: MakeUpstream = OpenAIUpstream,
+    make_upstream: MakeUpstream = provider_upstream,
     *,
     on_terminal: OnTerminal | None = None,
 ) -> Starlette:
@@ -58,7 +57,7 @@ def create_app(
 
     Args:
         settings: of the server.
-        make_upstream: creates the upstream for its settings.
+        make_upstream: creates the upstream for its settings, instead of the class that the provider names.
         on_terminal: is called for every stream that ends; see `projector.server.telemetry.observer`.
     """
     catalog = Catalog(settings, make_upstream)

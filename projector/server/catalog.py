@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pkgutil import resolve_name
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ from projector.contracts.limits import NAME_MAX_CHARS
 from projector.core.pipeline import OnFrame, OutputFormat
 from projector.dialects import DIALECTS
 from projector.dialects.options import DialectOptions
+from projector.providers import PROVIDERS
 from projector.redaction.redactor import Redactor
 from projector.server.config.agent_settings import AgentSettings, Passthrough, WorkflowSettings
 from projector.server.config.config_base import DEFAULT_DIALECT
@@ -27,13 +29,18 @@ from projector.server.config.settings import (
 from projector.server.http.problems import problem
 from projector.server.streaming.memory import Account
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.upstream.openai_upstream import OpenAIUpstream
 from projector.server.upstream.protocol import ProviderRequest, Upstream
 from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.recorder import Recorder, secrets_of
 from projector.workflows.definition import Workflow
 
 MakeUpstream: TypeAlias = Callable[[UpstreamSettings, Timeouts], Upstream]
+
+
+def provider_upstream(settings: UpstreamSettings, timeouts: Timeouts) -> Upstream:
+    """Return the upstream that the descriptor of the provider names."""
+    make: MakeUpstream = resolve_name(PROVIDERS[settings.api].upstream)
+    return make(settings, timeouts)
 
 
 _PORTS: Final = {"http": 80, "https": 443}
@@ -182,7 +189,7 @@ def _dialect(requested: str | None, dialects: Sequence[str]) -> str:
 class Catalog:
     """All bindings of one server."""
 
-    def __init__(self, settings: Settings, make_upstream: MakeUpstream = OpenAIUpstream) -> None:
+    def __init__(self, settings: Settings, make_upstream: MakeUpstream = provider_upstream) -> None:
         upstreams = settings.upstreams or {DEFAULT: _shorthand_upstream(settings)}
         agents = settings.agents or ({} if settings.upstreams else {DEFAULT: _shorthand_agent(settings)})
         passthrough = settings.passthrough or (

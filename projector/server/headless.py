@@ -9,7 +9,7 @@ import anyio
 
 from projector._errors import known_name
 from projector.core.pipeline import OutputFormat
-from projector.server.catalog import Catalog, MakeUpstream
+from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.response_writer import Write
@@ -17,7 +17,6 @@ from projector.server.streaming.session import StreamSession
 from projector.server.streaming.workflow_source import workflow_source
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream, end_stream
-from projector.server.upstream.openai_upstream import OpenAIUpstream
 
 
 class HeadlessWorkflow:
@@ -87,7 +86,7 @@ class HeadlessWorkflow:
             await catalog.aclose()
 
 
-def workflow(settings: Settings, name: str, make_upstream: MakeUpstream = OpenAIUpstream) -> HeadlessWorkflow:
+def workflow(settings: Settings, name: str, make_upstream: MakeUpstream = provider_upstream) -> HeadlessWorkflow:
     """Return a workflow of the settings, to be run without HTTP.
 
     Args:

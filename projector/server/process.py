@@ -17,13 +17,13 @@ except ImportError:  # Windows has no such limits
     resource = None  # type: ignore[assignment]  # mypy knows the module of this system only
 
 from projector.server.app import create_app
+from projector.server.catalog import provider_upstream
 from projector.server.config.loading import SettingsError
 from projector.server.config.settings import Settings
 from projector.server.http.connection import guarded
 from projector.server.streaming.registry import Streams
 from projector.server.telemetry import logs
 from projector.server.upstream.demo import DemoUpstream
-from projector.server.upstream.openai_upstream import OpenAIUpstream
 
 log: Final = structlog.get_logger()
 
@@ -61,7 +61,7 @@ def run(settings: Settings, *, demo: bool = False) -> int:
 
 def server(settings: Settings, *, demo: bool = False) -> uvicorn.Server:
     """Give the server, not yet running; it is given its listening socket on `run` or `serve`."""
-    app = create_app(settings, (lambda *_: DemoUpstream()) if demo else OpenAIUpstream)
+    app = create_app(settings, (lambda *_: DemoUpstream()) if demo else provider_upstream)
     config = uvicorn.Config(
         app,
         http=guarded(settings.timeouts.request_read_s),

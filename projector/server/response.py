@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from projector import Pipeline, Policy, StreamContext, build_pipeline
 from projector.contracts import codec
 from projector.core.sse import encode_sse
-from projector.providers import PROVIDERS
+from projector.providers import DEFAULT_PROVIDER, PROVIDERS
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Limits, Retries, Settings, Timeouts
 from projector.server.http.problems import Problem, problem_response
@@ -48,7 +48,7 @@ class Projection:
         on_terminal: is called after the whole stream was sent; its failure does not affect the stream.
     """
 
-    provider: str = "openai_responses"
+    provider: str = DEFAULT_PROVIDER
     dialect: str = DEFAULT_DIALECT
     policy: Policy | None = None
     profile: Mapping[str, object] | None = None

@@ -161,7 +161,7 @@ def test_chat_completions_is_asked(agent: dict[str, Any], asked: dict[str, Any],
             "openai_chat",
             [],
             {"input": [{"type": "mcp_approval_response", "approval_request_id": "m", "approve": True}]},
-            "an item that this agent cannot take: `mcp_approval_response`.",
+            "an item that this agent does not support: `mcp_approval_response`.",
         ),
     ],
 )

@@ -41,7 +41,9 @@ DONE = (
 
 
 def record(*parts: bytes) -> StreamStats:
-    one = StreamStats(stream_id="stream_1", request_id="req_1", dialect="public_sse_v1", model="gpt-x")
+    one = StreamStats(
+        stream_id="stream_1", request_id="req_1", dialect="public_sse_v1", model="gpt-x", api="openai_responses"
+    )
     pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1", on_frame=one.on_frame)
     for part in parts:
         pipeline.feed(part)

@@ -185,8 +185,8 @@ async def test_an_upstream_that_is_not_there_leaves_no_case(run: Run) -> None:
     ("arguments", "request_text", "message"),
     [
         (("--upstream", "two"), None, "unknown upstream `two`; known: `one`, `chat`"),
-        (("--name", "../up"), None, "name of a case: expected at most 128 letters"),
-        (("--name", "taken"), None, "`taken`: expected the name of a new case"),
+        (("--name", "../up"), None, "name of a case: expected a letter or digit, then"),
+        (("--name", "taken"), None, "`taken`: expected a new name"),
         (("--upstream", "one"), "[1]", "request.json: expected a request as a JSON object"),
         (("--upstream", "one"), "{", "request.json: expected a request as a JSON object"),
     ],

@@ -15,7 +15,7 @@ from ag_ui_validate.pytest_plugin import validate_agui
 from pydantic import TypeAdapter
 
 from projector.dialects.ag_ui.events import parse_event
-from projector.dialects.ag_ui.requests import Switches, provider_request, read_run_input
+from projector.dialects.ag_ui.requests import Switches, conversation, read_run_input
 from projector.dialects.options import DialectOptions
 from tests.clients.ag_ui_streams import (
     BEFORE_1_0,
@@ -124,7 +124,7 @@ def test_what_the_client_sends_back_is_taken(heard: Heard, client: str, sources:
         result = heard[client, source.name]
         asked = read_run_input(result["next"])
         assert asked.protocol_version == ("1.0" if client == "1.0.0" else None)
-        items = provider_request(asked, "openai_responses", switches=SWITCHES)["input"]
+        items = conversation(asked, switches=SWITCHES).items
         calls = [item["call_id"] for item in items if item["type"] in {"function_call", "custom_tool_call"}]
         outputs = [item["call_id"] for item in items if item["type"].endswith("_output")]
         assert sorted(calls) == sorted(outputs), source.name

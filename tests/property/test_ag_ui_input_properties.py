@@ -13,10 +13,13 @@ from projector.dialects.ag_ui.requests import (
     InputRefusedError,
     Switches,
     approvals,
+    conversation,
     dialect_options,
-    provider_request,
     read_run_input,
 )
+from projector.providers.model_request import ModelRequest
+from projector.providers.openai_chat.chat_profile import ChatProfile
+from projector.providers.openai_chat.chat_request import write_request
 
 IDS: Final = st.sampled_from(["a", "b", "c"])
 CLIENT_ITEMS: Final = {"mcp_approval_response", "function_call_output", "custom_tool_call_output"}
@@ -79,7 +82,7 @@ def pairs(items: Iterable[dict[str, Any]]) -> list[str]:
 def test_a_request_of_the_responses_api_is_whole(body: dict[str, Any], switches: Switches) -> None:
     asked = read_run_input(body)
     try:
-        items = provider_request(asked, "openai_responses", switches=switches)["input"]
+        items = conversation(asked, switches=switches).items
     except InputRefusedError:
         return
     assert items
@@ -100,19 +103,19 @@ def test_a_kept_response_is_told_only_what_the_client_says(body: dict[str, Any],
     asked = read_run_input(body)
     if not approvals(asked):
         return
-    request = provider_request(asked, "openai_responses", switches=switches, previous_response_id="resp_1")
-    assert request["previous_response_id"] == "resp_1"
-    assert {item["type"] for item in request["input"] if item.get("role") != "user"} <= CLIENT_ITEMS
-    answers = [item["approval_request_id"] for item in request["input"] if item["type"] == "mcp_approval_response"]
+    items = conversation(asked, switches=switches, previous_response_id="resp_1").items
+    assert {item["type"] for item in items if item.get("role") != "user"} <= CLIENT_ITEMS
+    answers = [item["approval_request_id"] for item in items if item["type"] == "mcp_approval_response"]
     assert sorted(answers) == sorted(approvals(asked))
 
 
 @given(body=BODIES)
 def test_a_request_of_chat_completions_is_whole(body: dict[str, Any]) -> None:
     try:
-        messages = provider_request(read_run_input({**body, "resume": []}), "openai_chat")["messages"]
+        items = conversation(read_run_input({**body, "resume": []})).items
     except InputRefusedError:
         return
+    messages = write_request(ModelRequest(model="m", input=items), ChatProfile())["messages"]
     waiting: list[str] = []
     for message in messages:
         if message["role"] == "tool":
@@ -129,7 +132,6 @@ def test_every_id_of_the_thread_is_taken(body: dict[str, Any]) -> None:
         assert {message["id"], *(call["id"] for call in message.get("toolCalls") or ())} <= taken
 
 
-@pytest.mark.parametrize("provider", ["openai_responses", "openai_chat"])
-def test_an_empty_thread_asks_nothing(provider: str) -> None:
+def test_an_empty_thread_asks_nothing() -> None:
     with pytest.raises(InputRefusedError):
-        provider_request(read_run_input({"threadId": "t", "runId": "r", "messages": []}), provider)
+        conversation(read_run_input({"threadId": "t", "runId": "r", "messages": []}))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 
 from projector.cli import mapping as explain
@@ -9,6 +11,9 @@ from projector.contracts.kinds import PrivateKind
 from projector.core.handlers import DROPPED, HANDLERS, HOST_HANDLERS
 from projector.core.handlers.items import FINISHERS, ITEMS_ONLY
 from projector.core.intake import STEERING
+from projector.providers import PROVIDERS
+
+CHAT_DROPPED: Final = PROVIDERS["openai_chat"].tables().dropped
 
 
 @pytest.mark.parametrize(
@@ -59,7 +64,7 @@ def test_everything_is_explained_once() -> None:
     lines = [line for line in explain.everything() if not line.startswith("  ")]
     heads = [line.split(":")[0].removesuffix(" (item)") for line in lines]
     assert sorted(heads[: len(NAMES)]) == sorted(NAMES)
-    chat = [f"{place}.{name}" for place, table in explain.CHAT_DROPPED.items() for name in table]
+    chat = [f"{place}.{name}" for place, table in CHAT_DROPPED.items() for name in table]
     assert heads[len(NAMES) : len(NAMES) + len(chat)] == chat
     assert lines[len(NAMES) + len(chat) :] == explain.explain("rules")
     assert all(line.strip().rstrip(".") for line in explain.everything())
@@ -70,9 +75,7 @@ def test_the_mapping_has_a_row_for_every_name() -> None:
     responses, _, chat = mapping.partition("## Chat Completions")
     events, _, kinds = responses.partition("## Frame kinds that")
     rows = [line for line in events.splitlines() if line.startswith("| `")]
-    assert all(
-        f"| `{name}` | {why} |" in chat for table in explain.CHAT_DROPPED.values() for name, why in table.items()
-    )
+    assert all(f"| `{name}` | {why} |" in chat for table in CHAT_DROPPED.values() for name, why in table.items())
     for name in [*HANDLERS, *DROPPED, *HOST_HANDLERS, *ITEMS_ONLY]:
         assert sum(row.startswith(f"| `{name}` |") for row in rows) == 1, name
     public = kinds.partition("## Frame kinds that")[0]

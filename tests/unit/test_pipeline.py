@@ -247,7 +247,7 @@ def test_sse_output_is_data_only() -> None:
             "unknown provider `openai_response`; known: `openai_responses`",
         ),
         ({"dialect": "public"}, "unknown dialect `public`; known: `public_sse_v1`"),
-        ({"profile": {"odd": 1}}, "profile of `openai_responses`: odd"),
+        ({"profile": {"odd": 1}}, "profile of `openai_responses`: `odd` is unknown"),
         ({"policy": Policy(), "redactor": Redactor(Policy())}, "expected a policy or a redactor, not both"),
     ],
 )

@@ -31,6 +31,7 @@ CHUNK_MARKS: Final = frozenset({"choices", "usage", "x_groq"})
 FIRST: Final = (0, None)
 """The index of the only choice that is projected (D33)."""
 
+
 class OpenAIChatStage:
     """Translates one response.
 

@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from projector._errors import known_name
-from projector.providers import profile_of
+from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
 from projector.server.config.agent_settings import AgentSettings, Passthrough, WorkflowSettings
 from projector.server.config.config_base import Api, BaseUrl, Name, Table, has_valid_host, matching
 from projector.server.extensions import EXTENSIONS, ExtensionSettings
@@ -35,7 +35,9 @@ DEFAULT: Final = "default"
 SHORTHAND: Final = frozenset({"api_key", "api_key_file", "base_url", "model"})
 """Settings of one upstream with one agent, for a configuration that names no upstreams."""
 
-PASSTHROUGH_APIS: Final[Mapping[str, str]] = {"responses": "openai_responses", "chat_completions": "openai_chat"}
+PASSTHROUGH_APIS: Final[Mapping[str, str]] = {
+    route.setting: name for name, provider in PROVIDERS.items() if (route := provider.passthrough) is not None
+}
 """Field of `Passthrough` -> the API that its upstream must have."""
 
 _DAY_S: Final = 86_400
@@ -148,7 +150,7 @@ class Limits(Table):
 class UpstreamSettings(Table):
     """A provider endpoint."""
 
-    api: Api = "openai_responses"
+    api: Api = DEFAULT_PROVIDER
     """API of the provider, by its name in `projector.providers`."""
     base_url: BaseUrl = "https://api.openai.com/v1"
     """Base URL of the API."""

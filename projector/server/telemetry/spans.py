@@ -17,6 +17,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
+from projector.providers import PROVIDERS
 from projector.server.telemetry.stream_stats import CLIENT_LEFT, StreamStats
 
 _SECONDS: Final = [0.01 * 2**n for n in range(14)]
@@ -24,7 +25,6 @@ _TOKENS: Final = list(accumulate(repeat(4, 13), mul, initial=1))
 """The bounds that the conventions advise."""
 
 _OPERATION: Final = "chat"
-_PROVIDER: Final = "openai"
 _TRACER: Final = trace.get_tracer("projector")
 _METER: Final = metrics.get_meter("projector")
 _DURATION: Final = _METER.create_histogram(
@@ -79,7 +79,7 @@ def end(stats: StreamStats) -> None:
 def _about(stats: StreamStats) -> dict[str, AttributeValue]:
     return {
         "gen_ai.operation.name": _OPERATION,
-        "gen_ai.provider.name": _PROVIDER,
+        **({"gen_ai.provider.name": PROVIDERS[stats.api].telemetry_name} if stats.api else {}),  # not of a workflow
         "gen_ai.request.model": stats.model,
         "server.address": stats.server_address,
         "server.port": stats.server_port,

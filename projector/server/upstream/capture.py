@@ -13,12 +13,11 @@ from projector.core.faults import Fault
 from projector.recording import Recording, record
 from projector.redaction.policy import Policy
 from projector.redaction.spans import Finder
-from projector.server.catalog import Catalog, MakeUpstream, UpstreamBinding
+from projector.server.catalog import Catalog, MakeUpstream, UpstreamBinding, provider_upstream
 from projector.server.config.settings import Retries, Settings
 from projector.server.streaming.deadlines import run_timed
 from projector.server.streaming.memory import Account, Memory
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.upstream.openai_upstream import OpenAIUpstream
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.recorder import finder_for, secrets_of
 
@@ -40,7 +39,7 @@ def ask(
     body: Mapping[str, object],
     *,
     is_raw: bool = False,
-    make_upstream: MakeUpstream = OpenAIUpstream,
+    make_upstream: MakeUpstream = provider_upstream,
 ) -> Recording | Fault:
     """Give the recording of an upstream's answer; a fault where there was none.
 
@@ -49,7 +48,7 @@ def ask(
         upstream: its name; `default` is the shorthand's.
         body: what is asked, in the words of its API.
         is_raw: keep everything.
-        make_upstream: gives the upstream for its settings.
+        make_upstream: returns the upstream for its settings, instead of the class that its provider names.
 
     Raises:
         UsageError: there is no upstream of this name.

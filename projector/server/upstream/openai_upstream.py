@@ -1,7 +1,7 @@
-"""The way to a provider that speaks the OpenAI API.
+"""Connections to upstreams with an OpenAI API: Responses, Chat Completions, and whatever has the same transport.
 
-The `openai` SDK is the transport only: keys, addresses, the connection pool. Its retries, redirects, environment
-proxies and event models are not used. The body of a failed answer is never read: its status is all that we tell.
+The `openai` SDK is only the transport: keys, URLs, the connection pool. Its retries, redirects, environment proxies
+and event models are not used. The body of a failed response is never read: only its status is reported.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ from __future__ import annotations
 import email.utils
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Final
 
 import aiohttp
 import anyio
-from openai import AsyncOpenAI, DefaultAioHttpClient, Omit, Timeout, omit
+from openai import AsyncOpenAI, AsyncStream, DefaultAioHttpClient, Omit, Timeout, omit
 
 from projector.core.faults import FAULTS, Fault, http_status_fault
+from projector.providers import PROVIDERS
 from projector.server.config.settings import UpstreamSettings, UpstreamTimeouts
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 
 CLOSE_S: Final = 0.5
-"""How long closing may take: half of the second in which a client that left must have freed its upstream."""
+"""Time limit for closing: half of the second after which a disconnected client must have freed its upstream."""
 
 _READ_OUT_MAX_BYTES: Final = 65_536
 _DIGITS_MAX: Final = 9
-"""Of the seconds in a `Retry-After`: more than anybody waits, and Python refuses to read thousands of digits."""
+"""Digits of the seconds in `Retry-After` that are read: Python refuses to parse thousands of them."""
 _OK: Final = 200
 
 _CAUSES: Final = (
@@ -39,36 +39,42 @@ _CAUSES: Final = (
     (ConnectionError, "upstream_reset"),
     (aiohttp.ClientConnectionError, "upstream_reset"),
 )
-"""What an exception means, by the kinds it is made from; the first row that fits counts. The SDK's own kinds are of no
-use here: it calls a refused connection a time-out."""
+"""Class of an exception or of one of its causes -> fault code; the first matching row counts. The SDK's own classes are
+no help: it reports a refused connection as a timeout."""
+
+_NAME: Final = "projector.server.upstream.openai_upstream:OpenAIUpstream"
+_RAW_RESPONSE: Final = "X-Stainless-Raw-Response"
+"""Header by which the SDK's own `with_streaming_response` asks the SDK for an unread response."""
 
 
 class OpenAIUpstream:
-    """An upstream that speaks the OpenAI API."""
+    """An upstream with an OpenAI API: the provider's descriptor has the path of its requests."""
 
-    providers = frozenset({"openai_responses", "openai_chat"})
     is_recording = False
 
     def __init__(self, settings: UpstreamSettings, timeouts: UpstreamTimeouts) -> None:
         self._client = _client(settings, timeouts)
-        self._headers: dict[str, str | Omit] = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
+        self._headers: dict[str, str | Omit] = {
+            "Accept": "text/event-stream",
+            "Accept-Encoding": "identity",
+            _RAW_RESPONSE: "stream",
+        }
         if settings.api_key is None:
             self._headers["Authorization"] = omit
-        responses = self._client.responses.with_streaming_response
-        chat = self._client.chat.completions.with_streaming_response
-        # `extra_body` is merged over the arguments, so the body that we are given goes out as it is
-        self._endpoints: Mapping[str, Callable[..., AbstractAsyncContextManager[Any]]] = {
-            "openai_responses": partial(responses.create, stream=True),
-            "openai_chat": partial(chat.create, stream=True, messages=[], model=""),
-        }
+        self.providers = frozenset(name for name, provider in PROVIDERS.items() if provider.upstream == _NAME)
 
     @asynccontextmanager
     async def open(self, request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """Give the bytes of the answer; see `Upstream`."""
+        """Return the bytes of the response; see `Upstream`."""
         try:
-            ask = self._endpoints[request.provider]
-            headers = {**request.headers, **self._headers}
-            response = await ask(extra_headers=headers, extra_body={**request.body, "stream": True}).__aenter__()
+            response: Any = await self._client.post(
+                PROVIDERS[request.provider].request_path,
+                cast_to=object,
+                body={**request.body, "stream": True},
+                options={"headers": {**request.headers, **self._headers}, "security": {"bearer_auth": True}},
+                stream=True,
+                stream_cls=AsyncStream[object],
+            )
         except UpstreamError:
             raise
         except Exception as error:
@@ -83,7 +89,7 @@ class OpenAIUpstream:
                 await response.close()
 
     async def aclose(self) -> None:
-        """Close the connections that were kept."""
+        """Close the pooled connections."""
         await self._client.close()
 
 
@@ -93,9 +99,9 @@ def _client(settings: UpstreamSettings, timeouts: UpstreamTimeouts) -> AsyncOpen
         trust_env=False,
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         event_hooks={"response": [_refuse_failure]},
-        timeout=Timeout(None, connect=timeouts.connect_s),  # the other limits are the relay's
+        timeout=Timeout(None, connect=timeouts.connect_s),  # the relay enforces the other limits
     )
-    # A session of our own, for one reason: aiohttp's keeps cookies, and would carry them from one user to another.
+    # A session of our own, because aiohttp's default session would carry cookies from one user to another.
     transport: Any = http_client._transport  # noqa: SLF001 - there is no public way to the session
     transport.client = lambda: aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=transport.ssl_context, limit=0),
@@ -103,7 +109,7 @@ def _client(settings: UpstreamSettings, timeouts: UpstreamTimeouts) -> AsyncOpen
         proxy=settings.proxy.get_secret_value() if settings.proxy else None,
     )
     return AsyncOpenAI(
-        api_key=settings.api_key.get_secret_value() if settings.api_key else "none",  # the SDK refuses to be without
+        api_key=settings.api_key.get_secret_value() if settings.api_key else "none",  # the SDK requires one
         base_url=settings.base_url,
         max_retries=0,
         http_client=http_client,
@@ -111,7 +117,7 @@ def _client(settings: UpstreamSettings, timeouts: UpstreamTimeouts) -> AsyncOpen
 
 
 async def _refuse_failure(response: Any) -> None:
-    """Stop an answer that is no stream at its headers, before the SDK reads a body of any size."""
+    """Raise the fault of a failed response at its headers, before the SDK reads a body of any size."""
     if response.status_code != _OK:
         raise UpstreamError(http_status_fault(response.status_code), _retry_after_s(response.headers))
 
@@ -127,7 +133,7 @@ async def _read(chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, No
 
 
 async def _read_out(chunks: AsyncIterator[bytes]) -> None:
-    """Read the little that may follow the terminal: an answer read to its end leaves a connection to use again."""
+    """Read what may follow the terminal event: a connection can be reused only if its response was read to the end."""
     left = _READ_OUT_MAX_BYTES
     with anyio.move_on_after(CLOSE_S):
         async for chunk in chunks:
@@ -151,7 +157,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> int | None:
-    """Read `Retry-After`, seconds or a date; None where it is missing or neither."""
+    """Return the seconds of `Retry-After`, a number or a date; None if it is missing or invalid."""
     value = headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
         return int(value.lstrip("0")[:_DIGITS_MAX] or "0")

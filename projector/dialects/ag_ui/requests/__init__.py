@@ -1,71 +1,69 @@
-"""A `RunAgentInput` of AG-UI becomes a provider's request, and what the dialect has to know of its options.
+"""A `RunAgentInput` of AG-UI as a conversation for any provider, and what the dialect has to know of the request.
 
     asked = read_run_input(body)
-    request = {"model": ..., **provider_request(asked, "openai_responses")}
-    pipeline = build_pipeline(provider=..., dialect="ag_ui", options=dialect_options(asked))
+    said = conversation(asked)
+    request = ModelRequest(model=..., input=said.items, client_tools=said.tools)
+    body = PROVIDERS[provider].request_writer(request, profile_of(provider, {}))
+    pipeline = build_pipeline(provider=provider, dialect="ag_ui", options=dialect_options(asked))
 
-Clients send the whole conversation with each request, so it is put together anew each time. Nothing of it is trusted:
-what a client says that the model said is only history.
+Clients send the whole conversation with each request, so it is translated anew each time. It is not trusted: messages
+that a client presents as the model's are history and nothing more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Collection
+from typing import Final, NamedTuple
 
-from projector._errors import known_name
-from projector.dialects.ag_ui.requests import chat, responses
+from projector.dialects.ag_ui.requests import responses
 from projector.dialects.ag_ui.requests.history import History, Switches
+from projector.dialects.ag_ui.requests.items_sent import Item
 from projector.dialects.ag_ui.requests.reading import InputRefusedError, dialect_options, read_run_input
-from projector.dialects.ag_ui.run_input import ImagePart, RunAgentInput, Tool, UserMessage
+from projector.dialects.ag_ui.run_input import ImagePart, RunAgentInput, UserMessage
 
 __all__ = [
-    "TRANSLATORS",
+    "Conversation",
     "InputRefusedError",
     "Switches",
     "approvals",
+    "conversation",
     "dialect_options",
     "has_images",
-    "provider_request",
     "read_run_input",
 ]
-
-Translator: TypeAlias = Callable[[History, Sequence[Tool], str | None], dict[str, Any]]
-
-TRANSLATORS: Final[Mapping[str, Translator]] = {
-    "openai_responses": responses.request,
-    "openai_chat": chat.request,
-}
-"""Provider -> what writes the members of its request that come from the client."""
 
 DEFAULTS: Final = Switches()
 
 
-def provider_request(
+class Conversation(NamedTuple):
+    """The client's part of a request to a model, in the shape of the Responses API."""
+
+    items: list[Item]
+    tools: list[Item]
+
+
+def conversation(
     asked: RunAgentInput,
-    provider: str,
     *,
     client_tools: Collection[str] = (),
     switches: Switches = DEFAULTS,
     previous_response_id: str | None = None,
-) -> dict[str, Any]:
-    """Give the members of the provider's request that come from the client; the others are the agent's.
+) -> Conversation:
+    """Return the client's part of a request to a model. The agent's part is not in it.
 
     Args:
         asked: the request.
-        provider: a name of `TRANSLATORS`.
-        client_tools: names of the tools that a client may bring with it; others are left out.
-        switches: what the agent decides about conversations that clients hold.
-        previous_response_id: the response that asked for the approvals that are answered. The provider has kept it and
-            all before it, so only what came after it is sent.
+        client_tools: names of the tools that a client may bring; others are left out.
+        switches: the agent's settings for conversations that clients hold.
+        previous_response_id: the response that asked for the approvals that are answered. The provider stores it and
+            everything before it, so only later items are returned.
 
     Raises:
-        UsageError: a provider that is not known.
-        InputRefusedError: there is nothing to answer, or an answer to what was not asked.
+        InputRefusedError: there is nothing to answer, or `resume` names an unknown interrupt.
     """
-    known_name("provider", provider, TRANSLATORS)
-    tools = [tool for tool in asked.tools or () if tool.name in client_tools]
-    return TRANSLATORS[provider](History(asked, switches), tools, previous_response_id)
+    tools = [responses.tool_item(tool) for tool in asked.tools or () if tool.name in client_tools]
+    items = responses.input_items(History(asked, switches), is_continued=previous_response_id is not None)
+    return Conversation(items, tools)
 
 
 def approvals(asked: RunAgentInput) -> list[str]:

@@ -1,9 +1,9 @@
-"""The conversation as `input` of the Responses API."""
+"""The conversation as input items of the Responses API."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from projector.contracts.kinds import REDACTED
@@ -39,14 +39,16 @@ from projector.dialects.ag_ui.run_input import (
 
 Writer: TypeAlias = Callable[[list[Item], History, Any, list[ToolCall]], None]
 
-ENCRYPTED_CONTENT: Final = "reasoning.encrypted_content"
-
 WITHHELD: Final = re.compile(rf"{REDACTED}|\[REDACTED:")
 """What stands in arguments in place of a value: a call with it is not the call that was asked for."""
 
 
-def request(history: History, tools: Sequence[Tool], previous_response_id: str | None = None) -> dict[str, Any]:
-    """Give `input`, the tools of the client, and the wish for encrypted reasoning where that is on.
+def input_items(history: History, *, is_continued: bool = False) -> list[Item]:
+    """Return the items of a conversation.
+
+    Args:
+        history: the conversation.
+        is_continued: whether the provider stores the response that asked for the approvals, and all before it.
 
     Raises:
         InputRefusedError: there is nothing to answer.
@@ -60,16 +62,10 @@ def request(history: History, tools: Sequence[Tool], previous_response_id: str |
             items.append(LEFT_OUT)
     given = {item["approval_request_id"] for item in items if item["type"] == APPROVAL_ANSWER}
     items += [_answer(history, request_id) for request_id in history.answers if request_id not in given]
-    members: dict[str, Any] = {"input": items_sent.without_lost_reasoning(items)}
-    if previous_response_id is not None:
-        members = {"input": items_sent.after_asking(items), "previous_response_id": previous_response_id}
-    if not members["input"]:
+    sent = items_sent.after_asking(items) if is_continued else items_sent.without_lost_reasoning(items)
+    if not sent:
         raise InputRefusedError("`messages` holds nothing to answer.")
-    if history.switches.encrypted_reasoning:
-        members["include"] = [ENCRYPTED_CONTENT]
-    if tools:
-        members["tools"] = [_tool(tool) for tool in tools]
-    return members
+    return sent
 
 
 def _say_user(items: list[Item], _history: History, message: UserMessage, _calls: list[ToolCall]) -> None:
@@ -153,10 +149,11 @@ def _named(call: ToolCall, member: str) -> Item:
 def _part(part: TextPart | ImagePart) -> Item:
     if isinstance(part, TextPart):
         return {"type": "input_text", "text": part.text}
-    return {"type": "input_image", "image_url": image_url(part), "detail": "auto"}
+    return {"type": "input_image", "image_url": image_url(part)}
 
 
-def _tool(tool: Tool) -> Item:
+def tool_item(tool: Tool) -> Item:
+    """Return a function tool of the client."""
     parameters = tool.parameters or NO_PARAMETERS
     function = {"name": tool.name, "description": tool.description, "parameters": parameters}
     return {"type": "function", **function, "strict": False}

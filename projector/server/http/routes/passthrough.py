@@ -6,34 +6,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from starlette.routing import Route
 
 from projector.contracts.limits import ID_MAX_CHARS
+from projector.providers import PROVIDERS
 from projector.server.catalog import AgentBinding, Catalog
 from projector.server.config.settings import Settings
 from projector.server.http.problems import problem
 from projector.server.http.request_bodies import passthrough_body
 from projector.server.http.routes.stream_route import Ask, Reader, Site, StreamRoute
 
-_PASSTHROUGHS: Final = (
-    ("/v1/responses", "responses", "input"),
-    ("/v1/chat/completions", "chat_completions", "messages"),
-)
-"""Path, name in the settings, the member that the body must have."""
-
 
 def routes(catalog: Catalog, site: Site) -> list[Route]:
     """Give the routes that are on."""
     return [
         Route(
-            path,
-            StreamRoute(_reader(binding, required, site.settings), site, binding.settings.dialects),
+            route.path,
+            StreamRoute(_reader(binding, route.required, site.settings), site, binding.settings.dialects),
             methods=["POST"],
         )
-        for path, name, required in _PASSTHROUGHS
-        if (binding := catalog.passthrough.get(name)) is not None
+        for binding in catalog.passthrough.values()
+        if (route := PROVIDERS[binding.provider.api].passthrough) is not None
     ]
 
 
