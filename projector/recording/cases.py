@@ -101,9 +101,7 @@ def check_name(folder: Path, name: str) -> None:
         UsageError: it is not a file name, or is taken; or the folder's settings cannot be read.
     """
     if not _NAME.fullmatch(name):
-        raise UsageError(
-            "name of a case: expected at most 128 of A-Z, a-z, 0-9, `.`, `_`, `-`; a letter or digit first"
-        )
+        raise UsageError("name of a case: expected a letter or digit, then up to 127 letters, digits, `.`, `_`, `-`")
     taken = [provider for provider in PROVIDERS if (folder / provider / f"{name}.ndjson").exists()]
     if taken or name in load_settings(folder / CASES_FILE):
         raise UsageError(f"`{name}`: expected a new name; `{folder}` has a case with this name")
