@@ -1,9 +1,9 @@
-"""Exceptions, for mistakes of our caller only; what goes wrong with a stream is a `projector.core.faults.Fault`.
+"""Exceptions, for mistakes of the caller only; a failure of a stream is a `projector.core.faults.Fault`.
 
 ValueError
-  UsageError                      a name or combination that the library does not know
-  projector.redaction.policy.PolicyError    a policy that cannot be
-  projector.contracts.codec.CodecError      a text that is not JSON; stays inside a stage
+  UsageError                                unknown name, or options that do not fit together
+  projector.redaction.policy.PolicyError    invalid policy
+  projector.contracts.codec.CodecError      text that is not JSON; never leaves a stage
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Iterable
 
 
 class UsageError(ValueError):
-    """The caller asked for something that does not exist; the message names what does."""
+    """An argument of the caller is unknown or not allowed; the message names what was expected."""
 
 
 def known_name(what: str, name: str, known: Iterable[str]) -> str:
-    """Give the name back, if it is known.
+    """Return a name if it is known.
 
     Raises:
-        UsageError: it is not; the message lists what is, the nearest first.
+        UsageError: it is not; the message lists the known names, the closest first.
     """
     names = list(known)
     if name in names:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from projector.cli.terminal import print_error
-from projector.core.handlers import DROPPED, HANDLERS, HOST_HANDLERS, SAYS
+from projector.core.handlers import DROPPED, EMITS, HANDLERS, HOST_HANDLERS
 from projector.core.handlers.items import FINISHERS, ITEMS_ONLY
 from projector.core.intake import STEERING
 from projector.dialects import DIALECTS
@@ -70,7 +70,7 @@ def summary(handler: Callable[..., object]) -> str:
 
 def _entries() -> Iterator[Entry]:
     for name, handler in {**HANDLERS, **HOST_HANDLERS}.items():
-        yield Entry(name, ", ".join(SAYS[handler]) or "no event by itself", summary(handler))
+        yield Entry(name, ", ".join(EMITS[handler]) or "no event by itself", summary(handler))
     for name, steer in STEERING.items():
         yield Entry(name, "recording directive", summary(steer))
     for name, why in DROPPED.items():
@@ -94,7 +94,7 @@ def _mapping_lines() -> Iterator[str]:
     yield from ("# Mapping", "", f"{about} D22 and similar numbers are rows of [contract.md](contract.md).", "")
     yield from ("## Handled provider events", "", "| event | public kinds | how |", "|---|---|---|")
     for name, handler in {**HANDLERS, **HOST_HANDLERS}.items():
-        kinds = ", ".join(f"`{kind}`" for kind in SAYS[handler]) or "none by itself"
+        kinds = ", ".join(f"`{kind}`" for kind in EMITS[handler]) or "none by itself"
         yield f"| `{name}` | {kinds} | {summary(handler)} |"
     yield ""
     yield "If the provider did not announce an item, `output_item.added` is emitted before any of these."

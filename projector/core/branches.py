@@ -1,85 +1,55 @@
-"""The branches of a stream: the position of each response that may stream beside others. A stream has at least one."""
+"""The branches of a stream: one for each of its responses that may stream at the same time, the main one first."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Final
 
 from projector._errors import UsageError
 from projector.core.canonical import Frame
 from projector.core.context import BranchContext, StreamContext
 from projector.core.handlers import endings
-from projector.core.lifecycle import BRANCH_TRANSITIONS, OPTIONAL_BRANCH_TRANSITIONS, TRANSITIONS, Phase, Rows
+from projector.core.lifecycle import BRANCH_TRANSITIONS, OPTIONAL_BRANCH_TRANSITIONS, Phase
 from projector.core.state import StreamState
-from projector.core.transcript import End
 from projector.redaction.redactor import Redactor
-
-PLACE: Final = ("stage_name", "parallel_group", "branch_index")
-"""The members of a workflow that tell branches apart for whoever reads the stream."""
-
-
-class Branch:
-    """One of them: its state, its phase, and the rows that it follows."""
-
-    __slots__ = ("phase", "rows", "state")
-
-    def __init__(self, state: StreamState, rows: Rows) -> None:
-        self.state = state
-        self.rows = rows
-        self.phase = Phase.IDLE
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more comes of it."""
-        return self.phase is Phase.ENDED
-
-    @property
-    def end(self) -> End | None:
-        """How its last response ended, None where none has."""
-        return self.state.run.ends.get(self.state.branch)
-
-    @property
-    def place(self) -> tuple[object, ...]:
-        """Where it stands in the workflow."""
-        workflow = self.state.envelope.get("workflow")
-        return tuple(workflow.get(name) for name in PLACE) if isinstance(workflow, Mapping) else (None,) * len(PLACE)
 
 
 class Branches:
-    """The branches of one stream, the main one first."""
+    """All branches of one stream. Each is a `StreamState` with a phase of its own."""
 
     def __init__(self, redactor: Redactor, context: StreamContext) -> None:
         self._redactor = redactor
-        self.main = Branch(StreamState(redactor, context), TRANSITIONS)
+        self.main = StreamState(redactor, context)
         self.all = [self.main]
 
     @property
     def are_several(self) -> bool:
-        """Whether there is another one beside the main one."""
+        """Whether there is a branch other than the main one."""
         return len(self.all) > 1
 
-    def open(self, context: BranchContext) -> Branch:
-        """Give a further branch.
+    def open(self, context: BranchContext) -> StreamState:
+        """Open a branch.
 
         Raises:
-            UsageError: another branch that is open stands at the same place.
+            UsageError: another open branch has the same position in the workflow.
         """
-        said = StreamContext(agent=context.agent, workflow=context.workflow)
-        stage, is_optional = context.stage, context.is_optional
-        state = StreamState(self._redactor, said, main=self.main.state, stage=stage, is_optional=is_optional)
-        branch = Branch(state, OPTIONAL_BRANCH_TRANSITIONS if is_optional else BRANCH_TRANSITIONS)
-        speaking = [other for other in self.all[1:] if not other.is_over]
+        branch = StreamState(
+            self._redactor,
+            StreamContext(agent=context.agent, workflow=context.workflow),
+            main=self.main,
+            transitions=OPTIONAL_BRANCH_TRANSITIONS if context.is_optional else BRANCH_TRANSITIONS,
+            stage=context.stage,
+            is_optional=context.is_optional,
+        )
+        running = [other for other in self.all[1:] if not other.is_over]
         if self.main.phase is Phase.OPEN:
-            speaking.append(self.main)
-        if any(other.place == branch.place for other in speaking):
-            raise UsageError("expected a `workflow` with a stage, parallel group or branch of its own")
+            running.append(self.main)
+        if any(other.position == branch.position for other in running):
+            raise UsageError("expected a `workflow` with a stage, parallel group or branch index not in use")
         self.all.append(branch)
         return branch
 
-    def standing(self) -> tuple[Branch, Phase]:
-        """Give whose end the end of the run is, and where the run stands.
+    def closing(self) -> tuple[StreamState, Phase]:
+        """Return the branch that ends with the run, and the phase of the run.
 
-        It is open as long as a response is, which speaks for itself; otherwise the main branch speaks for all.
+        That is a branch with an open response, if there is one; otherwise the main branch ends for all of them.
         """
         for branch in self.all:
             if branch.phase is Phase.OPEN:
@@ -87,20 +57,20 @@ class Branches:
         has_ended = any(branch.phase in {Phase.SETTLED, Phase.ENDED} for branch in self.all)
         return self.main, Phase.SETTLED if has_ended else Phase.IDLE
 
-    def closers(self, *, is_cancelled: bool) -> list[tuple[Branch, list[Frame]]]:
-        """Close what is open in each branch; what a cancelled one has said so far counts."""
-        closers = [(branch, endings.close_items(branch.state)) for branch in self.all]
+    def close_items(self, *, is_cancelled: bool) -> list[tuple[StreamState, list[Frame]]]:
+        """Close the open items of each branch; a cancelled response still contributes its text to `final`."""
+        closers = [(branch, endings.close_items(branch)) for branch in self.all]
         for branch in self.all[1:] if is_cancelled else ():
             if branch.phase is Phase.OPEN:
-                endings.settle(branch.state, "cancelled")
+                endings.settle(branch, "cancelled")
         return closers
 
-    def forget(self) -> None:
-        """Keep nothing of what any branch has said."""
+    def release(self) -> None:
+        """Drop what the branches have emitted."""
         for branch in self.all:
-            branch.state.forget()
+            branch.release()
 
     def end(self) -> None:
-        """Let nothing more come of any branch."""
+        """End all branches."""
         for branch in self.all:
             branch.phase = Phase.ENDED

@@ -1,7 +1,7 @@
-"""Failures as data: what can go wrong with a stream, each with its code, source, text and whether a retry may help.
+"""Faults: the failures that end a stream, as data: code, source, message, and whether a retry may help.
 
-A `Fault` is the last item that a stage ever returns. `FAULTS` is the whole list (CONTRACT D12, D14); codes that carry a
-detail (`upstream_http_<status>`, `upstream_timeout_<which>`) have a maker of their own.
+A `Fault` is the last item that a stage ever returns. `FAULTS` is the complete list (CONTRACT D12, D14), except
+`upstream_http_<status>`, which `http_status_fault` creates.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from projector.contracts.kinds import ErrorSource
 
 @final
 class Fault(NamedTuple):
-    """One failure that ends a stream, ready for the terminal `error`."""
+    """A failure that ends a stream, with the members of the terminal `error`."""
 
     code: str
     source: ErrorSource
@@ -46,12 +46,12 @@ _SERVER_ERRORS: Final = range(500, 600)
 
 
 def is_retryable_status(status: int) -> bool:
-    """Say whether a request that got this HTTP status may succeed later (D14)."""
+    """Check whether a request answered with this HTTP status may succeed later (D14)."""
     return status in _RETRYABLE_HTTP or status in _SERVER_ERRORS
 
 
 def http_status_fault(status: int) -> Fault:
-    """Give the fault for an upstream that answered with an HTTP status other than 200 (D12, D14)."""
+    """Return the fault of an upstream that answered with an HTTP status other than 200 (D12, D14)."""
     return Fault(
         f"upstream_http_{status}",
         "provider",

@@ -1,8 +1,8 @@
-"""Builders, one per kind: the only place where the shape of a frame is written (seed contract, section 9).
+"""Frame builders, one per kind: the only module that defines the shape of a frame (seed contract, section 9).
 
-Builders take clean values only; mypy refuses a raw string. What may have lost something comes as `Cleaned`, and its
-notices are said with the frame, their paths beginning at the event (CONTRACT D26). Absent is absent, never null (D3).
-The envelope is sealed on by the projector.
+Builders accept clean values only; mypy rejects a raw string. A value that may be redacted or cut comes as `Cleaned`;
+its notices are added to the frame, with paths that start at the event (CONTRACT D26). Missing members are absent,
+never null (D3). The envelope is added later.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PRIVATE: Final = frozenset(kinds.PrivateKind)
 
 
 def lifecycle(status: str, reason: CleanText | None = None) -> Frame:
-    """Section 9.1."""
+    """Build `lifecycle` (section 9.1)."""
     return _present({"kind": "lifecycle", "status": status, "reason": reason})
 
 
@@ -33,7 +33,7 @@ def output_item(
     role: CleanText | None,
     status: CleanText,
 ) -> Frame:
-    """Section 9.2: `output_item.added` and `output_item.done`."""
+    """Build `output_item.added` or `output_item.done` (section 9.2)."""
     return _present(
         {
             "kind": kind.value,
@@ -47,7 +47,7 @@ def output_item(
 
 
 def message_delta(output_index: int, item_id: CleanText, content_index: int, delta: Cleaned[CleanText]) -> Frame:
-    """Section 9.3."""
+    """Build `message.delta` (section 9.3)."""
     frame: Frame = {
         "kind": "message.delta",
         "output_index": output_index,
@@ -55,7 +55,7 @@ def message_delta(output_index: int, item_id: CleanText, content_index: int, del
         "content_index": content_index,
         "delta": delta.value,
     }
-    return _say(frame, frame, "", {"delta": delta}) if delta.notices else frame
+    return _set_fields(frame, frame, "", {"delta": delta}) if delta.notices else frame
 
 
 def message_citation(
@@ -65,34 +65,34 @@ def message_citation(
     citation: Mapping[str, object],
     lossy: Mapping[str, Lossy],
 ) -> Frame:
-    """Section 9.4; `citation` holds the type and positions, `lossy` its texts."""
-    frame = _place("message.citation", output_index, item_id)
+    """Build `message.citation` (section 9.4): `citation` has type and positions, `lossy` the texts."""
+    frame = _at("message.citation", output_index, item_id)
     frame["content_index"] = content_index
     frame["citation"] = dict(citation)
-    return _say(frame, frame["citation"], "citation.", lossy)
+    return _set_fields(frame, frame["citation"], "citation.", lossy)
 
 
 def reasoning_summary_delta(
     output_index: int, item_id: CleanText, summary_index: int, delta: Cleaned[CleanText]
 ) -> Frame:
-    """Section 9.5."""
-    frame = _place("reasoning_summary.delta", output_index, item_id)
+    """Build `reasoning_summary.delta` (section 9.5)."""
+    frame = _at("reasoning_summary.delta", output_index, item_id)
     frame["summary_index"] = summary_index
-    return _say(frame, frame, "", {"delta": delta})
+    return _set_fields(frame, frame, "", {"delta": delta})
 
 
 def refusal_delta(output_index: int, item_id: CleanText, content_index: int, delta: Cleaned[CleanText]) -> Frame:
-    """Section 9.6."""
-    frame = _place("refusal.delta", output_index, item_id)
+    """Build `refusal.delta` (section 9.6)."""
+    frame = _at("refusal.delta", output_index, item_id)
     frame["content_index"] = content_index
-    return _say(frame, frame, "", {"delta": delta})
+    return _set_fields(frame, frame, "", {"delta": delta})
 
 
 def refusal_done(output_index: int, item_id: CleanText, content_index: int, refusal_text: Cleaned[CleanText]) -> Frame:
-    """Section 9.6."""
-    frame = _place("refusal.done", output_index, item_id)
+    """Build `refusal.done` (section 9.6)."""
+    frame = _at("refusal.done", output_index, item_id)
     frame["content_index"] = content_index
-    return _say(frame, frame, "", {"refusal_text": refusal_text})
+    return _set_fields(frame, frame, "", {"refusal_text": refusal_text})
 
 
 def tool_status(
@@ -101,10 +101,10 @@ def tool_status(
     tool: Mapping[str, object],
     lossy: Mapping[str, Lossy],
 ) -> Frame:
-    """Section 9.7; `tool` holds type, call id, status and plain fields, `lossy` what may carry notices."""
-    frame = _place("tool.status", output_index, item_id)
+    """Build `tool.status` (section 9.7): `lossy` has the fields that may carry notices, `tool` the others."""
+    frame = _at("tool.status", output_index, item_id)
     frame["tool"] = _present(dict(tool))
-    return _say(frame, frame["tool"], "tool.", lossy)
+    return _set_fields(frame, frame["tool"], "tool.", lossy)
 
 
 def tool_arguments_delta(
@@ -115,11 +115,11 @@ def tool_arguments_delta(
     tool_name: CleanText,
     delta: Cleaned[CleanText],
 ) -> Frame:
-    """Section 9.8."""
+    """Build `tool.arguments.delta` (section 9.8)."""
     frame = _call("tool.arguments.delta", output_index, item_id, tool_call_id)
     frame["tool_type"] = tool_type
     frame["tool_name"] = tool_name
-    return _say(frame, frame, "", {"delta": delta})
+    return _set_fields(frame, frame, "", {"delta": delta})
 
 
 def tool_arguments_done(
@@ -131,23 +131,23 @@ def tool_arguments_done(
     arguments_text: Cleaned[CleanText],
     arguments_json: Cleaned[CleanJson] | None,
 ) -> Frame:
-    """Section 9.8."""
+    """Build `tool.arguments.done` (section 9.8)."""
     frame = _call("tool.arguments.done", output_index, item_id, tool_call_id)
     frame["tool_type"] = tool_type
     frame["tool_name"] = tool_name
-    return _say(frame, frame, "", {"arguments_text": arguments_text, "arguments_json": arguments_json})
+    return _set_fields(frame, frame, "", {"arguments_text": arguments_text, "arguments_json": arguments_json})
 
 
 def tool_code_delta(output_index: int, item_id: CleanText, tool_call_id: CleanText, delta: Cleaned[CleanText]) -> Frame:
-    """Section 9.9."""
+    """Build `tool.code.delta` (section 9.9)."""
     frame = _call("tool.code.delta", output_index, item_id, tool_call_id)
-    return _say(frame, frame, "", {"delta": delta})
+    return _set_fields(frame, frame, "", {"delta": delta})
 
 
 def tool_code_done(output_index: int, item_id: CleanText, tool_call_id: CleanText, code: Cleaned[CleanText]) -> Frame:
-    """Section 9.9."""
+    """Build `tool.code.done` (section 9.9)."""
     frame = _call("tool.code.done", output_index, item_id, tool_call_id)
-    return _say(frame, frame, "", {"code": code})
+    return _set_fields(frame, frame, "", {"code": code})
 
 
 def tool_output(
@@ -157,88 +157,88 @@ def tool_output(
     tool_type: kinds.ToolType,
     output: Cleaned[CleanJson] | Cleaned[CleanText],
 ) -> Frame:
-    """Section 9.10."""
+    """Build `tool.output` (section 9.10)."""
     frame = _call("tool.output", output_index, item_id, tool_call_id)
     frame["tool_type"] = tool_type
-    return _say(frame, frame, "", {"output": output})
+    return _set_fields(frame, frame, "", {"output": output})
 
 
 def chunk_target(entity_id: CleanText, field: kinds.ChunkField, part_index: int) -> dict[str, object]:
-    """Section 9.11: what a chunk belongs to. Only tool calls carry chunks today."""
+    """Build the `target` of a chunk (section 9.11). Only tool calls have chunks today."""
     return {"entity_kind": "tool_call", "entity_id": entity_id, "field": field, "part_index": part_index}
 
 
 def chunk_delta(
     output_index: int, item_id: CleanText, target: Mapping[str, object], chunk_index: int, data: CleanText
 ) -> Frame:
-    """Section 9.11."""
-    frame = _place("chunk.delta", output_index, item_id)
+    """Build `chunk.delta` (section 9.11)."""
+    frame = _at("chunk.delta", output_index, item_id)
     return {**frame, "target": target, "encoding": "base64", "chunk_index": chunk_index, "data": data}
 
 
 def chunk_done(
     output_index: int, item_id: CleanText, target: Mapping[str, object], notices: tuple[Notice, ...] = ()
 ) -> Frame:
-    """Section 9.11; `notices` say that something of the field was left out."""
-    frame = {**_place("chunk.done", output_index, item_id), "target": target}
-    return _say(frame, {}, "", {"target": Cleaned(compose.EMPTY, notices)})
+    """Build `chunk.done` (section 9.11); `notices` if part of the field was left out."""
+    frame = {**_at("chunk.done", output_index, item_id), "target": target}
+    return _set_fields(frame, {}, "", {"target": Cleaned(compose.EMPTY, notices)})
 
 
 def error(code: CleanText, message: Cleaned[CleanText], source: kinds.ErrorSource, *, is_retryable: bool) -> Frame:
-    """Section 9.12."""
+    """Build `error` (section 9.12)."""
     frame: Frame = {"kind": "error", "error": {"code": code}}
-    _say(frame, frame["error"], "error.", {"message": message})
+    _set_fields(frame, frame["error"], "error.", {"message": message})
     frame["error"] |= {"source": source, "is_retryable": is_retryable}
     return frame
 
 
 def final(status: str, fields: Mapping[str, Lossy], usage: Mapping[str, int] | None) -> Frame:
-    """Section 9.13; `fields` are the texts, `structured_output` and `attachments`."""
+    """Build `final` (section 9.13); `fields` are the texts, `structured_output` and `attachments`."""
     frame: Frame = {"kind": "final", "final": {"status": status}}
-    _say(frame, frame["final"], "final.", fields)
+    _set_fields(frame, frame["final"], "final.", fields)
     if usage:
         frame["final"]["usage"] = dict(usage)
     return frame
 
 
 def branch(number: int, *, is_over: bool = False) -> Frame:
-    """Private: which of the responses of a run speaks from now on, or that nothing more comes of it."""
+    """Build the private `branch`: the branch that the following frames belong to, or that a branch is over."""
     return {"kind": "branch", "branch": number, "is_over": is_over}
 
 
 def response_meta(response_id: CleanText | None, model: CleanText | None, created_at: int | None) -> Frame:
-    """Private (D37): what other dialects say of a response."""
+    """Build the private `response.meta` (D37): id, model and creation time of a response."""
     return _present({"kind": "response.meta", "id": response_id, "model": model, "created_at": created_at})
 
 
 def response_usage(usage: Mapping[str, int]) -> Frame:
-    """Private: what one response cost; `final` says the sum of a run (CONTRACT D13)."""
+    """Build the private `response.usage`: tokens of one response; `final` has the sum of a run (CONTRACT D13)."""
     return {"kind": "response.usage", "usage": dict(usage)}
 
 
 def reasoning_delta(output_index: int, item_id: CleanText, content_index: int, delta: Cleaned[CleanText]) -> Frame:
-    """Private (D36): full reasoning text, only under policy `full`."""
-    frame = _place("reasoning.delta", output_index, item_id)
+    """Build the private `reasoning.delta` (D36): full reasoning text, only under policy `full`."""
+    frame = _at("reasoning.delta", output_index, item_id)
     frame["content_index"] = content_index
-    return _say(frame, frame, "", {"delta": delta})
+    return _set_fields(frame, frame, "", {"delta": delta})
 
 
-def reasoning_done(output_index: int, item_id: CleanText, content_index: int, text: CleanText) -> Frame:
-    """Private (D36): the whole reasoning text of one part, only under policy `full`."""
-    frame = _place("reasoning.done", output_index, item_id)
+def reasoning_done(output_index: int, item_id: CleanText, content_index: int, text: Cleaned[CleanText]) -> Frame:
+    """Build the private `reasoning.done` (D36): the complete reasoning text of one part, only under policy `full`."""
+    frame = _at("reasoning.done", output_index, item_id)
     frame["content_index"] = content_index
-    frame["text"] = text
+    frame["text"] = text.value
     return frame
 
 
 def reasoning_encrypted(output_index: int, item_id: CleanText, encrypted_content: CleanText) -> Frame:
-    """Private (D36): encrypted reasoning, only under its own switch."""
-    frame = _place("reasoning.encrypted", output_index, item_id)
+    """Build the private `reasoning.encrypted` (D36), only if the policy has `encrypted_reasoning`."""
+    frame = _at("reasoning.encrypted", output_index, item_id)
     frame["encrypted_content"] = encrypted_content
     return frame
 
 
-def _place(kind: str, output_index: int, item_id: CleanText) -> Frame:
+def _at(kind: str, output_index: int, item_id: CleanText) -> Frame:
     return {"kind": kind, "output_index": output_index, "item_id": item_id}
 
 
@@ -247,12 +247,12 @@ def _call(kind: str, output_index: int, item_id: CleanText, tool_call_id: CleanT
 
 
 def _present(fields: dict[str, Any]) -> Frame:
-    """Give the fields that have a value."""
+    """Return the fields that have a value."""
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def _say(frame: Frame, target: dict[str, Any], prefix: str, fields: Mapping[str, Lossy]) -> Frame:
-    """Put each value into its place in the frame, and its notices, with their full paths, beside them."""
+def _set_fields(frame: Frame, target: dict[str, Any], prefix: str, fields: Mapping[str, Lossy]) -> Frame:
+    """Set fields of the target, and add their notices, with full paths, to the frame."""
     found: list[Notice] = []
     for name, cleaned in fields.items():
         if cleaned is None:

@@ -1,4 +1,4 @@
-"""What one upstream sends, read into what is said of it: decoder, provider stage, and a branch of the projector."""
+"""The intake of one upstream: its decoder and provider stage, and the branch that its events go to."""
 
 from __future__ import annotations
 
@@ -8,114 +8,115 @@ from typing import Final, TypeAlias
 
 from projector._errors import UsageError
 from projector.contracts import codec
-from projector.core.branches import Branch
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.context import BranchContext
 from projector.core.faults import FAULTS, Fault
 from projector.core.input_formats import MakeDecoder
 from projector.core.projector import PublicStreamProjector
 from projector.core.sse import SseMessage
+from projector.core.state import StreamState
 from projector.providers.descriptor import ProviderStage
 
 MakeStage: TypeAlias = Callable[[], ProviderStage]
 OpenBranch: TypeAlias = Callable[[CanonicalEvent], "Intake"]
-"""Opens the branch that a recorded line names; raises `UsageError` where it cannot be."""
+"""Opens the branch of a recorded line; raises `UsageError` if it is not valid."""
 
 HOST_PREFIX: Final = "projector."
 HOST_MARK: Final = b'"projector.'
 
 
 class Intake:
-    """The way of one upstream's bytes into its branch."""
+    """Passes the bytes of one upstream to its branch."""
 
     def __init__(
-        self, projector: PublicStreamProjector, branch: Branch, make_decoder: MakeDecoder, make_stage: MakeStage
+        self, projector: PublicStreamProjector, branch: StreamState, make_decoder: MakeDecoder, make_stage: MakeStage
     ) -> None:
         self.branch = branch
         self._projector = projector
         self._make_decoder = make_decoder
         self._make_stage = make_stage
-        self.begin()
+        self._start()
 
     @property
     def dropped(self) -> Counter[str]:
-        """How often what the stage did not pass on, since it was counted last."""
+        """What the provider stage dropped since `end_stage` was called last."""
         return self._stage.dropped
 
-    def begin(self) -> None:
-        """Read a new upstream from the start."""
-        self._decoder = self._make_decoder()
-        self._stage = self._make_stage()
-
-    def forget(self) -> None:
-        """Keep nothing of what was read but the count of what was not passed on."""
-        for name, count in self._stage.dropped.items():
-            self._projector.count(name, count)
-        self.begin()
+    def release(self) -> None:
+        """Drop everything read, except the counts."""
+        self._count_dropped()
+        self._start()
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Take bytes, cut anywhere."""
+        """Decode bytes, cut anywhere."""
         if self._projector.branch is not self.branch:
             return self._projector.enter(self.branch) + self._read(self._decoder.feed(data))
         return self._read(self._decoder.feed(data))
 
     def end(self, *, is_broken: bool = False) -> list[Frame]:
-        """Read what decoder and stage still held; of a broken upstream, what it left half is no fault of its own."""
+        """Process what decoder and stage still hold; the incomplete end of a broken upstream is no further fault."""
         held = self._decoder.close()
-        said = self._projector.enter(self.branch)
-        said += self._read(item for item in held if not (is_broken and isinstance(item, Fault)))
-        return said + self.end_stage()
+        output = self._projector.enter(self.branch)
+        output += self._read(item for item in held if not (is_broken and isinstance(item, Fault)))
+        return output + self.end_stage()
 
     def next_response(self) -> list[Frame]:
-        """Read another upstream in the same branch."""
-        said = self.end() + self._projector.next_response()
-        self.begin()
-        return said
+        """Start another upstream in the same branch."""
+        output = self.end() + self._projector.next_response()
+        self._start()
+        return output
 
     def end_stage(self) -> list[Frame]:
-        """Read what the stage still held, and count what it did not pass on."""
-        said: list[Frame] = []
+        """Process what the stage still holds, and count what it dropped."""
+        output: list[Frame] = []
         for event in self._stage.close():
-            said += self._projector.fail(event) if isinstance(event, Fault) else self._projector.feed(event)
-        for name, count in self._stage.dropped.items():
-            self._projector.count(name, count)
+            output += self._projector.fail(event) if isinstance(event, Fault) else self._projector.feed(event)
+        self._count_dropped()
         self._stage.dropped.clear()
-        return said
+        return output
 
-    def begin_stage(self) -> None:
-        """Read another response of the same bytes."""
+    def start_stage(self) -> None:
+        """Start another response within the same bytes."""
         self._stage = self._make_stage()
 
-    def take(self, message: SseMessage) -> list[Frame]:
-        """Take one message."""
-        said: list[Frame] = []
+    def pass_on(self, message: SseMessage) -> list[Frame]:
+        """Process one message."""
+        output: list[Frame] = []
         for event in self._stage.feed(message):
-            said += self._projector.fail(event) if type(event) is Fault else self._projector.feed(event)
-        return said
+            output += self._projector.fail(event) if type(event) is Fault else self._projector.feed(event)
+        return output
 
     def fail(self, fault: Fault) -> list[Frame]:
-        """Take a fault of the bytes; what the stage holds may be an end (CONTRACT D32)."""
+        """Process a fault of the bytes; what the stage holds may be an end (CONTRACT D32)."""
         return self.end_stage() + self._projector.fail(fault)
 
+    def _start(self) -> None:
+        self._decoder = self._make_decoder()
+        self._stage = self._make_stage()
+
+    def _count_dropped(self) -> None:
+        for name, count in self._stage.dropped.items():
+            self._projector.count(name, count)
+
     def _read(self, messages: Iterable[SseMessage | Fault]) -> list[Frame]:
-        said: list[Frame] = []
+        output: list[Frame] = []
         stage, projector = self._stage.feed, self._projector.feed
         for message in messages:
             if type(message) is Fault:
-                said += self.fail(message)
+                output += self.fail(message)
             else:
                 for event in stage(message):
-                    said += projector(event) if type(event) is not Fault else self._projector.fail(event)
-        return said
+                    output += projector(event) if type(event) is not Fault else self._projector.fail(event)
+        return output
 
 
 class RecordedIntake(Intake):
-    """The same for a recording, which holds what the host did as well (CONTRACT D35), and the bytes of every branch."""
+    """The intake of a recording: it contains host events (CONTRACT D35), and the bytes of every branch."""
 
     def __init__(
         self,
         projector: PublicStreamProjector,
-        branch: Branch,
+        branch: StreamState,
         make_decoder: MakeDecoder,
         make_stage: MakeStage,
         open_branch: OpenBranch,
@@ -123,46 +124,30 @@ class RecordedIntake(Intake):
         super().__init__(projector, branch, make_decoder, make_stage)
         self._open_branch = open_branch
         self._branches: dict[str, Intake] = {}
-        self._now: Intake = self
+        self._current: Intake = self
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Take bytes, of whichever branch they are."""
+        """Decode bytes of any branch."""
         return self._read(self._decoder.feed(data))
 
     def end(self, *, is_broken: bool = False) -> list[Frame]:
-        """Read what was still held, of the branch that it is of."""
+        """Process what is still held, in the branch it belongs to."""
         held = self._decoder.close()
-        said = self._read(item for item in held if not (is_broken and isinstance(item, Fault)))
-        return said + self._enter(self) + self.end_stage()
-
-    def _read(self, messages: Iterable[SseMessage | Fault]) -> list[Frame]:
-        said: list[Frame] = []
-        for message in messages:
-            if isinstance(message, Fault):
-                said += self._now.fail(message)
-            elif (event := _recorded_event(message.data)) is None:
-                said += self._now.take(message)
-            else:
-                said += self._take_host(event)
-        return said
-
-    def _take_host(self, event: CanonicalEvent) -> list[Frame]:
-        """Do what the host did when the stream was recorded."""
-        steer = STEERING.get(str(event["type"]))
-        return self._projector.host(event) if steer is None else steer(self, event)
+        output = self._read(item for item in held if not (is_broken and isinstance(item, Fault)))
+        return output + self._enter(self) + self.end_stage()
 
     def on_cancel(self, _event: CanonicalEvent) -> list[Frame]:
         """Cancel the stream."""
         return self._enter(self) + self._projector.cancel()
 
     def on_next_response(self, _event: CanonicalEvent) -> list[Frame]:
-        """Go on with another response of the run, in the present branch."""
-        said = self._now.end_stage() + self._projector.next_response()
-        self._now.begin_stage()
-        return said
+        """Start another response of the run, in the current branch."""
+        output = self._current.end_stage() + self._projector.next_response()
+        self._current.start_stage()
+        return output
 
     def on_branch(self, event: CanonicalEvent) -> list[Frame]:
-        """Go on with the branch that is named, opened by the first line about it; the main one has no name."""
+        """Continue with the named branch, opened by its first line; the main branch has no name."""
         name = event.get("branch")
         if name is None:
             return self._enter(self)
@@ -177,18 +162,30 @@ class RecordedIntake(Intake):
         return self._enter(self._branches[str(name)])
 
     def on_branch_end(self, event: CanonicalEvent) -> list[Frame]:
-        """End the present branch: with a fault, by the host, or because its bytes end."""
-        if self._now is self:
+        """End the current branch: with a fault, by the host, or because its bytes end."""
+        if self._current is self:
             self._projector.count("projector.branch_end", 1)
             return []
-        said = self._now.end_stage()
+        output = self._current.end_stage()
         fault = FAULTS.get(str(event.get("fault")))
         if fault is not None:
-            return said + self._projector.fail(fault)
-        return said + (self._projector.stop() if event.get("is_stopped") is True else self._projector.end_branch())
+            return output + self._projector.fail(fault)
+        return output + (self._projector.stop() if event.get("is_stopped") is True else self._projector.end_branch())
+
+    def _read(self, messages: Iterable[SseMessage | Fault]) -> list[Frame]:
+        output: list[Frame] = []
+        for message in messages:
+            if isinstance(message, Fault):
+                output += self._current.fail(message)
+            elif (event := _recorded_event(message.data)) is None:
+                output += self._current.pass_on(message)
+            else:
+                steer = STEERING.get(str(event["type"]))
+                output += self._projector.host(event) if steer is None else steer(self, event)
+        return output
 
     def _enter(self, intake: Intake) -> list[Frame]:
-        self._now = intake
+        self._current = intake
         return self._projector.enter(intake.branch)
 
 
@@ -198,11 +195,11 @@ STEERING: Final[Mapping[str, Callable[[RecordedIntake, CanonicalEvent], list[Fra
     "projector.branch": RecordedIntake.on_branch,
     "projector.branch_end": RecordedIntake.on_branch_end,
 }
-"""What a host does with a pipeline by its methods, as lines of a recording; its events have handlers (D35)."""
+"""Lines of a recording that stand for the host's calls of pipeline methods; host events have handlers (D35)."""
 
 
 def recorded_context(event: CanonicalEvent) -> BranchContext:
-    """Give the context of a branch as a recorded line says it; what it does not say, or wrongly, is not there."""
+    """Read the context of a branch from a recorded line; missing and invalid members are left out."""
     agent, workflow, stage = event.get("agent"), event.get("workflow"), event.get("stage")
     return BranchContext(
         agent=agent if isinstance(agent, str) else None,
@@ -213,7 +210,7 @@ def recorded_context(event: CanonicalEvent) -> BranchContext:
 
 
 def _recorded_event(data: bytes) -> CanonicalEvent | None:
-    """Give the event of the host that a recorded line holds, its integers exact (D31); None for a provider's."""
+    """Parse a recorded host event with exact integers (D31); return None for a line of the provider."""
     if HOST_MARK not in data:
         return None
     try:

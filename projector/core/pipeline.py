@@ -1,6 +1,6 @@
-"""The whole middleware without I/O: provider bytes in, dialect bytes out, and the host's own door.
+"""The pipeline, without I/O: provider bytes and host events in, dialect bytes out.
 
-This is the composition root: the only place below the shell that knows a clock and makes ids, both by default only.
+This is the composition root: it connects the stages, and has the default clock and id generator, both replaceable.
 """
 
 from __future__ import annotations
@@ -13,17 +13,15 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Final, Literal, ParamSpec, TypeAlias
 
-from pydantic import BaseModel
-
 from projector._errors import UsageError, known_name
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.context import BranchContext, StreamContext, Timestamps
 from projector.core.faults import FAULTS, Fault
 from projector.core.input_formats import InputFormat, MakeDecoder, decoder_for
 from projector.core.intake import Intake, RecordedIntake, recorded_context
-from projector.core.pipeline_branch import PipelineBranch
 from projector.core.projector import PublicStreamProjector
 from projector.core.sse import encode_events
+from projector.core.transcript import ResponseEnd
 from projector.dialects import DIALECTS
 from projector.dialects.options import DialectOptions
 from projector.providers import PROVIDERS, profile_of
@@ -38,17 +36,17 @@ P = ParamSpec("P")
 
 
 class Pipeline:
-    """One stream from provider bytes to dialect bytes. Made by `build_pipeline`.
+    """One stream from provider bytes to dialect bytes; created by `build_pipeline`.
 
-    Every method returns bytes to send, perhaps none. However the bytes are cut the output is the same, and however the
-    stream ends its last event is exactly one terminal. After that every method returns nothing.
+    Every method returns the bytes to send, which may be empty. The output does not depend on how the input bytes are
+    cut, and however the stream ends, its last event is exactly one terminal. After that all methods return nothing.
     """
 
     def __init__(
         self,
         *,
         provider: Provider,
-        profile: BaseModel | None,
+        profile: object,
         dialect: str,
         redactor: Redactor,
         context: StreamContext,
@@ -76,132 +74,181 @@ class Pipeline:
 
     @property
     def ended(self) -> bool:
-        """Whether the terminal has been said."""
+        """Whether the terminal event has been emitted."""
         return self._projector.ended
 
     @property
     def dropped(self) -> Counter[str]:
-        """How often what was not said, by event type or reason (CONTRACT D30)."""
+        """How often something was not emitted, by event type or reason (CONTRACT D30)."""
         return sum((intake.dropped for intake in self._intakes), self._projector.dropped.copy())
 
     def feed(self, data: bytes) -> bytes:
-        """Take bytes of the provider, cut anywhere."""
-        return self._say(self._intakes[0].feed, data)
+        """Process bytes of the provider, cut anywhere."""
+        return self._run(self._intakes[0].feed, data)
 
     def close(self, fault: Fault | None = None) -> bytes:
-        """Take the end: of the provider's bytes, of the host's run, or a fault of the transport.
+        """End the stream or run, with a fault if its transport failed.
 
-        A fault loses nothing that came before it, and hides what it caused itself: half an event at the end. After a
-        response has ended, a stream that is no run has its terminal already, and a late fault says nothing.
+        Everything received before the fault is still emitted, except an incomplete event at the end. If the terminal
+        was already emitted, as after the response of a stream that is not a run, the fault is ignored.
         """
         if fault is None:
-            return self._say(lambda: self._end_upstreams() + self._projector.close())
-        return self._say(lambda: self._end_upstreams(is_broken=True) + self._projector.fail_run(fault))
+            return self._run(lambda: self._end_intakes() + self._projector.close())
+        return self._run(lambda: self._end_intakes(is_broken=True) + self._projector.fail_run(fault))
 
     def host(self, event: CanonicalEvent) -> bytes:
-        """Take an event of the host: `projector.tool_output`, `projector.attachment`, `projector.context` (D35)."""
-        return self._speak(self._intakes[0], self._projector.host, event)
+        """Process a host event: `projector.tool_output`, `projector.attachment`, `projector.context` (D35)."""
+        return self._run_in_branch(self._intakes[0], self._projector.host, event)
 
     def next_response(self) -> bytes:
-        """Begin a new upstream of the same run: its bytes are read from the start."""
-        return self._say(self._intakes[0].next_response)
+        """Start another upstream of the same run; decoder and provider stage start anew."""
+        return self._run(self._intakes[0].next_response)
 
     def cancel(self) -> bytes:
-        """End the stream with `final` cancelled and the text so far."""
-        return self._speak(self._intakes[0], self._projector.cancel)
+        """Cancel the stream with `final` `cancelled` and the text so far. Idempotent."""
+        return self._run_in_branch(self._intakes[0], self._projector.cancel)
 
     def branch(
         self, context: BranchContext, *, provider: str | None = None, profile: Mapping[str, object] | None = None
     ) -> PipelineBranch:
-        """Give a further branch of the run, for a response that streams beside others.
+        """Open a branch of the run, for a response that streams at the same time as others.
 
         Args:
-            context: agent and step, and what its failure is to the run.
-            provider: a name of `PROVIDERS`; that of the stream where it is None.
-            profile: how its upstream differs from others of its kind.
+            context: agent, step, and whether the run continues when the branch fails.
+            provider: a name of `PROVIDERS`; that of the stream if None.
+            profile: settings of its upstream, as in `build_pipeline`.
 
         Raises:
-            UsageError: the stream is no run, another open branch stands at the same place, or a name is not known.
+            UsageError: the stream is not a run, another open branch has the same position in the workflow, or a name
+                is unknown.
         """
-        intake = self._open(context, provider, profile)
-        return PipelineBranch(intake, self._projector, partial(self._speak, intake))
+        intake = self._open_branch(context, provider, profile)
+        return PipelineBranch(intake, self._projector, partial(self._run_in_branch, intake))
 
-    def _open(self, context: BranchContext, provider: str | None, profile: Mapping[str, object] | None) -> Intake:
-        kind, said = self._provider, self._profile
+    def _open_branch(
+        self, context: BranchContext, provider: str | None, profile: Mapping[str, object] | None
+    ) -> Intake:
+        row, settings = self._provider, self._profile
         if provider is not None:
-            kind = PROVIDERS[known_name("provider", provider, PROVIDERS)]
-            said = profile_of(provider, profile or {})
+            row = PROVIDERS[known_name("provider", provider, PROVIDERS)]
+            settings = profile_of(provider, profile or {})
         branch = self._projector.open_branch(context)
-        self._intakes.append(Intake(self._projector, branch, self._decoders(kind), partial(kind.stage, said)))
+        self._intakes.append(Intake(self._projector, branch, self._make_decoder(row), partial(row.stage, settings)))
         return self._intakes[-1]
 
     def _open_recorded(self, event: CanonicalEvent) -> Intake:
         provider, profile = event.get("provider"), event.get("profile")
-        return self._open(
+        return self._open_branch(
             recorded_context(event),
             provider if isinstance(provider, str) else None,
             profile if isinstance(profile, dict) else None,
         )
 
     def _main_intake(self, *, is_recording: bool) -> Intake:
-        branch, decoder = self._projector.main, self._decoders(self._provider)
+        branch, decoder = self._projector.main, self._make_decoder(self._provider)
         stage = partial(self._provider.stage, self._profile)
         if is_recording:
             return RecordedIntake(self._projector, branch, decoder, stage, self._open_recorded)
         return Intake(self._projector, branch, decoder, stage)
 
-    def _decoders(self, provider: Provider) -> MakeDecoder:
+    def _make_decoder(self, provider: Provider) -> MakeDecoder:
         return partial(decoder_for, self._input_format, self._max_event_bytes, provider.message_fields)
 
-    def _say(self, work: Callable[P, list[Frame]], *arguments: P.args, **options: P.kwargs) -> bytes:
-        """Do some work and write what it says; if a part of ours fails, the stream ends closed (D12)."""
+    def _run(self, step: Callable[P, list[Frame]], *arguments: P.args, **options: P.kwargs) -> bytes:
+        """Run a step and encode its frames; any exception ends the stream with its open items closed (D12)."""
         if self._projector.ended:
             return b""
         self._projector.tick(self._timestamps.write(self._clock()))
-        self._projector.mark()
+        self._projector.mark_sent()
         try:
-            said = self._write(work(*arguments, **options))
-        except Exception:  # noqa: BLE001 - whatever failed, the page gets its terminal
-            said = self._write(self._projector.collapse(FAULTS["internal_error"], is_unsent=True))
+            output = self._encode(step(*arguments, **options))
+        except Exception:  # noqa: BLE001 - after any failure the client gets a terminal
+            output = self._encode(self._projector.fail_closed(FAULTS["internal_error"], is_unsent=True))
         if self._projector.ended:
-            self._forget()
-        return said
+            self._release()
+        return output
 
-    def _forget(self) -> None:
-        """Keep nothing of what an ended stream has said: who holds it may not let go at once."""
+    def _run_in_branch(
+        self, intake: Intake, step: Callable[P, list[Frame]], *arguments: P.args, **options: P.kwargs
+    ) -> bytes:
+        return self._run(lambda: self._projector.enter(intake.branch) + step(*arguments, **options))
+
+    def _release(self) -> None:
+        """Drop the content of an ended stream: the owner may keep the object for a while."""
         for intake in self._intakes:
-            intake.forget()
-        self._projector.forget()
+            intake.release()
+        self._projector.release()
         del self._dialect
 
-    def _speak(self, intake: Intake, work: Callable[P, list[Frame]], *arguments: P.args, **options: P.kwargs) -> bytes:
-        return self._say(lambda: self._projector.enter(intake.branch) + work(*arguments, **options))
-
-    def _end_upstreams(self, *, is_broken: bool = False) -> list[Frame]:
-        said: list[Frame] = []
+    def _end_intakes(self, *, is_broken: bool = False) -> list[Frame]:
+        output: list[Frame] = []
         for intake in self._intakes:
-            said += intake.end(is_broken=is_broken)
-        return said
+            output += intake.end(is_broken=is_broken)
+        return output
 
-    def _write(self, said: list[Frame]) -> bytes:
+    def _encode(self, output: list[Frame]) -> bytes:
         wire = []
         write = self._dialect.feed
         if self._on_frame is not None:
-            self._tell(self._on_frame, said)
-        for frame in said:
+            self._report(self._on_frame, output)
+        for frame in output:
             wire += write(frame)
-        if said and self._projector.ended and self._end_mark is not None:
+        if output and self._projector.ended and self._end_mark is not None:
             wire.append((None, self._end_mark))
         if self._output_format == "ndjson":
             return b"".join([data + b"\n" for _, data in wire])
         return encode_events(wire)
 
-    def _tell(self, on_frame: OnFrame, said: list[Frame]) -> None:
-        """Tell the host's listener; one that fails ends the stream, and is not told of that."""
+    def _report(self, on_frame: OnFrame, output: list[Frame]) -> None:
+        """Pass the frames to `on_frame`. If it fails, the stream ends, and it is not called again."""
         self._on_frame = None
-        for frame in said:
+        for frame in output:
             on_frame(frame)
         self._on_frame = on_frame
+
+
+class PipelineBranch:
+    """One branch of a run; created by `Pipeline.branch`.
+
+    Its methods return the bytes to send, as those of the pipeline do, in the order of the calls.
+    """
+
+    def __init__(self, intake: Intake, projector: PublicStreamProjector, run: Callable[..., bytes]) -> None:
+        self._intake = intake
+        self._projector = projector
+        self._run = run
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the branch has been closed, failed or stopped, or the run has ended."""
+        return self._projector.ended or self._intake.branch.is_over
+
+    @property
+    def end(self) -> ResponseEnd | None:
+        """How its last response ended; None if none has."""
+        return self._intake.branch.end
+
+    def feed(self, data: bytes) -> bytes:
+        """Process bytes of its provider, cut anywhere."""
+        return self._run(self._intake.feed, data)
+
+    def close(self, fault: Fault | None = None) -> bytes:
+        """End the bytes of the branch; a fault ends the run, unless the branch is optional."""
+        if fault is None:
+            return self._run(lambda: self._intake.end() + self._projector.end_branch())
+        return self._run(lambda: self._intake.end(is_broken=True) + self._projector.fail(fault))
+
+    def stop(self) -> bytes:
+        """Close the open items of the branch and end it without a failure."""
+        return self._run(self._projector.stop)
+
+    def host(self, event: CanonicalEvent) -> bytes:
+        """Process a host event for this branch."""
+        return self._run(self._projector.host, event)
+
+    def next_response(self) -> bytes:
+        """Start another upstream in this branch; decoder and provider stage start anew."""
+        return self._run(self._intake.next_response)
 
 
 def build_pipeline(
@@ -220,26 +267,26 @@ def build_pipeline(
     options: DialectOptions | None = None,
     on_frame: OnFrame | None = None,
 ) -> Pipeline:
-    """Give a pipeline for one stream, without I/O.
+    """Create the pipeline of one stream.
 
     Args:
         provider: a name of `PROVIDERS`.
         dialect: a name of `DIALECTS`.
-        policy: limits, redaction, images, reasoning; the contract's defaults where it is None.
-        context: stream id, conversation, agent, workflow; an id is made where it has none (D2).
+        policy: limits, redaction, images, reasoning; the contract's defaults if None.
+        context: stream id, conversation, agent, workflow; an id is generated if it has none (D2).
         run: whether responses follow each other until `close` (D12).
-        profile: how this upstream differs from others of its kind, by the names of the provider's profile.
-        input_format: what the bytes are; `auto` decides by the first character.
-        output_format: what is written.
-        takes_host_events: whether events of the host's door are taken from the bytes: for recordings only (D35).
-        clock: gives seconds since 1970-01-01 UTC.
-        redactor: a compiled policy, for hosts that open many streams with one policy; instead of `policy`.
-        options: what the caller asked of the dialect; nothing where it is None.
-        on_frame: is told each frame, clean and sealed, just before the dialect writes it, whatever the dialect makes of
-            it: for logs, metrics and storing. It must not change a frame; if it raises, the stream ends closed.
+        profile: settings of this upstream; their names are those of the provider's profile.
+        input_format: format of the provider's bytes; `auto` decides by the first character.
+        output_format: format of the output.
+        takes_host_events: whether host events are read from the bytes: for recordings only (D35).
+        clock: returns seconds since 1970-01-01 UTC.
+        redactor: a compiled policy, instead of `policy`.
+        options: options of the dialect from the caller's request; the defaults if None.
+        on_frame: called with each clean frame just before it is encoded, for logs, metrics and storage. It must not
+            change the frame; if it raises, the stream ends with `internal_error`.
 
     Raises:
-        UsageError: a name that is not known, a profile that cannot be, or both policy and redactor.
+        UsageError: an unknown name, an invalid profile, or both a policy and a redactor.
     """
     known_name("provider", provider, PROVIDERS)
     known_name("dialect", dialect, DIALECTS)
@@ -265,4 +312,4 @@ def build_pipeline(
 
 
 _compiled: Final = lru_cache(maxsize=32)(Redactor)
-"""A policy is compiled once: that costs some tens of milliseconds, a stream nothing."""
+"""Compiles a policy once for equal content: it takes some tens of milliseconds."""

@@ -1,42 +1,35 @@
-"""`PublicStreamProjector`: canonical events in, sealed frames out. Dispatch, lifecycle and envelope; nothing else."""
+"""`PublicStreamProjector`: canonical events in, frames with their envelope out. Dispatch and lifecycle only."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from types import MappingProxyType, TracebackType
 from typing import Final
 
 from projector._errors import UsageError
-from projector.contracts.kinds import SCHEMA, Kind
 from projector.core import frames
-from projector.core.branches import Branch, Branches
+from projector.core.branches import Branches
 from projector.core.canonical import CanonicalEvent, Frame, UnreadableEvent
 from projector.core.context import BranchContext, StreamContext
+from projector.core.envelope import EnvelopeWriter
 from projector.core.faults import FAULTS, Fault
 from projector.core.handlers import HANDLERS, HOST_HANDLERS, SIGNALS, Handler, endings
 from projector.core.handlers.endings import BRANCH_ENDS, TERMINALS
 from projector.core.lifecycle import Phase, Signal, Verdict
-from projector.core.open_items import OpenItems
+from projector.core.state import StreamState
 from projector.redaction.redactor import Redactor
 
-SEQUENCE_END: Final = 2**53
-"""A page reads numbers as doubles; beyond this they are not exact (D5)."""
-
 PROGRESS: Final = Signal.PROGRESS  # looked up once here, not once per token in its class
-SPEAK: Final = Verdict.SPEAK
+EMIT: Final = Verdict.EMIT
 SETTLED: Final = Phase.SETTLED
 
 NO_EVENT: Final[CanonicalEvent] = MappingProxyType({})
 
-BEHIND_THE_END: Final = "behind the end of its response"
-"""How events are counted that come too late."""
+TOO_LATE: Final = "behind the end of its response"
+"""The name under which events are counted that come after the end of their response."""
 
 NAME_MAX_CHARS: Final = 80
-"""How much of an unknown event type is kept as its name in the counts."""
-
-SEALING: Final = frames.PRIVATE | {Kind.OUTPUT_ITEM_ADDED, Kind.OUTPUT_ITEM_DONE}
-"""Kinds that need more than an envelope."""
+"""How many characters of an unknown event type are kept for the counts."""
 
 BEGINNINGS: Final = frozenset(
     {Verdict.BEGIN, Verdict.BEGIN_AND_SETTLE, Verdict.BEGIN_AND_FAIL_BRANCH, Verdict.EMPTY_BRANCH}
@@ -44,256 +37,210 @@ BEGINNINGS: Final = frozenset(
 
 
 class PublicStreamProjector:
-    """Project one public stream.
+    """Projects one public stream.
 
-    It speaks for one branch at a time, the main one unless it is told to `enter` another.
+    It handles one branch at a time, the main one until `enter` selects another.
 
     Args:
-        redactor: what the policy withholds; the only source of clean values.
-        context: what the host says about the stream; `stream_id` must be given.
+        redactor: the compiled policy; the only source of clean values.
+        context: what the host supplies; `stream_id` must be set.
         is_run: whether responses may follow each other until the host closes the run (CONTRACT D12).
     """
 
     def __init__(self, redactor: Redactor, context: StreamContext, *, is_run: bool = False) -> None:
         self._branches = Branches(redactor, context)
-        self.branch = self._branches.main
-        """The branch that is spoken for."""
-        self._state = self.branch.state
-        self._rows = self.branch.rows
-        self._stream_id = redactor.identifier(context.stream_id or "")
-        self._is_run = is_run
+        self.branch: StreamState = self._branches.main
+        """The branch that is handled now."""
+        self._transitions = self.branch.transitions
         self._phase = Phase.IDLE
+        """Of the branch; written to `branch.phase` when another one is entered."""
+        self._is_run = is_run
         self.ended = False
-        """Whether the terminal has been said."""
-        self._event_id = 0
-        self._sent_id = 0
-        self._open_items = OpenItems()
-        self._context: Mapping[str, object] = {}
-        self._envelope: Frame = {}
-        self._renew_envelope()
+        """Whether the terminal event has been emitted."""
+        self._envelopes = EnvelopeWriter(redactor.identifier(context.stream_id or ""))
 
     def tick(self, timestamp: str) -> None:
-        """Take the time of what is said next; the owner reads its clock once per call (D2)."""
-        self._envelope["server_timestamp"] = timestamp
+        """Set the timestamp of the following frames; the clock is read once per call of the pipeline (D2)."""
+        self._envelopes.set_time(timestamp)
 
     @property
-    def main(self) -> Branch:
+    def main(self) -> StreamState:
         """The branch that every stream has."""
         return self._branches.main
 
     @property
     def dropped(self) -> Counter[str]:
-        """How often what was not said, by event type or reason (D30)."""
-        return self._state.dropped
+        """How often something was not emitted, by event type or reason (D30)."""
+        return self.branch.dropped
 
-    def open_branch(self, context: BranchContext) -> Branch:
-        """Give a further branch of the run.
+    def open_branch(self, context: BranchContext) -> StreamState:
+        """Open a branch of the run.
 
         Raises:
-            UsageError: the stream is no run, or another branch that is open stands at the same place.
+            UsageError: the stream is not a run, or another open branch has the same position in the workflow.
         """
         if not self._is_run:
-            raise UsageError("expected a run: only its responses stream side by side")
+            raise UsageError("expected a run: only a run has branches")
         self.branch.phase = self._phase
         return self._branches.open(context)
 
-    def enter(self, branch: Branch) -> list[Frame]:
-        """Speak for this branch from now on; give what tells dialects so."""
+    def enter(self, branch: StreamState) -> list[Frame]:
+        """Handle this branch from now on; return the private frame that names it to dialects."""
         if branch is self.branch or self.ended:
             return []
         self.branch.phase = self._phase
-        self.branch, self._state, self._phase, self._rows = branch, branch.state, branch.phase, branch.rows
-        return [] if branch.is_over else self._seal([frames.branch(branch.state.branch)])
+        self.branch, self._phase, self._transitions = branch, branch.phase, branch.transitions
+        return [] if branch.is_over else self._wrap([frames.branch(branch.branch)])
 
     def feed(self, event: CanonicalEvent) -> list[Frame]:
-        """Take a provider's event; give what it says."""
+        """Handle a provider event."""
         name = event.get("type")
         if type(name) is not str or (handler := HANDLERS.get(name)) is None:
-            return self._unsaid(name)
+            return self._drop(name)
         return self._signal(SIGNALS.get(name, PROGRESS), handler, event)
 
     def host(self, event: CanonicalEvent) -> list[Frame]:
-        """Take an event of the host's own door (D35)."""
+        """Handle a host event (D35)."""
         name = event.get("type")
         if type(name) is not str or (handler := HOST_HANDLERS.get(name)) is None:
-            return self._unsaid(name, is_host=True)
+            return self._drop(name, is_host=True)
         return self._signal(Signal.HOST, handler, event)
 
     def next_response(self) -> list[Frame]:
-        """Take the beginning of another response of the run."""
+        """Start another response of the run."""
         return self._signal(Signal.NEXT)
 
     def cancel(self) -> list[Frame]:
-        """Take the host's cancellation; give the closers and `final` cancelled."""
+        """Cancel the stream: close open items and emit `final` cancelled."""
         return self._signal(Signal.CANCEL)
 
     def stop(self) -> list[Frame]:
-        """Take that the host ends this branch; give the closers."""
+        """End this branch on behalf of the host and close its open items."""
         return self._signal(Signal.STOP)
 
     def fail(self, fault: Fault) -> list[Frame]:
-        """Take a fault of this branch; give the closers and what it means, `error` unless the run goes on."""
-        self._state.fault = fault
-        self._state.fault_message = None
+        """End this branch with a fault: close open items and emit `error`, unless the branch is optional."""
+        self.branch.fault = fault
+        self.branch.fault_message = None
         return self._signal(Signal.FAULT)
 
     def fail_run(self, fault: Fault) -> list[Frame]:
-        """Take a fault of the whole run; give the closers and `error`."""
+        """End the run with a fault: close open items and emit `error`."""
         return self.enter(self.main) + self.fail(fault)
 
     def close(self) -> list[Frame]:
-        """Take the end of the provider's bytes, or of the run; give the closers and the terminal."""
+        """End the stream or run: close open items and emit the terminal event."""
         if self.ended:
             return []
         self.branch.phase = self._phase
-        speaker, phase = self._branches.standing()
-        said = self.enter(speaker)
+        branch, phase = self._branches.closing()
+        output = self.enter(branch)
         self._phase = phase
-        return said + self._signal(Signal.RUN_CLOSE if self._is_run else Signal.EOF)
+        return output + self._signal(Signal.RUN_CLOSE if self._is_run else Signal.EOF)
 
     def end_branch(self) -> list[Frame]:
-        """Take the end of this branch's bytes; give the closers and what it means."""
+        """End the bytes of this branch."""
         return self._signal(Signal.EOF)
 
-    def mark(self) -> None:
-        """Remember that everything given so far has been sent, for `collapse`."""
-        self._sent_id = self._event_id
-        if self._open_items.unsent:
-            self._open_items.unsent.clear()
+    def mark_sent(self) -> None:
+        """Record that all frames so far were sent, for `fail_closed`."""
+        self._envelopes.mark_sent()
 
-    def forget(self) -> None:
-        """Keep nothing of what has been said: the stream has ended, and its owner may not let go of it at once."""
-        self._branches.forget()
+    def release(self) -> None:
+        """Drop what the ended stream has emitted: its owner may keep the object for a while."""
+        self._branches.release()
 
     def count(self, name: str, times: int) -> None:
-        """Count something that a stage before this one did not pass on."""
-        self._state.count(name, times)
+        """Count something that an earlier stage dropped."""
+        self.branch.count(name, times)
 
-    def _signal(self, signal: Signal, handler: Handler | None = None, event: CanonicalEvent = NO_EVENT) -> list[Frame]:
-        """Follow the row of the table, and seal what it says.
-
-        Whatever fails in it ends the stream closed, never open (D12).
-        """
-        phase, verdict = self._rows[self._phase][signal]
-        try:
-            if verdict is SPEAK and handler is not None:
-                said = handler(self._state, event)  # the way of nearly every event
-            elif verdict in TERMINALS and self._branches.are_several:
-                return self._end_branches(verdict, handler, event)
-            else:
-                said = self._act(verdict, handler, event)
-        except UnreadableEvent:
-            return self._unsaid(event.get("type"), is_host=signal is Signal.HOST)
-        except Exception as error:  # noqa: BLE001 - a stream never dies of data (D31); what failed decides the code
-            return self.collapse(_fault_of(error.__traceback__))
-        self._phase = phase
-        sealed = self._seal(said, event) if said else []
-        if phase is SETTLED and not self._is_run:
-            return sealed + self._signal(Signal.RUN_CLOSE, event=event)
-        return sealed
-
-    def _act(self, verdict: Verdict, handler: Handler | None, event: CanonicalEvent) -> list[Frame]:
-        state = self._state
-        if verdict is Verdict.IGNORE:
-            if handler is not None and self._phase is not Phase.ENDED:
-                state.count(BEHIND_THE_END)
-            return []
-        if verdict in BEGINNINGS:
-            state.begin_response()
-        said = handler(state, event) if handler is not None else []
-        if verdict in BRANCH_ENDS:
-            said += BRANCH_ENDS[verdict](state)
-            self.branch.phase = Phase.ENDED
-        elif verdict in TERMINALS:
-            said += endings.close_items(state)
-            said += TERMINALS[verdict](state)
-            self.ended = True
-        return said
-
-    def _end_branches(self, verdict: Verdict, handler: Handler | None, event: CanonicalEvent) -> list[Frame]:
-        """Close what is open in each branch, in its own context, then say the terminal where it belongs."""
-        speaker, self.branch.phase = self.branch, self._phase
-        said = handler(speaker.state, event) if handler is not None else []
-        closers = self._branches.closers(is_cancelled=verdict is Verdict.CANCELLED)
-        last = self.main if verdict in endings.OF_THE_RUN else speaker
-        terminal = TERMINALS[verdict](last.state)
-        sealed = self._seal(said, event) if said else []
-        for branch, closing in closers:
-            if closing:
-                sealed += self.enter(branch) + self._seal(closing)
-        sealed += self.enter(last) + self._seal(terminal, event)
-        self._branches.end()
-        self._phase, self.ended = Phase.ENDED, True
-        return sealed
-
-    def collapse(self, fault: Fault, *, is_unsent: bool = False) -> list[Frame]:
-        """Give the closers and the terminal in nothing but our own words: what failed must not be asked again.
+    def fail_closed(self, fault: Fault, *, is_unsent: bool = False) -> list[Frame]:
+        """End the stream after a defect of ours, with constant texts only: the failed code is not called again.
 
         Args:
-            fault: what to say.
-            is_unsent: whether the frames since the last `mark` could not be sent: then they have not been said.
+            fault: the fault of the terminal event.
+            is_unsent: whether the frames since the last `mark_sent` could not be sent; they are undone.
         """
         self._phase, self.ended = Phase.ENDED, True
         self._branches.end()
         if is_unsent:
-            self._event_id = self._sent_id
-            self._open_items.take_back()
-        sealed = []
-        for context, added in self._open_items.all():
-            self._renew_envelope(context)
-            sealed += self._seal([endings.abandoned(added)])
-        self._renew_envelope()
-        return sealed + self._seal([endings.collapsed(fault)])
+            self._envelopes.roll_back()
+        output = []
+        for context, added in self._envelopes.open_items():
+            output += self._envelopes.wrap([endings.abandoned(added)], context, NO_EVENT)
+        return output + self._wrap([endings.own_error(fault)])
 
-    def _unsaid(self, name: object, *, is_host: bool = False) -> list[Frame]:
-        """Count an event of which nothing is said."""
+    def _signal(self, signal: Signal, handler: Handler | None = None, event: CanonicalEvent = NO_EVENT) -> list[Frame]:
+        """Apply the row of the lifecycle table and return its frames.
+
+        Any exception ends the stream with its open items closed (D12).
+        """
+        phase, verdict = self._transitions[self._phase][signal]
+        try:
+            if verdict is EMIT and handler is not None:
+                output = handler(self.branch, event)  # nearly every event
+            elif verdict in TERMINALS and self._branches.are_several:
+                return self._end_branches(verdict, handler, event)
+            else:
+                output = self._act(verdict, handler, event)
+        except UnreadableEvent:
+            return self._drop(event.get("type"), is_host=signal is Signal.HOST)
+        except Exception as error:  # noqa: BLE001 - a stream never dies of data (D31); what failed decides the code
+            return self.fail_closed(_fault_of(error.__traceback__))
+        self._phase = phase
+        if output:
+            output = self._wrap(output, event)
+        if phase is SETTLED and not self._is_run:
+            return output + self._signal(Signal.RUN_CLOSE, event=event)
+        return output
+
+    def _act(self, verdict: Verdict, handler: Handler | None, event: CanonicalEvent) -> list[Frame]:
+        state = self.branch
+        if verdict is Verdict.IGNORE:
+            if handler is not None and self._phase is not Phase.ENDED:
+                state.count(TOO_LATE)
+            return []
+        if verdict in BEGINNINGS:
+            state.begin_response()
+        output = handler(state, event) if handler is not None else []
+        if verdict in BRANCH_ENDS:
+            output += BRANCH_ENDS[verdict](state)
+            state.phase = Phase.ENDED
+        elif verdict in TERMINALS:
+            output += endings.close_items(state)
+            output += TERMINALS[verdict](state)
+            self.ended = True
+        return output
+
+    def _end_branches(self, verdict: Verdict, handler: Handler | None, event: CanonicalEvent) -> list[Frame]:
+        """Close the open items of each branch in its own context, then emit the terminal event."""
+        branch, self.branch.phase = self.branch, self._phase
+        output = handler(branch, event) if handler is not None else []
+        closers = self._branches.close_items(is_cancelled=verdict is Verdict.CANCELLED)
+        last = self.main if verdict in endings.OF_THE_RUN else branch
+        terminal = TERMINALS[verdict](last)
+        wrapped = self._wrap(output, event) if output else []
+        for closed, closing in closers:
+            if closing:
+                wrapped += self.enter(closed) + self._wrap(closing)
+        wrapped += self.enter(last) + self._wrap(terminal, event)
+        self._branches.end()
+        self._phase, self.ended = Phase.ENDED, True
+        return wrapped
+
+    def _drop(self, name: object, *, is_host: bool = False) -> list[Frame]:
+        """Count an event that is not emitted."""
         if self._phase is Phase.ENDED:
             return []
-        self._state.count(name[:NAME_MAX_CHARS] if type(name) is str else "(no type)")
+        self.branch.count(name[:NAME_MAX_CHARS] if type(name) is str else "(no type)")
         return [] if is_host else self._signal(Signal.DROPPED)
 
-    def _seal(self, said: list[Frame], event: CanonicalEvent = NO_EVENT) -> list[Frame]:
-        """Put the envelope around frames; only public ones take an event id (section 6, D1)."""
-        if self._context is not self._state.envelope:
-            self._renew_envelope()
-        envelope = self._envelope
-        sequence = event.get("sequence_number")
-        if type(sequence) is int and 0 <= sequence < SEQUENCE_END:
-            envelope["provider_sequence_number"] = sequence
-        else:
-            envelope.pop("provider_sequence_number", None)
-        sealed = []
-        for frame in said:
-            if frame["kind"] in SEALING:
-                self._keep_books(frame)
-            else:
-                self._event_id += 1
-            envelope["event_id"] = self._event_id
-            sealed.append(envelope | frame)
-        return sealed
-
-    def _renew_envelope(self, members: Mapping[str, object] | None = None) -> None:
-        """Take over a changed context, or that of another time; nearly every frame of a stream has the same."""
-        self._context = self._state.envelope
-        self._envelope = {
-            "schema": SCHEMA,
-            "event_id": self._event_id,
-            "stream_id": self._stream_id,
-            "server_timestamp": self._envelope.get("server_timestamp", ""),
-            **(self._context if members is None else members),
-        }
-
-    def _keep_books(self, frame: Frame) -> None:
-        """Count the frame if it is public, and remember which items are open."""
-        kind = frame["kind"]
-        if kind in frames.PRIVATE:
-            return
-        self._event_id += 1
-        self._open_items.follow(self._context, frame)
+    def _wrap(self, output: list[Frame], event: CanonicalEvent = NO_EVENT) -> list[Frame]:
+        return self._envelopes.wrap(output, self.branch.envelope, event)
 
 
 def _fault_of(traceback: TracebackType | None) -> Fault:
-    """Say which part of ours failed: the redactor, or anything else."""
+    """Return the fault of an exception: `redaction_failed` if it passed through the redactor."""
     while traceback is not None:
         if traceback.tb_frame.f_globals.get("__name__", "").startswith("projector.redaction."):
             return FAULTS["redaction_failed"]

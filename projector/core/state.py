@@ -1,7 +1,7 @@
-"""What a stream remembers of its responses, items and context.
+"""The state of a stream or branch: its responses, items, slots, ids and context.
 
-The provider's index correlates, and the id first said for a slot stays, because some gateways rotate every id from
-event to event (CONTRACT D6).
+Items are found by the provider's index, and the id first emitted for a slot stays, because some gateways rotate every
+id from event to event (CONTRACT D6).
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.context import WORKFLOW_NUMBERS, WORKFLOW_TEXTS, StreamContext
 from projector.core.faults import Fault
-from projector.core.parts import TextPart
-from projector.core.slots import Places
-from projector.core.transcript import Item, Response, Run
-from projector.redaction import compose
-from projector.redaction.clean import Cleaned, CleanText
+from projector.core.lifecycle import TRANSITIONS, Phase, Transitions
+from projector.core.transcript import Item, Response, ResponseEnd, RunRecord
+from projector.redaction.clean import CleanText
 from projector.redaction.redactor import Redactor
 
 DROP_NAMES_MAX: Final = 64
-"""How many names are counted one by one; a hostile provider could invent a new one with every event."""
+"""How many names are counted separately; a hostile provider could invent a new one with every event."""
 OTHER: Final = "other"
 
 CONTEXT_ORDER: Final = ("conversation_id", "response_id", "agent", "workflow")
+POSITION: Final = ("stage_name", "parallel_group", "branch_index")
+"""The members of `workflow` by which a client tells branches apart."""
 
 ROLES: Final[Mapping[str, str]] = {"message": "assistant"}
-"""What an item's role is where the provider does not say it."""
+"""The role of an item if the provider sends none."""
 
 ITEM_FAMILIES: Final[Mapping[str, str]] = {
     "custom_tool_call": "function_call",
@@ -38,16 +38,66 @@ ITEM_FAMILIES: Final[Mapping[str, str]] = {
 }
 """Item types whose events are those of another type."""
 
+CALL_ID_ROOM: Final = 200
+"""How many characters of a repeated call id are kept, so that its suffix stays within the limit of ids."""
+
+
+class SlotAllocator:
+    """Allocates slots, item ids and call ids, each unique in the stream; shared by its branches (CONTRACT D6, D8)."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self.next_slot = 0
+        """The first slot after all that are used."""
+        self._redactor = redactor
+        self._slots: set[int] = set()
+        self._item_ids: set[str] = set()
+        self._spare_id = 0
+        """The last number used to replace a duplicate id: each is tried once, not once per item."""
+        self._call_ids: set[str] = set()
+        self._branches = 0
+
+    def next_branch(self) -> int:
+        """Allocate the number of a new branch; the main branch is 0."""
+        number, self._branches = self._branches, self._branches + 1
+        return number
+
+    def slot(self, wanted: int | None) -> int:
+        """Allocate the wanted slot if it is free, otherwise the next one."""
+        slot = self.next_slot if wanted is None or wanted in self._slots else wanted
+        self._slots.add(slot)
+        self.next_slot = max(self.next_slot, slot + 1)
+        return slot
+
+    def item_id(self, provider_id: str | None, slot: int) -> CleanText:
+        """Allocate the public id of a slot: the provider's, unless another slot has it (D6)."""
+        item_id = self._redactor.identifier(provider_id or f"item_{slot}")
+        if item_id in self._item_ids:
+            item_id = self._redactor.identifier(f"item_{slot}")
+        while item_id in self._item_ids:
+            self._spare_id = max(self._spare_id, slot) + 1
+            item_id = self._redactor.identifier(f"item_{self._spare_id}")
+        self._item_ids.add(item_id)
+        return item_id
+
+    def call_id(self, provider_id: str | None, item_id: CleanText, slot: int) -> CleanText:
+        """Allocate the id of a call: the provider's, else the item's, made unique by the slot (D8)."""
+        call_id = self._redactor.identifier(provider_id or item_id)
+        while call_id in self._call_ids:
+            call_id = self._redactor.identifier(f"{call_id[-CALL_ID_ROOM:]}_{slot}")
+        self._call_ids.add(call_id)
+        return call_id
+
 
 class StreamState:
-    """Everything that handlers read and write: of a stream, or of one branch of a run.
+    """Everything that handlers read and write, of the main branch of a stream or of a further one.
 
     Args:
         redactor: the only source of clean values.
-        context: what the host says of the stream.
-        main: of a further branch, the state of the main one, with which it shares the run, the places and the counts.
-        stage: of a branch; see `BranchContext`.
-        is_optional: of a branch; see `BranchContext`.
+        context: what the host supplied.
+        main: for a further branch, the state of the main one: run, slots and counts are shared with it.
+        transitions: the lifecycle table of the branch.
+        stage: as in `BranchContext`.
+        is_optional: as in `BranchContext`.
     """
 
     def __init__(
@@ -56,88 +106,107 @@ class StreamState:
         context: StreamContext,
         *,
         main: StreamState | None = None,
+        transitions: Transitions = TRANSITIONS,
         stage: int | None = None,
         is_optional: bool = False,
     ) -> None:
         self.redactor = redactor
         self.policy = redactor.policy
-        self.run: Run = Run() if main is None else main.run
-        self.places: Places = Places(redactor) if main is None else main.places
+        self.run: RunRecord = RunRecord() if main is None else main.run
+        self.slots: SlotAllocator = SlotAllocator(redactor) if main is None else main.slots
         self.dropped: Counter[str] = Counter() if main is None else main.dropped
-        """What was not said, by event type or reason."""
-        self.branch = self.places.next_branch()
+        """How often something was not emitted, by event type or reason."""
+        self.branch = self.slots.next_branch()
+        self.transitions = transitions
+        self.phase = Phase.IDLE
         self.stage = self.branch if stage is None else stage
         self.is_optional = is_optional
-        self.response = Response(self.places.next_slot, after=None)
+        self.response = Response(self.slots.next_slot, after=None)
         self.fault: Fault | None = None
-        """What the provider reported as its error."""
+        """The error that the provider reported."""
         self.fault_message: str | None = None
-        """The provider's own words about it, untrusted."""
+        """The provider's message about it, untrusted."""
         self.calls: dict[str, Item] = {}
-        """Items of tool calls, by every id under which the host or an output item may name them."""
+        """Items of tool calls, by every id under which the host or an output item may refer to them."""
         self.envelope: dict[str, object] = {}
-        """The context members of section 6.2 as they are said now."""
-        self._say_always("conversation_id", self.run.conversation_id)
+        """The context members of section 6.2, as they are now."""
+        self._set_member("conversation_id", self.run.conversation_id)
         self.set_context({"conversation_id": context.conversation_id, "agent": context.agent})
         self.set_context({"workflow": context.workflow})
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the branch has ended."""
+        return self.phase is Phase.ENDED
+
+    @property
+    def end(self) -> ResponseEnd | None:
+        """How the last response of the branch ended; None if none has."""
+        return self.run.ends.get(self.branch)
+
+    @property
+    def position(self) -> tuple[object, ...]:
+        """The position in the workflow, unique among open branches."""
+        workflow = self.envelope.get("workflow")
+        return tuple(workflow.get(name) for name in POSITION) if isinstance(workflow, Mapping) else (None,) * 3
+
     def count(self, name: str, times: int = 1) -> None:
-        """Count something that is not said."""
+        """Count something that is not emitted."""
         known = name in self.dropped or len(self.dropped) < DROP_NAMES_MAX
         self.dropped[name if known else OTHER] += times
 
     def set_context(self, members: Mapping[str, object]) -> None:
-        """Take context members from the host; None removes one, what is not named stays (D9).
+        """Set context members from the host; None removes one, others stay (D9).
 
-        A conversation is set once: agent and workflow may change, and another conversation is another stream.
+        Agent and workflow may change. The conversation is set once: another conversation is another stream.
         """
         for name, value in members.items():
             if name == "conversation_id" and self.run.conversation_id is not None:
                 self.count("conversation_id is set")
                 continue
-            self._say_always(name, self._workflow(value) if name == "workflow" else self._identifier(value))
+            self._set_member(name, self._workflow(value) if name == "workflow" else self._identifier(value))
             if name == "conversation_id":
                 self.run.conversation_id = self._identifier(value)
 
-    def forget(self) -> None:
-        """Keep nothing of what has been said; the stream is over."""
-        self.response = Response(self.places.next_slot, after=None)
+    def release(self) -> None:
+        """Drop what the ended stream has emitted."""
+        self.response = Response(self.slots.next_slot, after=None)
         self.calls.clear()
-        self.run.forget()
+        self.run.release()
 
     def begin_response(self) -> None:
-        """Begin a response, behind the slots already used."""
-        self.response = Response(self.places.next_slot, after=self.response.id)
-        self._say_always("response_id", None)
+        """Start a response after the slots already used."""
+        self.response = Response(self.slots.next_slot, after=self.response.id)
+        self._set_member("response_id", None)
 
     def set_response_id(self, provider_id: str | None) -> None:
-        """Take the id of the response; the first one said stays (D4)."""
+        """Set the id of the response; the first one stays (D4)."""
         if provider_id and self.response.id is None:
             self.response.id = self.redactor.identifier(provider_id)
-            self._say_always("response_id", self.response.id)
+            self._set_member("response_id", self.response.id)
 
     def find(self, index: int | None, provider_id: str | None) -> Item | None:
-        """Give the item at the provider's index; without one, the item with the provider's id.
+        """Return the item at the provider's index, or without an index the item with the provider's id.
 
-        An index that comes later than its item is bound to it by the id.
+        An item that was announced without an index is bound to the first index that comes with its id.
         """
         response = self.response
         if index is None:
             return response.by_id.get(provider_id) if provider_id else None
-        if index not in response.by_index and provider_id in response.unplaced:
-            response.by_index[index] = response.unplaced.pop(provider_id)
+        if index not in response.by_index and provider_id in response.without_index:
+            response.by_index[index] = response.without_index.pop(provider_id)
         return response.by_index.get(index)
 
     def item_of(self, event: CanonicalEvent, item_type: str) -> tuple[Item, list[Frame]]:
-        """Give the open item that an event belongs to; one that the provider never announced is announced here (D7).
+        """Return the open item of an event; one that the provider never announced is announced first (D7).
 
         Raises:
-            Unreadable: the item is closed, or of another type.
+            UnreadableEvent: the item is closed, or of another type.
         """
         at = event.get("output_index")
         item = self.response.by_index.get(at) if type(at) is int else None
         if item is not None and item.open and item.type == item_type:
-            return item, []  # the way of nearly every event
+            return item, []  # nearly every event
         index = read.index_or_none(event, "output_index")
         provider_id = read.text_or_none(event, "item_id")
         item = self.find(index, provider_id)
@@ -160,11 +229,11 @@ class StreamState:
         role: str | None = None,
         status: str | None = None,
     ) -> tuple[Item, list[Frame]]:
-        """Open a new slot for an item and say `output_item.added`."""
-        slot = self.places.slot(None if index is None else self.response.base_slot + index)
+        """Create an item in a new slot and emit `output_item.added`."""
+        slot = self.slots.slot(None if index is None else self.response.base_slot + index)
         role = role or ROLES.get(item_type)
-        said_role = self.redactor.label(role).value if role else None
-        item = Item(slot, self.places.item_id(provider_id, slot), self.redactor.identifier(item_type), said_role)
+        clean_role = self.redactor.label(role).value if role else None
+        item = Item(slot, self.slots.item_id(provider_id, slot), self.redactor.identifier(item_type), clean_role)
         self.response.items.append(item)
         self.response.by_type.setdefault(item.type, []).append(item)
         if index is not None:
@@ -172,36 +241,16 @@ class StreamState:
         if provider_id:
             self.response.by_id[provider_id] = item
         if provider_id and index is None:
-            self.response.unplaced[provider_id] = item
-        said_status = self.redactor.identifier(status or "in_progress")
+            self.response.without_index[provider_id] = item
+        clean_status = self.redactor.identifier(status or "in_progress")
         return item, [
-            frames.output_item(Kind.OUTPUT_ITEM_ADDED, item.slot, item.item_id, item.type, item.role, said_status)
+            frames.output_item(Kind.OUTPUT_ITEM_ADDED, item.slot, item.item_id, item.type, item.role, clean_status)
         ]
 
-    def part(self, parts: dict[int, TextPart], position: int) -> TextPart:
-        """Give the text at a position of an item, begun where it is new."""
-        part = parts.get(position)
-        if part is None:
-            part = parts[position] = TextPart(self.redactor.message_stream)
-        return part
-
-    def complete(self, part: TextPart, text: str) -> Cleaned[CleanText]:
-        """Give the rest of a text that is now known as a whole; where it contradicts its deltas they win (D30)."""
-        rest = part.complete(text)
-        if rest is None:
-            self.count("done differs from its deltas")
-            return part.close()
-        return rest
-
-    def whole(self, text: str) -> Cleaned[CleanText]:
-        """Give a text of the model that is known as a whole and that grows nowhere."""
-        stream = self.redactor.message_stream()
-        return compose.joined(stream.feed(text), stream.close())
-
-    def _say_always(self, name: str, value: object) -> None:
-        """Put a member into the envelope, in the order of section 6.2, or take an absent one out."""
+    def _set_member(self, name: str, value: object) -> None:
+        """Set or remove a member of the envelope; its order is that of section 6.2."""
         members = {**self.envelope, name: value}
-        self.envelope = {known: said for known in CONTEXT_ORDER if (said := members.get(known))}
+        self.envelope = {known: found for known in CONTEXT_ORDER if (found := members.get(known))}
 
     def _identifier(self, value: object) -> CleanText | None:
         return self.redactor.identifier(value) if isinstance(value, str) and value else None
@@ -211,4 +260,4 @@ class StreamState:
             return {}
         texts = {name: self._identifier(value.get(name)) for name in WORKFLOW_TEXTS}
         numbers = {name: read.index_or_none(value, name) for name in WORKFLOW_NUMBERS}
-        return {name: said for name, said in (texts | numbers).items() if said is not None}
+        return {name: found for name, found in (texts | numbers).items() if found is not None}

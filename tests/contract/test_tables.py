@@ -20,21 +20,19 @@ from pydantic import BaseModel
 from projector.contracts import kinds, parts, public_sse_v1
 from projector.contracts.kinds import TOOL_TYPES, Kind, PrivateKind
 from projector.core import projector
-from projector.core.calls import CALL_TYPES, NAME_FIELDS
 from projector.core.context import StreamContext
 from projector.core.faults import FAULTS
 from projector.core.handlers import (
     DROPPED,
+    EMITS,
     HANDLERS,
     HOST_HANDLERS,
-    SAYS,
     SIGNALS,
-    arguments,
     items,
     messages,
     responses,
-    status,
-    tools,
+    tool_calls,
+    tool_outputs,
 )
 from projector.core.handlers.endings import BRANCH_ENDS
 from projector.core.lifecycle import (
@@ -43,11 +41,12 @@ from projector.core.lifecycle import (
     RUN_STATUS_ORDER,
     TRANSITIONS,
     Phase,
-    Rows,
     Signal,
+    Transitions,
     Verdict,
 )
 from projector.core.projector import BEGINNINGS, TERMINALS
+from projector.core.transcript import CALL_TYPES, NAME_FIELDS
 from projector.dialects import DIALECTS
 from projector.recording import replay
 from projector.redaction.policy import Policy
@@ -118,14 +117,16 @@ def test_every_dropped_row_has_a_reason(name: str, reason: str) -> None:
 
 
 def test_tool_calls_have_rows_everywhere() -> None:
-    assert tools.STEPS.keys() == TOOL_TYPES.keys() <= items.FINISHERS.keys()
+    assert tool_outputs.STEPS.keys() == TOOL_TYPES.keys() <= items.FINISHERS.keys()
     assert set(TOOL_TYPES.values()) == set(get_args(kinds.ToolType)) == kinds.STATUS_RANKS.keys()
     assert set(CALL_TYPES) == set(NAME_FIELDS) == set(get_args(kinds.CallType))
-    assert set(arguments.DELTAS.values()) == {item_type for item_type, _ in arguments.DONES.values()}
-    assert {TOOL_TYPES[item_type] for item_type in arguments.DELTAS.values()} == set(CALL_TYPES)
+    assert set(tool_calls.ARGUMENTS_DELTAS.values()) == {
+        item_type for item_type, _ in tool_calls.ARGUMENTS_DONES.values()
+    }
+    assert {TOOL_TYPES[item_type] for item_type in tool_calls.ARGUMENTS_DELTAS.values()} == set(CALL_TYPES)
 
 
-@pytest.mark.parametrize(("name", "row"), [*status.PROGRESS.items(), *status.OUTCOMES.items()])
+@pytest.mark.parametrize(("name", "row"), [*tool_calls.PROGRESS.items(), *tool_calls.OUTCOMES.items()])
 def test_statuses_are_of_their_tool(name: str, row: tuple[str, str]) -> None:
     item_type, said = row
     assert said in kinds.STATUS_RANKS[TOOL_TYPES[item_type]]
@@ -195,14 +196,14 @@ ALL_ROWS: Final = (TRANSITIONS, BRANCH_TRANSITIONS, OPTIONAL_BRANCH_TRANSITIONS)
 
 
 @pytest.mark.parametrize("rows", ALL_ROWS)
-def test_transitions_are_total(rows: Rows) -> None:
+def test_transitions_are_total(rows: Transitions) -> None:
     assert rows.keys() == set(Phase)
     assert all(row.keys() == set(Signal) for row in rows.values())
 
 
 @pytest.mark.parametrize("rows", ALL_ROWS)
 @pytest.mark.parametrize("signal", Signal)
-def test_d11_after_the_end_everything_is_ignored(signal: Signal, rows: Rows) -> None:
+def test_d11_after_the_end_everything_is_ignored(signal: Signal, rows: Transitions) -> None:
     assert rows[Phase.ENDED][signal] == (Phase.ENDED, Verdict.IGNORE)
 
 
@@ -210,7 +211,7 @@ def test_every_verdict_is_given_and_handled() -> None:
     given = {verdict for rows in ALL_ROWS for row in rows.values() for _, verdict in row.values()}
     assert given == set(Verdict)
     handled = TERMINALS.keys() | BRANCH_ENDS.keys() | BEGINNINGS
-    assert handled | {Verdict.IGNORE, Verdict.SPEAK, Verdict.SETTLE} == set(Verdict)
+    assert handled | {Verdict.IGNORE, Verdict.EMIT, Verdict.SETTLE} == set(Verdict)
     assert TERMINALS.keys() & (BEGINNINGS | BRANCH_ENDS.keys()) == set()
 
 
@@ -238,11 +239,11 @@ def test_d14_faults() -> None:
 
 
 def test_says_covers_every_handler() -> None:
-    assert SAYS.keys() == {*HANDLERS.values(), *HOST_HANDLERS.values()}
-    assert set(itertools.chain(*SAYS.values())) == set(Kind)
+    assert EMITS.keys() == {*HANDLERS.values(), *HOST_HANDLERS.values()}
+    assert set(itertools.chain(*EMITS.values())) == set(Kind)
 
 
-CLOSERS: Final = {*SAYS[items.on_done]}
+CLOSERS: Final = {*EMITS[items.on_done]}
 ANNOUNCED: Final = {"output_item.added", "tool.status"}
 ALSO: Final[Mapping[Callable[..., object], set[str]]] = {
     responses.on_end: CLOSERS,
@@ -300,12 +301,12 @@ def test_says_is_what_handlers_say(heard: Mapping[Callable[..., object], set[str
     unnamed = {
         handler.__qualname__: more
         for handler, said in heard.items()
-        if (more := said - set(SAYS[handler]) - ANNOUNCED - ALSO.get(handler, set()))  # type: ignore[index]  # a handler
+        if (more := said - set(EMITS[handler]) - ANNOUNCED - ALSO.get(handler, set()))  # type: ignore[index]  # a handler
     }
     assert unnamed == {}
     unheard = {
         f"{handler.__module__}.{handler.__qualname__}": less
-        for handler, said in SAYS.items()
+        for handler, said in EMITS.items()
         if (less := set(said) - heard[handler] - kinds.TERMINAL_KINDS)
     }
     assert unheard == {}

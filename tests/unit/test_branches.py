@@ -11,7 +11,7 @@ import pytest
 from projector import FAULTS, Pipeline, Policy, StreamContext, UsageError, build_pipeline
 from projector.contracts.stream_rules import check_stream
 from projector.core.context import BranchContext
-from projector.core.pipeline_branch import PipelineBranch
+from projector.core.pipeline import PipelineBranch
 from projector.openwop.contract.checker import check_log
 from projector.redaction.redactor import Redactor
 
@@ -234,7 +234,7 @@ def test_what_is_no_branch() -> None:
         build_pipeline(provider="openai_chat", dialect="public_sse_v1").branch(BranchContext())
     run = pipeline()
     first = branch(run, 0)
-    with pytest.raises(UsageError, match="of its own"):
+    with pytest.raises(UsageError, match="branch index not in use"):
         branch(run, 0)
     with pytest.raises(UsageError, match="provider"):
         run.branch(BranchContext(workflow=place(1)), provider="none")
@@ -306,7 +306,7 @@ def test_the_main_branch_may_speak_beside_others() -> None:
     run = pipeline()
     left = branch(run, 0)
     said = left.feed(created("a") + delta("x")) + run.feed(created("main") + delta("y")) + left.feed(delta("z"))
-    with pytest.raises(UsageError, match="of its own"):
+    with pytest.raises(UsageError, match="branch index not in use"):
         run.branch(BranchContext())
     said += run.feed(ended()) + left.feed(ended()) + run.close()
     told = frames(said)

@@ -11,8 +11,8 @@ from projector.core.lifecycle import (
     RUN_STATUS_ORDER,
     TRANSITIONS,
     Phase,
-    Rows,
     Signal,
+    Transitions,
     Verdict,
 )
 from projector.core.projector import BEGINNINGS, TERMINALS
@@ -37,7 +37,7 @@ BRANCH_ROWS = [
         ),
         pytest.param("RESPONSE_END RUN_CLOSE", "BEGIN_AND_SETTLE FINISH", id="the-end-is-the-first-that-is-heard"),
         pytest.param("EOF PROGRESS", "EMPTY IGNORE", id="D12-empty"),
-        pytest.param("HOST RUN_CLOSE", "SPEAK EMPTY", id="D12-the-host-alone-begins-nothing"),
+        pytest.param("HOST RUN_CLOSE", "EMIT EMPTY", id="D12-the-host-alone-begins-nothing"),
         pytest.param("DROPPED EOF", "BEGIN TRUNCATED", id="D12-an-event-that-is-not-said-is-an-event"),
         pytest.param("PROGRESS EOF FAULT", "BEGIN TRUNCATED IGNORE", id="D12-truncated"),
         pytest.param("PROGRESS NEXT NEXT", "BEGIN TRUNCATED IGNORE", id="D12-truncated-by-the-next-response"),
@@ -50,7 +50,7 @@ BRANCH_ROWS = [
         ),
         pytest.param("RESPONSE_END PROGRESS EOF", "BEGIN_AND_SETTLE IGNORE FINISH", id="too-late-for-its-response"),
         pytest.param("RESPONSE_END DROPPED EOF", "BEGIN_AND_SETTLE IGNORE FINISH", id="a-late-keepalive"),
-        pytest.param("RESPONSE_END RESPONSE_END HOST FAULT", "BEGIN_AND_SETTLE IGNORE SPEAK FAIL", id="settled"),
+        pytest.param("RESPONSE_END RESPONSE_END HOST FAULT", "BEGIN_AND_SETTLE IGNORE EMIT FAIL", id="settled"),
     ],
 )
 def test_walks(signals: str, verdicts: str) -> None:
@@ -98,7 +98,7 @@ def test_no_failure_of_an_optional_branch_ends_the_run(phase: Phase) -> None:
         ),
     ],
 )
-def test_walks_of_a_branch(rows: Rows, signals: str, verdicts: str) -> None:
+def test_walks_of_a_branch(rows: Transitions, signals: str, verdicts: str) -> None:
     phase, heard = Phase.IDLE, []
     for name in signals.split():
         phase, verdict = rows[phase][Signal[name]]
@@ -108,7 +108,7 @@ def test_walks_of_a_branch(rows: Rows, signals: str, verdicts: str) -> None:
 
 @pytest.mark.parametrize(("phase", "signal", "to", "verdict"), [*ROWS, *BRANCH_ROWS])
 def test_verdicts_agree_with_phases(phase: Phase, signal: Signal, to: Phase, verdict: Verdict) -> None:
-    if verdict is Verdict.SPEAK:
+    if verdict is Verdict.EMIT:
         assert to is phase, "the projector's short way stays in its phase"
     if verdict in BEGINNINGS:
         assert phase is not Phase.OPEN, f"{signal.name} would forget an open response"

@@ -398,7 +398,7 @@ def test_encrypted_reasoning_has_its_own_switch() -> None:
 
 
 def test_what_was_taken_back_is_announced_again() -> None:
-    """After a fault of ours items are closed that this writer may not know (`PublicStreamProjector.collapse`)."""
+    """After a fault of ours items are closed that this writer may not know (`PublicStreamProjector.fail_closed`)."""
     writer = OpenResponses()
     envelope = {"stream_id": "stream_1", "server_timestamp": "2025-12-15T12:00:00.000Z", "item_id": "fc_1"}
     frame = {**envelope, "kind": "output_item.done", "item_type": "function_call", "status": "incomplete"}

@@ -1,7 +1,7 @@
-"""What each provider event becomes: the tables; the handlers stand in one module per section of the contract.
+"""The tables of provider and host events; the handlers are in one module per group of contract sections.
 
-Every event type of the provider is in `HANDLERS`, or in `DROPPED` with its reason; a test proves it against the SDK's
-own union. `SIGNALS` names the events that do more than progress. `docs/mapping.md` is printed from here.
+Every event type of the provider is in `HANDLERS`, or in `DROPPED` with a reason; a test checks this against the SDK's
+union. `SIGNALS` lists the events that are more than progress. `docs/mapping.md` is generated from these tables.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from projector.core.canonical import CanonicalEvent, Frame
-from projector.core.handlers import arguments, code, errors, host, images, items, messages, reasoning, responses, status
+from projector.core.handlers import host_events, items, messages, reasoning, responses, tool_calls, tool_outputs
 from projector.core.lifecycle import Signal
 from projector.core.state import StreamState
 
@@ -24,39 +24,39 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "response.completed": responses.on_end,
     "response.incomplete": responses.on_end,
     "response.failed": responses.on_end,
-    "error": errors.on_error,
+    "error": responses.on_error,
     # 9.2 items
     "response.output_item.added": items.on_added,
     "response.output_item.done": items.on_done,
     # 9.3, 9.4 messages and citations
     "response.output_text.delta": messages.on_text_delta,
-    "response.output_text.done": messages.on_text_done,
+    "response.output_text.done": messages.TEXT.on_done,
     "response.output_text.annotation.added": messages.on_annotation,
     # 9.5 reasoning
-    "response.reasoning_summary_text.delta": reasoning.on_summary_delta,
-    "response.reasoning_summary_text.done": reasoning.on_summary_done,
-    "response.reasoning_text.delta": reasoning.on_text_delta,
-    "response.reasoning_text.done": reasoning.on_text_done,
+    "response.reasoning_summary_text.delta": reasoning.SUMMARY.on_delta,
+    "response.reasoning_summary_text.done": reasoning.SUMMARY.on_done,
+    "response.reasoning_text.delta": reasoning.FULL_TEXT.on_delta,
+    "response.reasoning_text.done": reasoning.FULL_TEXT.on_done,
     # 9.6 refusals
-    "response.refusal.delta": messages.on_refusal_delta,
-    "response.refusal.done": messages.on_refusal_done,
+    "response.refusal.delta": messages.REFUSAL.on_delta,
+    "response.refusal.done": messages.REFUSAL.on_done,
     # 9.7 tool status
-    **dict.fromkeys(status.PROGRESS, status.on_progress),
-    **dict.fromkeys(status.OUTCOMES, status.on_outcome),
+    **dict.fromkeys(tool_calls.PROGRESS, tool_calls.on_progress),
+    **dict.fromkeys(tool_calls.OUTCOMES, tool_calls.on_outcome),
     # 9.8 arguments
-    **dict.fromkeys(arguments.DELTAS, arguments.on_delta),
-    **dict.fromkeys(arguments.DONES, arguments.on_done),
+    **dict.fromkeys(tool_calls.ARGUMENTS_DELTAS, tool_calls.on_arguments_delta),
+    **dict.fromkeys(tool_calls.ARGUMENTS_DONES, tool_calls.on_arguments_done),
     # 9.9 code
-    "response.code_interpreter_call_code.delta": code.on_delta,
-    "response.code_interpreter_call_code.done": code.on_done,
+    "response.code_interpreter_call_code.delta": tool_calls.CODE.on_delta,
+    "response.code_interpreter_call_code.done": tool_calls.CODE.on_done,
     # 9.11 chunks
-    "response.image_generation_call.partial_image": images.on_partial_image,
+    "response.image_generation_call.partial_image": tool_outputs.on_partial_image,
 }
 
 DROPPED: Final[Mapping[str, str]] = {
-    "response.content_part.added": "pages key on item_id and content_index; the part opens with its first delta",
+    "response.content_part.added": "clients key on item_id and content_index; the part opens with its first delta",
     "response.content_part.done": "its text, refusal and citations come with the item's own end",
-    "response.reasoning_summary_part.added": "pages key on item_id and summary_index",
+    "response.reasoning_summary_part.added": "clients key on item_id and summary_index",
     "response.reasoning_summary_part.done": "its text comes with response.reasoning_summary_text.done",
     "response.mcp_list_tools.in_progress": "the tool list of a server is configuration (section 7.2)",
     "response.mcp_list_tools.completed": "the tool list of a server is configuration (section 7.2)",
@@ -70,9 +70,9 @@ DROPPED: Final[Mapping[str, str]] = {
     "response.shell_call_command.done": "shell calls have no public tool type (D22)",
     "response.shell_call_output_content.delta": "shell calls have no public tool type (D22)",
     "response.shell_call_output_content.done": "shell calls have no public tool type (D22)",
-    "response.compaction.compacting": "progress of the provider's own housekeeping",
+    "response.compaction.compacting": "internal progress of the provider",
     # seen on the wire, not in the SDK's union
-    "keepalive": "says only that the connection lives",
+    "keepalive": "only keeps the connection open",
     "response.apply_patch_call_operation_diff.delta": "patch calls have no public tool type (D22)",
     "response.apply_patch_call_operation_diff.done": "patch calls have no public tool type (D22)",
     "response.reasoning_part.added": "full reasoning never enters the public stream (D29)",
@@ -88,19 +88,19 @@ SIGNALS: Final[Mapping[str, Signal]] = {
     "response.failed": Signal.RESPONSE_END,
     "error": Signal.FAULT,
 }
-"""What an event is to the lifecycle; every other event is progress."""
+"""The lifecycle signal of an event; every other event is progress."""
 
 HOST_HANDLERS: Final[Mapping[str, Handler]] = {
-    "projector.tool_output": host.on_tool_output,
-    "projector.attachment": host.on_attachment,
-    "projector.context": host.on_context,
+    "projector.tool_output": host_events.on_tool_output,
+    "projector.attachment": host_events.on_attachment,
+    "projector.context": host_events.on_context,
 }
-"""Events of the host's own door (D35)."""
+"""Host events (D35)."""
 
-SAYS: Final[Mapping[Handler, tuple[str, ...]]] = {
+EMITS: Final[Mapping[Handler, tuple[str, ...]]] = {
     responses.on_status: ("lifecycle",),
     responses.on_end: ("lifecycle", "final"),
-    errors.on_error: ("error",),
+    responses.on_error: ("error",),
     items.on_added: ("output_item.added", "tool.status"),
     items.on_done: (
         "message.delta",
@@ -119,23 +119,23 @@ SAYS: Final[Mapping[Handler, tuple[str, ...]]] = {
         "output_item.done",
     ),
     messages.on_text_delta: ("message.delta",),
-    messages.on_text_done: ("message.delta",),
+    messages.TEXT.on_done: ("message.delta",),
     messages.on_annotation: ("message.citation",),
-    reasoning.on_summary_delta: ("reasoning_summary.delta",),
-    reasoning.on_summary_done: ("reasoning_summary.delta",),
-    reasoning.on_text_delta: (),
-    reasoning.on_text_done: (),
-    messages.on_refusal_delta: ("refusal.delta",),
-    messages.on_refusal_done: ("refusal.delta", "refusal.done"),
-    status.on_progress: ("tool.status",),
-    status.on_outcome: ("tool.status",),
-    arguments.on_delta: ("tool.arguments.delta",),
-    arguments.on_done: ("tool.arguments.delta", "tool.arguments.done"),
-    code.on_delta: ("tool.code.delta",),
-    code.on_done: ("tool.code.delta", "tool.code.done"),
-    images.on_partial_image: ("tool.status", "chunk.delta", "chunk.done"),
-    host.on_tool_output: ("tool.output", "tool.status"),
-    host.on_attachment: ("final",),
-    host.on_context: (),
+    reasoning.SUMMARY.on_delta: ("reasoning_summary.delta",),
+    reasoning.SUMMARY.on_done: ("reasoning_summary.delta",),
+    reasoning.FULL_TEXT.on_delta: (),
+    reasoning.FULL_TEXT.on_done: (),
+    messages.REFUSAL.on_delta: ("refusal.delta",),
+    messages.REFUSAL.on_done: ("refusal.delta", "refusal.done"),
+    tool_calls.on_progress: ("tool.status",),
+    tool_calls.on_outcome: ("tool.status",),
+    tool_calls.on_arguments_delta: ("tool.arguments.delta",),
+    tool_calls.on_arguments_done: ("tool.arguments.delta", "tool.arguments.done"),
+    tool_calls.CODE.on_delta: ("tool.code.delta",),
+    tool_calls.CODE.on_done: ("tool.code.delta", "tool.code.done"),
+    tool_outputs.on_partial_image: ("tool.status", "chunk.delta", "chunk.done"),
+    host_events.on_tool_output: ("tool.output", "tool.status"),
+    host_events.on_attachment: ("final",),
+    host_events.on_context: (),
 }
-"""The public kinds that each handler may cause, for readers; the goldens prove it."""
+"""The public kinds that each handler may emit, for documentation; the goldens check it."""

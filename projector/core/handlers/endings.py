@@ -1,4 +1,4 @@
-"""How a stream ends: closers, then exactly one terminal (seed sections 9.12 and 9.13, CONTRACT D11 to D14)."""
+"""The end of a stream: open items are closed, then exactly one terminal (seed sections 9.12, 9.13; D11 to D14)."""
 
 from __future__ import annotations
 
@@ -9,58 +9,60 @@ from projector.contracts.kinds import Kind
 from projector.core import frames
 from projector.core.canonical import Frame
 from projector.core.faults import FAULTS, Fault
+from projector.core.growing_text import TextPart
 from projector.core.handlers import items
 from projector.core.lifecycle import RUN_STATUS_ORDER, Verdict
-from projector.core.parts import TextPart
 from projector.core.state import StreamState
-from projector.core.transcript import End
+from projector.core.transcript import ResponseEnd
 from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanText
 
-GONE_ON: Final = {"failed": "incomplete", "cancelled": "incomplete"}
-"""What the end of a response is to a run that goes on without it."""
+OPTIONAL_STATUS: Final = {"failed": "incomplete", "cancelled": "incomplete"}
+"""Status of an optional response -> what it contributes to the status of its run."""
 
 
 def close_items(state: StreamState) -> list[Frame]:
-    """Close every item that is still open; they were cut off (D7)."""
-    said: list[Frame] = []
+    """Close every open item; they were cut off (D7)."""
+    output: list[Frame] = []
     for item in state.response.items:
         if item.open:
-            said += items.close(state, item, {}, None)
-    return said
+            output += items.close(state, item, {}, None)
+    return output
 
 
 def settle(state: StreamState, status: str) -> None:
-    """Remember what the ended response leaves for the terminal."""
+    """Record what the ended response contributes to the terminal."""
     run, response = state.run, state.response
-    texts = [compose.joined(*_spoken(item.texts.values())) for item in response.items]
-    said = {
+    texts = [compose.joined(*_nonempty(item.texts.values())) for item in response.items]
+    refusals = _nonempty(part for item in response.items for part in item.refusals.values())
+    summaries = _nonempty(part for item in response.items for part in item.summaries.values())
+    kept = {
         "response_text": compose.paragraphs(text for text in texts if text.value),
-        "refusal_text": compose.paragraphs(_spoken(part for item in response.items for part in item.refusals.values())),
-        "reasoning_summary_text": compose.paragraphs(
-            _spoken(part for item in response.items for part in item.summaries.values())
-        ),
+        "refusal_text": compose.paragraphs(refusals),
+        "reasoning_summary_text": compose.paragraphs(summaries),
     }
-    for name, text in said.items():
+    for name, text in kept.items():
         if text.value and run.keep(name, state.stage, state.branch, text) and name == "response_text":
             run.wants_structure = response.wants_structure
-    run.ends[state.branch] = End(state.stage, status, said["response_text"].value, bool(said["refusal_text"].value))
-    run.statuses.append(GONE_ON.get(status, status) if state.is_optional else status)
+    run.ends[state.branch] = ResponseEnd(
+        state.stage, status, kept["response_text"].value, bool(kept["refusal_text"].value)
+    )
+    run.statuses.append(OPTIONAL_STATUS.get(status, status) if state.is_optional else status)
 
 
 def final(state: StreamState) -> list[Frame]:
-    """Say the terminal of a stream whose responses have ended."""
+    """Build the terminal of a stream whose responses have ended."""
     return _final(state, _run_status(state))
 
 
 def cancelled(state: StreamState) -> list[Frame]:
-    """Say the terminal of a stream that the host ended, with the text so far."""
+    """Build the terminal of a stream that the host cancelled, with the text so far."""
     settle(state, "cancelled")
     return _final(state, "cancelled")
 
 
 def error(state: StreamState) -> list[Frame]:
-    """Say the terminal of a failed stream; a provider's words pass redaction, an exception's never leave (D14)."""
+    """Build the terminal of a failed stream: a provider's message is redacted, an exception's never sent (D14)."""
     fault = state.fault or FAULTS["internal_error"]
     code = state.redactor.identifier(fault.code)
     message = state.redactor.label(state.fault_message or fault.message, state.policy.limits.error_message_max_chars)
@@ -68,50 +70,50 @@ def error(state: StreamState) -> list[Frame]:
 
 
 def truncated(state: StreamState) -> list[Frame]:
-    """Say the terminal of a stream that ended before its response."""
+    """Build the terminal of a stream that ended before its response did."""
     state.fault = FAULTS["upstream_truncated"]
     return error(state)
 
 
 def empty(state: StreamState) -> list[Frame]:
-    """Say the terminal of a stream that ended before it began."""
+    """Build the terminal of a stream that ended before its first event."""
     state.fault = FAULTS["upstream_empty"]
     return error(state)
 
 
 def leave(state: StreamState) -> list[Frame]:
-    """Say that nothing more comes of a branch."""
+    """End a branch: close its open items."""
     return [*close_items(state), frames.branch(state.branch, is_over=True)]
 
 
 def fail_branch(state: StreamState) -> list[Frame]:
-    """Say that the response of a branch failed, where the run goes on without it."""
+    """End an optional branch that failed; the run continues."""
     fault = state.fault or FAULTS["internal_error"]
-    said = close_items(state)
+    output = close_items(state)
     settle(state, "failed")
     code = state.redactor.identifier(fault.code)
-    return [*said, frames.lifecycle("failed", code), frames.branch(state.branch, is_over=True)]
+    return [*output, frames.lifecycle("failed", code), frames.branch(state.branch, is_over=True)]
 
 
 def truncate_branch(state: StreamState) -> list[Frame]:
-    """Say that the response of a branch ended before it was complete."""
+    """End an optional branch whose bytes ended before its response did."""
     state.fault = FAULTS["upstream_truncated"]
     return fail_branch(state)
 
 
 def empty_branch(state: StreamState) -> list[Frame]:
-    """Say that the response of a branch never began."""
+    """End an optional branch whose bytes ended before its first event."""
     state.fault = FAULTS["upstream_empty"]
     return fail_branch(state)
 
 
 def abandoned(added: Frame) -> Frame:
-    """Give the end of an item as it was announced, without asking redaction again."""
+    """Build the `output_item.done` of an item from its announcement, without calling the redactor."""
     return {**added, "kind": Kind.OUTPUT_ITEM_DONE.value, "status": "incomplete"}
 
 
-def collapsed(fault: Fault) -> Frame:
-    """Give the terminal that says a fault of ours, without asking redaction again."""
+def own_error(fault: Fault) -> Frame:
+    """Build the terminal of a fault of ours, without calling the redactor."""
     code, message = compose.own_words(fault.code), Cleaned(compose.own_words(fault.message))
     return frames.error(code, message, fault.source, is_retryable=fault.is_retryable)
 
@@ -129,15 +131,15 @@ def _final(state: StreamState, status: str) -> list[Frame]:
 
 
 def _run_status(state: StreamState) -> str:
-    """Give the status of the run: the gravest of its responses, refused by the last only (D12)."""
+    """Return the status of the run: the worst of its responses; only the last one can make it `refused` (D12)."""
     statuses = set(state.run.statuses)
     if state.run.is_refused:
         statuses.add("refused")
     return next((status for status in RUN_STATUS_ORDER if status in statuses), "completed")
 
 
-def _spoken(parts: Iterable[TextPart]) -> list[Cleaned[CleanText]]:
-    """Give the texts that are not empty, with what is missing from them."""
+def _nonempty(parts: Iterable[TextPart]) -> list[Cleaned[CleanText]]:
+    """Return the texts that are not empty, with their notices."""
     return [Cleaned(part.text, part.notices) for part in parts if part.text]
 
 
@@ -148,7 +150,7 @@ TERMINALS: Final[Mapping[Verdict, Callable[[StreamState], list[Frame]]]] = {
     Verdict.TRUNCATED: truncated,
     Verdict.EMPTY: empty,
 }
-"""Verdicts that end the stream -> what is said last."""
+"""Verdicts that end the stream -> its last frames."""
 
 BRANCH_ENDS: Final[Mapping[Verdict, Callable[[StreamState], list[Frame]]]] = {
     Verdict.LEAVE: leave,
@@ -157,7 +159,7 @@ BRANCH_ENDS: Final[Mapping[Verdict, Callable[[StreamState], list[Frame]]]] = {
     Verdict.BEGIN_AND_FAIL_BRANCH: fail_branch,
     Verdict.EMPTY_BRANCH: empty_branch,
 }
-"""Verdicts that end one branch -> what is said last of it."""
+"""Verdicts that end one branch -> its last frames."""
 
 OF_THE_RUN: Final = frozenset({Verdict.FINISH, Verdict.CANCELLED})
-"""Terminals that belong to no response; the others belong to the one that brings them."""
+"""Terminals that belong to the run; the others belong to the response that causes them."""

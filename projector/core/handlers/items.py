@@ -1,4 +1,4 @@
-"""Items appear and close (seed contract, section 9.2): what each type opens with, and what its finished form adds.
+"""Output items: announcement and end, and what the finished item of each type adds (seed contract, section 9.2).
 
 An item closes once: by its own `done`, by the end of its response, or by the end of the stream (CONTRACT D7).
 """
@@ -12,8 +12,7 @@ from projector.contracts.kinds import Kind
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
-from projector.core.handlers import messages, outputs, reasoning, tools
-from projector.core.handlers import status as status_of
+from projector.core.handlers import messages, reasoning, tool_calls, tool_outputs
 from projector.core.state import StreamState
 from projector.core.transcript import Item
 
@@ -22,22 +21,22 @@ Finisher: TypeAlias = Callable[[StreamState, Item, Mapping[str, object]], list[F
 FINISHERS: Final[Mapping[str, Finisher]] = {
     "message": messages.finish,
     "reasoning": reasoning.finish,
-    "web_search_call": tools.finish,
-    "file_search_call": tools.finish,
-    "code_interpreter_call": tools.finish,
-    "image_generation_call": tools.finish,
-    "function_call": tools.finish,
-    "custom_tool_call": tools.finish,
-    "mcp_call": tools.finish,
-    "mcp_approval_request": tools.finish,
-    "function_call_output": outputs.finish,
-    "custom_tool_call_output": outputs.finish,
+    "web_search_call": tool_outputs.finish,
+    "file_search_call": tool_outputs.finish,
+    "code_interpreter_call": tool_outputs.finish,
+    "image_generation_call": tool_outputs.finish,
+    "function_call": tool_outputs.finish,
+    "custom_tool_call": tool_outputs.finish,
+    "mcp_call": tool_outputs.finish,
+    "mcp_approval_request": tool_outputs.finish,
+    "function_call_output": tool_outputs.finish_output,
+    "custom_tool_call_output": tool_outputs.finish_output,
 }
-"""What a finished item says that its deltas did not."""
+"""Emits what a finished item adds to its deltas."""
 
 ITEMS_ONLY: Final[Mapping[str, str]] = {
     "mcp_list_tools": "the tool list of a server is configuration",
-    "mcp_approval_response": "the page itself gave the answer",
+    "mcp_approval_response": "the client itself sent the answer",
     "computer_call": "no public tool type",
     "computer_call_output": "no public tool type; screenshots may show anything",
     "local_shell_call": "no public tool type",
@@ -53,112 +52,112 @@ ITEMS_ONLY: Final[Mapping[str, str]] = {
     "program_output": "no public tool type",
     "compaction": "an encrypted digest of the conversation, for the provider alone",
 }
-"""Item types of which only `output_item.*` is said, and why (D22)."""
+"""Item types of which only `output_item.*` is emitted, and why (D22)."""
 
 ITEM_TYPE_MAX_CHARS: Final = 80
-"""How much of an unknown item type is kept as its name in the counts."""
+"""How many characters of an unknown item type are kept for the counts."""
 
 STATUSES: Final = frozenset({"in_progress", "completed", "incomplete", "failed"})
-"""What an item may be said to be; hosted tools report their progress in `tool.status` instead."""
+"""Statuses of items; hosted tools report their progress in `tool.status` instead."""
 
 
-class Announced(NamedTuple):
-    """An item as an event names it."""
+class ItemDescription(NamedTuple):
+    """An item as described by an event."""
 
     raw: Mapping[str, object]
     type: str
-    place: int | None
+    output_index: int | None
     provider_id: str | None
 
 
 def on_added(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Open an item at its slot; a repeated announcement of an open one changes nothing."""
-    named = _read(state, event)
-    if named is None:
+    """Announce an item; a repeated announcement of an open item changes nothing."""
+    described = _read(state, event)
+    if described is None:
         return []
-    known = state.find(named.place, named.provider_id)
-    said: list[Frame] = []
+    known = state.find(described.output_index, described.provider_id)
+    output: list[Frame] = []
     if known is not None and known.open:
-        if known.type == named.type:
+        if known.type == described.type:
             return []
-        said += close(state, known, {}, None)
-    return said + _open(state, named)[1]
+        output += close(state, known, {}, None)
+    return output + _open(state, described)[1]
 
 
 def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Say what only the finished item holds, then close it."""
-    named = _read(state, event)
-    if named is None:
+    """Emit what only the finished item contains, then close it."""
+    described = _read(state, event)
+    if described is None:
         return []
-    item = state.find(named.place, named.provider_id)
-    said: list[Frame] = []
+    item = state.find(described.output_index, described.provider_id)
+    output: list[Frame] = []
     if item is None:
-        item, said = _open(state, named)
+        item, output = _open(state, described)
     if not item.open:
         raise read.UnreadableEvent("`response.output_item.done`: its item is closed")
-    return said + finish(state, item, named.raw)
+    return output + finish(state, item, described.raw)
 
 
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
-    """Say what the finished item adds, and close it with its status."""
+    """Emit what the finished item adds, and close it with its status."""
     finisher = FINISHERS.get(item.type)
-    said = finisher(state, item, raw) if finisher is not None else []
-    return said + close(state, item, raw, "completed")
+    output = finisher(state, item, raw) if finisher is not None else []
+    return output + close(state, item, raw, "completed")
 
 
-def say_whole(state: StreamState, raw: Mapping[str, object]) -> list[Frame]:
-    """Say an item of which only the end of its response tells."""
-    named = Announced(raw, read.text_or_none(raw, "type") or "(no type)", None, read.text_or_none(raw, "id"))
-    if not _is_known(state, named.type):
+def emit_whole(state: StreamState, raw: Mapping[str, object]) -> list[Frame]:
+    """Announce, finish and close an item that comes only with the end of its response."""
+    described = ItemDescription(raw, read.text_or_none(raw, "type") or "(no type)", None, read.text_or_none(raw, "id"))
+    if not _is_known(state, described.type):
         return []
-    item, said = _open(state, named)
-    return said + finish(state, item, raw)
+    item, output = _open(state, described)
+    return output + finish(state, item, raw)
 
 
 def close(state: StreamState, item: Item, raw: Mapping[str, object], default: str | None) -> list[Frame]:
-    """Say what was held back and `output_item.done`.
+    """Emit what was held back and `output_item.done`.
 
-    The status is the provider's, else `default`; without one the item was cut off: `incomplete` (D7).
+    The status is the provider's, else `default`, else `incomplete`: the item was cut off (D7).
     """
-    said = messages.flush(item) + reasoning.flush(item) + tools.conclude(item)
+    output = messages.flush(item) + reasoning.flush(item) + tool_outputs.close(item)
     if item.cited:
-        said += tools.cite(state)
+        output += tool_outputs.cite(state)
     item.open = False
     status = read.text_or_none(raw, "status")
     if status not in STATUSES or status == "in_progress":
         status = default or "incomplete"
-    said.append(
+    output.append(
         frames.output_item(
             Kind.OUTPUT_ITEM_DONE, item.slot, item.item_id, item.type, item.role, state.redactor.identifier(status)
         )
     )
-    return said
+    return output
 
 
-def _read(state: StreamState, event: CanonicalEvent) -> Announced | None:
-    """Read which item an event is about; None for one of an unknown type."""
+def _read(state: StreamState, event: CanonicalEvent) -> ItemDescription | None:
+    """Read the item of an event; return None if its type is unknown."""
     raw = read.mapping(event, "item")
     item_type = read.text(raw, "type")
     if not _is_known(state, item_type):
         return None
-    return Announced(raw, item_type, read.index_or_none(event, "output_index"), read.text_or_none(raw, "id"))
+    return ItemDescription(raw, item_type, read.index_or_none(event, "output_index"), read.text_or_none(raw, "id"))
 
 
 def _is_known(state: StreamState, item_type: str) -> bool:
-    """Say whether an item's type is known; an unknown one is counted (D30)."""
+    """Check that an item type is known; an unknown one is counted (D30)."""
     known = item_type in FINISHERS or item_type in ITEMS_ONLY
     if not known:
         state.count(f"item:{item_type[:ITEM_TYPE_MAX_CHARS]}")
     return known
 
 
-def _open(state: StreamState, named: Announced) -> tuple[Item, list[Frame]]:
-    status = read.text_or_none(named.raw, "status")
-    item, said = state.announce(
-        named.type,
-        index=named.place,
-        provider_id=named.provider_id,
-        role=read.text_or_none(named.raw, "role"),
+def _open(state: StreamState, described: ItemDescription) -> tuple[Item, list[Frame]]:
+    status = read.text_or_none(described.raw, "status")
+    item, output = state.announce(
+        described.type,
+        index=described.output_index,
+        provider_id=described.provider_id,
+        role=read.text_or_none(described.raw, "role"),
         status=status if status in STATUSES else None,
     )
-    return item, said + status_of.begin(state, item, named.raw)
+    return item, output + tool_calls.begin(state, item, described.raw)

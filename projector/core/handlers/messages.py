@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Final
 
 from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
-from projector.core.parts import TextPart, aligned
+from projector.core.growing_text import TextPart, align_positions
+from projector.core.handlers.text_channels import TextChannel
 from projector.core.state import StreamState
 from projector.core.transcript import Item
-from projector.core.truncation import split_delta
 from projector.redaction.clean import Cleaned, CleanText
+
+TEXT: Final = TextChannel("message", attrgetter("texts"), delta=frames.message_delta)
+REFUSAL: Final = TextChannel(
+    "message",
+    attrgetter("refusals"),
+    delta=frames.refusal_delta,
+    done=frames.refusal_done,
+    member="refusal",
+    skips_empty=True,  # some providers send an empty refusal beside each text delta
+)
 
 CITATION_POSITIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "url_citation": ("start_index", "end_index"),
@@ -25,113 +36,54 @@ CITATION_IDS: Final[Mapping[str, tuple[str, ...]]] = {
     "file_citation": ("file_id",),
     "container_file_citation": ("container_id", "file_id"),
 }
-"""The allow-list of each citation type; `title`, `filename` and `url` are read where the type has them (D30)."""
 CITATION_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "url_citation": ("title",),
     "file_citation": ("filename",),
     "container_file_citation": ("filename",),
 }
+"""The members read of each citation type; only `url_citation` has a `url` as well (D30)."""
 
 
 def on_text_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Say what may be said of the delta now."""
+    """Emit what may be shown of the delta now."""
     content_index = read.index(event, "content_index")
     delta = read.text(event, "delta")
-    item, said = state.item_of(event, "message")
-    clean = (item.texts.get(content_index) or state.part(item.texts, content_index)).feed(delta)
-    if 0 < len(clean.value) <= DELTA_MAX_CHARS:  # the way of nearly every delta: nothing to split
-        said.append(frames.message_delta(item.slot, item.item_id, content_index, clean))
-        return said
-    return said + [frames.message_delta(item.slot, item.item_id, content_index, part) for part in split_delta(clean)]
-
-
-def on_text_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Say what the deltas did not."""
-    content_index = read.index(event, "content_index")
-    text = read.text(event, "text")
-    item, said = state.item_of(event, "message")
-    return said + complete_text(state, item, content_index, text)
-
-
-def on_refusal_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Say what may be said of the delta now."""
-    content_index = read.index(event, "content_index")
-    delta = read.text(event, "delta")
-    if not delta:
-        return []  # some providers send an empty refusal beside each text delta; it opens nothing
-    item, said = state.item_of(event, "message")
-    part = state.part(item.refusals, content_index)
-    if part.done:
-        raise read.UnreadableEvent("`response.refusal.delta`: its refusal is done")
-    return said + _refusal_deltas(item, content_index, part.feed(delta))
-
-
-def on_refusal_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Say what the deltas did not, then the whole refusal."""
-    content_index = read.index(event, "content_index")
-    text = read.text(event, "refusal")
-    item, said = state.item_of(event, "message")
-    return said + complete_refusal(state, item, content_index, text)
+    item, output = state.item_of(event, "message")
+    cleaned = (item.texts.get(content_index) or TEXT.part(state, item, content_index)).feed(delta)
+    if 0 < len(cleaned.value) <= DELTA_MAX_CHARS:  # nearly every event: nothing to split
+        output.append(frames.message_delta(item.slot, item.item_id, content_index, cleaned))
+        return output
+    return output + TEXT.deltas(item, content_index, cleaned)
 
 
 def on_annotation(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Say a citation of a known type."""
+    """Emit a citation of a known type."""
     content_index = read.index(event, "content_index")
     annotation = read.mapping(event, "annotation")
-    item, said = state.item_of(event, "message")
-    return said + cite(state, item, content_index, annotation)
-
-
-def complete_text(state: StreamState, item: Item, content_index: int, text: str) -> list[Frame]:
-    """Say what was not yet said of a text that is now known as a whole."""
-    rest = state.complete(state.part(item.texts, content_index), text)
-    return [frames.message_delta(item.slot, item.item_id, content_index, piece) for piece in split_delta(rest)]
-
-
-def complete_refusal(state: StreamState, item: Item, content_index: int, text: str) -> list[Frame]:
-    """Say what was not yet said of a refusal that is now known as a whole, and its end, once."""
-    part = state.part(item.refusals, content_index)
-    if part.done or (not text and not part.text):
-        return []
-    said = _refusal_deltas(item, content_index, state.complete(part, text))
-    part.done = True
-    whole = Cleaned(part.text, part.notices)
-    return [*said, frames.refusal_done(item.slot, item.item_id, content_index, whole)]
+    item, output = state.item_of(event, "message")
+    return output + cite(state, item, content_index, annotation)
 
 
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
-    """Say what arrives only in the finished message, once (D30)."""
+    """Emit texts, citations and refusals that come only with the finished message, once (D30)."""
     parts = dict(enumerate(read.mappings(raw, "content")))
-    texts = {
-        at: text for at, part in parts.items() if type(text := part.get("text")) is str and _is(part, "output_text")
-    }
-    refusals = {
-        at: text for at, part in parts.items() if type(text := part.get("refusal")) is str and _is(part, "refusal")
-    }
-    said: list[Frame] = []
-    places = aligned(item.texts, texts)
+    texts = _texts(parts, "output_text", "text")
+    output: list[Frame] = []
+    positions = align_positions(item.texts, texts)
     for position, text in texts.items():
-        said += complete_text(state, item, places[position], text)
+        output += TEXT.complete(state, item, positions[position], text)
         for annotation in read.mappings(parts[position], "annotations"):
-            said += cite(state, item, places[position], annotation)
-    for position, content_index in aligned(item.refusals, refusals).items():
-        said += complete_refusal(state, item, content_index, refusals[position])
-    return said
+            output += cite(state, item, positions[position], annotation)
+    return output + REFUSAL.finish(state, item, _texts(parts, "refusal", "refusal"))
 
 
 def flush(item: Item) -> list[Frame]:
-    """Say what was held back of texts and refusals, now that the item closes."""
-    said: list[Frame] = []
-    for content_index, part in item.texts.items():
-        said += [frames.message_delta(item.slot, item.item_id, content_index, p) for p in split_delta(part.close())]
-    for content_index, part in item.refusals.items():
-        if not part.done:
-            said += _refusal_deltas(item, content_index, part.close())
-    return said
+    """Emit what was held back of texts and refusals, when the item closes."""
+    return TEXT.flush(item) + REFUSAL.flush(item)
 
 
 def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping[str, object]) -> list[Frame]:
-    """Say a citation with what it has, once; an unknown type is counted."""
+    """Emit a citation once; an unknown type is counted."""
     kind = annotation.get("type")
     if type(kind) is not str or kind not in CITATION_POSITIONS:
         state.count(f"annotation:{kind if type(kind) is str else '(no type)'}")
@@ -150,23 +102,28 @@ def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping
     item.cited.add(key)
     if (url := lossy.get("url")) is not None and not url.notices:
         state.response.cited_urls[url.value] = None
-    plain |= _places(item.texts.get(content_index), kind, plain)
+    plain |= _emitted_positions(item.texts.get(content_index), kind, plain)
     return [frames.message_citation(item.slot, item.item_id, content_index, plain, lossy)]
 
 
-def _places(text: TextPart | None, kind: str, positions: Mapping[str, object]) -> dict[str, int]:
-    """Give a citation's positions in the text as it was said, where registered values may be withheld."""
+def _emitted_positions(text: TextPart | None, kind: str, positions: Mapping[str, object]) -> dict[str, int]:
+    """Convert positions to those in the emitted text, where registered values may be redacted."""
     if text is None:
         return {}
     return {
-        name: text.place(position, is_end=name == "end_index")
+        name: text.position(position, is_end=name == "end_index")
         for name in CITATION_POSITIONS[kind]
         if type(position := positions.get(name)) is int
     }
 
 
-def _is(part: Mapping[str, object], kind: str) -> bool:
-    return part.get("type") == kind
+def _texts(parts: Mapping[int, Mapping[str, object]], kind: str, member: str) -> dict[int, str]:
+    """Return the texts of the content parts of one type, by position."""
+    return {
+        position: text
+        for position, part in parts.items()
+        if type(text := part.get(member)) is str and part.get("type") == kind
+    }
 
 
 def _citation_texts(state: StreamState, kind: str, annotation: Mapping[str, object]) -> dict[str, Cleaned[CleanText]]:
@@ -177,7 +134,3 @@ def _citation_texts(state: StreamState, kind: str, annotation: Mapping[str, obje
     if kind == "url_citation" and (url := read.text_or_none(annotation, "url")) is not None:
         texts["url"] = state.redactor.url(url)
     return texts
-
-
-def _refusal_deltas(item: Item, content_index: int, delta: Cleaned[CleanText]) -> list[Frame]:
-    return [frames.refusal_delta(item.slot, item.item_id, content_index, piece) for piece in split_delta(delta)]

@@ -1,4 +1,4 @@
-"""A response begins, changes status and ends (seed contract, section 9.1; CONTRACT D4, D7, D10, D13)."""
+"""Responses: beginning, status, end and errors (seed sections 9.1 and 9.12; CONTRACT D4, D7, D10, D12 to D14)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from projector.contracts.kinds import LifecycleStatus
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
+from projector.core.faults import FAULTS, is_retryable_status
 from projector.core.handlers import endings, items, messages
 from projector.core.state import StreamState
 from projector.core.transcript import Item
 
-UNDER_WAY: Final[Mapping[str, int]] = {"queued": 0, "in_progress": 1}
-"""What a response may be before its end, in order; it never goes back."""
+RUNNING: Final[Mapping[str, int]] = {"queued": 0, "in_progress": 1}
+"""Statuses of a response before its end, in order; it never goes back."""
 
-ENDED: Final = frozenset(get_args(LifecycleStatus)) - UNDER_WAY.keys()
+ENDED: Final = frozenset(get_args(LifecycleStatus)) - RUNNING.keys()
 
 END_STATUS: Final[Mapping[str, str]] = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",
     "response.failed": "failed",
 }
-"""What an ended response is where it does not say so itself; `cancelled` has a status but no event."""
+"""The status of an ended response that has none itself; `cancelled` is a status without an event."""
 
 STRUCTURED: Final = frozenset({"json_schema", "json_object"})
 
@@ -34,35 +35,82 @@ USAGE: Final[Mapping[str, tuple[str, ...]]] = {
     "cached_input_tokens": ("input_tokens_details", "cached_tokens"),
     "reasoning_output_tokens": ("output_tokens_details", "reasoning_tokens"),
 }
-"""What `final.usage` says -> where the provider's usage holds it (D13)."""
+"""Member of `final.usage` -> path in the provider's usage (D13)."""
+
+RETRYABLE_CODES: Final = frozenset(
+    {
+        "rate_limit_exceeded",
+        "rate_limit_error",
+        "rate_limited",
+        "too_many_requests",
+        "overloaded",
+        "overloaded_error",
+        "server_overloaded",
+        "server_is_overloaded",
+        "engine_overloaded",
+        "slow_down",
+        "server_error",
+        "internal_server_error",
+        "internal_error",
+        "api_error",
+        "service_unavailable",
+        "service_unavailable_error",
+        "unavailable",
+        "bad_gateway",
+        "gateway_timeout",
+        "timeout",
+        "request_timeout",
+        "timeout_error",
+        "vector_store_timeout",
+    }
+)
+"""Codes of rate limits, overload, server errors and timeouts, as providers send them, in lower case (D14)."""
 
 
 def on_status(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Say the status of a response when it changes."""
+    """Emit the status of a response when it changes."""
     response = read.mapping(event, "response")
-    said = _identify(state, response)
+    output = _identify(state, response)
     status = read.text_or_none(response, "status")
     before = state.response.status
-    if status is None or status not in UNDER_WAY or (before is not None and UNDER_WAY[status] <= UNDER_WAY[before]):
-        return said
-    return said + _say_status(state, status, response)
+    if status is None or status not in RUNNING or (before is not None and RUNNING[status] <= RUNNING[before]):
+        return output
+    return output + _emit_status(state, status, response)
 
 
 def on_end(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Say what only the snapshot holds, close every item, say the last status; never refuse to end."""
+    """Emit what only the final snapshot contains, close every item, emit the last status."""
     response = read.mapping_or_empty(event, "response")
     status = read.text_or_none(response, "status")
     ended = status if status is not None and status in ENDED else END_STATUS[read.text(event, "type")]
-    said = _identify(state, response)
-    said += _settle_items(state, read.mappings(response, "output"), is_complete=ended == "completed")
-    said += _take_usage(state, read.mapping_or_empty(response, "usage"))
-    said += _say_status(state, ended, response)
+    output = _identify(state, response)
+    output += _settle_items(state, read.mappings(response, "output"), is_complete=ended == "completed")
+    output += _add_usage(state, read.mapping_or_empty(response, "usage"))
+    output += _emit_status(state, ended, response)
     endings.settle(state, ended)
-    return said
+    return output
+
+
+def on_error(state: StreamState, event: CanonicalEvent) -> list[Frame]:
+    """Read the error, flat or nested; the terminal event follows from the lifecycle."""
+    nested = read.mapping_or_empty(event, "error")
+    code = message = None
+    for source in (nested, event):
+        code = code or _code(source, "code")
+        message = message or read.text_or_none(source, "message")
+    kind = _code(nested, "type")
+    code = code or kind or "provider_error"
+    if message is None and isinstance(text := event.get("error"), str):
+        message = text
+    state.fault = FAULTS["provider_error"]._replace(
+        code=code, is_retryable=_is_retryable(code) or _is_retryable(kind or "")
+    )
+    state.fault_message = message
+    return []
 
 
 def _identify(state: StreamState, response: Mapping[str, object]) -> list[Frame]:
-    """Learn id, model and output format; give them to dialects that say them, once."""
+    """Read id, model and output format; emit the private `response.meta` once."""
     state.set_response_id(read.text_or_none(response, "id"))
     text_format = read.mapping_or_empty(read.mapping_or_empty(response, "text"), "format")
     if read.text_or_none(text_format, "type") in STRUCTURED:
@@ -71,15 +119,15 @@ def _identify(state: StreamState, response: Mapping[str, object]) -> list[Frame]
         if tool.get("type") == "code_interpreter":
             state.response.container_mode = "explicit" if isinstance(tool.get("container"), str) else "auto"
     model = read.text_or_none(response, "model")
-    if state.response.meta_said or (model is None and state.response.id is None):
+    if state.response.has_meta or (model is None and state.response.id is None):
         return []
-    state.response.meta_said = True
-    model_said = state.redactor.identifier(model) if model else None
-    return [frames.response_meta(state.response.id, model_said, read.count_or_none(response, "created_at"))]
+    state.response.has_meta = True
+    clean_model = state.redactor.identifier(model) if model else None
+    return [frames.response_meta(state.response.id, clean_model, read.count_or_none(response, "created_at"))]
 
 
-def _say_status(state: StreamState, status: str, response: Mapping[str, object]) -> list[Frame]:
-    """Say `lifecycle`, with the reason of an end that is not complete; a repeated response has said its end (D10)."""
+def _emit_status(state: StreamState, status: str, response: Mapping[str, object]) -> list[Frame]:
+    """Emit `lifecycle`, with the reason if the response is not complete; a repeated response has ended before (D10)."""
     if status in ENDED and state.response.is_repeated:
         state.count("a repeated end")
         return []
@@ -89,8 +137,8 @@ def _say_status(state: StreamState, status: str, response: Mapping[str, object])
     return [frames.lifecycle(status, state.redactor.identifier(reason) if reason else None)]
 
 
-def _take_usage(state: StreamState, usage: Mapping[str, object]) -> list[Frame]:
-    """Add what the response cost to the run's; give it to dialects that say it of each response."""
+def _add_usage(state: StreamState, usage: Mapping[str, object]) -> list[Frame]:
+    """Add the usage of the response to that of the run; emit the private `response.usage`."""
     counts: dict[str, int] = {}
     for name, (*outer, member) in USAGE.items():
         source = read.mapping_or_empty(usage, outer[0]) if outer else usage
@@ -101,43 +149,43 @@ def _take_usage(state: StreamState, usage: Mapping[str, object]) -> list[Frame]:
 
 
 def _settle_items(state: StreamState, snapshot: list[Mapping[str, object]], *, is_complete: bool) -> list[Frame]:
-    """Close what is still open with the snapshot's word on it, and say items that only the snapshot knows (D7, D30).
+    """Finish open items with their final form in the snapshot, and emit items that only it contains (D7, D30).
 
-    An item that is in progress when its response ends before it was complete was cut off.
+    An item in progress was cut off if its response is not complete.
     """
     if not is_complete:
         snapshot = [{**raw, "status": "incomplete"} if raw.get("status") == "in_progress" else raw for raw in snapshot]
-    said: list[Frame] = []
-    named = _match(state, snapshot)
-    is_mute = not any(item.texts or item.refusals for item in state.response.items)
+    output: list[Frame] = []
+    matched = _match(state, snapshot)
+    has_no_text = not any(item.texts or item.refusals for item in state.response.items)
     for item in state.response.items.copy():
-        raw = named.get(item)
+        raw = matched.get(item)
         if item.open and raw is not None:
-            said += items.finish(state, item, raw)
+            output += items.finish(state, item, raw)
         elif item.open:
-            said += items.close(state, item, {}, None)
-        elif raw is not None and is_mute and item.type == "message":
-            messages.finish(state, item, raw)  # too late to be said; `final` takes the text (D13)
-    known = {id(raw) for raw in named.values()}
+            output += items.close(state, item, {}, None)
+        elif raw is not None and has_no_text and item.type == "message":
+            messages.finish(state, item, raw)  # too late for its frames; `final` includes the text (D13)
+    known = {id(raw) for raw in matched.values()}
     for raw in snapshot:
         if id(raw) not in known:
-            said += items.say_whole(state, raw)
-    return said
+            output += items.emit_whole(state, raw)
+    return output
 
 
 def _match(state: StreamState, snapshot: list[Mapping[str, object]]) -> dict[Item, Mapping[str, object]]:
-    """Find each streamed item in the snapshot: by id, by its place and type, else as the next of its type.
+    """Find each streamed item in the snapshot: by id, by index and type, else as the next of its type.
 
-    Open items go first. Ids may have rotated or been replaced, and places shift where the snapshot leaves items out.
+    Open items go first. Ids may have rotated or been replaced, and indexes shift if the snapshot leaves items out.
     """
     types = {item.type for item in state.response.items}
     by_id = {raw.get("id"): raw for raw in snapshot if type(raw.get("id")) is str}
-    named: dict[Item, Mapping[str, object]] = {}
+    matched: dict[Item, Mapping[str, object]] = {}
     taken: set[int] = set()
 
     def take(item: Item, raw: Mapping[str, object] | None) -> None:
-        if raw is not None and raw.get("type") == item.type and id(raw) not in taken and item not in named:
-            named[item] = raw
+        if raw is not None and raw.get("type") == item.type and id(raw) not in taken and item not in matched:
+            matched[item] = raw
             taken.add(id(raw))
 
     for item in state.response.items:
@@ -146,6 +194,17 @@ def _match(state: StreamState, snapshot: list[Mapping[str, object]]) -> dict[Ite
         take(item, snapshot[index] if index < len(snapshot) else None)
     left = {kind: iter([raw for raw in snapshot if raw.get("type") == kind and id(raw) not in taken]) for kind in types}
     for item in sorted(state.response.items, key=lambda item: not item.open):
-        if item not in named:
+        if item not in matched:
             take(item, next(left[item.type], None))
-    return named
+    return matched
+
+
+def _code(source: CanonicalEvent, key: str) -> str | None:
+    """Read a code; some gateways send the HTTP status as a number."""
+    value = source.get(key)
+    return str(value) if type(value) is int else read.text_or_none(source, key)
+
+
+def _is_retryable(code: str) -> bool:
+    status = int(code) if code.isascii() and code.isdigit() and len(code) == 3 else 0  # noqa: PLR2004 - an HTTP status
+    return code.lower() in RETRYABLE_CODES or is_retryable_status(status)

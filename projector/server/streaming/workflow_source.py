@@ -17,8 +17,7 @@ import anyio
 
 from projector import Pipeline, StreamContext
 from projector.core.faults import FAULTS
-from projector.core.pipeline import OutputFormat
-from projector.core.pipeline_branch import PipelineBranch
+from projector.core.pipeline import OutputFormat, PipelineBranch
 from projector.dialects.options import DialectOptions
 from projector.server.catalog import WorkflowBinding
 from projector.server.config.settings import Retries

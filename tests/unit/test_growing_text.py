@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from projector.core.parts import TextPart, aligned
+from projector.core.growing_text import TextPart, align_positions
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 
@@ -79,5 +79,5 @@ def test_notices_stay_with_the_text(deltas: tuple[str, ...]) -> None:
         ([0, 5], [0, 1, 2], {0: 0, 1: 5, 2: 2}),
     ],
 )
-def test_aligned(streamed: list[int], finished: list[int], places: dict[int, int]) -> None:
-    assert aligned(streamed, finished) == places
+def test_align_positions(streamed: list[int], finished: list[int], places: dict[int, int]) -> None:
+    assert align_positions(streamed, finished) == places

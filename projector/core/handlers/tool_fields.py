@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from projector.core import canonical as read
-from projector.core.calls import ToolCall
 from projector.core.canonical import Frame
 from projector.core.state import StreamState
-from projector.core.transcript import Item
+from projector.core.transcript import Item, ToolCall
 from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanJson, CleanText
 
@@ -23,13 +22,13 @@ IMAGE_FIELDS: Final[Mapping[str, str]] = {
 
 
 def begin(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> None:
-    """Read what is known when the call begins."""
+    """Read the fields that are known when the call begins."""
     if call.tool_type == "mcp" and (label := read.text_or_none(raw, "server_label")) is not None:
         call.lossy["server_label"] = state.redactor.label(label)
     if item.type == "mcp_approval_request" and read.text_or_none(raw, "arguments") is not None:
         approval(state, item, call, raw)
     if call.tool_type == "code_interpreter":
-        _read_container(state, call, raw)
+        code_interpreter(state, item, call, raw)
 
 
 def web_search(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
@@ -48,7 +47,7 @@ def web_search(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str
 
 
 def file_search(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
-    """Read queries and results, at most ten of them (section 8.1)."""
+    """Read queries and results, at most ten results (section 8.1)."""
     limits = state.policy.limits
     queries = [state.redactor.label(query, limits.query_max_chars) for query in read.texts(raw, "queries")]
     if queries:
@@ -56,29 +55,32 @@ def file_search(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[st
     results = read.mappings(raw, "results")
     if results:
         most = limits.file_search_results_max_items
-        shown = [_file_search_result(state, result) for result in results[: most + 1]]
-        call.lossy["results"] = compose.listed(shown, most)
+        cleaned = [_file_search_result(state, result) for result in results[: most + 1]]
+        call.lossy["results"] = compose.listed(cleaned, most)
     return []
 
 
 def code_interpreter(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
     """Read the container."""
-    _read_container(state, call, raw)
+    if (container := read.text_or_none(raw, "container_id")) is not None:
+        call.plain["container_id"] = state.redactor.identifier(container)
+    if state.response.container_mode is not None:
+        call.plain["container_mode"] = state.response.container_mode
     return []
 
 
 def image_generation(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
-    """Read how the image was made."""
-    for name, said in IMAGE_FIELDS.items():
+    """Read the settings of the image."""
+    for name, public_name in IMAGE_FIELDS.items():
         if (value := read.text_or_none(raw, name)) is not None:
-            call.plain[said] = state.redactor.identifier(value)
+            call.plain[public_name] = state.redactor.identifier(value)
     if (prompt := read.text_or_none(raw, "revised_prompt")) is not None:
         call.lossy["revised_prompt"] = state.redactor.label(prompt, state.policy.limits.query_max_chars)
     return []
 
 
 def approval(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
-    """Read what is to be approved: server and safe arguments (D18)."""
+    """Read what is to be approved: server and clean arguments (D18)."""
     if (label := read.text_or_none(raw, "server_label")) is not None:
         call.lossy["server_label"] = state.redactor.label(label)
     if (text := read.text_or_none(raw, "arguments")) is not None:
@@ -90,18 +92,11 @@ def approval(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, 
 
 
 def add_cited(state: StreamState, call: ToolCall, urls: Iterable[CleanText]) -> None:
-    """Add cited addresses to the sources of the only search (D19)."""
+    """Add cited URLs to the sources of the only search (D19)."""
     known = {str(source.value) for source in call.sources}
     call.sources += [Cleaned(url) for url in urls if url not in known]
     if call.sources:
         call.lossy["sources"] = compose.listed(call.sources, state.policy.limits.container_max_entries)
-
-
-def _read_container(state: StreamState, call: ToolCall, raw: Mapping[str, object]) -> None:
-    if (container := read.text_or_none(raw, "container_id")) is not None:
-        call.plain["container_id"] = state.redactor.identifier(container)
-    if state.response.container_mode is not None:
-        call.plain["container_mode"] = state.response.container_mode
 
 
 def _file_search_result(state: StreamState, result: Mapping[str, object]) -> Cleaned[CleanJson]:

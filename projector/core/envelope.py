@@ -1,0 +1,104 @@
+"""The envelope of every frame (seed section 6), and which announced items are open in what was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from projector.contracts.kinds import SCHEMA, Kind
+from projector.core import frames
+from projector.core.canonical import COUNT_END, CanonicalEvent, Frame
+
+PRIVATE: Final = frames.PRIVATE
+SPECIAL: Final = PRIVATE | {Kind.OUTPUT_ITEM_ADDED, Kind.OUTPUT_ITEM_DONE}
+"""Kinds that need more than an envelope."""
+
+Announced: TypeAlias = tuple[Mapping[str, object], Frame]
+"""The context in which an item was announced, and the frame that announced it."""
+
+
+class EnvelopeWriter:
+    """Adds the envelope to the frames of one stream.
+
+    It also tracks `output_item.added` and `output_item.done`: these items can be closed even if no other state can be
+    trusted. `mark_sent` and `roll_back` undo frames that could not be sent.
+    """
+
+    def __init__(self, stream_id: str) -> None:
+        self._stream_id = stream_id
+        self._event_id = 0
+        self._sent_id = 0
+        self._context: Mapping[str, object] = {}
+        self._envelope: Frame = {"server_timestamp": ""}
+        self._open: dict[object, Announced] = {}
+        self._unsent: list[tuple[object, Announced | None]] = []
+        """The state of each item before each change since the last `mark_sent`."""
+
+    def set_time(self, timestamp: str) -> None:
+        """Set the timestamp of the following frames."""
+        self._envelope["server_timestamp"] = timestamp
+
+    def wrap(self, output: list[Frame], context: Mapping[str, object], event: CanonicalEvent) -> list[Frame]:
+        """Add the envelope to frames; only public ones have an event id of their own (D1).
+
+        Args:
+            output: frames in order.
+            context: the context members; a changed context is a new object.
+            event: the provider's event, for its sequence number.
+        """
+        if self._context is not context:
+            self._set_context(context)
+        envelope = self._envelope
+        sequence = event.get("sequence_number")
+        if type(sequence) is int and 0 <= sequence < COUNT_END:  # larger ones are inexact in JavaScript (D5)
+            envelope["provider_sequence_number"] = sequence
+        else:
+            envelope.pop("provider_sequence_number", None)
+        wrapped = []
+        for frame in output:
+            kind = frame["kind"]
+            if kind not in SPECIAL:
+                self._event_id += 1
+            elif kind not in PRIVATE:
+                self._event_id += 1
+                self._track(frame)
+            envelope["event_id"] = self._event_id
+            wrapped.append(envelope | frame)
+        return wrapped
+
+    def open_items(self) -> list[Announced]:
+        """Return the open items in the order of their announcement."""
+        return [*self._open.values()]
+
+    def mark_sent(self) -> None:
+        """Record that all frames so far were sent."""
+        self._sent_id = self._event_id
+        if self._unsent:
+            self._unsent.clear()
+
+    def roll_back(self) -> None:
+        """Undo all frames since the last `mark_sent`: ids are used again, items are open or unknown as before."""
+        self._event_id = self._sent_id
+        for item_id, before in reversed(self._unsent):
+            self._set_item(item_id, before)
+
+    def _set_context(self, context: Mapping[str, object]) -> None:
+        self._context = context
+        self._envelope = {
+            "schema": SCHEMA,
+            "event_id": self._event_id,
+            "stream_id": self._stream_id,
+            "server_timestamp": self._envelope["server_timestamp"],
+            **context,
+        }
+
+    def _track(self, frame: Frame) -> None:
+        item_id = frame["item_id"]
+        self._unsent.append((item_id, self._open.get(item_id)))
+        self._set_item(item_id, (self._context, frame) if frame["kind"] == Kind.OUTPUT_ITEM_ADDED else None)
+
+    def _set_item(self, item_id: object, announced: Announced | None) -> None:
+        if announced is None:
+            self._open.pop(item_id, None)
+        else:
+            self._open[item_id] = announced

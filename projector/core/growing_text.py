@@ -1,0 +1,213 @@
+"""Texts that grow by deltas and may be completed by a `done`: message text, refusals, summaries, code, arguments.
+
+The deltas and the complete text pass the same kind of filter. What the filter has emitted after n characters depends on
+those n characters only, so a complete text agrees with the deltas exactly if its first n characters, filtered again,
+give what was emitted (CONTRACT D23, D30). The raw text is not kept. Where filtering is expensive a digest of the raw
+deltas is: an equal digest proves agreement without filtering the text a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from hashlib import blake2b
+from typing import Generic, Protocol, TypeVar
+
+from projector.contracts import codec
+from projector.redaction import compose
+from projector.redaction.clean import CleanArguments, Cleaned, CleanText, Notice, bounded
+from projector.redaction.redactor import Redactor
+from projector.redaction.stream import ArgumentsEnd, TextStream
+
+
+class TextFilter(Protocol):
+    """A redaction stream for one text."""
+
+    def feed(self, fragment: str, /) -> Cleaned[CleanText]:
+        """Filter a fragment and return what may be shown now."""
+        ...
+
+
+class ArgumentsFilter(TextFilter, Protocol):
+    """A redaction stream for the arguments of one call."""
+
+    def finish(self) -> ArgumentsEnd:
+        """Return what was held back, and the complete arguments."""
+        ...
+
+
+Filter = TypeVar("Filter", bound=TextFilter)
+
+
+class GrowingText(Generic[Filter]):
+    """A text with what was emitted of it so far.
+
+    Args:
+        make_filter: creates the filter of the text.
+        is_costly: whether the filter is expensive, so that a digest of the raw text pays.
+    """
+
+    __slots__ = ("_digest", "_emitted", "_ends_in_half", "_filter", "_make_filter", "_received", "done", "notices")
+
+    def __init__(self, make_filter: Callable[[], Filter], *, is_costly: bool = False) -> None:
+        self._make_filter = make_filter
+        self._filter = make_filter()
+        self._emitted: compose.Gathered[CleanText] = compose.Gathered()
+        self._received = 0  # code points
+        self._ends_in_half = False  # with the first half of a surrogate pair, which is counted already
+        self._digest = blake2b() if is_costly else None
+        self.notices: tuple[Notice, ...] = ()
+        self.done = False
+        """Whether its `done` frame has been emitted."""
+
+    @property
+    def text(self) -> CleanText:
+        """Everything emitted so far."""
+        return self._emitted.text
+
+    @property
+    def began(self) -> bool:
+        """Whether a delta was received."""
+        return self._received > 0
+
+    def feed(self, fragment: str) -> Cleaned[CleanText]:
+        """Filter a delta and return what may be shown now."""
+        if fragment.isascii() and not self._ends_in_half:
+            self._received += len(fragment)
+        else:
+            self._count(fragment)
+        if self._digest is not None:
+            self._digest.update(fragment.encode("utf-8", "surrogatepass"))
+        cleaned = self._filter.feed(fragment)
+        value, notices = cleaned
+        self._emitted.add(value)
+        if notices:
+            self.notices = notices
+        return cleaned
+
+    def _extend(self, text: str) -> Cleaned[CleanText] | None:
+        """Feed what a complete text adds to the deltas; return None if it contradicts them."""
+        received = self._received - self._ends_in_half
+        if not self._is_same(text[:received]):
+            again = self._make_filter()
+            if again.feed(text[:received]).value != self._emitted.text:
+                return None
+            self._filter, self._received, self._ends_in_half = again, received, False
+        return self.feed(text[received:])
+
+    def _is_same(self, text: str) -> bool:
+        """Check that a text is the deltas, character by character; False if that is not known."""
+        if self._digest is None or self._ends_in_half:
+            return False
+        return blake2b(text.encode("utf-8", "surrogatepass")).digest() == self._digest.digest()
+
+    def _count(self, fragment: str) -> None:
+        """Count the code points of a fragment: a surrogate pair in two halves is one."""
+        text = codec.scrub(fragment) if len(fragment) > 1 else fragment
+        joins = self._ends_in_half and "\udc00" <= fragment[:1] <= "\udfff"
+        if fragment:
+            self._ends_in_half = "\ud800" <= fragment[-1] <= "\udbff"
+        self._received += len(text) - joins
+
+
+class TextPart(GrowingText[TextStream]):
+    """One text of an item."""
+
+    __slots__ = ("_is_complete", "_positions")
+
+    def __init__(self, make_filter: Callable[[], TextStream], *, is_costly: bool = False) -> None:
+        super().__init__(make_filter, is_costly=is_costly)
+        self._positions = self._filter.places
+        self._is_complete = False
+
+    def position(self, raw: int, *, is_end: bool = False) -> int:
+        """Convert a position in the provider's text, in code points, to one in the emitted text."""
+        return self._positions.of(raw, is_end=is_end)
+
+    def complete(self, text: str) -> Cleaned[CleanText] | None:
+        """Return what the deltas left out of the complete text.
+
+        None if the text contradicts the deltas, which then win because they were shown (CONTRACT D30).
+        """
+        if self._is_complete or self.done:
+            return compose.NOTHING if self._is_complete and len(text) == self._received else None
+        more = self._extend(text)
+        if more is None:
+            return None
+        self._positions = self._filter.places
+        rest = self.close()
+        self._is_complete = True
+        return compose.joined(more, rest)
+
+    def close(self) -> Cleaned[CleanText]:
+        """Return what the filter held back; nothing the second time."""
+        cleaned = self._filter.close()
+        self._filter, self._digest = self._make_filter(), None
+        self._emitted.add(cleaned.value)
+        if cleaned.notices:
+            self.notices = cleaned.notices
+        return cleaned
+
+
+class CallArguments(GrowingText[ArgumentsFilter]):
+    """The arguments of one call: JSON, or the plain text of a custom tool (CONTRACT D22 to D24)."""
+
+    __slots__ = ("agrees",)
+
+    def __init__(self, redactor: Redactor, *, is_plain: bool) -> None:
+        super().__init__(lambda: PlainInput(redactor) if is_plain else redactor.argument_stream(), is_costly=True)
+        self.agrees = True
+        """Whether the complete text agreed with the deltas."""
+
+    def complete(self, text: str | None) -> tuple[Cleaned[CleanText], CleanArguments]:
+        """Return the last delta and the complete arguments; `text` is the provider's complete text, if it sent one.
+
+        Arguments without deltas need no last delta. If text and deltas differ, the deltas win.
+        """
+        has_deltas = bool(self.text)
+        more = compose.NOTHING if text is None else self._extend(text)
+        self.agrees = more is not None
+        end = self._filter.finish()
+        return compose.joined(more or compose.NOTHING, end.rest) if has_deltas else compose.NOTHING, end.arguments
+
+
+class PlainInput:
+    """The filter of a custom tool's input: cleaned as tool code, cut where arguments are cut, never parsed (D22)."""
+
+    __slots__ = ("_emitted", "_is_cut", "_notices", "_room", "_stream")
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._stream = redactor.code_stream()
+        self._emitted: compose.Gathered[CleanText] = compose.Gathered()
+        self._notices: tuple[Notice, ...] = ()
+        self._is_cut = False
+        self._room = redactor.policy.limits.arguments_text_max_chars
+
+    def feed(self, fragment: str) -> Cleaned[CleanText]:
+        """Filter a fragment and return what may be shown now."""
+        return self._limit(self._stream.feed(fragment))
+
+    def finish(self) -> ArgumentsEnd:
+        """Return what was held back, and the complete input."""
+        rest = self._limit(self._stream.close())
+        return ArgumentsEnd(rest, CleanArguments(Cleaned(self._emitted.text, self._notices), None))
+
+    def _limit(self, cleaned: Cleaned[CleanText]) -> Cleaned[CleanText]:
+        if self._is_cut:
+            return compose.NOTHING
+        limited = compose.cut(cleaned, self._room)
+        self._is_cut = len(limited.value) < len(cleaned.value)
+        self._room -= len(limited.value)
+        self._emitted.add(limited.value)
+        self._notices = bounded(self._notices + limited.notices)
+        return limited
+
+
+def align_positions(streamed: Collection[int], finished: Iterable[int]) -> dict[int, int]:
+    """Map each position in a finished item to the position under which its text was streamed.
+
+    They are equal, except that some gateways number reasoning parts and texts together while they stream, and only the
+    texts in the finished item: then the next streamed position that the finished item lacks is used.
+    """
+    found = dict.fromkeys(finished)
+    strays = [position for position in sorted(streamed) if position not in found]
+    return {position: position if position in streamed or not strays else strays.pop(0) for position in found}

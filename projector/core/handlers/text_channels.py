@@ -1,0 +1,148 @@
+"""Growing texts of items: from `delta` and `done` events to frames, the same way for every kind of text.
+
+A delta is filtered and emitted at once. A complete text, from a `done` event or a finished item, adds what the deltas
+left out. When the item closes, what the filter still held back is emitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from projector.contracts.limits import DELTA_MAX_CHARS
+from projector.core import canonical as read
+from projector.core.canonical import CanonicalEvent, Frame
+from projector.core.growing_text import TextPart, align_positions
+from projector.core.state import StreamState
+from projector.core.transcript import Item
+from projector.core.truncation import split_delta
+from projector.redaction.clean import Cleaned, CleanText
+
+
+class TextChannel:
+    """One kind of growing text.
+
+    Args:
+        item_type: type of the items that have such texts.
+        parts: returns the texts of an item, by position.
+        delta: builds a delta frame.
+        done: builds the frame with the complete text; None if there is none.
+        index: event member with the position; None: there is one text, at position 0.
+        member: event member with the complete text.
+        levels: values of the policy's `reasoning` under which the text is emitted; None: always.
+        find: returns the open item of an event, and the frames that announce it.
+        new_part: creates an empty text.
+        key: returns the member that tells the texts of an item apart in frames.
+        skips_empty: whether empty texts are ignored.
+        is_brief: whether a short text that comes complete has no delta.
+        is_done_on_close: whether an item that closes emits `done` for a text without one.
+    """
+
+    def __init__(
+        self,
+        item_type: str,
+        parts: Callable[[Item], dict[int, TextPart]],
+        *,
+        delta: Callable[..., Frame],
+        done: Callable[..., Frame] | None = None,
+        index: str | None = "content_index",
+        member: str = "text",
+        levels: frozenset[str] | None = None,
+        find: Callable[[StreamState, CanonicalEvent, str], tuple[Item, list[Frame]]] = StreamState.item_of,
+        new_part: Callable[[StreamState], TextPart] = lambda state: TextPart(state.redactor.message_stream),
+        key: Callable[[Item, int], object] = lambda _item, position: position,
+        skips_empty: bool = False,
+        is_brief: bool = False,
+        is_done_on_close: bool = False,
+    ) -> None:
+        self.item_type = item_type
+        self.parts = parts
+        self._delta = delta
+        self._done = done
+        self._index = index
+        self._member = member
+        self._levels = levels
+        self._find = find
+        self._new_part = new_part
+        self._key = key
+        self._skips_empty = skips_empty
+        self._is_brief = is_brief
+        self._is_done_on_close = is_done_on_close
+
+    def on_delta(self, state: StreamState, event: CanonicalEvent) -> list[Frame]:
+        """Emit what may be shown of the delta now."""
+        position = 0 if self._index is None else read.index(event, self._index)
+        delta = read.text(event, "delta")
+        if self._skips_empty and not delta:
+            return []
+        item, output = self._find(state, event, self.item_type)
+        if not self._is_shown(state):
+            return output
+        part = self.part(state, item, position)
+        if part.done:
+            raise read.UnreadableEvent(f"`{event.get('type')}`: its text is complete")
+        return output + self.deltas(item, position, part.feed(delta))
+
+    def on_done(self, state: StreamState, event: CanonicalEvent) -> list[Frame]:
+        """Emit what the deltas left out, then the complete text if its kind has a frame for it."""
+        position = 0 if self._index is None else read.index(event, self._index)
+        text = read.text(event, self._member)
+        item, output = self._find(state, event, self.item_type)
+        return output + self.complete(state, item, position, text)
+
+    def complete(self, state: StreamState, item: Item, position: int, text: str) -> list[Frame]:
+        """Emit what is missing of a complete text; if it contradicts its deltas, they win and it is counted (D30)."""
+        if not self._is_shown(state):
+            return []
+        part = self.part(state, item, position)
+        if self._skips_empty and not text and not part.text:
+            return []
+        had_text, was_done = bool(part.text), part.done
+        rest = part.complete(text)
+        if rest is None:
+            state.count("done differs from its deltas")
+            rest = part.close()
+        if was_done:
+            return []
+        is_needless = self._is_brief and not had_text and len(part.text) <= DELTA_MAX_CHARS
+        return ([] if is_needless else self.deltas(item, position, rest)) + self.done(item, position, part)
+
+    def finish(self, state: StreamState, item: Item, texts: Mapping[int, str]) -> list[Frame]:
+        """Emit what is missing of the complete texts of a finished item."""
+        output: list[Frame] = []
+        for position, streamed in align_positions(self.parts(item), texts).items():
+            output += self.complete(state, item, streamed, texts[position])
+        return output
+
+    def flush(self, item: Item) -> list[Frame]:
+        """Emit what was held back, when the item closes."""
+        output: list[Frame] = []
+        for position, part in self.parts(item).items():
+            if not part.done:
+                output += self.deltas(item, position, part.close())
+                if self._is_done_on_close:
+                    output += self.done(item, position, part)
+        return output
+
+    def part(self, state: StreamState, item: Item, position: int) -> TextPart:
+        """Return the text at a position, created if it is new."""
+        parts = self.parts(item)
+        part = parts.get(position)
+        if part is None:
+            part = parts[position] = self._new_part(state)
+        return part
+
+    def deltas(self, item: Item, position: int, delta: Cleaned[CleanText]) -> list[Frame]:
+        """Build the frames of a delta."""
+        key = self._key(item, position)
+        return [self._delta(item.slot, item.item_id, key, piece) for piece in split_delta(delta)]
+
+    def done(self, item: Item, position: int, part: TextPart) -> list[Frame]:
+        """Build the frame with the complete text, once; nothing if this kind has none."""
+        if self._done is None or part.done:
+            return []
+        part.done = True
+        whole = Cleaned(part.text, part.notices)
+        return [self._done(item.slot, item.item_id, self._key(item, position), whole)]
+
+    def _is_shown(self, state: StreamState) -> bool:
+        return self._levels is None or state.policy.reasoning in self._levels

@@ -1,0 +1,198 @@
+"""Tool calls while they run: statuses, arguments, code (seed sections 9.7 to 9.9; CONTRACT D8, D15 to D18, D20 to D24).
+
+A call is emitted in one order: its item, its first status, arguments or code, outputs, its last status, the item's end.
+The final status of a provider (`...completed`) is therefore held until the finished item has brought the outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import Final
+
+from projector.contracts.kinds import TOOL_TYPES
+from projector.core import canonical as read
+from projector.core import frames
+from projector.core.canonical import CanonicalEvent, Frame
+from projector.core.growing_text import CallArguments, TextPart
+from projector.core.handlers import tool_fields
+from projector.core.handlers.text_channels import TextChannel
+from projector.core.state import StreamState
+from projector.core.transcript import CALL_TYPES, Item, ToolCall
+
+PROGRESS: Final[Mapping[str, tuple[str, str]]] = {
+    "response.web_search_call.in_progress": ("web_search_call", "in_progress"),
+    "response.web_search_call.searching": ("web_search_call", "searching"),
+    "response.file_search_call.in_progress": ("file_search_call", "in_progress"),
+    "response.file_search_call.searching": ("file_search_call", "searching"),
+    "response.code_interpreter_call.in_progress": ("code_interpreter_call", "in_progress"),
+    "response.code_interpreter_call.interpreting": ("code_interpreter_call", "interpreting"),
+    "response.image_generation_call.in_progress": ("image_generation_call", "in_progress"),
+    "response.image_generation_call.generating": ("image_generation_call", "generating"),
+    "response.mcp_call.in_progress": ("mcp_call", "in_progress"),
+}
+"""Provider event -> item type, and the status that is emitted at once."""
+
+OUTCOMES: Final[Mapping[str, tuple[str, str]]] = {
+    "response.web_search_call.completed": ("web_search_call", "completed"),
+    "response.file_search_call.completed": ("file_search_call", "completed"),
+    "response.code_interpreter_call.completed": ("code_interpreter_call", "completed"),
+    "response.image_generation_call.completed": ("image_generation_call", "completed"),
+    "response.mcp_call.completed": ("mcp_call", "completed"),
+    "response.mcp_call.failed": ("mcp_call", "failed"),
+}
+"""Provider event -> item type, and the status that is emitted after the outputs (D15)."""
+
+FIRST_STATUS: Final[Mapping[str, str]] = {"mcp_approval_request": "awaiting_approval"}
+"""The first status of a call if it is not `in_progress` (D18)."""
+
+ARGUMENTS_DELTAS: Final[Mapping[str, str]] = {
+    "response.function_call_arguments.delta": "function_call",
+    "response.mcp_call_arguments.delta": "mcp_call",
+    "response.custom_tool_call_input.delta": "custom_tool_call",
+}
+"""Provider event -> item type."""
+
+ARGUMENTS_DONES: Final[Mapping[str, tuple[str, str]]] = {
+    "response.function_call_arguments.done": ("function_call", "arguments"),
+    "response.mcp_call_arguments.done": ("mcp_call", "arguments"),
+    "response.custom_tool_call_input.done": ("custom_tool_call", "input"),
+}
+"""Provider event -> item type, and the member with the complete text."""
+
+
+def on_progress(state: StreamState, event: CanonicalEvent) -> list[Frame]:
+    """Emit a status of a hosted tool or MCP call."""
+    item_type, status = PROGRESS[read.text(event, "type")]
+    item, call, output = call_of(state, event, item_type)
+    return output + emit_status(item, call, status)
+
+
+def on_outcome(state: StreamState, event: CanonicalEvent) -> list[Frame]:
+    """Hold the final status of a call until its outputs were emitted."""
+    item_type, status = OUTCOMES[read.text(event, "type")]
+    _, call, output = call_of(state, event, item_type)
+    call.outcome = status
+    return output
+
+
+def on_arguments_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
+    """Emit what may be shown of the delta now."""
+    delta = read.text(event, "delta")
+    item, call, output = call_of(state, event, ARGUMENTS_DELTAS[read.text(event, "type")])
+    tool_type = CALL_TYPES.get(call.tool_type)
+    if tool_type is None or call.arguments.done or call.has_output:
+        raise read.UnreadableEvent("arguments of a call that accepts none any more")
+    clean = call.arguments.feed(delta)
+    if clean.value or clean.notices:
+        output.append(frames.tool_arguments_delta(item.slot, item.item_id, call.call_id, tool_type, call.name, clean))
+    return output
+
+
+def on_arguments_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
+    """Emit what the deltas left out, then the authoritative arguments."""
+    item_type, member = ARGUMENTS_DONES[read.text(event, "type")]
+    text = read.text(event, member)
+    item, call, output = call_of(state, event, item_type)
+    if (name := read.text_or_none(event, "name")) is not None:
+        call.name = state.redactor.label(name).value
+    return output + _complete_arguments(state, item, call, text)
+
+
+def finish_arguments(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
+    """Emit the arguments of a finished item, unless they were already, or the call was cut off (D23)."""
+    if raw.get("status") == "incomplete":
+        return []
+    text = raw.get("arguments", raw.get("input"))
+    if type(text) is not str and not call.arguments.began:
+        return []
+    return _complete_arguments(state, item, call, text if type(text) is str else None)
+
+
+def finish_code(state: StreamState, item: Item, _call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
+    """Emit the code of a finished item, unless it was already; without code in the item, the deltas are complete."""
+    text = raw.get("code")
+    if type(text) is str and text:
+        return CODE.complete(state, item, 0, text)
+    output = CODE.flush(item)
+    if not item.code or raw.get("status") == "incomplete":
+        return output
+    return output + CODE.done(item, 0, item.code[0])
+
+
+def call_of(state: StreamState, event: CanonicalEvent, item_type: str) -> tuple[Item, ToolCall, list[Frame]]:
+    """Return the open call of an event, announced first if the provider has not done so.
+
+    Raises:
+        UnreadableEvent: the item is closed, or is no tool call.
+    """
+    item, output = state.item_of(event, item_type)
+    output += begin(state, item, {})
+    if item.call is None:
+        raise read.UnreadableEvent(f"`{event.get('type')}`: its item is no tool call")
+    return item, item.call, output
+
+
+def begin(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
+    """Create the call of an item of a tool type, and emit its first status."""
+    tool_type = TOOL_TYPES.get(item.type)
+    if tool_type is None or item.call is not None:
+        return []
+    provider_id = read.text_or_none(raw, "call_id")
+    name = state.redactor.label(read.text_or_none(raw, "name") or "unknown").value
+    arguments = CallArguments(state.redactor, is_plain=item.type == "custom_tool_call")
+    call_id = state.slots.call_id(provider_id, item.item_id, item.slot)
+    call = item.call = ToolCall(tool_type, call_id, name, arguments)
+    register(state, item, call, raw)
+    tool_fields.begin(state, item, call, raw)
+    return emit_status(item, call, FIRST_STATUS.get(item.type, "in_progress"))
+
+
+def register(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> None:
+    """Make the call available to outputs under each of its ids; the id emitted first stays the public one (D8)."""
+    names = (read.text_or_none(raw, "call_id"), read.text_or_none(raw, "id"), call.call_id, item.item_id)
+    for name in filter(None, names):
+        state.calls[name] = item
+
+
+def emit_status(item: Item, call: ToolCall, status: str | None) -> list[Frame]:
+    """Emit `tool.status` if the status advances or a field has changed (D15)."""
+    if not call.advance(status):
+        return []
+    return [frames.tool_status(item.slot, item.item_id, call.payload, call.lossy)]
+
+
+def _complete_arguments(state: StreamState, item: Item, call: ToolCall, text: str | None) -> list[Frame]:
+    tool_type = CALL_TYPES.get(call.tool_type)
+    if tool_type is None or call.arguments.done:
+        return []
+    if call.has_output:
+        state.count("arguments behind their output")  # D15: the client has seen the call end
+        return []
+    call.arguments.done = True
+    last, whole = call.arguments.complete(text)
+    if not call.arguments.agrees:
+        state.count("done differs from its deltas")
+    place = (item.slot, item.item_id, call.call_id, tool_type, call.name)
+    output = [frames.tool_arguments_delta(*place, last)] if last.value else []
+    return [*output, frames.tool_arguments_done(*place, whole.text, whole.json)]
+
+
+def _code_item(state: StreamState, event: CanonicalEvent, item_type: str) -> tuple[Item, list[Frame]]:
+    item, _, output = call_of(state, event, item_type)
+    return item, output
+
+
+CODE: Final = TextChannel(
+    "code_interpreter_call",
+    attrgetter("code"),
+    delta=frames.tool_code_delta,
+    done=frames.tool_code_done,
+    index=None,
+    member="code",
+    find=_code_item,
+    new_part=lambda state: TextPart(state.redactor.code_stream, is_costly=True),
+    key=lambda item, _position: item.call and item.call.call_id,
+    is_brief=True,
+)
+"""Code of the code interpreter (seed section 9.9, CONTRACT D20, D27)."""

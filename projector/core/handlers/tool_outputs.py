@@ -1,0 +1,193 @@
+"""Finished tool calls: outputs, images, citations and the last status (seed sections 9.10, 9.11; D15 to D22, D30)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from projector.contracts.kinds import ChunkField
+from projector.core import canonical as read
+from projector.core import frames
+from projector.core.canonical import CanonicalEvent, Frame
+from projector.core.handlers import tool_calls, tool_fields
+from projector.core.state import StreamState
+from projector.core.transcript import NAME_FIELDS, Item, ToolCall
+from projector.core.truncation import split_base64
+from projector.redaction import compose
+from projector.redaction.clean import TRUNCATED_HERE, Cleaned, CleanJson, CleanText
+
+FAILED: Final = "failed"
+COMPLETED: Final = "completed"
+
+
+def on_partial_image(state: StreamState, event: CanonicalEvent) -> list[Frame]:
+    """Emit the status and the bytes of a partial image."""
+    part_index = read.index(event, "partial_image_index")
+    data = read.text(event, "partial_image_b64")
+    item, call, output = tool_calls.call_of(state, event, "image_generation_call")
+    tool_fields.image_generation(state, item, call, event)
+    output += tool_calls.emit_status(item, call, "partial_image")
+    return output + _chunks(state, item, call, "partial_image_b64", part_index, data)
+
+
+def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
+    """Emit what the finished call adds, except its last status."""
+    output = tool_calls.begin(state, item, raw)
+    call = item.call
+    if call is None:
+        return output
+    tool_calls.register(state, item, call, raw)
+    name = read.text_or_none(raw, "name")
+    if name is not None and call.tool_type in NAME_FIELDS:
+        call.name = state.redactor.label(name).value
+    for step in STEPS[item.type]:
+        output += step(state, item, call, raw)
+    return output
+
+
+def close(item: Item) -> list[Frame]:
+    """Emit what was held back, and the last status of a call if it is known."""
+    call = item.call
+    if call is None:
+        return []
+    output = tool_calls.CODE.flush(item)
+    return output + (tool_calls.emit_status(item, call, call.outcome) if call.outcome is not None else [])
+
+
+def cite(state: StreamState) -> list[Frame]:
+    """Add the URLs that a message cited to the only search of its response, at the end of the message, once (D19)."""
+    searches = [item for item in state.response.items if item.type == "web_search_call"]
+    if len(searches) != 1 or searches[0].open or not state.response.cited_urls:
+        return []
+    item, call = searches[0], searches[0].call
+    if call is None or call.has_citations:
+        return []
+    call.has_citations = True
+    tool_fields.add_cited(state, call, state.response.cited_urls)
+    return tool_calls.emit_status(item, call, None)
+
+
+def finish_output(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
+    """Emit the output in an output item, on the call that it answers."""
+    caller = state.calls.get(read.text_or_none(raw, "call_id") or "")
+    if caller is None or caller.call is None or caller.call.tool_type != "function":
+        state.count(f"{item.type} without its call")
+        return []
+    status = FAILED if read.text_or_none(raw, "status") in {FAILED, "incomplete"} else COMPLETED
+    return answer(state, caller, caller.call, raw.get("output"), status)
+
+
+def answer(state: StreamState, item: Item, call: ToolCall, output: object, status: str) -> list[Frame]:
+    """Emit the output of a call that is executed elsewhere, then its final status (D17)."""
+    return _emit_output(state, item, call, _clean(state, output)) + tool_calls.emit_status(item, call, status)
+
+
+def _hold_outcome(_state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
+    """Decide the last status of a finished call; a hosted tool has none for failure (D16)."""
+    status = read.text_or_none(raw, "status")
+    has_failed = FAILED in {call.outcome, status} or bool(raw.get("error"))
+    if has_failed:
+        call.outcome = FAILED if call.tool_type == "mcp" else None
+    elif status == "incomplete":
+        call.outcome = None
+    else:
+        call.outcome = COMPLETED
+    return []
+
+
+def _finish_interpreter(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
+    """Emit logs and files of the code interpreter (D20)."""
+    outputs = [_interpreter_output(state, output) for output in read.mappings(raw, "outputs")]
+    if not outputs:
+        return []
+    return _emit_output(state, item, call, compose.listed(outputs, state.policy.limits.container_max_entries))
+
+
+def _finish_mcp(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
+    """Emit the MCP server's output, or its error."""
+    output, error = raw.get("output"), raw.get("error")
+    if output is not None:
+        return _emit_output(state, item, call, _clean(state, output))
+    if error:
+        return _emit_output(state, item, call, _clean(state, {"error": error}))
+    return []
+
+
+def _finish_image(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
+    """Emit the final image, unless the policy leaves images to the host."""
+    data = read.text_or_none(raw, "result")
+    if data is None or state.policy.images == "host":
+        return []
+    return _chunks(state, item, call, "image_b64", 0, data)
+
+
+def _emit_output(state: StreamState, item: Item, call: ToolCall, output: Cleaned[CleanJson]) -> list[Frame]:
+    """Emit the output of a call, once: a second one would follow the call's end (D15)."""
+    if call.has_output:
+        state.count("output of a call that has one")
+        return []
+    call.has_output = True
+    return [frames.tool_output(item.slot, item.item_id, call.call_id, call.tool_type, output)]
+
+
+def _chunks(
+    state: StreamState, item: Item, call: ToolCall, field: ChunkField, part_index: int, data: str
+) -> list[Frame]:
+    """Emit base64 data in chunks, once per target; data that is not base64 is left out with a notice."""
+    if (field, part_index) in call.closed_chunks:
+        state.count("chunk target is closed")
+        return []
+    call.closed_chunks.add((field, part_index))
+    target = frames.chunk_target(call.call_id, field, part_index)
+    clean = state.redactor.base64(data)
+    if clean is None:
+        return [frames.chunk_done(item.slot, item.item_id, target, TRUNCATED_HERE)]
+    pieces = split_base64(clean, state.policy.limits.image_chunk_max_chars)
+    output = [frames.chunk_delta(item.slot, item.item_id, target, at, piece) for at, piece in enumerate(pieces)]
+    return [*output, frames.chunk_done(item.slot, item.item_id, target)]
+
+
+def _clean(state: StreamState, output: object) -> Cleaned[CleanJson]:
+    return state.redactor.json(output, string_max_chars=state.policy.limits.output_string_max_chars)
+
+
+def _interpreter_output(state: StreamState, output: Mapping[str, object]) -> Cleaned[CleanJson]:
+    """Read logs, an image URL or files, by allow-list."""
+    logs, url = read.text_or_none(output, "logs"), read.text_or_none(output, "url")
+    files = [
+        compose.record({name: _label(state, file, name) for name in ("file_id", "filename", "mime_type")})
+        for file in read.mappings(output, "files")
+    ]
+    return compose.record(
+        {
+            "type": _label(state, output, "type"),
+            "logs": state.redactor.text(logs, state.policy.limits.output_string_max_chars) if logs else None,
+            "url": state.redactor.url(url) if url else None,
+            "files": compose.listed(files, state.policy.limits.container_max_entries) if files else None,
+        }
+    )
+
+
+def _label(state: StreamState, source: Mapping[str, object], name: str) -> Cleaned[CleanText] | None:
+    text = read.text_or_none(source, name)
+    return state.redactor.label(text) if text else None
+
+
+Step: TypeAlias = Callable[[StreamState, Item, ToolCall, Mapping[str, object]], list[Frame]]
+
+STEPS: Final[Mapping[str, tuple[Step, ...]]] = {
+    "web_search_call": (tool_fields.web_search, _hold_outcome),
+    "file_search_call": (tool_fields.file_search, _hold_outcome),
+    "code_interpreter_call": (
+        tool_fields.code_interpreter,
+        tool_calls.finish_code,
+        _finish_interpreter,
+        _hold_outcome,
+    ),
+    "image_generation_call": (tool_fields.image_generation, _finish_image, _hold_outcome),
+    "function_call": (tool_calls.finish_arguments,),
+    "custom_tool_call": (tool_calls.finish_arguments,),
+    "mcp_call": (tool_calls.finish_arguments, _finish_mcp, _hold_outcome),
+    "mcp_approval_request": (tool_fields.approval,),
+}
+"""What is read and emitted of a finished call before its last status, in order."""
