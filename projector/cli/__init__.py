@@ -18,7 +18,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = build_parser(words[0] if words else "").parse_args(words)
     module, _, function = arguments.run.partition(":")
     try:
-        status = int(getattr(importlib.import_module(module), function)(arguments))
+        status = int(getattr(importlib.import_module(f"{__name__}.{module}"), function)(arguments))
         sys.stdout.flush()
     except BrokenPipeError:
         # the reader has left, such as `head`; without this the interpreter fails again when it flushes at exit

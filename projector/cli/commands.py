@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector import __version__
@@ -13,81 +12,72 @@ Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  #
 
 
 class Argument(NamedTuple):
-    """One argument: its names and the options of `add_argument`.
-
-    `choices` may be `module:NAME`, a mapping with the names.
-    """
+    """Names of an argument, and the options of `add_argument`; `choices` may be `module:NAME`, a list of names."""
 
     names: tuple[str, ...]
     options: dict[str, Any]
 
 
 class Command(NamedTuple):
-    """One command; `run` is `module:function`, empty for a group of commands."""
+    """One command, or a group of commands without `run`."""
 
     name: str
     help: str
     run: str
+    """`module:function` in this package."""
     examples: tuple[str, ...]
     arguments: tuple[Argument, ...] = ()
     commands: tuple[Command, ...] = ()
 
 
-def _argument(*names: str, **options: object) -> Argument:
-    return Argument(names, options)
+def _value(name: str, metavar: str, about: str, **more: Any) -> Argument:
+    return Argument((name,), {"metavar": metavar, "help": about, **more})
+
+
+def _flag(name: str, about: str, **more: Any) -> Argument:
+    return Argument((name,), {"help": about, "action": "store_true", **more})
+
+
+def _choice(*names: str, choices: str | tuple[str, ...], default: str, about: str) -> Argument:
+    return Argument(names, {"choices": choices, "default": default, "help": about + _DEFAULT})
 
 
 EXAMPLES: Final = "examples_ndjson"
-_DIALECTS: Final = "projector.dialects:DIALECTS"
+_DEFAULT: Final = " (default: %(default)s)"
 _CONFIG: Final = "configuration file in TOML (default: environment variables only)"
-_PORT: Final = _argument(
-    "--port",
-    type=int,
-    metavar="N",
-    help="port to listen on (default: from the configuration; 0 = any free port)",
-)
-_CONFIG_FILE: Final = _argument("file", nargs="?", metavar="FILE", help=_CONFIG)
+_CONFIG_FILE: Final = _value("file", "FILE", _CONFIG, nargs="?")
+_CONFIG_OPTION: Final = _value("--config", "FILE", _CONFIG)
+_PORT: Final = _value("--port", "N", "port to listen on (default: from the configuration; 0 = any free port)", type=int)
+_DIALECTS: Final = "projector.dialects:DIALECTS"
+_DIALECT: Final = _choice("--dialect", choices=_DIALECTS, default="public_sse_v1", about="dialect of the events")
+_PROVIDERS: Final = "projector.providers:PROVIDERS"
 
 COMMANDS: Final = (
     Command(
         "demo",
         "Serve recorded example streams; no API key is needed.",
-        "projector.cli.servers:demo",
+        "servers:demo",
         ("projector demo --port 8000",),
         (_PORT,),
     ),
     Command(
         "serve",
         "Serve the configured upstreams.",
-        "projector.cli.servers:serve",
+        "servers:serve",
         ("projector serve --config projector.toml --port 8000",),
         (
-            _argument("--config", metavar="FILE", help=_CONFIG),
-            _argument("--host", metavar="H", help="address to listen on (default: from the configuration)"),
+            _CONFIG_OPTION,
+            _value("--host", "H", "address to listen on (default: from the configuration)"),
             _PORT,
-            _argument(
-                "--workers",
-                type=int,
-                default=1,
-                metavar="N",
-                help="must be 1; to scale, run several servers behind a load balancer",
-            ),
+            _value("--workers", "N", "must be 1; to scale, run servers behind a load balancer", type=int, default=1),
         ),
     ),
     Command(
         "health",
         "Check that a server is up; exit 1 if it is not.",
-        "projector.cli.servers:health",
+        "servers:health",
         ("projector health http://127.0.0.1:8000",),
-        (
-            _argument(
-                "url",
-                nargs="?",
-                default="http://127.0.0.1:8000",
-                metavar="URL",
-                help="URL of the server (default: %(default)s)",
-            ),
-        ),
+        (_value("url", "URL", "URL of the server" + _DEFAULT, nargs="?", default="http://127.0.0.1:8000"),),
     ),
     Command(
         "config",
@@ -98,14 +88,14 @@ COMMANDS: Final = (
             Command(
                 "check",
                 "Check that a server can start with this configuration.",
-                "projector.cli.servers:check_config",
+                "servers:check_config",
                 ("projector config check projector.toml",),
                 (_CONFIG_FILE,),
             ),
             Command(
                 "print",
                 "Print the settings in effect as TOML, with secrets masked.",
-                "projector.cli.servers:print_config",
+                "servers:print_config",
                 ("projector config print projector.toml",),
                 (_CONFIG_FILE,),
             ),
@@ -114,112 +104,67 @@ COMMANDS: Final = (
     Command(
         "project",
         "Convert a provider stream to a dialect, while it arrives.",
-        "projector.cli.streams:project",
+        "streams:project",
         (
             "projector project --provider openai_chat --dialect ag_ui stream.ndjson",
             "curl -N ... | projector project --output-format sse",
         ),
         (
-            _argument(
-                "--provider",
-                choices="projector.providers:PROVIDERS",
-                default="openai_responses",
-                help="provider of the stream (default: %(default)s)",
-            ),
-            _argument("--dialect", choices=_DIALECTS, default="public_sse_v1", help="dialect (default: %(default)s)"),
-            _argument(
-                "--input-format",
-                "--in",
-                choices=("auto", "sse", "ndjson"),
-                default="auto",
-                help="format of the input (default: %(default)s)",
-            ),
-            _argument(
-                "--output-format",
-                "--out",
-                choices=("ndjson", "sse"),
-                default="ndjson",
-                help="format of the output (default: %(default)s)",
-            ),
-            _argument("--stream-id", metavar="ID", help="stream ID (default: generated)"),
-            _argument("--clock", metavar="ISO8601", help="timestamp of every event (default: the current time)"),
-            _argument("--run", dest="is_run", action="store_true", help="join consecutive responses into one run"),
-            _argument("--host-events", action="store_true", help="accept `projector.*` lines as events of the host"),
-            _argument(
-                "file",
-                nargs="?",
-                default="-",
-                metavar="FILE|-",
-                help="provider stream; - is standard input (default: %(default)s)",
-            ),
+            _choice("--provider", choices=_PROVIDERS, default="openai_responses", about="provider of the stream"),
+            _DIALECT,
+            _choice("--input-format", "--in", choices=("auto", "sse", "ndjson"), default="auto", about="input format"),
+            _choice("--output-format", "--out", choices=("ndjson", "sse"), default="ndjson", about="output format"),
+            _value("--stream-id", "ID", "stream ID (default: generated)"),
+            _value("--clock", "ISO8601", "timestamp of every event (default: the current time)"),
+            _flag("--run", "join consecutive responses into one run", dest="is_run"),
+            _flag("--host-events", "accept `projector.*` lines as events of the host"),
+            _value("file", "FILE|-", "provider stream; - is standard input" + _DEFAULT, nargs="?", default="-"),
         ),
     ),
     Command(
         "validate",
         "Check streams against the rules of a dialect; exit 1 on a violation.",
-        "projector.cli.streams:validate",
+        "streams:validate",
         ("projector validate --dialect ag_ui stream.ndjson", "projector project stream.ndjson | projector validate -"),
-        (
-            _argument("--dialect", choices=_DIALECTS, default="public_sse_v1", help="dialect (default: %(default)s)"),
-            _argument("files", nargs="+", metavar="FILE", help="stream as NDJSON or SSE; - is standard input"),
-        ),
+        (_DIALECT, _value("files", "FILE", "stream as NDJSON or SSE; - is standard input", nargs="+")),
     ),
     Command(
         "replay",
         "Compare the output of each case in a folder with its golden file; exit 1 on a difference.",
-        "projector.cli.cases:replay_cases",
+        "cases:replay_cases",
         ("projector replay tests/streams", "projector replay tests/streams --update"),
         (
-            _argument(
-                "folder", nargs="?", default=EXAMPLES, metavar="DIR", help="folder of cases (default: %(default)s)"
-            ),
-            _argument("--update", action="store_true", help="write the golden files instead of comparing them"),
+            _value("folder", "DIR", "folder of cases" + _DEFAULT, nargs="?", default=EXAMPLES),
+            _flag("--update", "write the golden files instead of comparing them"),
         ),
     ),
     Command(
         "record",
         "Send one request to an upstream and save its stream as a case for `replay`.",
-        "projector.cli.cases:record_case",
+        "cases:record_case",
         ("projector record --upstream default --name hello request.json",),
         (
-            _argument(
-                "--upstream", default="default", metavar="NAME", help="configured upstream (default: %(default)s)"
-            ),
-            _argument("--config", metavar="FILE", help=_CONFIG),
-            _argument("--dir", default="recordings", metavar="DIR", help="folder of cases (default: %(default)s)"),
-            _argument("--name", metavar="CASE", help="name of the new case (default: upstream name and timestamp)"),
-            _argument("--raw", action="store_true", help="save the stream unredacted, with any secrets in it"),
-            _argument(
-                "request",
-                metavar="REQUEST.json|-",
-                help="request body as the upstream's API defines it; - is standard input",
-            ),
+            _value("--upstream", "NAME", "configured upstream" + _DEFAULT, default="default"),
+            _CONFIG_OPTION,
+            _value("--dir", "DIR", "folder of cases" + _DEFAULT, default="recordings"),
+            _value("--name", "CASE", "name of the new case (default: upstream name and timestamp)"),
+            _flag("--raw", "save the stream unredacted, with any secrets in it"),
+            _value("request", "REQUEST.json|-", "request body for the upstream's API; - is standard input"),
         ),
     ),
     Command(
         "explain",
         "Explain how an event type, an item type or a chunk field is handled.",
-        "projector.cli.mapping:explain_name",
+        "mapping:explain_name",
         ("projector explain response.mcp_call.completed", "projector explain rules"),
-        (
-            _argument(
-                "name",
-                nargs="?",
-                metavar="NAME",
-                help="event type, item type or chunk field; `rules` prints the redaction rules (default: everything)",
-            ),
-        ),
+        (_value("name", "NAME", "a name, or `rules` for the redaction rules (default: everything)", nargs="?"),),
     ),
     Command(
         "completion",
         "Print a completion script for a shell.",
-        "projector.cli.completion:print_script",
-        (
-            'eval "$(projector completion bash)"',
-            'eval "$(projector completion zsh)"',
-            "projector completion fish | source",
-        ),
-        (_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish"),),
+        "completion:print_script",
+        ('eval "$(projector completion bash)"', "projector completion fish | source"),
+        (_value("shell", "SHELL", "bash, zsh or fish", choices=("bash", "zsh", "fish")),),
     ),
 )
 
@@ -243,7 +188,7 @@ def _add(commands: Subparsers, row: Command, *, is_complete: bool) -> None:
     if not is_complete:
         return
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "\n".join(["examples:" if len(row.examples) > 1 else "example:", *(f"  {e}" for e in row.examples)])
+    parser.epilog = "\n  ".join(["examples:" if len(row.examples) > 1 else "example:", *row.examples])
     parser.set_defaults(run=row.run)
     for names, options in row.arguments:
         parser.add_argument(*names, **{**options, **_choices(options.get("choices"))})
@@ -253,7 +198,7 @@ def _add(commands: Subparsers, row: Command, *, is_complete: bool) -> None:
             _add(inner, one, is_complete=True)
 
 
-def _choices(choices: str | Iterable[str] | None) -> dict[str, list[str]]:
+def _choices(choices: object) -> dict[str, list[str]]:
     """Return the `choices` option with the names of a mapping, whose values are not imported."""
     if not isinstance(choices, str):
         return {}
