@@ -39,6 +39,7 @@ UNUSED: Final = (
     "projector.generate",
     "projector.openwop",
     "projector.providers.agents_sdk",
+    "projector.providers.openai_chat",
     "projector.recording",
     "projector.server",
     "projector.workflows",
@@ -70,7 +71,7 @@ def test_little_is_imported(code: str, arguments: tuple[str, ...]) -> None:
     assert modules & HEAVY == set()
 
 
-@pytest.mark.parametrize("command", ["validate"])
+@pytest.mark.parametrize("command", ["project", "validate"])
 def test_the_help_of_a_command_needs_no_models(command: str) -> None:
     modules = imported(COMMAND, command, "--help")
     assert modules & {"pydantic", "orjson", "projector.redaction.policy", "projector.core.pipeline"} == set()
