@@ -19,8 +19,9 @@ import pytest
 from openai import APIError, APIStatusError, OpenAI
 
 from projector.core.sse import encode_sse
-from projector.dialects.openresponses.assembly import assemble
-from projector.dialects.openresponses.models import EVENT_ADAPTER, check_stream
+from projector.dialects.openresponses.checker import check_stream
+from projector.dialects.openresponses.events import EVENT_ADAPTER
+from projector.dialects.openresponses.response_object import assemble
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 NAMES: Final = sorted(path.stem for path in (EXAMPLES / "openresponses").glob("*.ndjson"))

@@ -11,8 +11,8 @@ import pytest
 
 from projector.core.context import StreamContext
 from projector.core.pipeline import build_pipeline
-from projector.dialects.openresponses.assembly import assemble
-from projector.dialects.openresponses.models import check_stream
+from projector.dialects.openresponses.checker import check_stream
+from projector.dialects.openresponses.response_object import assemble
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 

@@ -19,8 +19,8 @@ from projector.core.context import StreamContext
 from projector.core.faults import FAULTS
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.core.sse import encode_sse
-from projector.dialects.openresponses.assembly import assemble
-from projector.dialects.openresponses.models import check_stream
+from projector.dialects.openresponses.checker import check_stream
+from projector.dialects.openresponses.response_object import assemble
 from projector.recording.replay import Case, CaseSettings
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor

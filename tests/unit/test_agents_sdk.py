@@ -21,7 +21,7 @@ from projector import Pipeline, StreamContext, build_pipeline
 from projector.contracts.stream_rules import check_stream
 from projector.core.faults import FAULTS
 from projector.core.intake import HOST_PREFIX
-from projector.dialects.openresponses import models as openresponses
+from projector.dialects.openresponses import checker as openresponses
 from projector.openwop.contract import checker as openwop
 from projector.providers.agents_sdk import RunStage, encode, stage
 from projector.providers.agents_sdk.failures import RUN_FAULTS, Phase, judge

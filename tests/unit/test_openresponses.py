@@ -14,12 +14,10 @@ from projector.contracts.public_sse_v1 import Envelope
 from projector.core.context import StreamContext
 from projector.core.faults import FAULTS, http_status_fault
 from projector.core.pipeline import Pipeline, build_pipeline
-from projector.dialects.openresponses.assembly import assemble
-from projector.dialects.openresponses.fitting import EVENT_MAX_BYTES
-from projector.dialects.openresponses.models import check_stream
-from projector.dialects.openresponses.response import ERROR_TYPES, HTTP_STATUSES, SOURCE_TYPES
-from projector.dialects.openresponses.stream import ENVELOPE
-from projector.dialects.openresponses.writer import DROPPED, HANDLED, SILENT_ITEMS, OpenResponses
+from projector.dialects.openresponses.checker import check_stream
+from projector.dialects.openresponses.response_object import ERROR_TYPES, HTTP_STATUSES, SOURCE_TYPES, assemble
+from projector.dialects.openresponses.response_stream import ENVELOPE, EVENT_MAX_BYTES
+from projector.dialects.openresponses.writer import DROPPED, DROPPED_ITEMS, HANDLED, OpenResponses
 from projector.redaction.policy import Policy
 
 Event = dict[str, Any]
@@ -97,7 +95,7 @@ def finish(reason: str) -> Event:
 def test_every_kind_is_said_or_dropped_with_a_reason() -> None:
     assert HANDLED.keys() | DROPPED.keys() == {*Kind, *PrivateKind}
     assert not HANDLED.keys() & DROPPED.keys()
-    assert all([*DROPPED.values(), *SILENT_ITEMS.values()])
+    assert all([*DROPPED.values(), *DROPPED_ITEMS.values()])
 
 
 def test_the_envelope_is_the_public_one() -> None:

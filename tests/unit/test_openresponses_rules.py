@@ -8,7 +8,8 @@ from typing import Final
 
 import pytest
 
-from projector.dialects.openresponses.models import check_stream, parse_event
+from projector.dialects.openresponses.checker import check_stream
+from projector.dialects.openresponses.events import parse_event
 from tests.unit.stream_edits import Edit, Event, drop, move, put, repeat
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "openresponses"
@@ -42,124 +43,124 @@ NOTICES: Final[Event] = {
 
 CASES: Final[dict[str, tuple[tuple[Edit, ...], set[str]]]] = {
     "nothing": ((), set()),
-    "no beginning": ((drop(0),), {"created, queued, in_progress, each once at most and before the items"}),
-    "two beginnings": ((repeat(1, 1),), {"created, queued, in_progress, each once at most and before the items"}),
-    "work before the beginning": ((drop(1),), {"`response.in_progress` before everything else"}),
-    "another response id": ((put(19, "response", "id", value="other"),), {"one id of the response"}),
-    "another status": ((put(19, "response", "status", value="failed"),), {"status completed, and `completed_at`"}),
+    "no beginning": ((drop(0),), {"created, queued, in_progress, in order, each at most once, before any item"}),
+    "two beginnings": ((repeat(1, 1),), {"created, queued, in_progress, in order, each at most once, before any item"}),
+    "work before the beginning": ((drop(1),), {"`response.in_progress` before any other event"}),
+    "another response id": ((put(19, "response", "id", value="other"),), {"one response ID"}),
+    "another status": ((put(19, "response", "status", value="failed"),), {"status `completed` and `completed_at`"}),
     "a reason for nothing": (
         (put(19, "response", "incomplete_details", value={"reason": "r"}),),
-        {"status completed, and `completed_at`"},
+        {"status `completed` and `completed_at`"},
     ),
     "an error, and no failure": (
         (insert(19, ERROR),),
-        {"a response that failed with the error that was said"},
+        {"a failed response with the error of the `error` event"},
     ),
-    "something behind an error": (
+    "something after an error": (
         (
             insert(18, ERROR),
             put(20, "type", value="response.failed"),
             *(put(20, "response", name, value=value) for name, value in FAILED.items()),
         ),
-        {"`response.failed` behind an error"},
+        {"`response.failed` after an error"},
     ),
-    "something behind the end": ((repeat(11, 20),), {"nothing behind the end of the response"}),
+    "something after the end": ((repeat(11, 20),), {"nothing after the end of the response"}),
     "an item that is not in the response": (
         (put(19, "response", "output", value=[]),),
-        {"every item of the response in its place"},
+        {"all items in the response, in order"},
     ),
     "an item that is another in the response": (
         (put(19, "response", "output", 0, "name", value="other"),),
-        {"each item of the response as it was done"},
+        {"each item in the response as it was when done"},
     ),
-    "an item that stays open": ((drop(18),), {"every item done before the end"}),
+    "an item that stays open": ((drop(18),), {"all items done before the end"}),
     "an item out of its place": (
         (put(12, "output_index", value=7),),
         {
-            "items counted by `output_index`, each with an id of its own",
-            "an item that was added, at its place",
-            "the end of an open item",
-            "every item done before the end",
+            "`output_index` rising by one from 0, and a new item ID",
+            "the ID and index of an added item",
+            "an open item",
+            "all items done before the end",
         },
     ),
     "an item that is complete at once": (
         (put(9, "item", "status", value="completed"),),
-        {"an item that begins in progress, with nothing in it"},
+        {"an empty item with status `in_progress`"},
     ),
-    "an item that ends twice": ((repeat(18, 19),), {"the end of an open item"}),
+    "an item that ends twice": ((repeat(18, 19),), {"an open item"}),
     "an item that ends in progress": (
         (
             put(18, "item", "status", value="in_progress"),
             put(19, "response", "output", 2, "status", value="in_progress"),
         ),
-        {"an item that ends"},
+        {"the final status of an item"},
     ),
-    "text behind the end of its item": ((move(15, 18),), {"nothing of an item behind its end"}),
+    "text after the end of its item": ((move(15, 18),), {"no event of an item after its end"}),
     "a part that stays open": (
         (drop(17),),
-        {"every part done before its item"},
+        {"all parts done before their item"},
     ),
     "a part that is not empty": (
         (put(13, "part", "text", value="Hi"),),
         {
-            "an empty part, counted by `content_index`",
-            "the whole text once, as its deltas made it",
-            "the end of a part behind its whole text, with what was said",
-            "an item that holds what its events made",
+            "an empty part, and `content_index` rising by one from 0",
+            "the whole text once, equal to its deltas",
+            "the end of a part after its whole text, with the same content",
+            "an item equal to what its events contained",
         },
     ),
-    "a part that was not added": ((drop(13),), {"a part that is open", "an item that holds what its events made"}),
-    "text without an item": ((drop(12),), {"an item that was added, at its place", "the end of an open item"}),
+    "a part that was not added": ((drop(13),), {"an open part", "an item equal to what its events contained"}),
+    "text without an item": ((drop(12),), {"the ID and index of an added item", "an open item"}),
     "a whole text that is another": (
         (put(16, "text", value="Hi"),),
-        {"the whole text once, as its deltas made it"},
+        {"the whole text once, equal to its deltas"},
     ),
     "a whole text that was cut": (
         (put(16, "text", value="Hi"), insert(2, NOTICES | {"about": STREAM[16]["type"]})),
         set(),
     ),
-    "a delta behind the whole text": (
+    "a delta after the whole text": (
         (move(15, 16),),
-        {"no delta behind the whole text", "the whole text once, as its deltas made it"},
+        {"no delta after the whole text", "the whole text once, equal to its deltas"},
     ),
     "a part without its whole text": (
         (drop(16),),
-        {"the end of a part behind its whole text, with what was said"},
+        {"the end of a part after its whole text, with the same content"},
     ),
     "arguments that are others": (
         (put(7, "arguments", value="{}"),),
-        {"arguments as their deltas made them"},
+        {"arguments equal to their deltas"},
     ),
     "arguments of a message": (
         (put(3, "item_id", value=STREAM[12]["item"]["id"]), put(3, "output_index", value=2), move(3, 12)),
         {
             "arguments of a function call",
-            "arguments as their deltas made them",
-            "an item that holds what its events made",
+            "arguments equal to their deltas",
+            "an item equal to what its events contained",
         },
     ),
     "a shape": (
         (put(14, "delta", value=7),),
-        {"an event of the model: `delta` must be a string"},
+        {"an event of the schema: `delta` must be a string"},
     ),
 }
 
 
 @pytest.mark.parametrize(("edits", "expected"), CASES.values(), ids=CASES)
 def test_breaches(edits: tuple[Edit, ...], expected: set[str]) -> None:
-    found = {breach.expected for breach in check_stream(said(edits))}
+    found = {one.message.removeprefix("expected ") for one in check_stream(said(edits))}
     assert expected <= found
     assert bool(found) == bool(expected)
 
 
 def test_where() -> None:
-    assert [breach.line for breach in check_stream(said((put(16, "text", value="Hi"),)))] == [17]
+    assert [one.line for one in check_stream(said((put(16, "text", value="Hi"),)))] == [17]
 
 
 def test_numbers_rise_by_one() -> None:
     lines = [json.dumps({**event, "sequence_number": at + (at > 3)}).encode() for at, event in enumerate(STREAM)]
-    assert {breach.expected for breach in check_stream([*lines, b"[DONE]"])} == {
-        "`sequence_number` rising by one from 0"
+    assert {one.message for one in check_stream([*lines, b"[DONE]"])} == {
+        "expected `sequence_number` rising by one from 0"
     }
 
 
@@ -167,15 +168,15 @@ def test_numbers_rise_by_one() -> None:
     ("lines", "expected"),
     [
         ([], "the end mark"),
-        ([b"[DONE]"], "one end mark, behind the end of the response"),
-        ([*said(()), b"[DONE]"], "one end mark, behind the end of the response"),
+        ([b"[DONE]"], "one end mark, after the end of the response"),
+        ([*said(()), b"[DONE]"], "one end mark, after the end of the response"),
         ([b"{"], "JSON"),
         (said((put(11, "type", value="response.cancelled"),)), "`event` has an unsupported"),
         ([b"7"], "`event` must be an object"),
     ],
 )
 def test_streams_that_are_none(lines: list[bytes], expected: str) -> None:
-    assert any(expected in breach.expected for breach in check_stream(lines))
+    assert any(expected in one.message for one in check_stream(lines))
 
 
 def test_a_breach_shows_no_text() -> None:

@@ -42,7 +42,7 @@ def _checker() -> Checker:
 
 
 def _assembly() -> Assembly:
-    from projector.dialects.openresponses.assembly import ResponseAssembly
+    from projector.dialects.openresponses.response_object import ResponseAssembly
 
     return ResponseAssembly()
 

@@ -1,17 +1,23 @@
-"""The rules over a whole stream of Open Responses, as a sans-IO checker; bad input is a breach, never an exception."""
+"""Checker of the rules over a whole Open Responses stream, without I/O. Bad input is a violation, not an exception.
+
+The checker joins the stream as a client would: what deltas add up to must be what the later events repeat.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
 from projector._validation import sentences
 from projector.contracts import codec
+from projector.contracts.stream_rules.checking import check_lines
 from projector.contracts.stream_rules.table import Violation
 from projector.dialects.openresponses.events import parse_event
-from projector.dialects.openresponses.output_rules import OutputWatch
+from projector.dialects.openresponses.item_models import EXTENSION
+
+Event: TypeAlias = Mapping[str, Any]
 
 END_MARK: Final = b"[DONE]"
 
@@ -22,118 +28,294 @@ ENDS: Final[Mapping[str, tuple[str, str]]] = {
     "response.incomplete": ("incomplete", "incomplete_details"),
     "response.failed": ("failed", "error"),
 }
-"""The last event -> the status of its response, and the member that only this end has."""
+"""Last event -> the status of its response, and the member that only this end has."""
 
-BEHIND_AN_ERROR: Final = frozenset({"response.failed", "public-sse:notices"})
+AFTER_AN_ERROR: Final = frozenset({"response.failed", "public-sse:notices"})
+
+AFTER_THE_ITEM: Final = frozenset({"public-sse:tool.status", "public-sse:tool.output", "public-sse:notices"})
+"""Events of an item that may follow its end: outputs of a function, and notices."""
+
+LISTS: Final[Mapping[str, str]] = {"content_index": "content", "summary_index": "summary"}
+"""Index member of an event -> the member of the item that lists the parts."""
 
 
-class Breach(NamedTuple):
-    """What the stream breaks: the number of the event, from 1, and what was expected there."""
-
-    line: int
-    expected: str
-
-
-class StreamChecker:
-    """Checks one stream. `feed` takes the data of each event in order, the end mark included."""
+class OpenResponsesChecker:
+    """Checker of one stream, given as the data of its events. Every violation is of the one rule `open_responses`."""
 
     def __init__(self) -> None:
         self._line = 0
-        self._output = OutputWatch()
+        self._count = 0
+        self._output = Output()
         self._response_id: str | None = None
         self._begun: list[str] = []
-        self._error: Mapping[str, Any] | None = None
+        self._error: Event | None = None
         self._has_ended = False
-        self._is_over = False
+        self._is_closed = False
 
-    def feed(self, data: bytes) -> list[Breach]:
-        """Take one event; give what it breaks."""
-        self._line += 1
-        return [Breach(self._line, expected) for expected in self._check(data)]
+    def feed(self, line_no: int, line: bytes | str, /) -> list[Violation]:
+        """Check one event, or the end mark."""
+        self._line = line_no
+        self._count += 1
+        return self._violations(self._check(line.encode() if isinstance(line, str) else line))
 
-    def close(self) -> list[Breach]:
-        """Take the end of the stream; give what is missing."""
-        return [] if self._is_over else [Breach(self._line, "the end mark")]
+    def close(self) -> list[Violation]:
+        """Check the end of the stream."""
+        return self._violations([] if self._is_closed else ["the end mark"])
+
+    def _violations(self, expected: list[str]) -> list[Violation]:
+        return [Violation(self._line, None, "open_responses", "seed", f"expected {one}") for one in expected]
 
     def _check(self, data: bytes) -> list[str]:
         if data == END_MARK:
-            is_right = self._has_ended and not self._is_over
-            self._is_over = True
-            return [] if is_right else ["one end mark, behind the end of the response"]
+            is_right = self._has_ended and not self._is_closed
+            self._is_closed = True
+            return [] if is_right else ["one end mark, after the end of the response"]
         try:
             event = codec.loads(data)
             parse_event(event)
         except codec.CodecError:
             return ["JSON"]
         except ValidationError as error:
-            return [f"an event of the model: {text}" for text in sentences(error, event, root="event")]
-        return self._see(event)
+            return [f"an event of the schema: {mistake}" for mistake in sentences(error, event, root="event")]
+        return self._check_event(event)
 
-    def _see(self, event: Mapping[str, Any]) -> list[str]:
+    def _check_event(self, event: Event) -> list[str]:
         name = event["type"]
-        found = [] if event["sequence_number"] == self._line - 1 else ["`sequence_number` rising by one from 0"]
+        found = [] if event["sequence_number"] == self._count - 1 else ["`sequence_number` rising by one from 0"]
         if self._has_ended:
-            return [*found, "nothing behind the end of the response"]
-        if self._error is not None and name not in BEHIND_AN_ERROR:
-            found.append("`response.failed` behind an error")
+            return [*found, "nothing after the end of the response"]
+        if self._error is not None and name not in AFTER_AN_ERROR:
+            found.append("`response.failed` after an error")
         if name in BEGINNINGS:
             return found + self._begin(name, event["response"])
         if self._begun[-1:] != ["response.in_progress"]:
-            found.append("`response.in_progress` before everything else")
+            found.append("`response.in_progress` before any other event")
         if name in ENDS:
             return found + self._end(event)
         if name == "error":
             self._error = event["error"]
-        return found + self._output.see(event)
+        return found + self._output.check(event)
 
-    def _begin(self, name: str, response: Mapping[str, Any]) -> list[str]:
+    def _begin(self, name: str, response: Event) -> list[str]:
         self._begun.append(name)
         self._response_id = self._response_id or response["id"]
-        ranks = [BEGINNINGS.index(said) for said in self._begun]
+        ranks = [BEGINNINGS.index(begun) for begun in self._begun]
         is_right = ranks[0] == 0 and ranks == sorted(set(ranks)) and not response["output"] and not self._output.items
-        found = [] if is_right else ["created, queued, in_progress, each once at most and before the items"]
-        return found + self._same_id(response)
+        found = [] if is_right else ["created, queued, in_progress, in order, each at most once, before any item"]
+        return found + self._check_id(response)
 
-    def _end(self, event: Mapping[str, Any]) -> list[str]:
+    def _end(self, event: Event) -> list[str]:
         self._has_ended = True
         response = event["response"]
         status, own = ENDS[event["type"]]
         members = [member for _, member in ENDS.values() if response[member] is not None]
-        found = [] if (response["status"], members) == (status, [own]) else [f"status {status}, and `{own}`"]
-        if self._error is not None and (event["type"], response["error"]) != ("response.failed", _told(self._error)):
-            found.append("a response that failed with the error that was said")
-        return found + self._same_id(response) + self._output.end(event)
+        found = [] if (response["status"], members) == (status, [own]) else [f"status `{status}` and `{own}`"]
+        if self._error is not None:
+            error = {name: self._error[name] for name in ("code", "message")}
+            if (event["type"], response["error"]) != ("response.failed", error):
+                found.append("a failed response with the error of the `error` event")
+        return found + self._check_id(response) + self._output.check_end(event)
 
-    def _same_id(self, response: Mapping[str, Any]) -> list[str]:
-        return [] if response["id"] == self._response_id else ["one id of the response"]
+    def _check_id(self, response: Event) -> list[str]:
+        return [] if response["id"] == self._response_id else ["one response ID"]
 
 
-class OpenResponsesChecker:
-    """Checks one stream by the interface of all dialects: violations of the one rule `open_responses`."""
+class Part:
+    """A part of an item, as a client would join it."""
+
+    def __init__(self, content: Event) -> None:
+        self.content = dict(content)
+        self.is_whole = False
+        self.is_done = False
+
+
+class Item:
+    """An item, as a client would join it."""
+
+    def __init__(self, index: int, content: Event) -> None:
+        self.index = index
+        self.content = content
+        self.arguments = ""
+        self.is_done = False
+        self.parts: dict[str, list[Part]] = {index: [] for index in LISTS}
+
+
+class Output:
+    """The output of one response, as a client would join it. Checks return what was expected instead of the event."""
 
     def __init__(self) -> None:
-        self._checker = StreamChecker()
-        self._line = 0
+        self.items: list[Item] = []
+        self._by_id: dict[str, Item] = {}
+        self._truncated: set[str] = set()
+        """Types of events that were truncated, according to the notices."""
 
-    def feed(self, line_no: int, line: bytes | str, /) -> list[Violation]:
-        """Check one line."""
-        self._line = line_no
-        return self._violations(self._checker.feed(line.encode() if isinstance(line, str) else line))
+    def check(self, event: Event) -> list[str]:
+        """Check the next event of an item."""
+        rule = RULES.get(event["type"])
+        if rule is not None:
+            return rule(self, event)
+        return self._item(event)[1] if "item_id" in event else []
 
-    def close(self) -> list[Violation]:
-        """Check the end of the stream."""
-        return self._violations(self._checker.close())
+    def check_end(self, event: Event) -> list[str]:
+        """Check the end of the response."""
+        if not all(item.is_done for item in self.items):
+            return ["all items done before the end"]
+        if event["type"] in self._truncated:
+            return []
+        output, items = event["response"]["output"], [item.content for item in self.items]
+        if [(one["type"], one["id"]) for one in output] != [(item["type"], item["id"]) for item in items]:
+            return ["all items in the response, in order"]
+        pairs = zip(items, output, strict=True)
+        is_equal = all(item == one for item, one in pairs if not one["type"].startswith(EXTENSION))
+        return [] if is_equal else ["each item in the response as it was when done"]
 
-    def _violations(self, found: list[Breach]) -> list[Violation]:
-        return [Violation(self._line, None, "open_responses", "seed", f"expected {one.expected}") for one in found]
+    def on_added(self, event: Event) -> list[str]:
+        """Check the start of an item."""
+        content, index = event["item"], event["output_index"]
+        found = []
+        if index != len(self.items) or content["id"] in self._by_id:
+            found.append("`output_index` rising by one from 0, and a new item ID")
+        if content["status"] != "in_progress" or any(map(content.get, ("content", "summary", "arguments", "output"))):
+            found.append("an empty item with status `in_progress`")
+        item = self._by_id[content["id"]] = Item(index, content)
+        self.items.append(item)
+        return found
+
+    def on_done(self, event: Event) -> list[str]:
+        """Check the end of an item."""
+        content = event["item"]
+        item = self._by_id.get(content["id"])
+        is_open = item is not None and not item.is_done and item.index == event["output_index"]
+        if item is None or not is_open or item.content["type"] != content["type"]:
+            return ["an open item"]
+        item.is_done, item.content = True, content
+        found = [] if content["status"] != "in_progress" else ["the final status of an item"]
+        if not all(part.is_done for parts in item.parts.values() for part in parts):
+            found.append("all parts done before their item")
+        joined = {name: [part.content for part in item.parts[index]] for index, name in LISTS.items()}
+        is_joined = all(content.get(name, []) == parts for name, parts in joined.items())
+        if content["type"] == "function_call":
+            is_joined = is_joined and content["arguments"] == item.arguments
+        if not is_joined and event["type"] not in self._truncated:
+            found.append("an item equal to what its events contained")
+        return found
+
+    def on_part_added(self, event: Event) -> list[str]:
+        """Check the start of a part."""
+        index, part = _index_member(event), event["part"]
+        item, found = self._item(event)
+        if item is None:
+            return found
+        if event[index] != len(item.parts[index]) or any(value for name, value in part.items() if name != "type"):
+            found.append(f"an empty part, and `{index}` rising by one from 0")
+        item.parts[index].append(Part(part))
+        return found
+
+    def on_part_done(self, event: Event) -> list[str]:
+        """Check the end of a part."""
+        part, found = self._part(event)
+        if part is None:
+            return found
+        part.is_done = True
+        if not part.is_whole or (event["part"] != part.content and event["type"] not in self._truncated):
+            found.append("the end of a part after its whole text, with the same content")
+        return found
+
+    def on_delta(self, event: Event) -> list[str]:
+        """Check and add a delta of a text."""
+        part, found = self._part(event)
+        if part is None or part.is_whole:
+            return found or ["no delta after the whole text"]
+        part.content[_text_member(event)] += event["delta"]
+        return found
+
+    def on_whole(self, event: Event) -> list[str]:
+        """Check a whole text."""
+        part, found = self._part(event)
+        if part is None:
+            return found
+        name = _text_member(event)
+        if part.is_whole or (event[name] != part.content[name] and event["type"] not in self._truncated):
+            found.append("the whole text once, equal to its deltas")
+        part.is_whole = True
+        return found
+
+    def on_annotation(self, event: Event) -> list[str]:
+        """Check and add an annotation."""
+        part, found = self._part(event)
+        if part is None:
+            return found
+        known = part.content["annotations"]
+        if event["annotation_index"] != len(known):
+            found.append("`annotation_index` rising by one from 0")
+        part.content["annotations"] = [*known, event["annotation"]]
+        return found
+
+    def on_arguments(self, event: Event) -> list[str]:
+        """Check the arguments of a function call: a delta or the whole."""
+        item, found = self._item(event)
+        if item is None or item.content["type"] != "function_call":
+            return found or ["arguments of a function call"]
+        if "delta" in event:
+            item.arguments += event["delta"]
+        elif item.arguments in {"", event["arguments"]} or event["type"] in self._truncated:
+            item.arguments = event["arguments"]
+        else:
+            found.append("arguments equal to their deltas")
+        return found
+
+    def on_notices(self, event: Event) -> list[str]:
+        """Check notices, and remember which events are truncated."""
+        if any(notice["type"] == "truncated" for notice in event["notices"]):
+            self._truncated.add(event["about"])
+        return self._item(event)[1] if "item_id" in event else []
+
+    def _item(self, event: Event) -> tuple[Item | None, list[str]]:
+        item = self._by_id.get(event["item_id"])
+        if item is None or item.index != event["output_index"]:
+            return None, ["the ID and index of an added item"]
+        if item.is_done and event["type"] not in AFTER_THE_ITEM:
+            return None, ["no event of an item after its end"]
+        return item, []
+
+    def _part(self, event: Event) -> tuple[Part | None, list[str]]:
+        item, found = self._item(event)
+        if item is None:
+            return None, found
+        index = _index_member(event)
+        parts = item.parts[index]
+        if event[index] >= len(parts) or parts[event[index]].is_done:
+            return None, ["an open part"]
+        return parts[event[index]], []
 
 
-def check_stream(events: Iterable[bytes]) -> list[Breach]:
-    """Check a whole stream, given as the data of its events in order."""
-    checker = StreamChecker()
-    found = [breach for data in events for breach in checker.feed(data)]
-    return found + checker.close()
+def _index_member(event: Event) -> str:
+    """Return the name of the member with the index of a part."""
+    return next(name for name in LISTS if name in event)
 
 
-def _told(error: Mapping[str, Any]) -> dict[str, Any]:
-    return {"code": error["code"], "message": error["message"]}
+def _text_member(event: Event) -> str:
+    """Return the name of the member with the text of a part."""
+    return "refusal" if event["type"].startswith("response.refusal.") else "text"
+
+
+TEXTS: Final = ("output_text", "refusal", "reasoning", "reasoning_summary_text")
+RULES: Final[Mapping[str, Callable[[Output, Event], list[str]]]] = {
+    "response.output_item.added": Output.on_added,
+    "response.output_item.done": Output.on_done,
+    "response.content_part.added": Output.on_part_added,
+    "response.content_part.done": Output.on_part_done,
+    "response.reasoning_summary_part.added": Output.on_part_added,
+    "response.reasoning_summary_part.done": Output.on_part_done,
+    **{f"response.{name}.delta": Output.on_delta for name in TEXTS},
+    **{f"response.{name}.done": Output.on_whole for name in TEXTS},
+    "response.output_text.annotation.added": Output.on_annotation,
+    "response.function_call_arguments.delta": Output.on_arguments,
+    "response.function_call_arguments.done": Output.on_arguments,
+    "public-sse:notices": Output.on_notices,
+}
+
+
+def check_stream(events: Iterable[bytes | str]) -> list[Violation]:
+    """Return the violations of a whole stream, given as the data of its events in order."""
+    return check_lines(OpenResponsesChecker(), events)

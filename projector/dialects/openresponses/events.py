@@ -1,4 +1,7 @@
-"""The events: one class an event or a pair of events, told apart by `type`."""
+"""Models of the events of Open Responses that we emit (schema of 2026-04-24). The discriminator is `type`.
+
+Core events and items are as the protocol defines them. The names of ours start with `public-sse:`; clients ignore them.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,15 @@ from projector.dialects.openresponses.item_models import (
     SummaryText,
 )
 
-# events
-
 
 class Event(Model):
-    """What every event has."""
+    """Members of every event."""
 
     sequence_number: Count
 
 
 class ResponseEvent(Event):
-    """The response begins, goes on or ends."""
+    """The response starts, makes progress or ends."""
 
     type: Literal[
         "response.created",
@@ -42,14 +43,14 @@ class ResponseEvent(Event):
 
 
 class ErrorEvent(Event):
-    """The stream has failed; `response.failed` follows."""
+    """The stream has failed. `response.failed` follows."""
 
     type: Literal["error"]
     error: ErrorPayload
 
 
 class OutputItemEvent(Event):
-    """An item begins or ends."""
+    """An item starts or ends."""
 
     type: Literal["response.output_item.added", "response.output_item.done"]
     output_index: Count
@@ -57,27 +58,27 @@ class OutputItemEvent(Event):
 
 
 class ItemEvent(Event):
-    """An event of one item."""
+    """Members of every event of an item."""
 
     item_id: str
     output_index: Count
 
 
 class ContentEvent(ItemEvent):
-    """An event of one part of a message or of full reasoning."""
+    """Members of every event of a part of a message or of full reasoning."""
 
     content_index: Count
 
 
 class ContentPartEvent(ContentEvent):
-    """A part begins or ends."""
+    """A part starts or ends."""
 
     type: Literal["response.content_part.added", "response.content_part.done"]
     part: ContentPart
 
 
 class TextDelta(ContentEvent):
-    """More text."""
+    """A delta of a text."""
 
     type: Literal["response.output_text.delta"]
     delta: str
@@ -85,7 +86,7 @@ class TextDelta(ContentEvent):
 
 
 class TextDone(ContentEvent):
-    """Text as a whole."""
+    """A whole text."""
 
     type: Literal["response.output_text.done"]
     text: str
@@ -93,7 +94,7 @@ class TextDone(ContentEvent):
 
 
 class AnnotationAdded(ContentEvent):
-    """A source of a text."""
+    """A citation of a text."""
 
     type: Literal["response.output_text.annotation.added"]
     annotation_index: Count
@@ -101,93 +102,93 @@ class AnnotationAdded(ContentEvent):
 
 
 class RefusalDelta(ContentEvent):
-    """More of a refusal."""
+    """A delta of a refusal."""
 
     type: Literal["response.refusal.delta"]
     delta: str
 
 
 class RefusalDone(ContentEvent):
-    """A refusal as a whole."""
+    """A whole refusal."""
 
     type: Literal["response.refusal.done"]
     refusal: str
 
 
 class ReasoningDelta(ContentEvent):
-    """More of full reasoning text, under policy `full` only."""
+    """A delta of full reasoning, only with the policy `full`."""
 
     type: Literal["response.reasoning.delta"]
     delta: str
 
 
 class ReasoningDone(ContentEvent):
-    """Full reasoning text as a whole, under policy `full` only."""
+    """The whole text of full reasoning, only with the policy `full`."""
 
     type: Literal["response.reasoning.done"]
     text: str
 
 
 class SummaryEvent(ItemEvent):
-    """An event of one part of a reasoning summary."""
+    """Members of every event of a part of a reasoning summary."""
 
     summary_index: Count
 
 
 class SummaryPartEvent(SummaryEvent):
-    """A part of a summary begins or ends."""
+    """A part of a summary starts or ends."""
 
     type: Literal["response.reasoning_summary_part.added", "response.reasoning_summary_part.done"]
     part: SummaryText
 
 
 class SummaryDelta(SummaryEvent):
-    """More of a summary."""
+    """A delta of a summary."""
 
     type: Literal["response.reasoning_summary_text.delta"]
     delta: str
 
 
 class SummaryDone(SummaryEvent):
-    """A part of a summary as a whole."""
+    """A whole part of a summary."""
 
     type: Literal["response.reasoning_summary_text.done"]
     text: str
 
 
 class ArgumentsDelta(ItemEvent):
-    """More arguments of a function call."""
+    """A delta of the arguments of a function call."""
 
     type: Literal["response.function_call_arguments.delta"]
     delta: str
 
 
 class ArgumentsDone(ItemEvent):
-    """Arguments of a function call as a whole."""
+    """The whole arguments of a function call."""
 
     type: Literal["response.function_call_arguments.done"]
     name: str
     arguments: str
 
 
-# our own
+# events of our own
 
 
-class Noted(ItemEvent):
-    """An event of ours; what was withheld in it stands in `notices`, with paths that begin at the event."""
+class ExtensionEvent(ItemEvent):
+    """Members of every event of our own that belongs to an item. Paths in `notices` are relative to the event."""
 
     notices: Maybe[list[Notice]] = None
 
 
-class ToolStatus(Noted):
-    """A call has come to a status that the protocol has no word for."""
+class ToolStatus(ExtensionEvent):
+    """Status of a call that the protocol does not define."""
 
     type: Literal["public-sse:tool.status"]
     tool: AnyTool
 
 
-class ToolArguments(Noted):
-    """More arguments of an MCP call or custom tool, or all of them."""
+class ToolArguments(ExtensionEvent):
+    """A delta of the arguments of an MCP or custom tool call, or the whole arguments."""
 
     type: Literal["public-sse:tool.arguments.delta", "public-sse:tool.arguments.done"]
     tool_call_id: str
@@ -198,8 +199,8 @@ class ToolArguments(Noted):
     arguments_json: Maybe[Json] = None
 
 
-class ToolCode(Noted):
-    """More code of a code interpreter, or all of it."""
+class ToolCode(ExtensionEvent):
+    """A delta of the code of a code interpreter, or the whole code."""
 
     type: Literal["public-sse:tool.code.delta", "public-sse:tool.code.done"]
     tool_call_id: str
@@ -207,8 +208,8 @@ class ToolCode(Noted):
     code: Maybe[str] = None
 
 
-class ToolOutput(Noted):
-    """What a hosted tool or an MCP call gave back."""
+class ToolOutput(ExtensionEvent):
+    """Output of a hosted tool or an MCP call."""
 
     type: Literal["public-sse:tool.output"]
     tool_call_id: str
@@ -216,8 +217,8 @@ class ToolOutput(Noted):
     output: Any
 
 
-class Chunk(Noted):
-    """A piece of a large field, or its end."""
+class Chunk(ExtensionEvent):
+    """A chunk of a large field, or its end."""
 
     type: Literal["public-sse:chunk.delta", "public-sse:chunk.done"]
     target: ChunkTarget
@@ -227,7 +228,7 @@ class Chunk(Noted):
 
 
 class Notices(Event):
-    """What was withheld or cut: in the public event of kind `about`, or in the event of that type which follows."""
+    """Data withheld from or truncated in the public event of kind `about`, or the following event of that type."""
 
     type: Literal["public-sse:notices"]
     about: str
@@ -237,7 +238,7 @@ class Notices(Event):
 
 
 class Attachments(Event):
-    """Files that the host keeps."""
+    """Files stored by the host."""
 
     type: Literal["public-sse:attachments"]
     attachments: list[Attachment]
@@ -269,15 +270,15 @@ OpenResponsesEvent: TypeAlias = Annotated[
     | Attachments,
     Field(discriminator="type"),
 ]
-"""Every event of the dialect, told apart by `type`."""
+"""Any event of the dialect."""
 
 EVENT_ADAPTER: Final[TypeAdapter[OpenResponsesEvent]] = TypeAdapter(OpenResponsesEvent)
 
 
 def parse_event(value: object) -> OpenResponsesEvent:
-    """Read one event from its JSON value.
+    """Validate the JSON value of one event.
 
     Raises:
-        pydantic.ValidationError: the value is no event of the dialect; `errors()` says where.
+        pydantic.ValidationError: the value is not an event of the dialect.
     """
     return EVENT_ADAPTER.validate_python(value)

@@ -1,4 +1,4 @@
-"""What events of Open Responses are made of: parts, items, the response object and the error payload."""
+"""Models in the events of Open Responses: parts, items, the response object and the error payload."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
+from projector.contracts.kinds import VENDOR
 from projector.contracts.parts import Count, Json, Maybe, Model
 
-EXTENSION: Final = "public-sse:"
-"""How every name begins that is ours and not of the protocol (CONTRACT D37)."""
+EXTENSION: Final = f"{VENDOR}:"
+"""Prefix of our own names."""
 
 ItemStatus: TypeAlias = Literal["in_progress", "completed", "incomplete"]
 ErrorType: TypeAlias = Literal["server_error", "invalid_request", "not_found", "model_error", "too_many_requests"]
@@ -53,7 +54,7 @@ Annotation: TypeAlias = Annotated[UrlCitation | FileCitation | ContainerFileCita
 
 
 class OutputText(Model):
-    """A part of a message: text."""
+    """A text part of a message."""
 
     type: Literal["output_text"]
     text: str
@@ -62,14 +63,14 @@ class OutputText(Model):
 
 
 class Refusal(Model):
-    """A part of a message: why the model refuses."""
+    """A refusal part of a message."""
 
     type: Literal["refusal"]
     refusal: str
 
 
 class ReasoningText(Model):
-    """A part of a reasoning item: full text, under policy `full` only."""
+    """A part of full reasoning, only with the policy `full`."""
 
     type: Literal["reasoning_text"]
     text: str
@@ -86,7 +87,7 @@ ContentPart: TypeAlias = Annotated[OutputText | Refusal | ReasoningText, Field(d
 
 
 class Message(Model):
-    """What the model says."""
+    """A message of the model."""
 
     type: Literal["message"]
     id: str
@@ -96,7 +97,7 @@ class Message(Model):
 
 
 class Reasoning(Model):
-    """What the model thinks, as far as the policy shows it."""
+    """Reasoning of the model, as far as the policy allows it."""
 
     type: Literal["reasoning"]
     id: str
@@ -107,7 +108,7 @@ class Reasoning(Model):
 
 
 class FunctionCall(Model):
-    """A call that waits for the client, or that the server executes."""
+    """A call of a function, run by the client or by the server."""
 
     type: Literal["function_call"]
     id: str
@@ -118,7 +119,7 @@ class FunctionCall(Model):
 
 
 class FunctionCallOutput(Model):
-    """What a function gave back; JSON that is no text is written as text."""
+    """Output of a function. Anything but text is JSON text."""
 
     type: Literal["function_call_output"]
     id: str
@@ -128,7 +129,7 @@ class FunctionCallOutput(Model):
 
 
 class ExtensionItem(BaseModel):
-    """An item that the protocol does not know; members beside these have their public names."""
+    """An item that the protocol does not define. Further members have their public names."""
 
     model_config = ConfigDict(strict=True, extra="allow", frozen=True)
 
@@ -169,7 +170,7 @@ class ReasoningTokens(Model):
 
 
 class Usage(Model):
-    """Tokens used, over all responses of a run; a count that nobody reported is 0."""
+    """Tokens of all responses of a run. A count that the provider does not report is 0."""
 
     input_tokens: Count
     output_tokens: Count
@@ -179,7 +180,7 @@ class Usage(Model):
 
 
 class IncompleteDetails(Model):
-    """Why a response is incomplete: `max_output_tokens`, `content_filter`, `cancelled`, or the provider's word."""
+    """Why a response is incomplete: `max_output_tokens`, `content_filter`, `cancelled`, or a reason of the provider."""
 
     reason: str
 
@@ -192,19 +193,19 @@ class ResponseError(Model):
 
 
 class TextFormat(Model):
-    """Always plain text: the request is not repeated."""
+    """Fixed value: the request is not repeated."""
 
     type: Literal["text"]
 
 
 class TextConfig(Model):
-    """Always plain text: the request is not repeated."""
+    """Fixed value: the request is not repeated."""
 
     format: TextFormat
 
 
 class Response(Model):
-    """The response object, rebuilt from what was said; members that repeat a request have fixed values."""
+    """The response object. Members that repeat the request have fixed values."""
 
     id: str
     object: Literal["response"]
@@ -240,7 +241,7 @@ class Response(Model):
 
 
 class ErrorPayload(Model):
-    """What went wrong."""
+    """Error of a stream."""
 
     type: ErrorType
     code: str | None

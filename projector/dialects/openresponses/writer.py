@@ -7,31 +7,30 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from projector.contracts import codec
-from projector.contracts.kinds import TOOL_TYPES, Kind, PrivateKind
+from projector.contracts.kinds import TOOL_TYPES, VENDOR, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
-from projector.dialects.openresponses import response
-from projector.dialects.openresponses.fitting import EVENT_MAX_BYTES
-from projector.dialects.openresponses.items import REASONING, REFUSAL, SUMMARY, TEXT, VENDOR, Item, Part, PartKind
-from projector.dialects.openresponses.stream import Stream
+from projector.dialects.openresponses.output_items import REASONING, REFUSAL, SUMMARY, TEXT, Item, Part, PartKind
+from projector.dialects.openresponses.response_object import INCOMPLETE_REASONS, UNKNOWN, error_of, failure, seconds
+from projector.dialects.openresponses.response_stream import EVENT_MAX_BYTES, ResponseStream
 
-Writer: TypeAlias = Callable[[Stream, Frame], None]
+Writer: TypeAlias = Callable[[ResponseStream, Frame], None]
 
-SILENT_ITEMS: Final[Mapping[str, str]] = {
-    "function_call_output": "its output is said on the call, and becomes an item there, whoever gave it",
-    "custom_tool_call_output": "its output is said on the call, and becomes an item there, whoever gave it",
+DROPPED_ITEMS: Final[Mapping[str, str]] = {
+    "function_call_output": "`tool.output` of the call writes this item, also for an output of the host",
+    "custom_tool_call_output": "`tool.output` of the call writes this item, also for an output of the host",
 }
-"""Item types of which nothing is said, and why; every other one is said, under our own name where it must be."""
+"""Item types that are not written, and why. All others are written, under our own name if the protocol lacks it."""
 
 CORE_CITATIONS: Final[Mapping[str, Mapping[str, object]]] = {
     "url_citation": {"url": "", "title": "", "start_index": 0, "end_index": 0},
 }
-"""Citations of Open Responses, and their members, which are all required."""
+"""Citation of Open Responses -> its required members, with defaults."""
 
-ID_ROOM: Final = 200
-"""What the id of an output keeps of its call's, so that it stays within the contract's limit of ids."""
+ID_PREFIX_CHARS: Final = 200
+"""Characters of the call's ID that the ID of its output begins with: it stays within the contract's limit."""
 
-NO_FIELDS: Final = frozenset({"tool_type", "status"})
-"""Members of a tool's payload that its item says in its own way."""
+NOT_MEMBERS: Final = frozenset({"tool_type", "status"})
+"""Members of `tool` that are not members of the item, which has a type and a status of its own."""
 
 FINAL_EVENTS: Final[Mapping[str, tuple[str, str]]] = {
     "completed": ("response.completed", "completed"),
@@ -40,75 +39,75 @@ FINAL_EVENTS: Final[Mapping[str, tuple[str, str]]] = {
     "cancelled": ("response.incomplete", "incomplete"),
     "failed": ("response.failed", "failed"),
 }
-"""Status of `final` -> the last event, and the status of the response in it."""
+"""Status of `final` -> the last event and the status of its response."""
 
 
 # the response
 
 
-def on_meta(stream: Stream, frame: Frame) -> None:
-    """Keep model and time for the response object."""
-    stream.response.learn(frame)
+def on_meta(stream: ResponseStream, frame: Frame) -> None:
+    """Keep model and creation time for the response object."""
+    stream.response.update(frame)
 
 
-def on_lifecycle(stream: Stream, frame: Frame) -> None:
-    """Say that the response begins; of its end keep the reason, for the terminal."""
+def on_lifecycle(stream: ResponseStream, frame: Frame) -> None:
+    """Write the start of the response. Keep the reason of its end for the last event."""
     status = frame["status"]
     if status == "queued":
         stream.begin(frame, status)
         return
-    stream.go_on(frame)
+    stream.set_in_progress(frame)
     stream.response.reason = frame.get("reason", stream.response.reason)
 
 
-def on_final(stream: Stream, frame: Frame) -> None:
-    """Say attachments, then the whole response."""
+def on_final(stream: ResponseStream, frame: Frame) -> None:
+    """Write the attachments, then the whole response."""
     final = frame["final"]
     if "attachments" in final:
-        stream.say(f"{VENDOR}:attachments", {"attachments": final["attachments"]})
+        stream.emit(f"{VENDOR}:attachments", {"attachments": final["attachments"]})
     event, status = FINAL_EVENTS[final["status"]]
     members: dict[str, Any] = {"usage": final.get("usage")}
     reason = stream.response.reason
     if status == "completed":
-        members["completed_at"] = max(response.seconds(frame), stream.response.created_at)  # two clocks
+        members["completed_at"] = max(seconds(frame), stream.response.created_at)  # of our clock and the provider's
     elif status == "failed":
-        members["error"] = response.failure(reason)
+        members["error"] = failure(reason)
     else:
-        reason = "cancelled" if final["status"] == "cancelled" else reason or response.UNKNOWN
-        members["incomplete_details"] = {"reason": response.INCOMPLETE_REASONS.get(reason, reason)}
-    stream.note(frame)
+        reason = "cancelled" if final["status"] == "cancelled" else reason or UNKNOWN
+        members["incomplete_details"] = {"reason": INCOMPLETE_REASONS.get(reason, reason)}
+    stream.emit_notices(frame)
     stream.end(event, status, **members)
 
 
-def on_error(stream: Stream, frame: Frame) -> None:
-    """Say the error, then the response that it ended."""
-    error = response.error_of(frame["error"])
-    stream.note(frame)
-    stream.say("error", {"error": error})
-    told = {"code": error["code"] or response.UNKNOWN, "message": error["message"]}
-    stream.end("response.failed", "failed", error=told)
+def on_error(stream: ResponseStream, frame: Frame) -> None:
+    """Write the error, then the failed response."""
+    error = error_of(frame["error"])
+    stream.emit_notices(frame)
+    stream.emit("error", {"error": error})
+    in_response = {"code": error["code"] or UNKNOWN, "message": error["message"]}
+    stream.end("response.failed", "failed", error=in_response)
 
 
 # items
 
 
-def on_item_added(stream: Stream, frame: Frame) -> None:
-    """Announce an item; a call waits for its first status, which follows at once with its name and id."""
+def on_item_added(stream: ResponseStream, frame: Frame) -> None:
+    """Announce an item. A call is announced by its first status, which has its name and ID and follows at once."""
     item_type = frame["item_type"]
-    if item_type in SILENT_ITEMS:
+    if item_type in DROPPED_ITEMS:
         return
     item = stream.items[frame["item_id"]] = Item(frame["item_id"], item_type, frame.get("role"))
     if item_type not in TOOL_TYPES:
         stream.announce(item)
 
 
-def on_item_done(stream: Stream, frame: Frame) -> None:
-    """Close the item's parts, then the item."""
-    if frame["item_type"] in SILENT_ITEMS:
+def on_item_done(stream: ResponseStream, frame: Frame) -> None:
+    """Close the open parts of an item, then the item."""
+    if frame["item_type"] in DROPPED_ITEMS:
         return
     if frame["item_id"] not in stream.items:
-        on_item_added(stream, frame)  # only where a fault of ours took the announcement back
-    item = _said_item(stream, frame)
+        on_item_added(stream, frame)  # only after a fault of ours took the announcement back
+    item = _announced(stream, frame)
     for part in item.open_parts():
         _close_part(stream, part)
     item.close(frame["status"])
@@ -118,41 +117,41 @@ def on_item_done(stream: Stream, frame: Frame) -> None:
 # texts
 
 
-def on_delta(kind: PartKind, stream: Stream, frame: Frame) -> None:
-    """Say more of a part's text; what begins the part, or begins it again, opens one."""
+def on_delta(kind: PartKind, stream: ResponseStream, frame: Frame) -> None:
+    """Write a delta of a text, and start a part if none is open."""
     item = stream.items[frame["item_id"]]
     part = item.parts.get((kind.type, frame[kind.index_member]))
     if part is None or not part.is_open:
         part = _open_part(stream, item, kind, frame[kind.index_member])
     delta = frame["delta"]
-    part.write(delta)
-    stream.say(f"{kind.text_event}.delta", {**part.place, "delta": delta, **kind.beside})
-    stream.note(frame)
+    part.append(delta)
+    stream.emit(f"{kind.text_event}.delta", {**part.position, "delta": delta, **kind.event_members})
+    stream.emit_notices(frame)
 
 
-def on_part_done(kind: PartKind, stream: Stream, frame: Frame) -> None:
-    """Close a part; one that never had a text is none."""
+def on_part_done(kind: PartKind, stream: ResponseStream, frame: Frame) -> None:
+    """Close a part. A part without any text has not been opened."""
     part = stream.items[frame["item_id"]].parts.get((kind.type, frame[kind.index_member]))
     if part is not None and part.is_open:
         _close_part(stream, part)
-        stream.note(frame)
+        stream.emit_notices(frame)
 
 
-def on_citation(stream: Stream, frame: Frame) -> None:
-    """Say a citation of a part of a message."""
+def on_citation(stream: ResponseStream, frame: Frame) -> None:
+    """Write a citation as an annotation of a part."""
     item, index = stream.items[frame["item_id"]], frame["content_index"]
     part = item.parts.get((TEXT.type, index)) or _open_part(stream, item, TEXT, index)
     citation = frame["citation"]
     kind = citation["type"]
     core = CORE_CITATIONS.get(kind)
-    said = {**citation, "type": f"{VENDOR}:{kind}"} if core is None else {"type": kind, **core, **citation}
-    place = {**part.place, "annotation_index": len(part.annotations)}
-    part.annotations.append(said)
-    stream.say("response.output_text.annotation.added", {**place, "annotation": said})
-    stream.note(frame)
+    annotation = {**citation, "type": f"{VENDOR}:{kind}"} if core is None else {"type": kind, **core, **citation}
+    position = {**part.position, "annotation_index": len(part.annotations)}
+    part.annotations.append(annotation)
+    stream.emit("response.output_text.annotation.added", {**position, "annotation": annotation})
+    stream.emit_notices(frame)
 
 
-def on_encrypted(stream: Stream, frame: Frame) -> None:
+def on_encrypted(stream: ResponseStream, frame: Frame) -> None:
     """Keep encrypted reasoning for the end of its item."""
     stream.items[frame["item_id"]].members["encrypted_content"] = frame["encrypted_content"]
 
@@ -160,94 +159,94 @@ def on_encrypted(stream: Stream, frame: Frame) -> None:
 # tools
 
 
-def on_tool_status(stream: Stream, frame: Frame) -> None:
-    """Announce a call with its name and id; say the status where Open Responses has none for it."""
+def on_tool_status(stream: ResponseStream, frame: Frame) -> None:
+    """Announce a call with its name and ID. Write a status that no event of Open Responses shows."""
     item, tool = stream.items[frame["item_id"]], frame["tool"]
-    item.learn({name: value for name, value in tool.items() if name not in NO_FIELDS})
+    item.update({name: value for name, value in tool.items() if name not in NOT_MEMBERS})
     is_new = item.index is None
     if is_new:
         stream.announce(item)
     if not (is_new and item.is_core):
-        stream.extend(frame, item)
+        stream.emit_extension(frame, item)
 
 
-def on_arguments_delta(stream: Stream, frame: Frame) -> None:
-    """Say more of a call's arguments."""
-    item = _said_item(stream, frame)
+def on_arguments_delta(stream: ResponseStream, frame: Frame) -> None:
+    """Write a delta of the arguments of a call."""
+    item = _announced(stream, frame)
     if not item.is_core:
-        stream.extend(frame, item)
+        stream.emit_extension(frame, item)
         return
-    item.add_arguments(frame["delta"])
-    stream.say("response.function_call_arguments.delta", {**item.place, "delta": frame["delta"]})
-    stream.note(frame)
+    item.append_arguments(frame["delta"])
+    stream.emit("response.function_call_arguments.delta", {**item.position, "delta": frame["delta"]})
+    stream.emit_notices(frame)
 
 
-def on_arguments_done(stream: Stream, frame: Frame) -> None:
-    """Say a call's arguments as a whole."""
-    item = _said_item(stream, frame)
-    item.learn({name: frame[name] for name in ("arguments_text", "arguments_json") if name in frame})
+def on_arguments_done(stream: ResponseStream, frame: Frame) -> None:
+    """Write the whole arguments of a call."""
+    item = _announced(stream, frame)
+    item.update({name: frame[name] for name in ("arguments_text", "arguments_json") if name in frame})
     if not item.is_core:
-        stream.extend(frame, item)
+        stream.emit_extension(frame, item)
         return
-    item.learn({"name": frame["tool_name"]})
+    item.update({"name": frame["tool_name"]})
     members = {"name": frame["tool_name"], "arguments": frame["arguments_text"]}
-    stream.say("response.function_call_arguments.done", item.place | members)
-    stream.note(frame)
+    stream.emit("response.function_call_arguments.done", item.position | members)
+    stream.emit_notices(frame)
 
 
-def on_code_done(stream: Stream, frame: Frame) -> None:
-    """Say the code, and keep it for the item."""
-    item = _said_item(stream, frame)
-    item.learn({"code": frame["code"]})
-    stream.extend(frame, item)
+def on_code_done(stream: ResponseStream, frame: Frame) -> None:
+    """Write the whole code, and keep it for the item."""
+    item = _announced(stream, frame)
+    item.update({"code": frame["code"]})
+    stream.emit_extension(frame, item)
 
 
-def on_output(stream: Stream, frame: Frame) -> None:
-    """Say an output: of a function as an item of its own, of any other tool as ours, kept for the item."""
-    call, output = _said_item(stream, frame), frame["output"]
+def on_output(stream: ResponseStream, frame: Frame) -> None:
+    """Write an output: that of a function as an item, that of another tool as our own event and in its item."""
+    call, output = _announced(stream, frame), frame["output"]
     if frame["tool_type"] != "function":
-        call.learn({"output": output})
-        stream.extend(frame, call)
+        call.update({"output": output})
+        stream.emit_extension(frame, call)
         return
     item = Item(_output_id(stream, call.id), f"{call.type.removeprefix(f'{VENDOR}:')}_output")
     stream.items[item.id] = item
-    item.learn({"tool_call_id": frame["tool_call_id"]})
+    item.update({"tool_call_id": frame["tool_call_id"]})
     stream.announce(item)
-    item.learn({"output": codec.dumps(output).decode() if item.is_core and not isinstance(output, str) else output})
+    item.update({"output": codec.dumps(output).decode() if item.is_core and not isinstance(output, str) else output})
     item.close("completed")
     stream.finish(item)
-    stream.note(frame)
+    stream.emit_notices(frame)
 
 
-def on_extension(stream: Stream, frame: Frame) -> None:
-    """Say an event that Open Responses does not know."""
-    stream.extend(frame, _said_item(stream, frame))
+def on_extension(stream: ResponseStream, frame: Frame) -> None:
+    """Write an event that Open Responses does not define."""
+    stream.emit_extension(frame, _announced(stream, frame))
 
 
-def _said_item(stream: Stream, frame: Frame) -> Item:
-    """Give the item of a frame, announced now if it still waits for a status."""
+def _announced(stream: ResponseStream, frame: Frame) -> Item:
+    """Return the item of a frame. Announce it first if no status has."""
     item = stream.items[frame["item_id"]]
     if item.index is None:
         stream.announce(item)
     return item
 
 
-def _open_part(stream: Stream, item: Item, kind: PartKind, index: int) -> Part:
+def _open_part(stream: ResponseStream, item: Item, kind: PartKind, index: int) -> Part:
     part = item.open_part(kind, index)
-    stream.say(f"{kind.part_event}.added", {**part.place, "part": part.wire()})
+    stream.emit(f"{kind.part_event}.added", {**part.position, "part": part.wire()})
     return part
 
 
-def _close_part(stream: Stream, part: Part) -> None:
+def _close_part(stream: ResponseStream, part: Part) -> None:
     part.is_open = False
     kind = part.kind
-    stream.say(f"{kind.text_event}.done", {**part.place, kind.text_member: part.text, **kind.beside})
-    stream.say(f"{kind.part_event}.done", {**part.place, "part": part.wire()})
+    stream.emit(f"{kind.text_event}.done", {**part.position, kind.text_member: part.text, **kind.event_members})
+    stream.emit(f"{kind.part_event}.done", {**part.position, "part": part.wire()})
 
 
-def _output_id(stream: Stream, call_id: str) -> str:
-    """Give the id for the output of a call; no other item has it."""
-    item_id = f"{call_id[:ID_ROOM]}_output"
+def _output_id(stream: ResponseStream, call_id: str) -> str:
+    """Return a new ID for the output of a call."""
+    item_id = f"{call_id[:ID_PREFIX_CHARS]}_output"
     while item_id in stream.items:
         item_id += "_"
     return item_id
@@ -279,10 +278,10 @@ HANDLED: Final[Mapping[str, Writer]] = {
 }
 
 DROPPED: Final[Mapping[str, str]] = {
-    PrivateKind.BRANCH: "items of one response object stand side by side anyway",
-    PrivateKind.RESPONSE_USAGE: "the response object says the sum over all responses",
+    PrivateKind.BRANCH: "all branches write items of one response object",
+    PrivateKind.RESPONSE_USAGE: "the response object has the sum over all responses",
 }
-"""Every public kind is said: what Open Responses has no word for, as an extension."""
+"""Frame kind -> why nothing is written. Every public kind is written, if need be as an event of our own."""
 
 
 BEFORE_WORK: Final = frozenset({PrivateKind.RESPONSE_META, Kind.LIFECYCLE})
@@ -293,7 +292,7 @@ class OpenResponses:
     """The writer of one stream: one response object, even for a run of several responses."""
 
     def __init__(self, max_bytes: int = EVENT_MAX_BYTES) -> None:
-        self._stream = Stream(max_bytes)
+        self._stream = ResponseStream(max_bytes)
 
     def feed(self, frame: Frame, /) -> list[WireEvent]:
         """Return the events of a frame."""
@@ -301,8 +300,8 @@ class OpenResponses:
         writer = HANDLED.get(kind)
         if writer is None:
             return []
-        stream.said = []
+        stream.events = []
         if kind not in BEFORE_WORK:
-            stream.go_on(frame)
+            stream.set_in_progress(frame)
         writer(stream, frame)
-        return stream.said
+        return stream.events

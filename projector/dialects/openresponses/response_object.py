@@ -1,19 +1,22 @@
-"""The `response` object of Open Responses, rebuilt from what was said, and how errors are told in it.
+"""The `response` object of Open Responses, rebuilt from frames; its errors; and the answer that does not stream.
 
-One stream is one response object, runs of several responses included: its id, once said, stays.
+One stream is one response object, even for a run of several responses. Its ID never changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from projector.contracts import codec
 from projector.core.canonical import Frame
 from projector.core.context import parse_time
 from projector.core.faults import FAULTS
+from projector.core.sse import DONE
+from projector.dialects.descriptor import JsonAnswer
 
 UNKNOWN: Final = "unknown"
-"""What stands where the schema requires a word that nobody said."""
+"""Value of a required member that the provider did not send."""
 
 REQUEST_MEMBERS: Final[Mapping[str, object]] = {
     "previous_response_id": None,
@@ -38,11 +41,11 @@ REQUEST_MEMBERS: Final[Mapping[str, object]] = {
     "safety_identifier": None,
     "prompt_cache_key": None,
 }
-"""Members that the schema requires and that repeat the request: always these values, because a request reaches no
-dialect (seed contract, section 7.2)."""
+"""Required members that repeat the request. Their values are fixed, because no dialect receives the request (seed
+contract, section 7.2)."""
 
 INCOMPLETE_REASONS: Final[Mapping[str, str]] = {"length": "max_output_tokens"}
-"""Reasons of Chat Completions -> the word of Open Responses; every other reason stays."""
+"""Reason of Chat Completions -> that of Open Responses. Every other reason is unchanged."""
 
 ERROR_TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(
@@ -61,7 +64,7 @@ ERROR_TYPES: Final[Mapping[str, str]] = {
     ),
     **dict.fromkeys(("not_found", "not_found_error", "model_not_found", "404", "upstream_http_404"), "not_found"),
 }
-"""Codes that say whose fault it is; the other ones follow their source."""
+"""Error code -> error type. The type of any other error depends on its source."""
 
 SOURCE_TYPES: Final[Mapping[str, str]] = {"provider": "model_error", "server": "server_error"}
 
@@ -72,28 +75,31 @@ HTTP_STATUSES: Final[Mapping[str, int]] = {
     "model_error": 500,
     "too_many_requests": 429,
 }
-"""Error types of Open Responses -> the HTTP status of an answer that is no stream."""
+"""Error type of Open Responses -> HTTP status of an answer that does not stream."""
+
+ERROR_PREFIX: Final = b'{"type":"error",'
+"""Start of the data of an `error` event, as this dialect encodes it."""
 
 
 class ResponseObject:
-    """What is known of the response, whose id and time are fixed by the first event."""
+    """The response so far. The first event fixes its ID and time."""
 
     def __init__(self) -> None:
         self.id = ""
         self.created_at = 0
         self.model = UNKNOWN
         self.reason: str | None = None
-        """Why the last response that did not complete did not."""
+        """Reason of the last response that did not complete."""
 
-    def learn(self, meta: Frame) -> None:
-        """Take model and creation time from a frame `response.meta`; those of the first response stay."""
+    def update(self, meta: Frame) -> None:
+        """Set model and creation time from a frame `response.meta`. Those of the first response are kept."""
         if self.model == UNKNOWN:
             self.model = meta.get("model", UNKNOWN)
         if not self.created_at:
             self.created_at = meta.get("created_at", 0)
 
     def begin(self, frame: Frame) -> None:
-        """Take the id, and the time where nobody said it, from the envelope of the first frame that is said."""
+        """Set the ID from the envelope of the first written frame, and the creation time if it is unknown."""
         self.id = frame.get("response_id") or frame["stream_id"]
         self.created_at = self.created_at or seconds(frame)
 
@@ -107,7 +113,7 @@ class ResponseObject:
         error: Mapping[str, str] | None = None,
         usage: Mapping[str, int] | None = None,
     ) -> dict[str, Any]:
-        """Give the object as it stands now."""
+        """Return the current object as it is written."""
         return {
             "id": self.id,
             "object": "response",
@@ -124,7 +130,7 @@ class ResponseObject:
 
 
 def usage_of(usage: Mapping[str, int]) -> dict[str, object]:
-    """Give the usage in the words of Open Responses; every count is required there, so an unknown one is 0."""
+    """Return the usage with the members of Open Responses. They are required, so an unknown count is 0."""
     read, written = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
     return {
         "input_tokens": read,
@@ -136,18 +142,68 @@ def usage_of(usage: Mapping[str, int]) -> dict[str, object]:
 
 
 def error_of(error: Mapping[str, Any]) -> dict[str, str | None]:
-    """Give the payload of an `error` event for the `error` of a frame; `param` is always null: no frame has one."""
+    """Return the payload of an `error` event. `param` is always null: no frame has one."""
     code = error.get("code")
     kind = ERROR_TYPES.get(str(code).lower(), SOURCE_TYPES[error["source"]])
     return {"type": kind, "code": code, "message": error["message"], "param": None}
 
 
 def failure(reason: str | None) -> dict[str, str]:
-    """Give the `error` of a response that the provider ended as failed; its words are in no frame."""
+    """Return the `error` of a response that the provider ended as failed. No frame has the provider's message."""
     fault = FAULTS["provider_error"]
     return {"code": reason or fault.code, "message": fault.message}
 
 
 def seconds(frame: Frame) -> int:
-    """Give the time of a frame in whole seconds since 1970-01-01 UTC."""
+    """Return the time of a frame in whole seconds since 1970-01-01 UTC."""
     return int(parse_time(frame["server_timestamp"], "server_timestamp"))
+
+
+class ResponseAssembly:
+    """Builds the answer to a request that does not stream, from the error and the last event.
+
+    The last event repeats everything before it, so no other event is kept.
+    """
+
+    def __init__(self) -> None:
+        self._error = b""
+        self._last = b""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes kept for the answer so far."""
+        return len(self._error) + len(self._last)
+
+    def feed(self, event: bytes, /) -> None:
+        """Add the data of an event."""
+        if event.startswith(ERROR_PREFIX):
+            self._error = event
+        else:
+            self._last = event
+
+    def close(self) -> JsonAnswer:
+        """Return status 200 and the `response` object, or the status of the error and `{"error": ...}`.
+
+        Raises:
+            ValueError: the stream did not end.
+        """
+        if self._error:
+            payload = codec.loads(self._error)["error"]
+            return JsonAnswer(HTTP_STATUSES[payload["type"]], {"error": payload})
+        last = codec.loads(self._last) if self._last else {}
+        if last.get("response", {}).get("status") not in {"completed", "incomplete", "failed"}:
+            raise ValueError("expected a whole stream of Open Responses; its last event does not end a response")
+        return JsonAnswer(200, last["response"])
+
+
+def assemble(lines: Iterable[bytes]) -> JsonAnswer:
+    """Return the answer of a whole stream, given as the data of its events or the lines of its NDJSON.
+
+    Raises:
+        ValueError: the stream did not end.
+    """
+    assembly = ResponseAssembly()
+    for line in lines:
+        if line.strip() not in {b"", DONE}:
+            assembly.feed(line)
+    return assembly.close()
