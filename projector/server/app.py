@@ -18,8 +18,8 @@ from projector.server.extensions import Extension
 from projector.server.http import openapi, problems
 from projector.server.http.authenticator import Authenticator
 from projector.server.http.problems import Problem
-from projector.server.http.request_ids import WithRequestId
-from projector.server.http.routes import ag_ui, chat, passthrough, service, workflows
+from projector.server.http.request_ids import RequestIdMiddleware
+from projector.server.http.routes import api, service
 from projector.server.http.routes.stream_route import Site
 from projector.server.ownership import Ownership
 from projector.server.streaming.registry import Streams
@@ -79,10 +79,7 @@ def create_app(
 
     app = Starlette(
         routes=[
-            *chat.routes(catalog, site),
-            *workflows.routes(catalog, site),
-            *ag_ui.routes(catalog, site),
-            *passthrough.routes(catalog, site),
+            *api.routes(catalog, site),
             *(route for extension in extensions for route in extension.routes()),
             *service.routes(),
         ],
@@ -98,7 +95,7 @@ def create_app(
             allow_headers=_CORS_HEADERS,
             expose_headers=_CORS_EXPOSED,
         )
-    app.add_middleware(WithRequestId)
+    app.add_middleware(RequestIdMiddleware)
     app.state.streams = streams
     app.state.aclose = aclose
     app.state.site = site

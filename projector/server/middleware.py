@@ -97,7 +97,7 @@ class _Response:
             pipeline, stats = self._stream
             pipeline.cancel()  # if the client is gone
             stats.dropped = pipeline.dropped
-            await Observer(on_terminal=self._projection.on_terminal).tell(stats)
+            await Observer(on_terminal=self._projection.on_terminal).report(stats)
 
     async def _start(self, message: Message) -> None:
         headers = MutableHeaders(raw=list(message.get("headers", ())))

@@ -1,4 +1,4 @@
-"""The server process: it listens, serves the application with uvicorn, and ends well."""
+"""The server process: listening, serving the application with uvicorn, graceful shutdown."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import uvicorn
 
 try:
     import resource
-except ImportError:  # Windows has no such limits
-    resource = None  # type: ignore[assignment]  # mypy knows the module of this system only
+except ImportError:  # on Windows
+    resource = None  # type: ignore[assignment]  # mypy assumes that the module exists
 
 from projector.server.app import create_app
 from projector.server.catalog import provider_upstream
@@ -28,21 +28,21 @@ from projector.server.upstream.demo import DemoUpstream
 log: Final = structlog.get_logger()
 
 _OTHER_FILES: Final = 256
-"""Kept connections, connections that wait for their turn, logs, the event loop."""
+"""File descriptors besides those of streams: idle and queued connections, logs, the event loop."""
 _BACKLOG: Final = 2048
 CLOSE_S: Final = 2
-"""What connections get to close after the last stream ended."""
+"""Seconds for connections to close after the last stream has ended."""
 
 
 def run(settings: Settings, *, demo: bool = False) -> int:
-    """Serve until SIGTERM or SIGINT, then drain and return 0; a second signal ends the grace period.
+    """Serve until SIGTERM or SIGINT, then drain and return 0. A second signal ends the drain.
 
     Args:
-        settings: where to listen, which upstream.
-        demo: answer from recorded examples instead of an upstream; prints a line to try.
+        settings: of the server.
+        demo: respond with recorded examples instead of an upstream.
 
     Raises:
-        SettingsError: the address cannot be listened on.
+        SettingsError: the address is not available.
     """
     logs.configure()
     _raise_file_limit(settings)
@@ -51,16 +51,16 @@ def run(settings: Settings, *, demo: bool = False) -> int:
     with contextlib.closing(listener):
         serving = server(settings, demo=demo)
         if demo:
-            _say(f"Demo provider on {url}\nTry:  {curl_line(url)}\n")
+            _print(f"Demo provider on {url}\nTry:  {curl_line(url)}\n")
         else:
-            _warn(settings)
-            _say(f"Serving on {url}\n")
+            _warn_of_missing_key(settings)
+            _print(f"Serving on {url}\n")
         serving.run(sockets=[listener])
     return 0
 
 
 def server(settings: Settings, *, demo: bool = False) -> uvicorn.Server:
-    """Give the server, not yet running; it is given its listening socket on `run` or `serve`."""
+    """Return the server. Its `run` and `serve` expect the listening socket."""
     app = create_app(settings, (lambda *_: DemoUpstream()) if demo else provider_upstream)
     config = uvicorn.Config(
         app,
@@ -72,52 +72,48 @@ def server(settings: Settings, *, demo: bool = False) -> uvicorn.Server:
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=CLOSE_S,
-        workers=1,  # else uvicorn reads WEB_CONCURRENCY, which platforms set for everybody
+        workers=1,  # by default uvicorn reads WEB_CONCURRENCY, which hosting platforms set
     )
     return _DrainingServer(config, app.state.streams, settings.drain_timeout_s)
 
 
 def listen(settings: Settings) -> socket.socket:
-    """Give a listening socket.
-
-    Raises:
-        SettingsError: the address is taken, or not ours.
-    """
+    """Return a listening socket; raise `SettingsError` if the address is not available."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         listener = socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise SettingsError(f"cannot listen on {settings.host}, port {settings.port}: {error.strerror}") from None
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; accepted sockets inherit it
-        # A peer that takes nothing and never closes would keep its socket for hours after we gave up on it.
+        # A peer that neither reads nor closes would occupy its socket for hours after the stream was abandoned.
         timeout_ms = int(settings.timeouts.client_stall_timeout_s * 1000)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
     return listener
 
 
 def curl_line(url: str) -> str:
-    """Give a command that shows a stream."""
+    """Return a shell command that requests a stream."""
     body = """{"message": "Search the news for me"}"""
     return f"curl -N {url}/api/v1/chat/stream -H 'content-type: application/json' -d '{body}'"
 
 
 class _DrainingServer(uvicorn.Server):
-    """Drains between the signal and uvicorn's own shutdown, while it still listens; exits 0."""
+    """A server that drains between the signal and uvicorn's shutdown, while it still listens; exits with 0."""
 
-    def __init__(self, config: uvicorn.Config, streams: Streams, grace_s: float) -> None:
+    def __init__(self, config: uvicorn.Config, streams: Streams, drain_timeout_s: float) -> None:
         super().__init__(config)
         self._streams = streams
-        self._grace_s = grace_s
+        self._drain_timeout_s = drain_timeout_s
         self._signals = 0
 
     def handle_exit(self, _sig: int, _frame: FrameType | None) -> None:
         self._signals += 1
         self.should_exit = True
-        self.force_exit = self._signals > 2  # noqa: PLR2004 - the first drains, the second ends the grace period
+        self.force_exit = self._signals > 2  # noqa: PLR2004 - the first starts the drain, the second ends it
 
     async def main_loop(self) -> None:
         await super().main_loop()
-        await self._streams.drain(self._grace_s, lambda: self._signals > 1)
+        await self._streams.drain(self._drain_timeout_s, lambda: self._signals > 1)
 
 
 def _url(listener: socket.socket) -> str:
@@ -126,7 +122,7 @@ def _url(listener: socket.socket) -> str:
 
 
 def _raise_file_limit(settings: Settings) -> None:
-    """Let the process open two sockets for each stream; many systems start it with room for half as many."""
+    """Allow two sockets for each stream; the default limit of many systems is half of that."""
     if resource is None:
         return
     needed = 2 * settings.limits.max_streams + _OTHER_FILES
@@ -138,12 +134,12 @@ def _raise_file_limit(settings: Settings) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
-def _warn(settings: Settings) -> None:
-    """Say what is likely a mistake."""
+def _warn_of_missing_key(settings: Settings) -> None:
+    """Log a warning if no API key is set for a provider that requires one."""
     if not settings.upstreams and settings.api_key is None and "api.openai.com" in settings.base_url:
         log.warning("no_api_key", hint="OPENAI_API_KEY is not set: the provider will refuse every request")
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()

@@ -319,7 +319,7 @@ async def test_one_answer_goes_on_from_one_response(site: Any, upstream: Any) ->
         events = await (await site.ask(path("plain"), body(), **ANN)).frames()
         resume.append(answer_to(events[-1]["outcome"]["interrupts"][0]["id"]))
     refused = await site.ask(path("plain"), body(resume=resume), **ANN)
-    assert (refused.status, (await refused.problem())["detail"]) == (422, "`resume` answers more than one response.")
+    assert (refused.status, (await refused.problem())["detail"]) == (422, "`resume` refers to more than one response.")
 
 
 async def test_a_provider_that_keeps_nothing_gets_the_request_again(site: Any, upstream: Any) -> None:
@@ -394,7 +394,7 @@ async def test_a_thread_is_its_callers(site: Any, upstream: Any) -> None:
 
 
 REFUSED: Final[list[tuple[str, Any, int, str, str]]] = [
-    ("plain", b"{", 400, "malformed_json", "not JSON"),
+    ("plain", b"{", 400, "malformed_json", "not valid JSON"),
     ("plain", {}, 422, "invalid_request", "`threadId` is missing."),
     (
         "plain",
@@ -414,10 +414,10 @@ REFUSED: Final[list[tuple[str, Any, int, str, str]]] = [
     ("plain", body(messages=[]), 422, "invalid_request", "`messages` holds nothing to answer."),
     ("plain", body(WITH_IMAGE), 422, "invalid_request", "`images` cannot be set here."),
     ("plain", body(resume=[answer_to("of-another")]), 422, "invalid_request", "`resume[0].interruptId` names no"),
-    ("plain", body(resume=[answer_to("int-mcpr_x")]), 404, "unknown_response", "There is no response"),
-    ("chatty", body(resume=[answer_to("int-mcpr_x")]), 404, "unknown_response", "There is no response"),
-    ("nobody", body(), 404, "unknown_agent", "no agent"),
-    ("public", body(), 404, "unknown_agent", "no agent"),
+    ("plain", body(resume=[answer_to("int-mcpr_x")]), 404, "unknown_response", "Response not found."),
+    ("chatty", body(resume=[answer_to("int-mcpr_x")]), 404, "unknown_response", "Response not found."),
+    ("nobody", body(), 404, "unknown_agent", "Agent not found."),
+    ("public", body(), 404, "unknown_agent", "Agent not found."),
     ("helper?dialect=public_sse_v1", body(), 422, "unknown_dialect", "must be one of: ag_ui."),
 ]
 

@@ -80,8 +80,8 @@ SAYS = {"parameters": {"temperature": 0.5, "reasoning_effort": "high", "max_outp
 )
 def test_the_responses_api_is_asked(agent: dict[str, Any], asked: dict[str, Any], body: dict[str, Any]) -> None:
     one = offer(**agent)
-    assert agent_body(requests.chat(asked), one) == body
-    assert agent_body(requests.chat({"message": "hi"}), one).get("reasoning") == agent.get("parameters", {}).get(
+    assert agent_body(requests.parse_chat(asked), one) == body
+    assert agent_body(requests.parse_chat({"message": "hi"}), one).get("reasoning") == agent.get("parameters", {}).get(
         "reasoning"
     )  # what one request sets is not the agent's
 
@@ -141,7 +141,7 @@ def test_the_responses_api_is_asked(agent: dict[str, Any], asked: dict[str, Any]
     ],
 )
 def test_chat_completions_is_asked(agent: dict[str, Any], asked: dict[str, Any], body: dict[str, Any]) -> None:
-    assert agent_body(requests.chat(asked), offer("openai_chat", **agent)) == {"model": "gpt-test", **body}
+    assert agent_body(requests.parse_chat(asked), offer("openai_chat", **agent)) == {"model": "gpt-test", **body}
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_what_an_agent_does_not_let_a_request_say(
     api: str, allowed_params: list[str], asked: dict[str, Any], detail: str
 ) -> None:
     with pytest.raises(Problem) as caught:
-        agent_body(requests.chat(asked), offer(api, allowed_params=allowed_params))
+        agent_body(requests.parse_chat(asked), offer(api, allowed_params=allowed_params))
     assert detail in caught.value.detail
     assert caught.value.code == "invalid_request"
 

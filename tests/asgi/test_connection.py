@@ -70,7 +70,7 @@ async def test_a_head_without_an_end(serve: Any) -> None:
         await writer.drain()
     answer = await asyncio.wait_for(reader.read(), 10)
     assert answer.startswith(b"HTTP/1.1 400 ")
-    assert answer.endswith(b"The head of the request is too large.")
+    assert answer.endswith(b"The request head is too large.")
     writer.close()
 
 

@@ -61,7 +61,7 @@ def scope(**headers: str) -> dict[str, Any]:
 
 async def test_one_line_for_each_stream() -> None:
     with structlog.testing.capture_logs() as lines:
-        await Observer().tell(record(CREATED, TEXT, DONE))
+        await Observer().report(record(CREATED, TEXT, DONE))
     [line] = lines
     assert line.pop("duration_s") >= 0
     assert line == {

@@ -43,7 +43,7 @@ USER = {"role": "user", "content": "hello"}
     ],
 )
 def test_what_may_be_asked(body: dict[str, Any], asked: object) -> None:
-    said = requests.chat(body)
+    said = requests.parse_chat(body)
     assert (said.message if said.input is None else said.items()) == asked
 
 
@@ -113,7 +113,7 @@ def test_what_may_be_asked(body: dict[str, Any], asked: object) -> None:
 )
 def test_what_may_not_be_asked(body: dict[str, Any], detail: str) -> None:
     with pytest.raises(Problem) as caught:
-        requests.chat(body)
+        requests.parse_chat(body)
     assert (caught.value.status, caught.value.code, caught.value.detail) == (422, "invalid_request", detail)
 
 

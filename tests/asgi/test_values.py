@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from projector.server.http.json_limits import VALUES_MAX, values_in
+from projector.server.http.requests import VALUES_MAX, values_in
 
 pytestmark = pytest.mark.timeout(15)
 
@@ -22,7 +22,8 @@ def many(value: str) -> bytes:
 @pytest.mark.parametrize("value", ["{}", "[]", "1", '"a"', '{"a":"b"}', "null", '"\\\\"', '"\\""'])
 async def test_too_many_values_are_not_read(serve: Any, value: str) -> None:
     refused = await serve().ask("/v1/responses", many(value))
-    assert (refused.status, (await refused.problem())["detail"]) == (413, f"The body may hold {VALUES_MAX} values.")
+    detail = f"The request body must have at most {VALUES_MAX} JSON values."
+    assert (refused.status, (await refused.problem())["detail"]) == (413, detail)
 
 
 @pytest.mark.parametrize("text", [", " * MANY, "{[" * MANY, '\\"{,' * MANY, "\\" * MANY + "," * MANY, '",' * MANY])

@@ -1,4 +1,4 @@
-"""Who comes in: an API key or a signed token in `Authorization: Bearer`, or everybody where nobody is named."""
+"""Authentication of callers: an API key or a signed token in `Authorization: Bearer`."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ log: Final = structlog.get_logger()
 _FETCH_S: Final = 5.0
 _KEYS_MAX_BYTES: Final = 1024 * 1024
 _FRESH_S: Final = 300.0
-"""How long fetched keys are used: who withdraws a key waits five minutes."""
-_AGAIN_S: Final = 10.0
-"""Between two fetches, whatever tokens come: one of an unknown key must not make us ask each time."""
-_CLOCKS_DIFFER_S: Final = 30.0
+"""Lifetime of fetched keys: a revoked key is accepted for up to five minutes."""
+_MIN_FETCH_INTERVAL_S: Final = 10.0
+"""Tokens with an unknown key must not cause a fetch each time."""
+_CLOCK_SKEW_S: Final = 30.0
 _CALLER_MAX_CHARS: Final = 256
 
 
 class Authenticator:
-    """Tells who a request is from."""
+    """Identifies the caller of a request. If no callers are configured, everyone has access."""
 
     def __init__(self, auth: Auth) -> None:
         self._hashes = {name: bytes.fromhex(text.removeprefix("sha256:")) for name, text in auth.api_keys.items()}
-        self._tokens = Tokens(auth.jwt) if auth.jwt is not None else None
+        self._tokens = TokenVerifier(auth.jwt) if auth.jwt is not None else None
 
     async def caller(self, scope: Scope) -> str:
-        """Give the name of the caller, the same for each of its requests and for nobody else's.
+        """Return the caller of a request: `key:NAME`, `token:NAME`, or `address:IP` without authentication.
 
         Raises:
-            Problem: nobody that is known here, or the keys to check it with could not be had.
+            Problem: missing or invalid credentials, or the signing keys are unavailable.
         """
         if not self._hashes and self._tokens is None:
             client = scope.get("client")
@@ -50,22 +50,22 @@ class Authenticator:
         kind, _, credential = Headers(scope=scope).get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not credential:
             raise problem("unauthenticated")
-        name = self._named_by(credential)
+        name = self._name_of_key(credential)
         if name is not None:
             return f"key:{name}"
         if self._tokens is None:
             raise problem("unauthenticated")
         return f"token:{await self._tokens.caller(credential)}"
 
-    def _named_by(self, key: str) -> str | None:
-        """Give whose key it is; as long as it takes for one it takes for all."""
-        shown = hashlib.sha256(key.encode()).digest()
-        names = [name for name, known in self._hashes.items() if hmac.compare_digest(shown, known)]
+    def _name_of_key(self, key: str) -> str | None:
+        """Return the name of the caller with a key, in constant time."""
+        digest = hashlib.sha256(key.encode()).digest()
+        names = [name for name, known in self._hashes.items() if hmac.compare_digest(digest, known)]
         return names[0] if names else None
 
 
-class Tokens:
-    """Checks tokens with the keys of their issuer."""
+class TokenVerifier:
+    """Verifies tokens with the public keys of their issuer."""
 
     def __init__(self, settings: Jwt) -> None:
         self._settings = settings
@@ -74,10 +74,10 @@ class Tokens:
         self._fetching = anyio.Lock()
 
     async def caller(self, token: str) -> str:
-        """Give whom a token names.
+        """Return the caller that a token names.
 
         Raises:
-            Problem: the token is none of our issuer's for us, or has ended; or there are no keys to check it with.
+            Problem: an invalid or expired token, another issuer or audience, or the signing keys are unavailable.
         """
         settings = self._settings
         try:
@@ -88,20 +88,20 @@ class Tokens:
                 algorithms=list(settings.algorithms),
                 audience=settings.audience,
                 issuer=settings.issuer,
-                leeway=_CLOCKS_DIFFER_S,
+                leeway=_CLOCK_SKEW_S,
                 options={"require": ["exp", "iss", "aud", settings.caller_claim]},
             )
         except jwt.PyJWTError:
             raise problem("unauthenticated") from None
-        named = claims[settings.caller_claim]
-        if not isinstance(named, str) or not 0 < len(named) <= _CALLER_MAX_CHARS:
+        name = claims[settings.caller_claim]
+        if not isinstance(name, str) or not 0 < len(name) <= _CALLER_MAX_CHARS:
             raise problem("unauthenticated")
-        return named
+        return name
 
     async def _key(self, key_id: object) -> jwt.PyJWK:
-        if self._settings.jwks_url is not None and self._is_worth_a_look(key_id):
+        if self._settings.jwks_url is not None and self._needs_fetch(key_id):
             async with self._fetching:
-                if self._is_worth_a_look(key_id):
+                if self._needs_fetch(key_id):
                     await self._fetch(self._settings.jwks_url)
         if not self._keys:
             raise problem("auth_unavailable")
@@ -111,12 +111,12 @@ class Tokens:
             raise problem("unauthenticated")
         return self._keys[key_id]
 
-    def _is_worth_a_look(self, key_id: object) -> bool:
+    def _needs_fetch(self, key_id: object) -> bool:
         age_s = time.monotonic() - self._fetched_at
-        return age_s >= _FRESH_S or (age_s >= _AGAIN_S and key_id not in self._keys)
+        return age_s >= _FRESH_S or (age_s >= _MIN_FETCH_INTERVAL_S and key_id not in self._keys)
 
     async def _fetch(self, url: str) -> None:
-        """Renew the keys; where that fails the old ones go on."""
+        """Fetch the keys; if that fails, keep the old ones."""
         self._fetched_at = time.monotonic()
         try:
             async with (
@@ -129,10 +129,10 @@ class Tokens:
 
 
 def _keys(document: str | bytes) -> Mapping[object, jwt.PyJWK]:
-    """Read a JSON Web Key Set; keys of kinds that are not known are left out.
+    """Parse a JSON Web Key Set; keys of unknown types are skipped.
 
     Raises:
-        ValueError, PyJWTError: it is none.
+        ValueError, PyJWTError: the document is not a key set.
     """
     value: Any = codec.loads(document)
     keys = value.get("keys", []) if isinstance(value, dict) else []
@@ -140,7 +140,7 @@ def _keys(document: str | bytes) -> Mapping[object, jwt.PyJWK]:
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """Read a body that is not larger than keys are; of another one, its beginning."""
+    """Read a body up to a size limit."""
     body = b""
     async for chunk in response.content.iter_any():
         body += chunk

@@ -1,9 +1,8 @@
-"""A client's connection: how long the head of a request may be, and how long it may take.
+"""Limits on the head of a request: its size, and the time to receive it.
 
-Until its head is there a request is nobody's: no caller, no limit of `projector.server.streaming.registry`. uvicorn
-waits for it for
-ever and keeps as many headers as come, so that a few thousand clients that say nothing would hold every file that the
-process may open.
+uvicorn waits for a request head without a time limit and buffers any number of headers. No limit of
+`projector.server.streaming.registry` applies before the head is complete, so a few thousand silent clients could use up
+all file descriptors of the process.
 """
 
 from __future__ import annotations
@@ -14,61 +13,61 @@ from typing import Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 HEAD_MAX_BYTES: Final = 65_536
-"""Of the request line and all headers; browsers and proxies stop at 8 to 32 KiB."""
+"""Size of the request line and all headers; browsers and proxies allow 8 to 32 KiB."""
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with both limits; `head_s` is set by who makes a class of it, see `guarded`."""
+    """uvicorn's protocol with both limits; `guarded` returns a subclass with its `head_s`."""
 
     head_s: float
     _is_in_head = True
     _head_bytes = 0
-    _too_slow: asyncio.TimerHandle | None = None
+    _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own signature
-        """Begin to wait for the first head."""
+        """Start the timer for the first head."""
         super().connection_made(transport)
-        self._wait_for_head()
+        self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
-        self._stop_waiting()
+        """Stop the timer."""
+        self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes; those of a head are counted."""
+        """Parse data, and reject a head that is too large."""
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request
         if cycle is not None and cycle.response_complete:
-            self._wait_for_head()  # uvicorn's own timer ends here, perhaps for a blank line
+            self._start_timer()  # uvicorn stops its keep-alive timer here, even for a blank line
         super().data_received(data)
         if self._is_in_head:
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_MAX_BYTES and not self.transport.is_closing():
-                self.send_400_response("The head of the request is too large.")
+                self.send_400_response("The request head is too large.")
 
     def on_message_begin(self) -> None:
-        """Note that a head begins."""
+        """Start the timer for the head of a request."""
         super().on_message_begin()
         self._is_in_head = True
-        self._wait_for_head()
+        self._start_timer()
 
     def on_headers_complete(self) -> None:
-        """Note that the head is there."""
+        """Stop the timer: the head is complete."""
         self._is_in_head = False
         self._head_bytes = 0
-        self._stop_waiting()
+        self._stop_timer()
         super().on_headers_complete()
 
-    def _wait_for_head(self) -> None:
-        if self._too_slow is None:
-            self._too_slow = self.loop.call_later(self.head_s, self.transport.close)
+    def _start_timer(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.head_s, self.transport.close)
 
-    def _stop_waiting(self) -> None:
-        if self._too_slow is not None:
-            self._too_slow.cancel()
-            self._too_slow = None
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
 
 def guarded(head_s: float) -> type[GuardedProtocol]:
-    """Give the protocol for a server whose clients have so many seconds for a head."""
+    """Return the protocol class with a time limit in seconds for a request head."""
     return type("GuardedProtocol", (GuardedProtocol,), {"head_s": head_s})

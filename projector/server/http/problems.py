@@ -1,4 +1,4 @@
-"""Answers instead of a stream: RFC 9457 problem documents, one row for each that we can give."""
+"""Error responses as problem documents (RFC 9457); one row for each code."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from projector.core.faults import Fault
 from projector.server.http.request_ids import request_id
 
 DEFAULT_RETRY_AFTER_S: Final = 5
-"""Said with 429 and 503 where nobody knows better: long enough to matter, short enough for a person who waits."""
+"""Default for 429 and 503: long enough to reduce load, short enough for an interactive user."""
 MAX_RETRY_AFTER_S: Final = 3600
-"""An hour; what a provider asks beyond it is not worth a client's timer."""
+"""Upper bound for the value of a provider."""
 
-_MUST_SAY_WHEN: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+_WITH_RETRY_AFTER: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 
 
 class _Row(NamedTuple):
@@ -30,28 +30,26 @@ class _Row(NamedTuple):
 
 
 PROBLEMS: Final[Mapping[str, _Row]] = {
-    "malformed_json": _Row(HTTPStatus.BAD_REQUEST, "The body is not JSON."),
-    "unauthenticated": _Row(HTTPStatus.UNAUTHORIZED, "The request must show a key or token that is known here."),
-    "not_found": _Row(HTTPStatus.NOT_FOUND, "There is nothing at this path."),
-    "unknown_stream": _Row(HTTPStatus.NOT_FOUND, "There is no stream of this id."),
-    "unknown_agent": _Row(HTTPStatus.NOT_FOUND, "There is no agent of this name."),
-    "unknown_workflow": _Row(HTTPStatus.NOT_FOUND, "There is no workflow of this name."),
-    "unknown_conversation": _Row(HTTPStatus.NOT_FOUND, "There is no conversation of this id."),
-    "unknown_response": _Row(HTTPStatus.NOT_FOUND, "There is no response of this id."),
-    "method_not_allowed": _Row(HTTPStatus.METHOD_NOT_ALLOWED, "This path does not answer this method."),
-    "request_timeout": _Row(HTTPStatus.REQUEST_TIMEOUT, "The body did not arrive in time.", True),
-    "body_too_large": _Row(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is larger than this server reads."),
-    "unsupported_media_type": _Row(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be `application/json`."),
-    "invalid_request": _Row(HTTPStatus.UNPROCESSABLE_ENTITY, "The body does not say what this path needs."),
-    "unknown_dialect": _Row(HTTPStatus.UNPROCESSABLE_ENTITY, "`dialect` names none that this server speaks."),
-    "too_many_streams": _Row(HTTPStatus.TOO_MANY_REQUESTS, "The caller has as many streams as it may.", True),
-    "overloaded": _Row(HTTPStatus.SERVICE_UNAVAILABLE, "The server has as many streams as it can serve.", True),
-    "auth_unavailable": _Row(
-        HTTPStatus.SERVICE_UNAVAILABLE, "The keys that tokens are checked with are missing.", True
-    ),
-    "internal_error": _Row(HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong on the server."),
+    "malformed_json": _Row(HTTPStatus.BAD_REQUEST, "The request body is not valid JSON."),
+    "unauthenticated": _Row(HTTPStatus.UNAUTHORIZED, "A valid API key or bearer token is required."),
+    "not_found": _Row(HTTPStatus.NOT_FOUND, "Not found."),
+    "unknown_stream": _Row(HTTPStatus.NOT_FOUND, "Stream not found."),
+    "unknown_agent": _Row(HTTPStatus.NOT_FOUND, "Agent not found."),
+    "unknown_workflow": _Row(HTTPStatus.NOT_FOUND, "Workflow not found."),
+    "unknown_conversation": _Row(HTTPStatus.NOT_FOUND, "Conversation not found."),
+    "unknown_response": _Row(HTTPStatus.NOT_FOUND, "Response not found."),
+    "method_not_allowed": _Row(HTTPStatus.METHOD_NOT_ALLOWED, "Method not allowed."),
+    "request_timeout": _Row(HTTPStatus.REQUEST_TIMEOUT, "The request body was not received in time.", True),
+    "body_too_large": _Row(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The request body is too large."),
+    "unsupported_media_type": _Row(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The content type must be `application/json`."),
+    "invalid_request": _Row(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid request body."),
+    "unknown_dialect": _Row(HTTPStatus.UNPROCESSABLE_ENTITY, "`dialect` is unknown or not allowed."),
+    "too_many_streams": _Row(HTTPStatus.TOO_MANY_REQUESTS, "Too many concurrent streams for this caller.", True),
+    "overloaded": _Row(HTTPStatus.SERVICE_UNAVAILABLE, "The server is at capacity.", True),
+    "auth_unavailable": _Row(HTTPStatus.SERVICE_UNAVAILABLE, "Token signing keys are unavailable.", True),
+    "internal_error": _Row(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal server error."),
 }
-"""Problems of requests and of ours, by code. A provider's are in `_FAULT_STATUS`."""
+"""Code -> problem of a request or of the server; for provider failures see `_FAULT_STATUS`."""
 
 _FAULT_STATUS: Final[Mapping[str, HTTPStatus]] = {
     "upstream_http_429": HTTPStatus.TOO_MANY_REQUESTS,
@@ -63,12 +61,12 @@ _FAULT_STATUS: Final[Mapping[str, HTTPStatus]] = {
     "internal_error": HTTPStatus.INTERNAL_SERVER_ERROR,
     "server_shutdown": HTTPStatus.SERVICE_UNAVAILABLE,
 }
-"""What a fault is before the status is committed (docs/operations.md); one without a row is our 502, the provider's 401
-and 403 among them: they are about our key, not about the caller."""
+"""Fault code -> status, if it occurs before the response has started (docs/operations.md); all others are 502. That
+includes 401 and 403 of the provider: they concern the key of this server, not the caller."""
 
 
 class Problem(Exception):  # noqa: N818 - RFC 9457's own word
-    """A request that gets no stream."""
+    """An error response instead of a stream."""
 
     def __init__(
         self,
@@ -88,7 +86,7 @@ class Problem(Exception):  # noqa: N818 - RFC 9457's own word
 
 
 def problem(code: str, detail: str | None = None) -> Problem:
-    """Give the problem of a row of `PROBLEMS`, with a detail of this request if there is one."""
+    """Return the problem of a row of `PROBLEMS`; `detail` replaces its text."""
     row = PROBLEMS[code]
     headers = _retry_after(row.status)
     if row.status is HTTPStatus.UNAUTHORIZED:
@@ -97,54 +95,53 @@ def problem(code: str, detail: str | None = None) -> Problem:
 
 
 def problem_of_fault(fault: Fault, retry_after_s: int | None = None) -> Problem:
-    """Give the problem that a fault is while the status is not committed."""
+    """Return the problem of a fault that occurs before the response has started."""
     status = _FAULT_STATUS.get(fault.code, HTTPStatus.BAD_GATEWAY)
     headers = _retry_after(status, retry_after_s)
     return Problem(status, fault.code, fault.message, is_retryable=fault.is_retryable, headers=headers)
 
 
-def _retry_after(status: HTTPStatus, asked_s: int | None = None) -> dict[str, str]:
-    if status not in _MUST_SAY_WHEN:
+def _retry_after(status: HTTPStatus, seconds: int | None = None) -> dict[str, str]:
+    if status not in _WITH_RETRY_AFTER:
         return {}
-    return {"retry-after": str(DEFAULT_RETRY_AFTER_S if asked_s is None else min(asked_s, MAX_RETRY_AFTER_S))}
+    return {"retry-after": str(DEFAULT_RETRY_AFTER_S if seconds is None else min(seconds, MAX_RETRY_AFTER_S))}
 
 
 def problem_response(problem: Problem, scope: Scope) -> Response:
-    """Write a problem as the answer to a request."""
-    asked = request_id(scope)
+    """Return the problem document as a response."""
     document = {
-        "type": "about:blank",  # `code` tells what happened; the title is HTTP's own
+        "type": "about:blank",  # the title is the HTTP status phrase; clients distinguish problems by `code`
         "title": problem.status.phrase,
         "status": problem.status.value,
         "detail": problem.detail,
         "instance": scope["path"],
         "code": problem.code,
         "is_retryable": problem.is_retryable,
-        "request_id": asked,
+        "request_id": request_id(scope),
     }
     return Response(
         codec.dumps(document),
         status_code=problem.status,
-        headers={"cache-control": "no-store", "x-request-id": asked} | problem.headers,
+        headers={"cache-control": "no-store", "x-request-id": request_id(scope)} | problem.headers,
         media_type="application/problem+json",
     )
 
 
 async def on_problem(request: Request, error: Exception) -> Response:
-    """Answer a `Problem`."""
+    """Respond to a `Problem`."""
     assert isinstance(error, Problem)  # noqa: S101 - registered for this kind
     return problem_response(error, request.scope)
 
 
 async def on_http_exception(request: Request, error: Exception) -> Response:
-    """Answer what the router refuses: an unknown path, a wrong method."""
+    """Respond to an unknown path or method, which the router rejects."""
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this kind
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "internal_error")
-    answer = problem(code)
-    answer.headers.update(error.headers or {})
-    return problem_response(answer, request.scope)
+    found = problem(code)
+    found.headers.update(error.headers or {})
+    return problem_response(found, request.scope)
 
 
 async def on_crash(request: Request, _error: Exception) -> Response:
-    """Answer a mistake of ours without a word about it; the server logs it."""
+    """Respond to an unexpected exception without its text; the server logs it."""
     return problem_response(problem("internal_error"), request.scope)

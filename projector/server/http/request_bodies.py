@@ -24,7 +24,7 @@ def agent_body(asked: ChatRequest, binding: AgentBinding) -> Body:
     Raises:
         Problem: the agent does not allow a parameter, or its provider does not support the request.
     """
-    for name in sorted(asked.says() - binding.settings.allowed_params):
+    for name in sorted(asked.params() - binding.settings.allowed_params):
         raise problem("invalid_request", f"`{name}` cannot be set here.")
     try:
         return _write(

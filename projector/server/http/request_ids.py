@@ -1,4 +1,4 @@
-"""The id of each request: the caller's if it sent one that is safe in a header and in a log line, else a new one."""
+"""Request IDs: that of the caller if it is safe in a header and in a log line, otherwise a generated one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SAFE: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 def request_id(scope: Scope) -> str:
-    """Give the id of a request, the same each time; it is kept in `scope["state"]`."""
+    """Return the ID of a request; it is stored in `scope["state"]`."""
     state = scope.setdefault("state", {})
     if "request_id" not in state:
         given = Headers(scope=scope).get("x-request-id", "")
@@ -21,14 +21,14 @@ def request_id(scope: Scope) -> str:
     return str(state["request_id"])
 
 
-class WithRequestId:
-    """Gives each request its id before anything is done with it."""
+class RequestIdMiddleware:
+    """Middleware that assigns the ID before the request is processed."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
+        """Assign the ID and forward the request."""
         if scope["type"] == "http":
             request_id(scope)
         await self._app(scope, receive, send)

@@ -1,7 +1,8 @@
-"""What a client may ask: reading a request's body, and the allow-lists of the paths of our own."""
+"""Request bodies: reading JSON within limits, and the models of `/api/v1`."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
@@ -11,20 +12,25 @@ from starlette.types import Receive, Scope
 
 from projector._validation import sentences
 from projector.contracts import codec
-from projector.server.http.json_limits import VALUE_BYTES, VALUES_MAX, values_in
 from projector.server.http.problems import problem
 from projector.server.streaming.memory import Account
 
 _TEXT_MAX_CHARS: Final = 1_000_000
-"""Of one text: longer than any context window; the body's own limit comes first by default."""
+"""Longer than any context window; by default the limit of the whole body is reached first."""
 _ITEMS_MAX: Final = 1_000
 _ID_MAX_CHARS: Final = 256
 _TOKENS_MAX: Final = 10_000_000
-"""More than any model gives; a number that a provider can read."""
+"""More than any model generates, and a number that every provider can parse."""
 _METADATA_MAX: Final = 16
 _METADATA_KEY_MAX_CHARS: Final = 64
 _METADATA_VALUE_MAX_CHARS: Final = 512
-"""What the Responses API takes."""
+"""The limits of the Responses API."""
+VALUES_MAX: Final = 200_000
+"""JSON values in a request: a conversation of thousands of messages has tens of thousands."""
+_VALUE_BYTES: Final = 100
+"""Approximate memory of a value: an empty object takes 64 bytes, a short string 60, its slot in a list 8."""
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+"""A JSON string, or an unterminated one up to the end, so that each byte is scanned once."""
 
 _Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=_TEXT_MAX_CHARS)]
 _Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=_ID_MAX_CHARS)]
@@ -38,22 +44,22 @@ _Metadata: TypeAlias = Annotated[
 
 
 class ClientLeftError(Exception):
-    """The client closed the connection before its request was whole."""
+    """The client disconnected before its request was complete."""
 
 
-class _Asked(BaseModel):
+class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class InputText(_Asked):
-    """A text that the user wrote."""
+class InputText(_Request):
+    """Text of the user."""
 
     type: Literal["input_text"]
     text: _Text
 
 
-class InputImage(_Asked):
-    """An image of the user: over HTTPS, or in the request itself."""
+class InputImage(_Request):
+    """An image of the user: an https URL, or a data URL."""
 
     type: Literal["input_image"]
     image_url: Annotated[str, Field(pattern=r"^(https://|data:image/[a-z+.-]+;base64,)")]
@@ -65,8 +71,8 @@ _Parts: TypeAlias = Annotated[
 ]
 
 
-class UserMessage(_Asked):
-    """A message of the user; system and developer messages are the server's to write."""
+class UserMessage(_Request):
+    """A user message. Clients cannot send system and developer messages."""
 
     type: Literal["message"] = "message"
     role: Literal["user"]
@@ -76,16 +82,16 @@ class UserMessage(_Asked):
     ]
 
 
-class FunctionOutput(_Asked):
-    """What a function that the client ran gave."""
+class FunctionOutput(_Request):
+    """Output of a function that the client ran."""
 
     type: Literal["function_call_output"]
     call_id: _Id
     output: Annotated[str, Field(max_length=_TEXT_MAX_CHARS)]
 
 
-class ApprovalAnswer(_Asked):
-    """The user's answer to an approval request of an MCP tool."""
+class ApprovalResponse(_Request):
+    """The user's decision on an approval request of an MCP tool."""
 
     type: Literal["mcp_approval_response"]
     approval_request_id: _Id
@@ -94,7 +100,7 @@ class ApprovalAnswer(_Asked):
 
 
 def _item_type(item: object) -> str:
-    """Give the type that an input item names; one without is a message, as in the Responses API."""
+    """Return the type of an input item; without one it is a message, as in the Responses API."""
     given = item.get("type", "message") if isinstance(item, dict) else getattr(item, "type", "message")
     return str(given)
 
@@ -102,14 +108,14 @@ def _item_type(item: object) -> str:
 _Item: TypeAlias = Annotated[
     Annotated[UserMessage, Tag("message")]
     | Annotated[FunctionOutput, Tag("function_call_output")]
-    | Annotated[ApprovalAnswer, Tag("mcp_approval_response")],
+    | Annotated[ApprovalResponse, Tag("mcp_approval_response")],
     Discriminator(_item_type),
 ]
 _Items: TypeAlias = Annotated[list[_Item], Field(min_length=1, max_length=_ITEMS_MAX)]
 
 
-class Parameters(_Asked):
-    """What a request may ask of a model, where the agent lets it."""
+class Parameters(_Request):
+    """Model parameters that a request may set if the agent allows it."""
 
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -118,7 +124,7 @@ class Parameters(_Asked):
     verbosity: Literal["low", "medium", "high"] | None = None
 
 
-class ChatRequest(_Asked):
+class ChatRequest(_Request):
     """The body of `/api/v1/chat/stream`: one message, or input items in the shape of the Responses API."""
 
     message: _Text | None = None
@@ -130,44 +136,44 @@ class ChatRequest(_Asked):
     parameters: Parameters = Parameters()
 
     @model_validator(mode="after")
-    def _says_one_thing(self) -> ChatRequest:
+    def _check_input(self) -> ChatRequest:
         if (self.message is None) == (self.input is None):
             raise ValueError("expected either `message` or `input`")
         return self
 
     def items(self) -> list[dict[str, Any]]:
-        """Give the input items, none where there is a message."""
+        """Return the input items; empty if there is a message."""
         return [item.model_dump(exclude_none=True) for item in self.input or []]
 
-    def says(self) -> set[str]:
-        """Give what it says that an agent may not let it say, by the names of `AgentSettings.allowed_params`."""
-        said = set(self.parameters.model_dump(exclude_none=True))
-        said |= self.model_dump(exclude_none=True, include={"previous_response_id", "metadata"}).keys()
-        return said | {"images"} if any(map(_has_image, self.input or [])) else said
+    def params(self) -> set[str]:
+        """Return which of `AgentSettings.allowed_params` the request uses."""
+        used = set(self.parameters.model_dump(exclude_none=True))
+        used |= self.model_dump(exclude_none=True, include={"previous_response_id", "metadata"}).keys()
+        return used | {"images"} if any(map(_has_image, self.input or [])) else used
 
 
-class WorkflowRequest(_Asked):
-    """The body of `/api/v1/workflows/{workflow_key}/run-stream`: what the first steps are asked."""
+class WorkflowRequest(_Request):
+    """The body of `/api/v1/workflows/{workflow_key}/run-stream`."""
 
     message: _Text
     conversation_id: _Id | None = None
     metadata: _Metadata | None = None
-    """For the host that runs this server; no provider is told."""
+    """For the `on_terminal` hook of the server; not sent to providers."""
 
 
-_Body = TypeVar("_Body", bound=_Asked)
+_Body = TypeVar("_Body", bound=_Request)
 
 
-def _has_image(item: _Asked) -> bool:
+def _has_image(item: _Request) -> bool:
     return isinstance(item, UserMessage) and any(isinstance(part, InputImage) for part in item.content)
 
 
 async def read_json(scope: Scope, receive: Receive, max_bytes: int, account: Account) -> dict[str, Any]:
-    """Give the JSON object that a request's body holds; the account holds its bytes, and what they are read into.
+    """Read the JSON object of a request body; its memory is charged to the account.
 
     Raises:
-        Problem: it is of another type, larger than `max_bytes`, of too many values, no JSON, or no object.
-        ClientLeftError: there is nobody to answer.
+        Problem: another content type, more than `max_bytes` bytes or `VALUES_MAX` values, or not a JSON object.
+        ClientLeftError: the client disconnected.
     """
     headers = Headers(scope=scope)
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -175,7 +181,7 @@ async def read_json(scope: Scope, receive: Receive, max_bytes: int, account: Acc
         raise problem("unsupported_media_type")
     announced = headers.get("content-length", "0")
     if announced.isascii() and announced.isdigit() and int(announced) > max_bytes:
-        raise problem("body_too_large", f"The body may hold {max_bytes} bytes.")
+        raise problem("body_too_large", f"The request body must have at most {max_bytes} bytes.")
     body = bytearray()
     more = True
     while more:
@@ -187,41 +193,47 @@ async def read_json(scope: Scope, receive: Receive, max_bytes: int, account: Acc
         account.hold(len(part))
         more = message.get("more_body", False)
         if len(body) > max_bytes:
-            raise problem("body_too_large", f"The body may hold {max_bytes} bytes.")
+            raise problem("body_too_large", f"The request body must have at most {max_bytes} bytes.")
     text = bytes(body)
     values = values_in(text)
     if values > VALUES_MAX:
-        raise problem("body_too_large", f"The body may hold {VALUES_MAX} values.")
-    account.hold(values * VALUE_BYTES)
+        raise problem("body_too_large", f"The request body must have at most {VALUES_MAX} JSON values.")
+    account.hold(values * _VALUE_BYTES)
     try:
         value = codec.loads(text)
     except codec.CodecError:
         raise problem("malformed_json") from None
     if not isinstance(value, dict):
-        raise problem("invalid_request", "The body must be a JSON object.")
+        raise problem("invalid_request", "The request body must be a JSON object.")
     return value
 
 
-def chat(body: Mapping[str, Any]) -> ChatRequest:
-    """Read the body of `/api/v1/chat/stream`.
+def values_in(text: bytes) -> int:
+    """Return an upper bound of the number of values in a JSON text, without parsing it.
 
-    Raises:
-        Problem: it says what this path does not take; the first such place is named.
+    A parsed value takes up to a hundred times its bytes: eight megabytes of `{}` become two hundred in memory, and a
+    second of the event loop. The content of strings is skipped only if the limit would be exceeded otherwise.
     """
-    return _valid(ChatRequest, body)
+    most = _separators(text)
+    return most if most <= VALUES_MAX else _separators(_STRING.sub(b"", text))
 
 
-def workflow(body: Mapping[str, Any]) -> WorkflowRequest:
-    """Read the body of `/api/v1/workflows/{workflow_key}/run-stream`.
-
-    Raises:
-        Problem: it says what this path does not take; the first such place is named.
-    """
-    return _valid(WorkflowRequest, body)
+def _separators(text: bytes) -> int:
+    return 1 + sum(text.count(mark) for mark in (b",", b"{", b"["))
 
 
-def _valid(kind: type[_Body], body: Mapping[str, Any]) -> _Body:
+def parse_chat(body: Mapping[str, Any]) -> ChatRequest:
+    """Parse the body of `/api/v1/chat/stream`; raise `Problem` if it is invalid."""
+    return _parse(ChatRequest, body)
+
+
+def parse_workflow(body: Mapping[str, Any]) -> WorkflowRequest:
+    """Parse the body of `/api/v1/workflows/{workflow_key}/run-stream`; raise `Problem` if it is invalid."""
+    return _parse(WorkflowRequest, body)
+
+
+def _parse(model: type[_Body], body: Mapping[str, Any]) -> _Body:
     try:
-        return kind.model_validate(body)
+        return model.model_validate(body)
     except ValidationError as error:
-        raise problem("invalid_request", f"{sentences(error, body, kind, root='body')[0]}.") from None
+        raise problem("invalid_request", f"{sentences(error, body, model, root='body')[0]}.") from None

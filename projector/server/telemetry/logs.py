@@ -1,4 +1,4 @@
-"""How the server process writes its log: one JSON object a line on standard error, never a payload."""
+"""Log output of the server process: one JSON object per line on standard error, without payloads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log: Final = structlog.get_logger()
 
 
 def configure() -> None:
-    """Write every log of this process as JSON: our own, and warnings of the libraries."""
+    """Configure JSON output for the logs of the server, and for warnings of libraries."""
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -29,10 +29,13 @@ def configure() -> None:
 
 
 class LibraryHandler(logging.Handler):
-    """Writes what a library logs by its template, and an exception by its kind and place: arguments may be payload."""
+    """A handler for the logs of libraries.
+
+    It writes the message template, and the type and position of an exception: arguments may contain payload.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record."""
+        """Write a record."""
         error = record.exc_info[1] if record.exc_info else None
         fields = {"logger": record.name, "message": str(record.msg).partition("\n")[0]}
         if error is not None:

@@ -1,4 +1,4 @@
-"""What Prometheus is told. Labels are names from tables of ours, never ids or words of a provider."""
+"""Prometheus metrics. Label values come from fixed tables, never from IDs or provider data."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from projector.server.streaming.registry import Streams
 from projector.server.telemetry.stream_stats import StreamStats
 
 OTHER: Final = "other"
-"""The label of every dropped event that is in no table of ours: a provider's words would be labels without an end."""
+"""Label of dropped events of unknown types: provider data would make the number of labels unbounded."""
 
 _KNOWN: Final = frozenset({*DROPPED, *HANDLERS})
 _OVERHEAD_BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
-"""A stream of a hundred events costs a millisecond; a second is one with large images."""
+"""A stream of a hundred events takes a millisecond; one with large images up to a second."""
 
 
 class Metrics:
-    """The metrics of one server."""
+    """Metrics of one server."""
 
     def __init__(self, streams: Streams) -> None:
         self._registry = CollectorRegistry()
-        active = Gauge("projector_streams_active", "Streams that run.", registry=self._registry)
+        active = Gauge("projector_streams_active", "Running streams.", registry=self._registry)
         active.set_function(lambda: streams.active)
-        opened = Gauge("projector_upstream_open", "Requests that are open at a provider.", registry=self._registry)
+        opened = Gauge("projector_upstream_open", "Open requests to providers.", registry=self._registry)
         opened.set_function(lambda: streams.upstream_open)
-        held = Gauge("projector_memory_held_bytes", "What streams hold in memory.", registry=self._registry)
+        held = Gauge("projector_memory_held_bytes", "Memory held by streams.", registry=self._registry)
         held.set_function(lambda: streams.held_bytes)
-        self._streams = self._counter("projector_streams", "Streams that ended.", "outcome", "dialect")
-        self._dropped = self._counter("projector_events_dropped", "Provider events that were not said.", "type")
-        self._notices = self._counter("projector_notices", "Notices of withheld or cut values.", "type")
-        self._heartbeats = self._counter("projector_heartbeats", "Comments into silence.")
+        self._streams = self._counter("projector_streams", "Ended streams.", "outcome", "dialect")
+        self._dropped = self._counter("projector_events_dropped", "Provider events that were not forwarded.", "type")
+        self._notices = self._counter("projector_notices", "Notices of withheld or truncated values.", "type")
+        self._heartbeats = self._counter("projector_heartbeats", "Heartbeat comments sent.")
         self._overhead = Histogram(
             "projector_overhead_seconds",
-            "What the pipeline added to a whole stream.",
+            "Processing time that the pipeline added to a stream.",
             registry=self._registry,
             buckets=_OVERHEAD_BUCKETS_S,
         )
 
     def count(self, stats: StreamStats) -> None:
-        """Count a stream that ended."""
+        """Record an ended stream."""
         self._streams.labels(stats.outcome, stats.dialect).inc()
         self._heartbeats.inc(stats.heartbeats)
         self._overhead.observe(stats.overhead_s)
@@ -51,7 +51,7 @@ class Metrics:
             self._notices.labels(name).inc(times)
 
     def text(self) -> bytes:
-        """Give all of them in the format of Prometheus."""
+        """Return all metrics in the Prometheus text format."""
         return generate_latest(self._registry)
 
     def _counter(self, name: str, about: str, *labels: str) -> Counter:

@@ -1,4 +1,4 @@
-"""Runs a stream and tells of its end: one line of log, metrics, the trace, the host's hook. None of it can break it."""
+"""Reports of ended streams: a log line, metrics, the trace, the `on_terminal` hook. None of them can fail a stream."""
 
 from __future__ import annotations
 
@@ -25,37 +25,33 @@ log: Final = structlog.get_logger()
 OnTerminal: TypeAlias = Callable[[Terminal], Awaitable[None] | None]
 
 HOOK_S: Final = 10.0
-"""How long a hook may take: it runs after the stream, but a server that ends waits for it."""
+"""Time-out of a hook. It runs after the stream, but delays the shutdown of the server."""
 _THREADS_MAX: Final = 40
-"""Of hooks that run at once; as many as anyio's own, which are for large events: those must not wait for a hook."""
-_THREADS: Final[RunVar[CapacityLimiter]] = RunVar("threads of hooks")
+"""Concurrent hooks. They have threads of their own, because anyio's are used for large events, which must not wait."""
+_THREADS: Final[RunVar[CapacityLimiter]] = RunVar("hook threads")
 
 
 class Observer:
-    """Tells of streams."""
+    """Runs streams, and reports each one when it ends."""
 
     def __init__(self, metrics: Metrics | None = None, on_terminal: OnTerminal | None = None) -> None:
         self._metrics = metrics
         self._on_terminal = on_terminal
 
     async def run(self, session: StreamSession, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run a stream to its end, whatever that is.
-
-        Raises:
-            Problem: as `StreamSession.run`.
-        """
+        """Run a stream to its end, and report it; raises `Problem` like `StreamSession.run`."""
         stats = session.stats
         try:
             await session.run(scope, receive, send)
-        except Problem as refusal:
-            stats.problem_code = refusal.code
+        except Problem as error:
+            stats.problem_code = error.code
             raise
         finally:
-            with anyio.CancelScope(shield=True):  # whoever left, what happened is told
-                await self.tell(stats)
+            with anyio.CancelScope(shield=True):  # report also if the client disconnected
+                await self.report(stats)
 
-    async def tell(self, stats: StreamStats) -> None:
-        """Tell of a stream that ended."""
+    async def report(self, stats: StreamStats) -> None:
+        """Report an ended stream."""
         stats.ended_at = time.monotonic()
         tracing.end_stream(stats)
         if self._metrics is not None:
@@ -67,30 +63,30 @@ class Observer:
 
 
 async def _call(hook: OnTerminal, stats: StreamStats) -> None:
-    """Call the hook: one that is a plain function in a thread, because it may wait as well."""
+    """Call the hook; a plain function runs in a thread, because it may block."""
     cancelled_before = _times_cancelled()
     try:
         with anyio.fail_after(HOOK_S):
             if inspect.iscoroutinefunction(hook):
                 await hook(terminal_of(stats))
                 return
-            waits = await to_thread.run_sync(hook, terminal_of(stats), abandon_on_cancel=True, limiter=_threads())
-            if waits is not None:
-                await waits
+            result = await to_thread.run_sync(hook, terminal_of(stats), abandon_on_cancel=True, limiter=_threads())
+            if result is not None:
+                await result
     except (Exception, asyncio.CancelledError) as error:
         if isinstance(error, asyncio.CancelledError) and _times_cancelled() > cancelled_before:
-            raise  # it is the server that wants no more, not something that the hook waited for
+            raise  # the task itself was cancelled, not something that the hook awaited
         log.error("hook_failed", stream_id=stats.stream_id, error_type=type(error).__name__)  # noqa: TRY400 - no text
 
 
 def _times_cancelled() -> int:
-    """Give how often somebody asked for the end of this task."""
+    """Return how often the cancellation of this task was requested."""
     task = asyncio.current_task()
     return task.cancelling() if task is not None else 0
 
 
 def _threads() -> CapacityLimiter:
-    """Give the limit of this event loop."""
+    """Return the thread limiter of this event loop."""
     try:
         return _THREADS.get()
     except LookupError:
@@ -100,7 +96,7 @@ def _threads() -> CapacityLimiter:
 
 
 def _line(stats: StreamStats) -> dict[str, object]:
-    """Give the fields of a log line: ids, names and numbers; no payload."""
+    """Return the fields of the log line: IDs, names and numbers, no payload."""
     first_byte_s = stats.first_byte_s
     fields = {
         "stream_id": stats.stream_id,

@@ -1,8 +1,7 @@
-"""Spans and metrics of OpenTelemetry, with the names of its conventions for generative AI. Never content.
+"""OpenTelemetry spans and metrics, named by the semantic conventions for generative AI. They contain no content.
 
-Imported where the extra `otel` is installed. Who runs the process sets up the SDK; without one every call is nothing.
-The proxy is a client of the provider, so its span is of the kind CLIENT, a child of whatever span the host or the
-caller has open.
+Imported if the extra `otel` is installed. The host sets up the SDK; without it every call is a no-op. The server is a
+client of the provider, so its span has the kind CLIENT; its parent is the current span of the host or of the caller.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from projector.server.telemetry.stream_stats import CLIENT_LEFT, StreamStats
 
 _SECONDS: Final = [0.01 * 2**n for n in range(14)]
 _TOKENS: Final = list(accumulate(repeat(4, 13), mul, initial=1))
-"""The bounds that the conventions advise."""
+"""Bucket boundaries recommended by the conventions."""
 
 _OPERATION: Final = "chat"
 _TRACER: Final = trace.get_tracer("projector")
@@ -43,40 +42,44 @@ _TOKEN_TYPES: Final = (("input_tokens", "input"), ("output_tokens", "output"))
 
 
 def begin(headers: Mapping[str, str], stats: StreamStats) -> Span | None:
-    """Give the open span of a stream, None where nobody records it and nobody asked for a trace."""
-    here = context.get_current() if trace.get_current_span().get_span_context().is_valid else propagate.extract(headers)
-    attributes = {**_about(stats), "gen_ai.request.stream": True}
-    span = _TRACER.start_span(f"{_OPERATION} {stats.model}".strip(), here, SpanKind.CLIENT, attributes)
+    """Start the span of a stream; return None if it is not recorded."""
+    parent = (
+        context.get_current() if trace.get_current_span().get_span_context().is_valid else propagate.extract(headers)
+    )
+    attributes = {**_attributes(stats), "gen_ai.request.stream": True}
+    span = _TRACER.start_span(f"{_OPERATION} {stats.model}".strip(), parent, SpanKind.CLIENT, attributes)
     return span if span.is_recording() else None
 
 
 def headers(span: Span) -> dict[str, str]:
-    """Give the headers that carry a span on."""
+    """Return the headers that propagate a span."""
     carrier: dict[str, str] = {}
     TraceContextTextMapPropagator().inject(carrier, trace.set_span_in_context(span))
     return carrier
 
 
 def end(stats: StreamStats) -> None:
-    """End the span and measure the stream."""
+    """End the span of a stream, and record its metrics."""
     span, outcome = stats.trace.span, dict(_outcome(stats))
     if isinstance(span, Span):
         span.set_attributes(outcome)
         if "error.type" in outcome:
             span.set_status(Status(StatusCode.ERROR))
         span.end()
-    about = _about(stats) | {name: outcome[name] for name in ("error.type", "gen_ai.response.model") if name in outcome}
-    _DURATION.record(stats.duration_s, about)
+    labels = _attributes(stats) | {
+        name: outcome[name] for name in ("error.type", "gen_ai.response.model") if name in outcome
+    }
+    _DURATION.record(stats.duration_s, labels)
     if stats.first_byte_s is not None:
-        _FIRST_CHUNK.record(stats.first_byte_s, about)
+        _FIRST_CHUNK.record(stats.first_byte_s, labels)
         if stats.frames > 1:
-            _PER_CHUNK.record((stats.duration_s - stats.first_byte_s) / (stats.frames - 1), about)
+            _PER_CHUNK.record((stats.duration_s - stats.first_byte_s) / (stats.frames - 1), labels)
     for name, kind in _TOKEN_TYPES:
         if name in stats.usage:
-            _USAGE.record(stats.usage[name], about | {"gen_ai.token.type": kind})
+            _USAGE.record(stats.usage[name], labels | {"gen_ai.token.type": kind})
 
 
-def _about(stats: StreamStats) -> dict[str, AttributeValue]:
+def _attributes(stats: StreamStats) -> dict[str, AttributeValue]:
     return {
         "gen_ai.operation.name": _OPERATION,
         **({"gen_ai.provider.name": PROVIDERS[stats.api].telemetry_name} if stats.api else {}),  # not of a workflow
@@ -87,7 +90,7 @@ def _about(stats: StreamStats) -> dict[str, AttributeValue]:
 
 
 def _outcome(stats: StreamStats) -> Iterator[tuple[str, AttributeValue]]:
-    """Give what is known at the end only."""
+    """Yield the attributes that are known at the end only."""
     if stats.response_model is not None:
         yield "gen_ai.response.model", stats.response_model
     if "response_id" in stats.terminal:

@@ -1,4 +1,4 @@
-"""Traces: the context of W3C in and out, and spans where OpenTelemetry is installed and set up."""
+"""Trace context (W3C) of requests, in and out; spans if OpenTelemetry is installed and set up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ else:
 
 _TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(-.*)?")
 _TRACESTATE_MAX_CHARS: Final = 512
-"""What the recommendation asks everybody to pass on."""
+"""The length that the W3C recommendation requires to be propagated."""
 _NOT_SAMPLED: Final = "00"
 
 

@@ -68,7 +68,7 @@ class AgentWorkflow:
             own = inputs.get("parameters", {})
             inputs["parameters"] = own | said if isinstance(own, dict) else own
         try:
-            chat = requests.chat(inputs)
+            chat = requests.parse_chat(inputs)
             body = agent_body(chat, self._offer)
         except Problem as refused:
             raise Refusal("validation_error", f"`inputs`: {refused.detail}") from None

@@ -59,7 +59,7 @@ class StepsWorkflow:
         """Read `inputs`: what the workflow's own path takes."""
         refuse_what_is_not_settable(asked.configurable, "temperature", "max_tokens")
         try:
-            request = requests.workflow(asked.inputs)
+            request = requests.parse_workflow(asked.inputs)
         except Problem as refused:
             raise Refusal("validation_error", f"`inputs`: {refused.detail}") from None
         if request.conversation_id is not None:

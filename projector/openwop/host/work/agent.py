@@ -132,7 +132,7 @@ class AgentWork:
         self._admission.leave()
         self._pipeline.cancel()
         self.stats.dropped = self._pipeline.dropped
-        await self._site.observer.tell(self.stats)
+        await self._site.observer.report(self.stats)
 
     async def _bring(self, body: Mapping[str, Any]) -> None:
         """Bring one answer of the upstream into the log.

@@ -115,7 +115,7 @@ class StepsWork:
         self._admission.leave()
         self._pipeline.cancel()
         self.stats.dropped = self._pipeline.dropped
-        await self._site.observer.tell(self.stats)
+        await self._site.observer.report(self.stats)
 
     async def _say(self, lines: bytes) -> None:
         self._run.log.take(lines)

@@ -1,4 +1,4 @@
-"""The routes that answer at once: cancelling a stream, probes, metrics, the description of the server."""
+"""The routes without a stream: cancelling a stream, probes, metrics, the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from projector.server.streaming.registry import Streams
 
 
 def routes() -> list[Route]:
-    """Give the routes of every server."""
+    """Return the routes of every server."""
     return [
         Route("/api/v1/streams/{stream_id}/cancel", _cancel, methods=["POST"]),
         Route("/openapi.json", _openapi),
@@ -29,12 +29,12 @@ def routes() -> list[Route]:
 
 
 async def _alive(_request: Request) -> Response:
-    """Say that the loop runs; nothing is asked of an upstream, which may cost money."""
+    """Respond if the event loop is running. Sends no request to an upstream, which may cost money."""
     return PlainTextResponse("ok\n", headers={"cache-control": "no-store"})
 
 
 async def _cancel(request: Request) -> Response:
-    """End a stream; the client may not know yet that it has ended, so asking twice is no mistake."""
+    """Cancel a stream. Idempotent: the client may not know yet that the stream has ended."""
     site: Site = request.app.state.site
     caller = await site.authenticator.caller(request.scope)
     if not site.streams.cancel(request.path_params["stream_id"], caller):
@@ -43,7 +43,7 @@ async def _cancel(request: Request) -> Response:
 
 
 async def _metrics(request: Request) -> Response:
-    """Give the metrics; they hold no ids and nothing of a payload."""
+    """Return the metrics, which contain no IDs and no payload."""
     return Response(request.app.state.metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
@@ -53,7 +53,7 @@ async def _openapi(request: Request) -> Response:
 
 
 async def _ready(request: Request) -> Response:
-    """Say whether new streams are welcome."""
+    """Respond if new streams are accepted."""
     streams: Streams = request.app.state.streams
     if streams.is_draining:
         raise problem_of_fault(FAULTS["server_shutdown"])
