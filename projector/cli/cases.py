@@ -26,7 +26,9 @@ def record_case(arguments: argparse.Namespace) -> int:
     request = _request(arguments.request)
     if arguments.raw:
         print_error("--raw saves the stream unredacted: do not commit it, it may contain secrets")
-    answer = server_module("upstream.capture").ask(settings, arguments.upstream, request, is_raw=arguments.raw)
+    answer = server_module("upstream.capture").record_response(
+        settings, arguments.upstream, request, is_raw=arguments.raw
+    )
     if isinstance(answer, Fault):
         print_error(f"{answer.code}: {answer.message}")
         return 1

@@ -1,8 +1,8 @@
-"""The input of a step: text with names in it, which stand for texts of the run.
+"""The input of a step: text with placeholders for values of the run.
 
-`{{request.message}}` is what the caller says, `{{steps.NAME.text}}` what an earlier step said and
-`{{steps.NAME.status}}` how it ended. That is the whole language: no conditions, no code, no nesting. A value is put in
-as it is and never read as a template itself.
+`{{request.message}}` is the caller's message, `{{steps.NAME.text}}` the text of an earlier step and
+`{{steps.NAME.status}}` how it ended. There are no conditions, no code, no nesting. A value is inserted unchanged and
+never parsed as a template.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from typing import Final, NamedTuple
 
 from projector._errors import UsageError
 
-_PLACE: Final = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+_PLACEHOLDER: Final = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _BRACES: Final = ("{{", "}}")
 
 REQUEST_MESSAGE: Final = "request.message"
-OF_A_STEP: Final = ("text", "status")
-"""What a name may ask of a step."""
+STEP_FIELDS: Final = ("text", "status")
+"""The values of a step that a template may refer to."""
 
 
 class Name(NamedTuple):
-    """A place that a value takes."""
+    """A placeholder."""
 
     value: str
 
 
 class Template:
-    """A template, read once.
+    """A parsed template.
 
     Args:
         source: the text.
-        known: the names that may stand in it.
+        known: names that its placeholders may use.
 
     Raises:
-        UsageError: a name that is not known, or braces that do not close.
+        UsageError: a name is unknown, or braces are not closed.
     """
 
     def __init__(self, source: str, known: Collection[str]) -> None:
         self._parts: list[str | Name] = []
-        for at, piece in enumerate(_PLACE.split(source)):
+        for at, piece in enumerate(_PLACEHOLDER.split(source)):
             if at % 2:
                 self._parts.append(_name(piece, known))
             elif any(braces in piece for braces in _BRACES):
@@ -49,9 +49,9 @@ class Template:
                 self._parts.append(piece)
 
     def render(self, values: Mapping[str, str], max_chars: int) -> str:
-        """Give the text with its values, at most `max_chars` characters of it.
+        """Return the text with its values, truncated to `max_chars` characters.
 
-        What is too long is cut in the values, the longest first, so that no word of the template is lost to them.
+        The values are truncated first, the longest before others, so that the template's own text is kept.
         """
         own = sum(len(part) for part in self._parts if isinstance(part, str))
         names = [part.value for part in self._parts if isinstance(part, Name)]
@@ -61,8 +61,8 @@ class Template:
 
 
 def names_of(steps: Collection[str]) -> set[str]:
-    """Give the names that may stand in a template behind these steps."""
-    return {REQUEST_MESSAGE, *(f"steps.{step}.{asked}" for step in steps for asked in OF_A_STEP)}
+    """Return the names that a template may use after these steps."""
+    return {REQUEST_MESSAGE, *(f"steps.{step}.{name}" for step in steps for name in STEP_FIELDS)}
 
 
 def _name(piece: str, known: Collection[str]) -> Name:
@@ -73,7 +73,7 @@ def _name(piece: str, known: Collection[str]) -> Name:
 
 
 def _share(lengths: list[int], room: int) -> int:
-    """Give how long a value may be so that all of them fit: short ones leave their room to the long ones."""
+    """Return the largest length to which values are truncated so that all of them fit: short ones keep their length."""
     room = max(room, 0)
     left = sorted(lengths)
     for at, length in enumerate(left):

@@ -65,8 +65,10 @@ def test_a_workflow_with_its_defaults(tmp_path: Path) -> None:
             id="no-such-name",
         ),
         pytest.param(stage("s", step("a", input="{{request.message")), "braces", id="open-braces"),
-        pytest.param(stage("s", step("a"), step("a")), "step `a`: expected a name", id="a-step-twice"),
-        pytest.param(stage("s", step("a")) + stage("s", step("b")), "stage `s`: expected a name", id="a-stage-twice"),
+        pytest.param(stage("s", step("a"), step("a")), "step `a`: expected a unique name", id="a-step-twice"),
+        pytest.param(
+            stage("s", step("a")) + stage("s", step("b")), "stage `s`: expected a unique name", id="a-stage-twice"
+        ),
         pytest.param(stage("s"), "`workflows.review.stages[0].steps`", id="no-steps"),
         pytest.param(stage("s", step("a", on_failure="ignore")), "on_failure", id="no-such-policy"),
         pytest.param(stage("s", step("a", retries="2")), "retries` is unknown", id="an-unknown-member"),

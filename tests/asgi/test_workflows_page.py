@@ -11,7 +11,7 @@ import pytest
 
 from projector.contracts.stream_rules import check_stream
 from projector.server.config.loading import load
-from projector.workflows.template import OF_A_STEP, REQUEST_MESSAGE
+from projector.workflows.template import REQUEST_MESSAGE, STEP_FIELDS
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -80,5 +80,5 @@ def test_the_branches() -> None:
 def test_the_names_are_those_of_the_code() -> None:
     assert re.findall(r"^\| `\{\{(.*?)\}\}`", PAGE, re.MULTILINE) == [
         REQUEST_MESSAGE,
-        *(f"steps.NAME.{asked}" for asked in OF_A_STEP),
+        *(f"steps.NAME.{asked}" for asked in STEP_FIELDS),
     ]

@@ -131,7 +131,7 @@ class WorkflowSource:
         async with self._limiter:
             if self._is_over:
                 return
-            account = self._account.beside()
+            account = Account(self._account.memory)
             reader = self._reader(step, account)
             self._readers.append(reader)
             try:

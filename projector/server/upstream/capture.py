@@ -1,10 +1,9 @@
-"""One request to an upstream, its answer read whole: for `projector record`."""
+"""One request to an upstream, and its whole response as a case: for `projector record`."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Final, NamedTuple
 
 import anyio
 
@@ -14,6 +13,7 @@ from projector.recording import Recording, record
 from projector.redaction.policy import Policy
 from projector.redaction.spans import Finder
 from projector.server.catalog import Catalog, MakeUpstream, UpstreamBinding, provider_upstream
+from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Retries, Settings
 from projector.server.streaming.deadlines import run_timed
 from projector.server.streaming.memory import Account, Memory
@@ -21,19 +21,8 @@ from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.recorder import finder_for, secrets_of
 
-_DIALECT: Final = "public_sse_v1"
-"""Any would do: it is asked only whether the stream has ended."""
 
-
-class _Response(NamedTuple):
-    """All bytes of an answer, and how it broke off."""
-
-    provider: UpstreamBinding
-    data: bytes
-    fault: Fault | None
-
-
-def ask(
+def record_response(
     settings: Settings,
     upstream: str,
     body: Mapping[str, object],
@@ -41,61 +30,51 @@ def ask(
     is_raw: bool = False,
     make_upstream: MakeUpstream = provider_upstream,
 ) -> Recording | Fault:
-    """Give the recording of an upstream's answer; a fault where there was none.
+    """Send a request, and return the recording of the response; its fault if there was no response.
 
     Args:
-        settings: where the upstream is named, and what must not be kept: its keys, and what any policy of it looks for.
-        upstream: its name; `default` is the shorthand's.
-        body: what is asked, in the words of its API.
+        settings: of the upstream; the recording holds none of its keys, and nothing that any of its policies withholds.
+        upstream: its name; `default` for the shorthand.
+        body: of the request, as the upstream's API defines it.
         is_raw: keep everything.
-        make_upstream: returns the upstream for its settings, instead of the class that its provider names.
+        make_upstream: creates the upstream from its settings, instead of the class that its provider names.
 
     Raises:
         UsageError: there is no upstream of this name.
     """
-    answer = anyio.run(_capture, settings, upstream, body, make_upstream)
-    if answer.fault is not None and not answer.data:
-        return answer.fault
-    case = {
-        "about": f"Recorded from the upstream `{upstream}`.",
-        "profile": answer.provider.profile,
-        "host_events": answer.provider.upstream.is_recording,
-    }
-    finder = None if is_raw else _finder(settings)
-    return record(answer.provider.api, answer.data, finder, fault=answer.fault, settings=case)
+    return anyio.run(_record, settings, upstream, body, is_raw, make_upstream)
 
 
-def _finder(settings: Settings) -> Finder:
-    """Give what all policies of a configuration look for: nothing that one of them lets pass is let pass here."""
-    policies = [agent.policy for agent in settings.agents.values()]
-    policies += [settings.passthrough.policy] if settings.passthrough is not None else []
-    policies += [workflow.policy for workflow in settings.workflows.values() if workflow.policy is not None]
-    words = [word for policy in policies for word in policy.sensitive_keys_add]
-    registered = [value for policy in policies for value in policy.registered]
-    return finder_for(Policy(sensitive_keys_add=tuple(words), registered=tuple(registered)), secrets_of(settings))
-
-
-async def _capture(
-    settings: Settings, upstream: str, body: Mapping[str, object], make_upstream: MakeUpstream
-) -> _Response:
+async def _record(
+    settings: Settings,
+    upstream: str,
+    body: Mapping[str, object],
+    is_raw: bool,  # noqa: FBT001 - `anyio.run` passes no keywords
+    make_upstream: MakeUpstream,
+) -> Recording | Fault:
     catalog = Catalog(settings, make_upstream)
+    data, fault = bytearray(), None
     try:
         binding = catalog.upstream(upstream)
-        data = bytearray()
-        try:
-            await _read(binding, body, data)
-        except UpstreamError as error:
-            return _Response(binding, bytes(data), error.fault)
-        return _Response(binding, bytes(data), None)
+        await _read(binding, body, data)
+    except UpstreamError as error:
+        fault = error.fault
     finally:
         await catalog.aclose()
+    if fault is not None and not data:
+        return fault
+    case = {
+        "about": f"Recorded from the upstream `{upstream}`.",
+        "profile": binding.profile,
+        "host_events": binding.upstream.is_recording,
+    }
+    return record(binding.api, bytes(data), None if is_raw else _finder(settings), fault=fault, settings=case)
 
 
 async def _read(binding: UpstreamBinding, body: Mapping[str, object], data: bytearray) -> None:
     """Read a response to the end of its stream, within the upstream's time limits."""
-    pipeline = build_pipeline(provider=binding.api, dialect=_DIALECT, profile=binding.profile)
-    account = Account(Memory(sys.maxsize))
-    reader = binding.reader(body, StreamStats(dialect=_DIALECT), account, Retries(max=0))
+    pipeline = build_pipeline(provider=binding.api, dialect=DEFAULT_DIALECT, profile=binding.profile)
+    reader = binding.reader(body, StreamStats(dialect=DEFAULT_DIALECT), Account(Memory(sys.maxsize)), Retries(max=0))
 
     async def on_open() -> None:
         """Wait for the first byte."""
@@ -106,3 +85,13 @@ async def _read(binding: UpstreamBinding, body: Mapping[str, object], data: byte
         return pipeline.ended
 
     await run_timed(lambda clock: reader.run(clock, on_open, on_chunk))
+
+
+def _finder(settings: Settings) -> Finder:
+    """Return the search for what any policy of a configuration withholds."""
+    policies = [agent.policy for agent in settings.agents.values()]
+    policies += [settings.passthrough.policy] if settings.passthrough is not None else []
+    policies += [workflow.policy for workflow in settings.workflows.values() if workflow.policy is not None]
+    words = [word for policy in policies for word in policy.sensitive_keys_add]
+    registered = [value for policy in policies for value in policy.registered]
+    return finder_for(Policy(sensitive_keys_add=tuple(words), registered=tuple(registered)), secrets_of(settings))

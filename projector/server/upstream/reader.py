@@ -141,7 +141,7 @@ class UpstreamReader:
                 if await on_chunk(chunk):
                     return
                 self._is_waiting = True
-                if self._is_stopped or self._account.is_spent:
+                if self._is_stopped or self._account.memory.is_spent:
                     await self._wait_again()
                 self._deadlines.on_wait(time.monotonic())
 
