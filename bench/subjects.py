@@ -16,7 +16,8 @@ from projector import Policy, PublicStreamProjector, StreamContext, build_pipeli
 from projector.core.canonical import Frame
 from projector.core.pipeline import OutputFormat
 from projector.core.sse import SseDecoder
-from projector.providers import PROVIDERS, ProviderStage, profile_of
+from projector.providers import PROVIDERS, profile_of
+from projector.providers.descriptor import ProviderStage
 from projector.redaction.redactor import Redactor
 
 Written: TypeAlias = list[list[bytes]]

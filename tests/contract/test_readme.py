@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 
 from projector import cli
+from projector.cli.commands import build_parser
 from projector.contracts import limits, stream_rules
 from projector.providers.openai_chat.chat_profile import ChatProfile
 
@@ -34,7 +35,7 @@ def test_the_command_lines_are_understood() -> None:
     assert len(calls) > 5
     for name, *arguments in calls:
         assert name == "projector"
-        cli._parser().parse_args(arguments)
+        build_parser().parse_args(arguments)
 
 
 def test_the_stream_that_is_projected_obeys_the_rules(capfdbinary: pytest.CaptureFixture[bytes]) -> None:

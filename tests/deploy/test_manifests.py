@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 import yaml  # type: ignore[import-untyped]  # its types are another package
 
-from projector import cli
+from projector.cli.commands import build_parser
 from projector.server.config.loading import load, variables
 from projector.server.config.settings import Settings
 from projector.server.process import CLOSE_S
@@ -33,7 +33,7 @@ POD: Final = KUBERNETES["Deployment"]["spec"]["template"]
 def parsed(command: list[str]) -> argparse.Namespace:
     """Give what the command line understands."""
     assert command[0] == "projector"
-    return cli._parser().parse_args(command[1:])
+    return build_parser().parse_args(command[1:])
 
 
 def seconds(text: str) -> float:
@@ -61,7 +61,7 @@ def test_compose_builds_the_image_and_serves_the_demo() -> None:
     service = COMPOSE["services"]["projector"]
     assert (DEPLOY / service["build"] / "Dockerfile").is_file()
     command = parsed(service["command"])
-    assert command.run is cli.demo
+    assert command.run == "servers:demo"
     assert command.port is None, "the health check and nginx ask at the port of the settings"
     assert Settings().port == PORT
     assert seconds(service["stop_grace_period"]) >= ENDING_S
@@ -87,7 +87,7 @@ def test_compose_publishes_nginx_where_the_demo_says_it_is() -> None:
 
 def test_its_command_is_one_of_ours() -> None:
     command, of_the_image = parsed(CONTAINER["args"]), parsed(FINAL.argv("CMD"))
-    assert command.run is of_the_image.run is cli.serve
+    assert command.run == of_the_image.run == "servers:serve"
     assert (command.host, command.port) == (of_the_image.host, of_the_image.port)
     assert command.port == PORT
 
@@ -103,8 +103,9 @@ def test_its_configuration_can_be_served(tmp_path: Path) -> None:
         (tmp_path / item["path"]).write_text("sk-of-the-secret", encoding="utf-8")
     environ = {variable["name"]: "sha256:" + "0" * 64 for variable in CONTAINER["env"]}
     command = parsed(CONTAINER["args"])
-    assert str(command.config.parent) == mounts["config"]
-    settings = load(environ, {"host": command.host, "port": command.port}, tmp_path / command.config.name)
+    config = Path(command.config)
+    assert str(config.parent) == mounts["config"]
+    settings = load(environ, {"host": command.host, "port": command.port}, tmp_path / config.name)
     assert settings.auth.is_on
     key = settings.upstreams["openai"].api_key
     assert key is not None

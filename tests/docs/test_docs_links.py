@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from projector import cli
+from projector.cli.commands import build_parser
 from projector.core.handlers import HOST_HANDLERS
 from projector.core.intake import STEERING
 
@@ -112,7 +112,7 @@ def test_each_target_of_make_is_there(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_each_command_is_there(page: Path) -> None:
-    known = commands(cli._parser())
+    known = commands(build_parser())
     text = page.read_text(encoding="utf-8")
     for command in re.findall(r"(?:`|^|\$ |\| )projector ([a-z]+)", text, re.MULTILINE):
         assert command in known, command
