@@ -7,8 +7,7 @@ from typing import Any, Final
 import pytest
 from pydantic import ValidationError
 
-from projector.dialects.ag_ui.requests import read_run_input
-from projector.dialects.ag_ui.run_input import RunAgentInput
+from projector.dialects.ag_ui.run_input import RunAgentInput, read_run_input
 from projector.server.catalog import AgentBinding, Catalog
 from projector.server.config.settings import Settings
 from projector.server.http import requests

@@ -14,8 +14,9 @@ from ag_ui.core import Event as AnyEvent
 from ag_ui_validate.pytest_plugin import validate_agui
 from pydantic import TypeAdapter
 
+from projector.dialects.ag_ui.conversation import ConversationSettings, conversation
 from projector.dialects.ag_ui.events import parse_event
-from projector.dialects.ag_ui.requests import Switches, conversation, read_run_input
+from projector.dialects.ag_ui.run_input import read_run_input
 from projector.dialects.options import DialectOptions
 from tests.clients.ag_ui_streams import (
     BEFORE_1_0,
@@ -46,7 +47,7 @@ ENDS: Final[dict[str, tuple[str, set[str | None]]]] = {
 }
 """Status of the public stream -> how the run ends."""
 
-SWITCHES: Final = Switches(encrypted_reasoning=True, replays_approvals=True)
+SETTINGS: Final = ConversationSettings(encrypted_reasoning=True, trust_client_approvals=True)
 
 MODELS: Final[TypeAdapter[Any]] = TypeAdapter(AnyEvent)
 
@@ -124,7 +125,7 @@ def test_what_the_client_sends_back_is_taken(heard: Heard, client: str, sources:
         result = heard[client, source.name]
         asked = read_run_input(result["next"])
         assert asked.protocol_version == ("1.0" if client == "1.0.0" else None)
-        items = conversation(asked, switches=SWITCHES).items
+        items = conversation(asked, settings=SETTINGS).items
         calls = [item["call_id"] for item in items if item["type"] in {"function_call", "custom_tool_call"}]
         outputs = [item["call_id"] for item in items if item["type"].endswith("_output")]
         assert sorted(calls) == sorted(outputs), source.name

@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projector.dialects.ag_ui.requests import (
-    InputRefusedError,
-    Switches,
-    approvals,
-    conversation,
-    dialect_options,
-    read_run_input,
-)
+from projector.dialects.ag_ui.conversation import ConversationSettings, approvals, conversation
+from projector.dialects.ag_ui.run_input import InputRefusedError, dialect_options, read_run_input
 from projector.providers.model_request import ModelRequest
 from projector.providers.openai_chat.chat_profile import ChatProfile
 from projector.providers.openai_chat.chat_request import write_request
@@ -64,7 +58,7 @@ BODIES: Final = st.builds(
     st.lists(MESSAGES, max_size=8),
     RESUMES,
 )
-SWITCHES: Final = st.builds(Switches, st.booleans(), st.booleans())
+SETTINGS: Final = st.builds(ConversationSettings, st.booleans(), st.booleans())
 
 
 def pairs(items: Iterable[dict[str, Any]]) -> list[str]:
@@ -78,32 +72,34 @@ def pairs(items: Iterable[dict[str, Any]]) -> list[str]:
     return waiting
 
 
-@given(body=BODIES, switches=SWITCHES)
-def test_a_request_of_the_responses_api_is_whole(body: dict[str, Any], switches: Switches) -> None:
+@given(body=BODIES, settings=SETTINGS)
+def test_a_request_of_the_responses_api_is_whole(body: dict[str, Any], settings: ConversationSettings) -> None:
     asked = read_run_input(body)
     try:
-        items = conversation(asked, switches=switches).items
+        items = conversation(asked, settings=settings).items
     except InputRefusedError:
         return
     assert items
     assert pairs(items) == []
     for item, after in zip(items, [*items[1:], {"type": "nothing"}], strict=True):
         if item["type"] == "reasoning":
-            assert switches.encrypted_reasoning
+            assert settings.encrypted_reasoning
             assert after["type"] in LED_TO or after.get("role") == "assistant"
         if item["type"] == "mcp_approval_request":
-            assert switches.replays_approvals
+            assert settings.trust_client_approvals
             assert (after["type"], after["approval_request_id"]) == ("mcp_approval_response", item["id"])
     answers = [item["approval_request_id"] for item in items if item["type"] == "mcp_approval_response"]
     assert sorted(answers) == sorted(approvals(asked))
 
 
-@given(body=BODIES, switches=SWITCHES)
-def test_a_kept_response_is_told_only_what_the_client_says(body: dict[str, Any], switches: Switches) -> None:
+@given(body=BODIES, settings=SETTINGS)
+def test_a_kept_response_is_told_only_what_the_client_says(
+    body: dict[str, Any], settings: ConversationSettings
+) -> None:
     asked = read_run_input(body)
     if not approvals(asked):
         return
-    items = conversation(asked, switches=switches, previous_response_id="resp_1").items
+    items = conversation(asked, settings=settings, previous_response_id="resp_1").items
     assert {item["type"] for item in items if item.get("role") != "user"} <= CLIENT_ITEMS
     answers = [item["approval_request_id"] for item in items if item["type"] == "mcp_approval_response"]
     assert sorted(answers) == sorted(approvals(asked))

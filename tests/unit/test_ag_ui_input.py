@@ -7,17 +7,8 @@ from typing import Any, Final, TypeAlias
 import pytest
 from ag_ui.core import RunAgentInput as ProtocolInput
 
-from projector.dialects.ag_ui.requests import (
-    DEFAULTS,
-    InputRefusedError,
-    Switches,
-    approvals,
-    conversation,
-    dialect_options,
-    has_images,
-    read_run_input,
-)
-from projector.dialects.ag_ui.run_input import UNREAD
+from projector.dialects.ag_ui.conversation import DEFAULTS, ConversationSettings, approvals, conversation, has_images
+from projector.dialects.ag_ui.run_input import UNREAD, InputRefusedError, dialect_options, read_run_input
 from projector.dialects.options import DialectOptions
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.model_request import ModelRequest, UnsupportedItemError
@@ -26,8 +17,8 @@ Body: TypeAlias = dict[str, Any]
 
 PLACE: Final = {"threadId": "thread", "runId": "run"}
 HI: Final = {"role": "user", "id": "m1", "content": "Hi"}
-SEALED: Final = Switches(encrypted_reasoning=True)
-REPLAYED: Final = Switches(replays_approvals=True)
+SEALED: Final = ConversationSettings(encrypted_reasoning=True)
+REPLAYED: Final = ConversationSettings(trust_client_approvals=True)
 
 
 def body(*messages: object, **members: object) -> Body:
@@ -57,10 +48,10 @@ def resolved(interrupt_id: str, **payload: object) -> Body:
     return {"interruptId": interrupt_id, "status": "resolved", "payload": payload}
 
 
-def asked_of(provider: str, request: Body, switches: Switches = DEFAULTS, **given: Any) -> Body:
+def asked_of(provider: str, request: Body, settings: ConversationSettings = DEFAULTS, **given: Any) -> Body:
     """Return the client's part of the body that a provider is sent."""
-    said = conversation(read_run_input(request), switches=switches, **given)
-    members = {"encrypted_reasoning": switches.encrypted_reasoning, **given}
+    said = conversation(read_run_input(request), settings=settings, **given)
+    members = {"encrypted_reasoning": settings.encrypted_reasoning, **given}
     members.pop("client_tools", None)
     asked = ModelRequest(model="m", input=said.items, client_tools=said.tools, **members)
     profile = profile_of(provider, {"takes_stream_options": False} if provider == "openai_chat" else {})
@@ -346,7 +337,7 @@ def test_an_encrypted_value_goes_back_with_the_summaries_of_its_item() -> None:
         thought("rs_1:1", "Second"),
         said(content="Hello"),
     )
-    request = responses(asked, switches=SEALED)
+    request = responses(asked, settings=SEALED)
     assert request["include"] == ["reasoning.encrypted_content"]
     assert request["input"][1] == {
         "type": "reasoning",
@@ -360,7 +351,7 @@ def test_an_encrypted_value_goes_back_with_the_summaries_of_its_item() -> None:
 def test_encrypted_values_pass_under_their_own_switch_only() -> None:
     asked = body(HI, thought("rs_1:0", encryptedValue="gAAA"), said(content="Hello"))
     assert "gAAA" not in str(responses(asked))
-    assert "gAAA" not in str(chat(asked, switches=SEALED))
+    assert "gAAA" not in str(chat(asked, settings=SEALED))
     assert "include" not in responses(asked)
 
 
@@ -379,7 +370,7 @@ def test_encrypted_values_pass_under_their_own_switch_only() -> None:
     ],
 )
 def test_reasoning_goes_back_only_with_what_it_led_to(after: list[Body], *, is_kept: bool) -> None:
-    request = responses(body(HI, thought("rs_1:0", encryptedValue="gAAA"), *after), switches=SEALED)
+    request = responses(body(HI, thought("rs_1:0", encryptedValue="gAAA"), *after), settings=SEALED)
     assert ("gAAA" in str(request)) == is_kept
 
 
@@ -413,19 +404,19 @@ def test_an_answer_to_an_interrupt_is_the_answer_to_its_approval(
 
 def test_the_request_goes_back_where_the_switch_is_on() -> None:
     asked = body(said(APPROVAL), resume=[resolved("int-mcpr_1", approved=True)])
-    assert responses(asked, switches=REPLAYED)["input"] == [ASKED, {**ANSWER, "approve": True}]
+    assert responses(asked, settings=REPLAYED)["input"] == [ASKED, {**ANSWER, "approve": True}]
 
 
 @pytest.mark.parametrize("arguments", ['{"token":"<redacted>"}', '{"a":"[REDACTED:vault]"}'])
 def test_a_request_of_which_something_was_withheld_does_not_go_back(arguments: str) -> None:
     approval = call("mcpr_1", "mcp_approval_request", arguments=arguments)
     asked = body(said(approval), resume=[resolved("int-mcpr_1", approved=True)])
-    assert responses(asked, switches=REPLAYED)["input"] == [{**ANSWER, "approve": True}]
+    assert responses(asked, settings=REPLAYED)["input"] == [{**ANSWER, "approve": True}]
 
 
 def test_an_approval_of_an_earlier_run_is_history() -> None:
     done = body(said(APPROVAL), result("mcpr_1"), HI)
-    assert responses(done, switches=REPLAYED)["input"] == [{"type": "message", "role": "user", "content": "Hi"}]
+    assert responses(done, settings=REPLAYED)["input"] == [{"type": "message", "role": "user", "content": "Hi"}]
 
 
 def test_what_nobody_asked_cannot_be_answered() -> None:
@@ -458,7 +449,7 @@ BYE: Final = {**HI, "id": "m2", "content": "Bye"}
 )
 def test_what_a_kept_response_knows_is_not_sent_again(history: list[Body], sent: list[Body]) -> None:
     asked = body(*history, resume=[resolved("int-mcpr_1", approved=True)])
-    request = responses(asked, switches=SEALED, previous_response_id="resp_1")
+    request = responses(asked, settings=SEALED, previous_response_id="resp_1")
     assert request == {
         "previous_response_id": "resp_1",
         "input": sent,
@@ -468,8 +459,8 @@ def test_what_a_kept_response_knows_is_not_sent_again(history: list[Body], sent:
 
 def test_approvals_are_named_by_the_ids_of_the_provider() -> None:
     entries = [resolved("int-mcpr_1", approved=True), {"interruptId": "int-mcpr_2", "status": "cancelled"}]
-    assert approvals(read_run_input(body(HI, resume=entries))) == ["mcpr_1", "mcpr_2"]
-    assert approvals(read_run_input(body(HI))) == []
+    assert list(approvals(read_run_input(body(HI, resume=entries)))) == ["mcpr_1", "mcpr_2"]
+    assert approvals(read_run_input(body(HI))) == {}
     with pytest.raises(InputRefusedError):
         approvals(read_run_input(body(HI, resume=[resolved("other", approved=True)])))
 

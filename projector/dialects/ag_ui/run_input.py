@@ -1,32 +1,36 @@
-"""What a client of AG-UI asks: the parts of a `RunAgentInput` that we read (protocol 1.0, and clients before it).
+"""Request of an AG-UI client: the parts of a `RunAgentInput` that we read (protocol 1.0, and clients before it).
 
-An allow-list: members that are not here are passed over, as the protocol wants it of unknown ones. Messages with
-instructions (`system`, `developer`) are no part of it, because instructions are the server's to write. Null is taken as
-absent: clients before 1.0 send it.
+The models are an allow-list: other members are ignored, as the protocol demands of unknown ones. Messages with
+instructions (`system`, `developer`) are rejected, because only the server writes instructions. Null means absent:
+clients before 1.0 send it.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 from pydantic.alias_generators import to_camel
 
+from projector._validation import sentences
 from projector.contracts.limits import ID_MAX_CHARS, NAME_MAX_CHARS
+from projector.dialects.options import DialectOptions
 
 TEXT_MAX_CHARS: Final = 1_000_000
-"""Of one text: longer than any context window; the limit of the body comes first by default."""
+"""Limit of one text: longer than any context window. The default limit of a body is lower."""
 MESSAGES_MAX: Final = 1_000
 TOOLS_MAX: Final = 128
-"""What providers take."""
+"""Limit of the providers."""
 
 UNREAD: Final = {
-    "state": "this server keeps no state that it shares with a page",
-    "context": "what a model is told beside the conversation is the server's to write",
-    "forwardedProps": "settings of a model are the agent's",
-    "parentRunId": "every run here stands alone",
+    "state": "the server shares no state with clients",
+    "context": "only the server adds to the conversation",
+    "forwardedProps": "model settings belong to the agent",
+    "parentRunId": "runs are independent of each other",
 }
-"""Members of a `RunAgentInput` that are passed over, and why."""
+"""Members of a `RunAgentInput` that are ignored, and why."""
 
 Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=ID_MAX_CHARS)]
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=NAME_MAX_CHARS)]
@@ -34,8 +38,8 @@ Text: TypeAlias = Annotated[str, Field(max_length=TEXT_MAX_CHARS)]
 Metadata: TypeAlias = dict[str, Any] | None
 
 
-class Asked(BaseModel):
-    """What all parts share: camel case on the wire, exact types, unknown members passed over."""
+class InputModel(BaseModel):
+    """Base of all models: camel case on the wire, exact types, unknown members ignored."""
 
     model_config = ConfigDict(
         alias_generator=to_camel, strict=True, extra="ignore", frozen=True, hide_input_in_errors=True
@@ -45,36 +49,36 @@ class Asked(BaseModel):
 # messages
 
 
-class TextPart(Asked):
+class TextPart(InputModel):
     """A text."""
 
     type: Literal["text"]
     text: Text
 
 
-class DataSource(Asked):
-    """An image in the request itself, in base64."""
+class DataSource(InputModel):
+    """An image in the request, as base64."""
 
     type: Literal["data"]
     value: str
     mime_type: Annotated[str, Field(pattern=r"^image/[a-z+.-]+$")]
 
 
-class UrlSource(Asked):
+class UrlSource(InputModel):
     """An image over HTTPS."""
 
     type: Literal["url"]
     value: Annotated[str, Field(pattern=r"^https://")]
 
 
-class ImagePart(Asked):
+class ImagePart(InputModel):
     """An image."""
 
     type: Literal["image"]
     source: Annotated[DataSource | UrlSource, Field(discriminator="type")]
 
 
-def _form(content: object) -> str:
+def _content_tag(content: object) -> str:
     return "parts" if isinstance(content, list) else "text"
 
 
@@ -83,29 +87,29 @@ AnyParts: TypeAlias = Annotated[
     list[Annotated[TextPart | ImagePart, Field(discriminator="type")]], Field(max_length=MESSAGES_MAX)
 ]
 TextContent: TypeAlias = Annotated[
-    Annotated[Text, Tag("text")] | Annotated[TextParts, Tag("parts")], Discriminator(_form)
+    Annotated[Text, Tag("text")] | Annotated[TextParts, Tag("parts")], Discriminator(_content_tag)
 ]
 AnyContent: TypeAlias = Annotated[
-    Annotated[Text, Tag("text")] | Annotated[AnyParts, Tag("parts")], Discriminator(_form)
+    Annotated[Text, Tag("text")] | Annotated[AnyParts, Tag("parts")], Discriminator(_content_tag)
 ]
 
 
-class UserMessage(Asked):
-    """What the user wrote."""
+class UserMessage(InputModel):
+    """A message of the user."""
 
     role: Literal["user"]
     id: Id
     content: AnyContent
 
 
-class FunctionCall(Asked):
-    """What is called, and with what."""
+class FunctionCall(InputModel):
+    """Function and arguments of a call."""
 
     name: Name
     arguments: Text
 
 
-class ToolCall(Asked):
+class ToolCall(InputModel):
     """A call that the model made."""
 
     id: Id
@@ -113,8 +117,8 @@ class ToolCall(Asked):
     metadata: Metadata = None
 
 
-class AssistantMessage(Asked):
-    """What the model said, and the calls that it made."""
+class AssistantMessage(InputModel):
+    """A message of the model, and its calls."""
 
     role: Literal["assistant"]
     id: Id
@@ -122,8 +126,8 @@ class AssistantMessage(Asked):
     tool_calls: Annotated[list[ToolCall], Field(max_length=MESSAGES_MAX)] | None = None
 
 
-class ToolMessage(Asked):
-    """What a tool gave."""
+class ToolMessage(InputModel):
+    """The result of a call."""
 
     role: Literal["tool"]
     id: Id
@@ -132,8 +136,8 @@ class ToolMessage(Asked):
     error: Text | None = None
 
 
-class ReasoningMessage(Asked):
-    """A part of the model's reasoning, as it was shown, and perhaps what only the provider can read."""
+class ReasoningMessage(InputModel):
+    """A part of the model's reasoning, as the client received it, perhaps with encrypted reasoning."""
 
     role: Literal["reasoning"]
     id: Id
@@ -142,8 +146,8 @@ class ReasoningMessage(Asked):
     metadata: Metadata = None
 
 
-class ActivityMessage(Asked):
-    """What a tool of the provider did; the provider is not told again."""
+class ActivityMessage(InputModel):
+    """An activity of a provider tool. It is not sent back to the provider."""
 
     role: Literal["activity"]
     id: Id
@@ -157,7 +161,7 @@ Message: TypeAlias = Annotated[
 # the request
 
 
-class Tool(Asked):
+class Tool(InputModel):
     """A tool that the client runs."""
 
     name: Name
@@ -165,23 +169,23 @@ class Tool(Asked):
     parameters: dict[str, Any] | None = None
 
 
-class Approval(Asked):
-    """The answer to an interrupt, as its `responseSchema` asks for it."""
+class Approval(InputModel):
+    """The answer to an interrupt, as its `responseSchema` defines it."""
 
     approved: bool
     reason: Text | None = None
 
 
-class Resolved(Asked):
-    """An interrupt was answered."""
+class Resolved(InputModel):
+    """An interrupt that was answered."""
 
     status: Literal["resolved"]
     interrupt_id: Id
     payload: Approval
 
 
-class Abandoned(Asked):
-    """An interrupt was left without an answer; that is no approval."""
+class Abandoned(InputModel):
+    """An interrupt that was abandoned, which is not an approval."""
 
     status: Literal["cancelled"]
     interrupt_id: Id
@@ -190,7 +194,7 @@ class Abandoned(Asked):
 ResumeEntry: TypeAlias = Annotated[Resolved | Abandoned, Field(discriminator="status")]
 
 
-class RunAgentInput(Asked):
+class RunAgentInput(InputModel):
     """A request to run an agent."""
 
     thread_id: Id
@@ -199,3 +203,37 @@ class RunAgentInput(Asked):
     messages: Annotated[list[Message], Field(max_length=MESSAGES_MAX)]
     tools: Annotated[list[Tool], Field(max_length=TOOLS_MAX)] | None = None
     resume: Annotated[list[ResumeEntry], Field(max_length=MESSAGES_MAX)] | None = None
+
+
+_BEFORE_1_0: Final = re.compile(r"0\.\d+")
+"""Versions before 1.0. Any other text counts as a newer version, as the protocol demands."""
+
+
+class InputRefusedError(ValueError):
+    """The request is not supported. The message names the member, never a value."""
+
+
+def read_run_input(body: Mapping[str, Any]) -> RunAgentInput:
+    """Parse the JSON object of a request.
+
+    Raises:
+        InputRefusedError: a member is invalid; the message names the first.
+    """
+    try:
+        return RunAgentInput.model_validate(body)
+    except ValidationError as error:
+        message = sentences(error, body, RunAgentInput)[0]
+    raise InputRefusedError(f"{message}.")
+
+
+def dialect_options(run_input: RunAgentInput) -> DialectOptions:
+    """Return the options of the stream that answers a request."""
+    messages = [message for message in run_input.messages if isinstance(message, AssistantMessage)]
+    call_ids = [call.id for message in messages for call in message.tool_calls or ()]
+    version = run_input.protocol_version
+    return DialectOptions(
+        thread_id=run_input.thread_id,
+        run_id=run_input.run_id,
+        is_before_1_0=version is None or _BEFORE_1_0.fullmatch(version) is not None,
+        taken_ids=frozenset([*call_ids, *(message.id for message in run_input.messages)]),
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from projector.dialects.ag_ui.requests import InputRefusedError, Switches, conversation, has_images
-from projector.dialects.ag_ui.run_input import RunAgentInput
+from projector.dialects.ag_ui.conversation import ConversationSettings, conversation, has_images
+from projector.dialects.ag_ui.run_input import InputRefusedError, RunAgentInput
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.model_request import ModelRequest, UnsupportedItemError, UnsupportedRequestError
 from projector.server.catalog import AgentBinding
@@ -52,12 +52,12 @@ def run_body(asked: RunAgentInput, binding: AgentBinding, previous_response_id: 
     agent = binding.settings
     if has_images(asked) and "images" not in agent.allowed_params:
         raise problem("invalid_request", "`images` cannot be set here.")
-    switches = Switches(agent.policy.encrypted_reasoning, agent.trust_client_approvals)
+    settings = ConversationSettings(agent.policy.encrypted_reasoning, agent.trust_client_approvals)
     try:
         said = conversation(
             asked,
             client_tools=agent.client_tools,
-            switches=switches,
+            settings=settings,
             previous_response_id=previous_response_id,
         )
         return _write(
@@ -65,7 +65,7 @@ def run_body(asked: RunAgentInput, binding: AgentBinding, previous_response_id: 
             input=said.items,
             client_tools=said.tools,
             previous_response_id=previous_response_id,
-            encrypted_reasoning=switches.encrypted_reasoning,
+            encrypted_reasoning=settings.encrypted_reasoning,
         )
     except UnsupportedItemError as error:
         is_approval = error.item_type == _APPROVAL_ANSWER

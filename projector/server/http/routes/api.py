@@ -9,7 +9,8 @@ from starlette.datastructures import QueryParams
 from starlette.routing import Route
 
 from projector.contracts.limits import ID_MAX_CHARS
-from projector.dialects.ag_ui.requests import InputRefusedError, approvals, dialect_options, read_run_input
+from projector.dialects.ag_ui.conversation import approvals
+from projector.dialects.ag_ui.run_input import InputRefusedError, dialect_options, read_run_input
 from projector.providers import PROVIDERS
 from projector.server.catalog import AgentBinding, Catalog, WorkflowBinding
 from projector.server.config.settings import Settings
@@ -98,7 +99,7 @@ def _ag_ui_reader(bindings: Mapping[str, AgentBinding], ownership: Ownership) ->
         binding = bindings[name]
         try:
             request = read_run_input(body)
-            approved = [] if binding.settings.trust_client_approvals else approvals(request)
+            approved = [] if binding.settings.trust_client_approvals else list(approvals(request))
         except InputRefusedError as error:
             raise problem("invalid_request", str(error)) from None
         body = run_body(request, binding, _response_of(approved, ownership))
