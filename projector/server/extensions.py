@@ -65,6 +65,6 @@ class ExtensionSettings(Table, ABC):
 
 
 EXTENSIONS: Final[Registry[type[ExtensionSettings]]] = Registry(
-    {"openwop": "projector.openwop.host.settings:OpenWop"},
+    {"openwop": "projector.openwop.host.settings:OpenWopSettings"},
 )
 """Name of the table -> its settings."""

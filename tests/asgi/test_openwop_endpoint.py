@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from projector.openwop.host.asked import Mode
-from projector.openwop.host.endpoint import Call, Endpoint
-from projector.openwop.host.log import RunLog
-from projector.openwop.host.reading import EventStream
+from projector.openwop.host.endpoint import Endpoint, HostRequest
+from projector.openwop.host.log_readers import EventStream
+from projector.openwop.host.run_log import RunLog
+from projector.openwop.host.run_requests import Mode
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
 from projector.server.http.routes.stream_route import Site
@@ -50,7 +50,7 @@ async def leave() -> dict[str, Any]:
 
 
 async def test_a_mistake_of_ours_is_told_without_a_word_about_it(site: Site) -> None:
-    async def crash(_call: Call) -> None:
+    async def crash(_call: HostRequest) -> None:
         raise KeyError("a secret")
 
     said: list[Any] = []
@@ -62,7 +62,7 @@ async def test_a_mistake_of_ours_is_told_without_a_word_about_it(site: Site) -> 
 
 
 async def test_a_mistake_behind_the_head_says_nothing_more(site: Site) -> None:
-    async def crash(call: Call) -> None:
+    async def crash(call: HostRequest) -> None:
         await call.send({"type": "http.response.start", "status": 200, "headers": []})
         raise KeyError("a secret")
 
@@ -73,7 +73,7 @@ async def test_a_mistake_behind_the_head_says_nothing_more(site: Site) -> None:
 
 
 async def test_a_client_that_leaves_before_its_body_is_whole_is_told_nothing(site: Site) -> None:
-    async def read(call: Call) -> None:
+    async def read(call: HostRequest) -> None:
         await call.body()
 
     said: list[Any] = []
@@ -93,7 +93,7 @@ async def stay() -> dict[str, Any]:
 
 async def test_a_reader_that_takes_nothing_counts_as_gone() -> None:
     log = RunLog("run_1", 10_000, lambda _: True)
-    log.say("run.started", {})
+    log.emit("run.started", {})
 
     async def send(message: Any) -> None:
         if message["type"] == "http.response.body":
@@ -105,7 +105,7 @@ async def test_a_reader_that_takes_nothing_counts_as_gone() -> None:
 
 async def test_a_reader_whose_connection_breaks_is_gone() -> None:
     log = RunLog("run_1", 10_000, lambda _: True)
-    log.say("run.started", {})
+    log.emit("run.started", {})
 
     async def send(message: Any) -> None:
         if message["type"] == "http.response.body":

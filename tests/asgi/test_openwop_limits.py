@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from projector.openwop.host.runs import Runs
-from projector.openwop.host.settings import OpenWop
+from projector.openwop.host.runs import RunStore
+from projector.openwop.host.settings import OpenWopSettings
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
 from projector.server.http.problems import Problem
@@ -67,29 +67,29 @@ async def test_the_oldest_that_have_ended_make_room(serve: Serve) -> None:
 
 
 async def test_all_logs_together_have_a_bound() -> None:
-    runs = Runs(OpenWop(max_log_bytes=3000))
+    runs = RunStore(OpenWopSettings(max_log_bytes=3000))
 
     def ended(run_id: str) -> None:
-        run = runs.begin(run_id, "w", "me")
-        run.log.say("run.started", {"workflowId": "w" * 800})
-        run.log.say("run.completed", {})
+        run = runs.create(run_id, "w", "me")
+        run.log.emit("run.started", {"workflowId": "w" * 800})
+        run.log.emit("run.completed", {})
 
     for number in range(10):
         ended(f"run_{number}")
     kept = [number for number in range(10) if _has(runs, f"run_{number}")]
     assert kept[-1] == 9
     assert 1 <= len(kept) <= 3
-    last = runs.begin("run_x", "w", "me")
-    last.log.say("run.started", {"workflowId": "w" * 2000})
+    last = runs.create("run_x", "w", "me")
+    last.log.emit("run.started", {"workflowId": "w" * 2000})
     assert not last.log.is_full
-    last.log.say("node.started", {"nodeId": "n" * 2000}, node_id="n")
+    last.log.emit("node.started", {"nodeId": "n" * 2000}, node_id="n")
     assert last.log.is_full
     with pytest.raises(Problem):
-        runs.begin("run_y", "w", "me")
+        runs.create("run_y", "w", "me")
     await runs.aclose()
 
 
-def _has(runs: Runs, run_id: str) -> bool:
+def _has(runs: RunStore, run_id: str) -> bool:
     try:
         runs.get(run_id, "me")
     except Problem:

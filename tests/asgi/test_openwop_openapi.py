@@ -14,7 +14,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from projector.openwop.host.description import PATHS
+from projector.openwop.host.descriptions import PATHS
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
 from projector.server.upstream.demo import DemoUpstream

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from projector.openwop.host.description import PATHS
-from projector.openwop.host.names import AGENT_NODE_ID
+from projector.openwop.host.bindings import AGENT_NODE_ID
+from projector.openwop.host.descriptions import PATHS
 from projector.server.config.loading import load
 from tests.asgi.openwop_peer import OpenWopPeer
 

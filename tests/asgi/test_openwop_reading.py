@@ -11,10 +11,10 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from projector.openwop.contract.events import OpenWopEvent
-from projector.openwop.host.asked import MAX_BUFFER_MS, MAX_POLL_S, MODES, buffer_s, poll_s
-from projector.openwop.host.log import RunLog
-from projector.openwop.host.reading import SHOWN, EventStream, poll
-from projector.openwop.host.reading import document as document_of
+from projector.openwop.host.log_readers import MODES_BY_TYPE, EventStream, poll
+from projector.openwop.host.log_readers import document as document_of
+from projector.openwop.host.run_log import RunLog
+from projector.openwop.host.run_requests import MAX_BUFFER_MS, MAX_POLL_S, MODES, buffer_s, poll_s
 from projector.server.streaming.response_writer import SEND_MAX_BYTES
 from tests.asgi.openwop_peer import OpenWopPeer, document, error, messages, messages_of, types
 
@@ -31,7 +31,7 @@ def host(serve: Callable[..., Any]) -> OpenWopPeer:
 
 def test_every_type_of_event_has_its_modes() -> None:
     said = {get_args(model.model_fields["type"].annotation)[0] for model in get_args(get_args(OpenWopEvent)[0])}
-    assert said == SHOWN.keys()
+    assert said == MODES_BY_TYPE.keys()
 
 
 async def test_the_log_is_whole_whatever_mode_is_asked(host: OpenWopPeer) -> None:
@@ -77,7 +77,7 @@ async def test_what_each_mode_shows(mode: str, expected: list[str]) -> None:
     log = RunLog("run_1", 10_000, lambda _: True)
     for kind in MODE_ROWS[-1][1]:
         payload = {"nodeId": "n", "interruptId": "i", "kind": "approval"}
-        log.say(kind, payload, node_id="n")
+        log.emit(kind, payload, node_id="n")
     shown = frozenset(mode.split(",")) if mode else frozenset({"updates"})
     assert types(messages_of(await read(log, shown))) == expected
 
@@ -150,8 +150,8 @@ def test_a_reader_that_takes_nothing_is_made_one_piece(name: str, answer: Callab
     del name
     log = RunLog("run_1", 10_000_000, lambda _: True)
     for _ in range(100):
-        log.say("unknown.kind", {"text": "x" * 20_000})
-    log.say("run.completed", {})
+        log.emit("unknown.kind", {"text": "x" * 20_000})
+    log.emit("run.completed", {})
     given: list[int] = []
     never = asyncio.Event()
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from projector.openwop.host.faults import FAULTS
-from projector.openwop.host.refusals import REFUSALS
+from projector.openwop.host.host_errors import FAULTS, HOST_ERRORS
 from projector.server.config.settings import Settings
 from tests.asgi.openwop_peer import OpenWopPeer, document, error
 
@@ -193,9 +192,13 @@ async def test_conformance_is_for_those_who_have_the_role(serve: Serve) -> None:
 
 
 SETTINGS: list[tuple[str, dict[str, Any], str]] = [
-    ("switched off", {"workflows": {"conformance-x": MINE}}, "not switched on"),
-    ("no role", {"conformance": True, "workflows": {"mine": MINE}}, "callers who may run such workflows"),
-    ("another id", {"conformance": True, "workflows": {"conformance-x": MINE | {"id": "conformance-y"}}}, "expected `"),
+    ("switched off", {"workflows": {"conformance-x": MINE}}, "requires `conformance = true`"),
+    ("no role", {"conformance": True, "workflows": {"mine": MINE}}, "or `conformance_callers`"),
+    (
+        "another id",
+        {"conformance": True, "workflows": {"conformance-x": MINE | {"id": "conformance-y"}}},
+        "`id` must be",
+    ),
     ("a stray key", {"conformance": True, "workflows": {"conformance-x": MINE | {"stray": 1}}}, "stray"),
     ("a role of nobody", {"conformance": True, "conformance_callers": ["suite"]}, "conformance_callers"),
     ("a threshold above one", {"escalation_threshold": 1.1}, "escalation_threshold"),
@@ -224,7 +227,7 @@ async def test_the_threshold_is_the_runs_then_the_hosts(serve: Serve) -> None:
 def test_the_page_tells_every_refusal_and_failure() -> None:
     page = (Path(__file__).parents[2] / "docs" / "openwop.md").read_text(encoding="utf-8")
     rows = {row[1]: row[2] for row in re.finditer(r"^\| `(\w+)` \| (\d+) \|", page, re.MULTILINE)}
-    for code, row in REFUSALS.items():
+    for code, row in HOST_ERRORS.items():
         assert rows.get(code) == str(row.status.value), code
     for code in FAULTS:
         assert f"`{code}`" in page

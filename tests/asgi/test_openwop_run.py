@@ -8,12 +8,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from projector.core.faults import FAULTS, Fault
-from projector.openwop.host.faults import REJECTED
-from projector.openwop.host.log import RunLog
-from projector.openwop.host.run import Run, RunFailedError, RunStoppedError
-from projector.openwop.run_state import Interrupt
+from projector.openwop.host.host_errors import REJECTED
+from projector.openwop.host.run_log import Interrupt, RunLog
+from projector.openwop.host.runs import HostRun, RunFailedError, RunStoppedError
 
-Does = Callable[[Run], Awaitable[None]]
+Does = Callable[[HostRun], Awaitable[None]]
 
 
 class Work:
@@ -24,59 +23,59 @@ class Work:
         self._is_mute = is_mute
         self.closed = 0
 
-    async def run(self, run: Run) -> None:
+    async def run(self, run: HostRun) -> None:
         await self._does(run)
 
     def halt(self) -> None:
         """Nothing is brought."""
 
-    def end(self, run: Run, fault: Fault | None) -> None:
+    def end(self, run: HostRun, fault: Fault | None) -> None:
         if not self._is_mute:
             error = {"error": {"code": fault.code, "message": "m"}} if fault else {}
-            run.log.say("run.failed" if fault else "run.cancelled", error)
+            run.log.emit("run.failed" if fault else "run.cancelled", error)
 
-    def answer(self, _run: Run, _interrupt: Interrupt, value: object) -> object:
+    def answer(self, _run: HostRun, _interrupt: Interrupt, value: object) -> object:
         return value
 
     async def close(self) -> None:
         self.closed += 1
 
 
-async def complete(run: Run) -> None:
-    run.log.say("run.started", {})
-    run.log.say("run.completed", {})
+async def complete(run: HostRun) -> None:
+    run.log.emit("run.started", {})
+    run.log.emit("run.completed", {})
 
 
-async def crash(_run: Run) -> None:
+async def crash(_run: HostRun) -> None:
     raise KeyError("a secret")
 
 
-async def crash_late(run: Run) -> None:
+async def crash_late(run: HostRun) -> None:
     await complete(run)
     raise KeyError("a secret")
 
 
-async def fail(_run: Run) -> None:
+async def fail(_run: HostRun) -> None:
     raise RunFailedError(REJECTED)
 
 
-async def forget(run: Run) -> None:
-    run.log.say("run.started", {})
+async def forget(run: HostRun) -> None:
+    run.log.emit("run.started", {})
 
 
-async def wait(run: Run) -> None:
-    run.log.say("run.started", {})
-    run.log.say("node.suspended", {"nodeId": "n", "interruptId": "i", "kind": "approval"}, node_id="n")
+async def wait(run: HostRun) -> None:
+    run.log.emit("run.started", {})
+    run.log.emit("node.suspended", {"nodeId": "n", "interruptId": "i", "kind": "approval"}, node_id="n")
     await run.answers()
 
 
-async def cancel_itself(run: Run) -> None:
+async def cancel_itself(run: HostRun) -> None:
     run.cancel()
     run.fail(REJECTED)
     raise RunStoppedError
 
 
-async def fail_while_stopped(run: Run) -> None:
+async def fail_while_stopped(run: HostRun) -> None:
     run.cancel()
     raise RunFailedError(REJECTED)
 
@@ -95,8 +94,8 @@ ROWS: list[tuple[str, Does, bool, str, str | None]] = [
 ]
 
 
-def new_run() -> Run:
-    return Run("run_1", "w", "me", RunLog("run_1", 10_000, lambda _: True), approval_timeout_s=0.05)
+def new_run() -> HostRun:
+    return HostRun("run_1", "w", "me", RunLog("run_1", 10_000, lambda _: True), approval_timeout_s=0.05)
 
 
 @pytest.mark.parametrize(("name", "does", "is_mute", "last", "code"), ROWS, ids=[row[0] for row in ROWS])

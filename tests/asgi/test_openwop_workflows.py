@@ -108,7 +108,7 @@ async def test_its_agents_keep_their_parameters(host: OpenWopPeer, member: str) 
     value = "m-other" if member == "model" else 1
     body = {"workflowId": "report", "inputs": {"message": "m"}, "configurable": {member: value}}
     said = await error(await host.post("/v1/runs", body), 400)
-    assert said == {"error": "validation_error", "message": f"`configurable.{member}` cannot be set here."}
+    assert said == {"error": "validation_error", "message": f"`configurable.{member}` cannot be set."}
 
 
 async def test_a_run_may_ask_for_less_reasoning(host: OpenWopPeer, upstream: Start) -> None:

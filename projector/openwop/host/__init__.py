@@ -1,5 +1,5 @@
-"""A host of OpenWOP v1: runs that go on without their reader, their logs, and the routes that tell of them.
+"""HTTP host of OpenWOP v1: runs that continue without a reader, their event logs, and the routes to both.
 
-Off unless the configuration has a table `[openwop]`. What a run says is written by the dialect `openwop`, or planned by
-`projector.openwop`; this package starts runs, keeps their logs within bounds, and answers.
+Enabled by the table `[openwop]` (`projector.openwop.host.settings`). Events come from the dialect `openwop` for agents
+and workflows, and from a plan for configured nodes.
 """

@@ -1,8 +1,9 @@
-"""One path of the host: who asks, by which method, and every failure as the error object. Pure ASGI."""
+"""One path of the host as an ASGI application: authentication, methods, and every failure as an error response."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -12,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from projector.contracts import codec
-from projector.openwop.host.refusals import error_response
+from projector.openwop.host.host_errors import error_response
 from projector.server.http import requests
 from projector.server.http.problems import Problem, problem
 from projector.server.http.request_ids import request_id
@@ -21,8 +22,8 @@ from projector.server.http.routes.stream_route import Site
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One request, and how it is answered."""
+class HostRequest:
+    """One request, and its response."""
 
     site: Site
     caller: str
@@ -32,26 +33,26 @@ class Call:
 
     @property
     def path(self) -> Mapping[str, str]:
-        """The parts of the path that have names."""
-        named: Mapping[str, str] = self.scope["path_params"]
-        return named
+        """Path parameters."""
+        parameters: Mapping[str, str] = self.scope["path_params"]
+        return parameters
 
     @property
     def query(self) -> QueryParams:
-        """What stands behind the path."""
+        """Query parameters."""
         return QueryParams(self.scope["query_string"])
 
     @property
     def headers(self) -> Headers:
-        """The head of the request."""
+        """Request headers."""
         return Headers(scope=self.scope)
 
     async def body(self) -> dict[str, Any]:
-        """Give the JSON object of the request.
+        """Read the JSON object of the request.
 
         Raises:
-            Problem: there is none, it did not come in time, or the server has no room for it.
-            ClientLeftError: there is nobody to answer.
+            Problem: the body is invalid, did not arrive in time, or the server has no room for it.
+            ClientLeftError: the client disconnected.
         """
         limits, timeouts = self.site.settings.limits, self.site.settings.timeouts
         with self.site.streams.admitted(self.caller) as account:
@@ -62,24 +63,24 @@ class Call:
                 raise problem("request_timeout") from None
 
     async def answer(self, document: object, status: int = 200, **headers: str) -> None:
-        """Answer with a JSON document; nothing of a run is for a cache."""
-        said = {name.replace("_", "-"): value for name, value in ({"cache_control": "no-store"} | headers).items()}
+        """Send a JSON document, not to be cached unless `headers` say otherwise."""
+        fields = {name.replace("_", "-"): value for name, value in ({"cache_control": "no-store"} | headers).items()}
+        fields["x-request-id"] = request_id(self.scope)
         data = document if isinstance(document, bytes) else codec.dumps(document)
-        said["x-request-id"] = request_id(self.scope)
-        response = Response(data, status_code=status, headers=said, media_type="application/json")
+        response = Response(data, status_code=status, headers=fields, media_type="application/json")
         await response(self.scope, self.receive, self.send)
 
 
-Handler: TypeAlias = Callable[[Call], Awaitable[None]]
+Handler: TypeAlias = Callable[[HostRequest], Awaitable[None]]
 
 
 class Endpoint:
-    """A path, as an ASGI application.
+    """A path of the host.
 
     Args:
-        site: of the server.
-        handlers: what answers each method.
-        is_open: whether nobody is asked who they are.
+        site: shared parts of the server.
+        handlers: method -> handler.
+        is_open: whether the path needs no authentication.
     """
 
     def __init__(self, site: Site, handlers: Mapping[str, Handler], *, is_open: bool = False) -> None:
@@ -88,22 +89,22 @@ class Endpoint:
         self._is_open = is_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        is_begun = False
+        """Handle one request."""
+        has_started = False
 
-        async def begin(message: Message) -> None:
-            nonlocal is_begun
-            is_begun = True
+        async def start(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
             await send(message)
 
         try:
-            await self._handle(scope, receive, begin)
+            await self._handle(scope, receive, start)
         except ClientLeftError:
             return
-        except Problem as refused:
-            await error_response(refused, scope)(scope, receive, send)
+        except Problem as error:
+            await error_response(error, scope)(scope, receive, send)
         except Exception:
-            if not is_begun:
+            if not has_started:
                 await error_response(problem("internal_error"), scope)(scope, receive, send)
             raise
 
@@ -111,8 +112,31 @@ class Endpoint:
         caller = "" if self._is_open else await self._site.authenticator.caller(scope)
         handler = self._handlers.get(scope["method"])
         if handler is None:
-            refused = problem("method_not_allowed" if self._handlers else "not_found")
+            error = problem("method_not_allowed" if self._handlers else "not_found")
             if self._handlers:
-                refused.headers["allow"] = ", ".join(sorted(self._handlers))
-            raise refused
-        await handler(Call(self._site, caller, scope, receive, send))
+                error.headers["allow"] = ", ".join(sorted(self._handlers))
+            raise error
+        await handler(HostRequest(self._site, caller, scope, receive, send))
+
+
+class ReaderLimit:
+    """Limit of concurrent readers: each holds a connection until its run ends."""
+
+    def __init__(self, max_readers: int) -> None:
+        self._max_readers = max_readers
+        self._active = 0
+
+    @contextmanager
+    def admitted(self) -> Iterator[None]:
+        """Count a reader.
+
+        Raises:
+            Problem: the limit is reached.
+        """
+        if self._active >= self._max_readers:
+            raise problem("overloaded")
+        self._active += 1
+        try:
+            yield
+        finally:
+            self._active -= 1

@@ -1,106 +1,274 @@
-"""The runs of one server, by id: whose they are, how many are kept, how long."""
+"""Runs of the host: `HostRun`, one run in a task of its own, and `RunStore`, all runs of one server process.
+
+A run continues whether or not it has readers, and its log has exactly one terminal event, at its end.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import anyio
+import structlog
 
-from projector.core.faults import FAULTS
-from projector.openwop.host.log import RunLog
-from projector.openwop.host.refusals import Refusal
-from projector.openwop.host.run import Run, Work
-from projector.openwop.host.settings import OpenWop
+from projector.core.faults import FAULTS, Fault
+from projector.openwop.host.host_errors import INTERRUPT_TIMEOUT, HostError
+from projector.openwop.host.run_log import Interrupt, RunLog
+from projector.openwop.host.settings import OpenWopSettings
 from projector.server.http.problems import problem
 
+log: Final = structlog.get_logger()
 
-class Origin(NamedTuple):
-    """Where a run comes from: the name that its caller gave the request, and what the request was."""
+Answers: TypeAlias = dict[str, object]
+"""Answers to interrupts, by the id of the tool call to approve or of the interrupt."""
+
+
+class RunFailedError(Exception):
+    """A run cannot continue."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.code)
+        self.fault = fault
+
+
+class RunStoppedError(Exception):
+    """A run was stopped."""
+
+
+class Work(ABC):
+    """The work of a run."""
+
+    @abstractmethod
+    async def run(self, run: HostRun) -> None:
+        """Write all events, including the terminal one.
+
+        Raises:
+            RunFailedError: the run failed before its terminal event.
+            RunStoppedError: the run was stopped before its terminal event.
+        """
+
+    @abstractmethod
+    def halt(self) -> None:
+        """Read no more input; `run` returns soon, after writing what has been read."""
+
+    @abstractmethod
+    def end(self, run: HostRun, fault: Fault | None) -> None:
+        """Write the terminal event of a stopped run: failed with a fault, or cancelled if it is None."""
+
+    @abstractmethod
+    def answer(self, run: HostRun, interrupt: Interrupt, value: object) -> object:
+        """Validate the answer to an interrupt and return it as the work uses it.
+
+        Raises:
+            Problem: the answer is invalid, or there is no room to continue the run.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Release resources and report the outcome."""
+
+
+class HostRun:
+    """One run of a caller."""
+
+    def __init__(self, run_id: str, workflow_id: str, caller: str, run_log: RunLog, approval_timeout_s: float) -> None:
+        self.run_id = run_id
+        self.workflow_id = workflow_id
+        self.caller = caller
+        self.log = run_log
+        self._approval_timeout_s = approval_timeout_s
+        self._answers: Answers = {}
+        self.is_stopped = False
+        self._fault: Fault | None = None
+        self._work: Work | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, work: Work, on_end: Callable[[HostRun], None]) -> None:
+        """Start the run in a task of its own."""
+        self._work = work
+        self._task = asyncio.create_task(self._drive(work, on_end), name=self.run_id)
+
+    def cancel(self) -> None:
+        """End the run with `run.cancelled`. Idempotent."""
+        self._stop(None)
+
+    def fail(self, fault: Fault) -> None:
+        """End the run with `run.failed`."""
+        self._stop(fault)
+
+    async def ended(self) -> None:
+        """Wait for the end of the run."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether an interrupt is pending, or answered but not yet processed."""
+        return bool(self.log.state.pending or self._answers)
+
+    async def answers(self) -> Answers:
+        """Wait until all pending interrupts are answered and return the answers.
+
+        Raises:
+            RunFailedError: the approval timed out.
+            RunStoppedError: the run was stopped.
+        """
+        try:
+            with anyio.fail_after(self._approval_timeout_s):
+                while self.log.state.pending and not self.is_stopped:
+                    await self.log.wait()
+        except TimeoutError:
+            raise RunFailedError(INTERRUPT_TIMEOUT) from None
+        if self.is_stopped:
+            raise RunStoppedError
+        answers, self._answers = self._answers, {}
+        return answers
+
+    def resolve(self, interrupt: Interrupt, value: object) -> None:
+        """Record the answer to an interrupt.
+
+        Raises:
+            Problem: the answer is invalid, or there is no room to continue the run.
+        """
+        assert self._work is not None  # noqa: S101 - only started runs have interrupts
+        self._answers[interrupt.subject_id or interrupt.interrupt_id] = self._work.answer(self, interrupt, value)
+        self.log.emit(
+            "interrupt.resolved",
+            {"nodeId": interrupt.node_id, "interruptId": interrupt.interrupt_id, "kind": interrupt.kind},
+            node_id=interrupt.node_id,
+        )
+
+    def _stop(self, fault: Fault | None) -> None:
+        if not self.is_stopped and not self.log.state.is_over:
+            self.is_stopped = True
+            self._fault = fault
+            self.log.wake()
+            if self._work is not None:
+                self._work.halt()
+
+    async def _drive(self, work: Work, on_end: Callable[[HostRun], None]) -> None:
+        fault: Fault | None = None
+        try:
+            if not self.is_stopped:
+                await work.run(self)
+        except RunStoppedError:
+            pass
+        except RunFailedError as error:
+            fault = error.fault
+        except Exception as error:  # noqa: BLE001 - any error must end the run with a terminal event
+            _log_crash(self, error)
+            fault = FAULTS["internal_error"]
+        finally:
+            with anyio.CancelScope(shield=True):
+                self._end(work, self._fault if self.is_stopped else fault)
+                on_end(self)
+                self._work = None  # the log is kept, the request is not
+                await work.close()
+
+    def _end(self, work: Work, fault: Fault | None) -> None:
+        """Write the terminal event unless there is one, even if the work does not."""
+        if not self.log.state.is_over:
+            work.end(self, fault)
+        if not self.log.state.is_over:
+            fault = fault or FAULTS["internal_error"]
+            self.log.emit("run.failed", {"error": {"code": fault.code, "message": fault.message}})
+
+
+def _log_crash(run: HostRun, error: Exception) -> None:
+    """Log the type and position of an internal error; its message may contain payload."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    log.error(
+        "run_crashed", run_id=run.run_id, error_type=type(error).__name__, place=f"{place.filename}:{place.lineno}"
+    )
+
+
+class IdempotencyKey(NamedTuple):
+    """`Idempotency-Key` of a caller, and the digest of its request."""
 
     caller: str
-    key: str
+    name: str
     digest: bytes
 
 
-class Runs:
-    """What is kept of runs, in this process only."""
+class RunStore:
+    """Runs and their logs, in this process only."""
 
-    def __init__(self, settings: OpenWop) -> None:
+    def __init__(self, settings: OpenWopSettings) -> None:
         self._settings = settings
-        self._runs: dict[str, Run] = {}  # in the order in which they began
-        self._by_key: dict[tuple[str, str], tuple[bytes, Run]] = {}
+        self._runs: dict[str, HostRun] = {}  # in the order of their start
+        self._by_key: dict[tuple[str, str], tuple[bytes, HostRun]] = {}
+        """Caller and name of a key -> digest of the request, and its run."""
         self._keys: dict[str, tuple[str, str]] = {}
-        """The origin of a run, by its id, where the request had a name."""
+        """Run id -> caller and name of the key of its request, if it had one."""
         self._held_bytes = 0
-        self._forgetting: dict[str, asyncio.TimerHandle] = {}
+        self._expiry: dict[str, asyncio.TimerHandle] = {}
 
-    def begin(self, run_id: str, workflow_id: str, caller: str) -> Run:
-        """Make a run that has not started.
+    def create(self, run_id: str, workflow_id: str, caller: str) -> HostRun:
+        """Create a run that is not started.
 
         Raises:
-            Problem: there is no room for it, because all that are kept still run.
+            Problem: the store is full of runs that have not ended.
         """
-        settings = self._settings
         if not self._make_room(self._is_full):
             raise problem("overloaded")
-        run = Run(
-            run_id, workflow_id, caller, RunLog(run_id, settings.max_run_bytes, self._hold), settings.approval_timeout_s
-        )
-        self._runs[run_id] = run
+        settings = self._settings
+        run_log = RunLog(run_id, settings.max_run_bytes, self._hold)
+        run = self._runs[run_id] = HostRun(run_id, workflow_id, caller, run_log, settings.approval_timeout_s)
         return run
 
-    def known(self, origin: Origin) -> Run | None:
-        """Give the run that a request has begun already, None where it has not.
+    def find(self, key: IdempotencyKey) -> HostRun | None:
+        """Return the run that a request with this key has started, None if there is none.
 
         Raises:
-            Refusal: another request had this name.
+            HostError: the key belongs to another request.
         """
-        digest, run = self._by_key.get((origin.caller, origin.key), (origin.digest, None))
-        if digest != origin.digest:
-            raise Refusal("idempotency_key_mismatch")
+        digest, run = self._by_key.get((key.caller, key.name), (key.digest, None))
+        if digest != key.digest:
+            raise HostError("idempotency_key_mismatch")
         return run
 
-    def name(self, run: Run, origin: Origin) -> None:
-        """Note where a run comes from, for as long as it is kept."""
-        self._keys[run.run_id] = origin.caller, origin.key
-        self._by_key[origin.caller, origin.key] = origin.digest, run
+    def register(self, run: HostRun, key: IdempotencyKey) -> None:
+        """Record the key of the request that started a run."""
+        self._keys[run.run_id] = key.caller, key.name
+        self._by_key[key.caller, key.name] = key.digest, run
 
-    def start(self, run: Run, work: Work) -> None:
-        """Start a run; its log is forgotten some time after its end."""
+    def start(self, run: HostRun, work: Work) -> None:
+        """Start a run; its log is dropped some time after its end."""
         run.start(work, self._on_end)
 
-    def discard(self, run: Run) -> None:
-        """Forget a run that could not start."""
-        self._forget(run.run_id)
+    def discard(self, run: HostRun) -> None:
+        """Drop a run that could not start."""
+        self._drop(run.run_id)
 
-    def get(self, run_id: str, caller: str) -> Run:
-        """Give a run of a caller.
+    def get(self, run_id: str, caller: str) -> HostRun:
+        """Return a run of a caller.
 
         Raises:
-            Refusal: there is none of this id, or it is another's.
+            HostError: there is no run with this id, or it belongs to another caller.
         """
         run = self._runs.get(run_id)
         if run is None or run.caller != caller:
-            raise Refusal("not_found")
+            raise HostError("not_found")
         return run
 
-    def end_waiting(self) -> None:
-        """End the runs that wait for a person: a server that ends does not wait for them."""
+    def fail_suspended(self) -> None:
+        """Fail the runs that wait for an answer, because the server is shutting down."""
         for run in list(self._runs.values()):
             if run.log.state.pending:
                 run.fail(FAULTS["server_shutdown"])
 
     async def aclose(self) -> None:
-        """End all runs and forget them."""
+        """Fail and drop all runs."""
         for run in list(self._runs.values()):
             run.fail(FAULTS["server_shutdown"])
         with anyio.CancelScope(shield=True):
             for run in list(self._runs.values()):
                 await run.ended()
         for run_id in list(self._runs):
-            self._forget(run_id)
+            self._drop(run_id)
 
     def _hold(self, n_bytes: int) -> bool:
         self._held_bytes += n_bytes
@@ -109,22 +277,22 @@ class Runs:
     def _is_full(self) -> bool:
         return len(self._runs) >= self._settings.max_runs or self._held_bytes >= self._settings.max_log_bytes
 
-    def _make_room(self, is_short: Callable[[], bool]) -> bool:
-        """Forget the oldest runs that have ended while there is no room; give whether there is some now."""
-        while is_short():
+    def _make_room(self, is_full: Callable[[], bool]) -> bool:
+        """Drop the oldest ended runs until there is room; return whether there is."""
+        while is_full():
             ended = next((run_id for run_id, run in self._runs.items() if run.log.state.is_over), None)
             if ended is None:
                 return False
-            self._forget(ended)
+            self._drop(ended)
         return True
 
-    def _on_end(self, run: Run) -> None:
+    def _on_end(self, run: HostRun) -> None:
         if run.run_id in self._runs:
             loop = asyncio.get_running_loop()
-            self._forgetting[run.run_id] = loop.call_later(self._settings.retention_s, self._forget, run.run_id)
+            self._expiry[run.run_id] = loop.call_later(self._settings.retention_s, self._drop, run.run_id)
 
-    def _forget(self, run_id: str) -> None:
-        timer = self._forgetting.pop(run_id, None)
+    def _drop(self, run_id: str) -> None:
+        timer = self._expiry.pop(run_id, None)
         if timer is not None:
             timer.cancel()
         if run_id in self._keys:

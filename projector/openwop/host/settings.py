@@ -1,4 +1,4 @@
-"""The table `[openwop]`: whether the conformance suite may run here, and how much is kept of runs."""
+"""Settings of the host: the table `[openwop]`."""
 
 from __future__ import annotations
 
@@ -17,37 +17,36 @@ if TYPE_CHECKING:
     from projector.server.catalog import Catalog
     from projector.server.http.routes.stream_route import Site
 
-_DIALECT: Final = "openwop"
+DIALECT: Final = "openwop"
 
 CallerName: TypeAlias = Annotated[str, StringConstraints(pattern=r"^(key|token|address):.+$")]
-"""A caller, as the log names it."""
+"""A caller, as it is named in the server log."""
 
 
-class OpenWop(ExtensionSettings):
-    """A host of OpenWOP; an empty table switches it on."""
+class OpenWopSettings(ExtensionSettings):
+    """Settings of the OpenWOP host; an empty table enables it."""
 
     conformance: bool = False
-    """Whether the types of nodes for conformance may be run, and the suite's three workflows are there: not for
-    production."""
+    """Whether conformance node types and the workflows of the conformance suite are available. Not for production."""
     conformance_callers: tuple[CallerName, ...] = ()
-    """Who may run them; where nobody is named everybody may, and only workflows named `conformance-...` are taken."""
+    """Callers that may run conformance workflows; if empty, all callers may, and ids must begin with `conformance-`."""
     workflows: dict[str, dict[str, JsonValue]] = {}
-    """Further workflows of configured nodes, by id, as the protocol writes them."""
+    """Further workflows of configured nodes: id -> definition, as in the protocol."""
     escalation_threshold: float = Field(DEFAULT_THRESHOLD, ge=0, le=1)
-    """Below this confidence a decision waits for a person, unless its run says otherwise."""
+    """Confidence below which a decision waits for approval; a run can override it."""
     max_runs: int = Field(1000, gt=0)
-    """Whose logs are kept, those that run among them; the oldest that have ended make room."""
+    """Number of runs whose logs are kept, running ones included. The oldest ended runs are dropped first."""
     max_run_bytes: int = Field(16 * 1024 * 1024, gt=0)
-    """The log of one run: fifty thousand tokens, of which each is an event. A run that says more fails."""
+    """Size limit of one log, about 50,000 tokens with one event each. A run that exceeds it fails."""
     max_log_bytes: int = Field(256 * 1024 * 1024, gt=0)
-    """All logs together."""
+    """Size limit of all logs together."""
     retention_s: float = Field(3600, gt=0)
-    """How long a log is kept after its run has ended."""
+    """Seconds a log is kept after the end of its run."""
     approval_timeout_s: float = Field(3600, gt=0)
-    """How long a run waits for a person; then it fails."""
+    """Seconds a run waits for approval before it fails."""
 
     @model_validator(mode="after")
-    def _workflows_may_be_run(self) -> OpenWop:
+    def _check_workflows(self) -> OpenWopSettings:
         try:
             self.registered()
         except DefinitionError as error:
@@ -56,28 +55,28 @@ class OpenWop(ExtensionSettings):
 
     def start(self, catalog: Catalog, site: Site) -> Extension:
         """Create the host."""
-        from projector.openwop.host.host import Host  # noqa: PLC0415 - the table is validated without the host
+        from projector.openwop.host.routes import Host  # noqa: PLC0415 - the table is validated without the host
 
         return Host(self, catalog, site)
 
     def registered(self) -> dict[str, RegisteredWorkflow]:
-        """Give the workflows of configured nodes by id: the suite's where it may run, and those of the configuration.
+        """Return the workflows of configured nodes by id: those of the suite if enabled, and those of the table.
 
         Raises:
-            DefinitionError: one that may not be run here.
+            DefinitionError: a workflow cannot be registered.
         """
-        named: dict[str, Mapping[str, Any]] = {name: {"id": name, **said} for name, said in self.workflows.items()}
+        own: dict[str, Mapping[str, Any]] = {name: {"id": name, **members} for name, members in self.workflows.items()}
         fixtures = FIXTURES if self.conformance else {}
-        return {name: self._register(name, document) for name, document in {**fixtures, **named}.items()}
+        return {name: self._register(name, document) for name, document in {**fixtures, **own}.items()}
 
     def _register(self, name: str, document: Mapping[str, Any]) -> RegisteredWorkflow:
         try:
-            known = register(document, is_on=self.conformance, has_role=bool(self.conformance_callers))
+            workflow = register(document, is_on=self.conformance, has_role=bool(self.conformance_callers))
         except DefinitionError as error:
-            raise DefinitionError(f"workflows.{name}.{error}") from None
-        if known.definition.id != name:
-            raise DefinitionError(f"workflows.{name}.id: expected `{name}`")
-        return known
+            raise DefinitionError(f"workflows.{name}: {error}") from None
+        if workflow.definition.id != name:
+            raise DefinitionError(f"workflows.{name}: `id` must be `{name}`")
+        return workflow
 
     def check(self, agents: Mapping[str, HasDialects | None], workflows: Mapping[str, HasDialects]) -> None:
         """Check that agents, workflows and configured nodes have different names.
@@ -85,10 +84,10 @@ class OpenWop(ExtensionSettings):
         Raises:
             UsageError: two have the same name.
         """
-        times = Counter(list(self.registered()))
+        counts = Counter(list(self.registered()))
         kinds: tuple[Mapping[str, HasDialects | None], ...] = (agents, workflows)
         for kind in kinds:
-            times.update(name for name, one in kind.items() if one is None or _DIALECT in one.dialects)
-        for name in sorted(times):
-            if times[name] > 1:
-                raise UsageError(f"openwop: expected one agent or workflow of the name `{name}`")
+            counts.update(name for name, one in kind.items() if one is None or DIALECT in one.dialects)
+        for name in sorted(counts):
+            if counts[name] > 1:
+                raise UsageError(f"openwop: `{name}` names several agents or workflows; rename all but one")

@@ -1,7 +1,7 @@
-"""Ways to read a run: the whole log, a poll, a stream. Each reader has its own pace, and none slows the run.
+"""Readers of a run log: the whole log, a poll, an event stream. Each has its own pace and none slows the run.
 
-What a reader does not take is not made for it: no send is larger than what the server holds before it makes us wait, by
-one event at most, so readers that take nothing cost little however much there is to read.
+Output is produced only as fast as the client reads it: no send is larger than the server's write buffer plus one event,
+so stalled readers need little memory whatever the size of the log.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from starlette.types import Message, Receive, Scope, Send
 
 from projector.core.sse import encode_comment, encode_sse
 from projector.openwop.event_log import RUN_TERMINALS
-from projector.openwop.host.asked import Mode
-from projector.openwop.host.log import Entry, RunLog
+from projector.openwop.host.run_log import LogEntry, RunLog
+from projector.openwop.host.run_requests import Mode
 from projector.server.http.request_ids import request_id
 from projector.server.streaming.response_writer import HEADERS, SEND_MAX_BYTES
 
 _UPDATES: Final[frozenset[Mode]] = frozenset({"updates"})
 _MESSAGES: Final[frozenset[Mode]] = frozenset({"messages"})
 
-SHOWN: Final[dict[str, frozenset[Mode]]] = {
+MODES_BY_TYPE: Final[dict[str, frozenset[Mode]]] = {
     "run.started": _UPDATES,
     "run.completed": _UPDATES | _MESSAGES,
     "run.failed": _UPDATES | _MESSAGES,
@@ -48,23 +48,23 @@ SHOWN: Final[dict[str, frozenset[Mode]]] = {
     "public-sse.chunk.delta": _MESSAGES,
     "public-sse.chunk.done": _MESSAGES,
 }
-"""Type of an event -> the modes that show it, beside `debug`, which shows everything. The protocol's pages name no mode
-for `agent.*`; its clients ask for `updates`."""
+"""Event type -> stream modes that include it; `debug` includes all. The protocol assigns no mode to `agent.*`; its
+clients request `updates`."""
 
 URGENT: Final = RUN_TERMINALS | {"node.suspended"}
-"""What is not held for a batch."""
+"""Events that end a batch at once."""
 
 _BEGIN: Final = b'{"events":['
 
 
-class Document:
-    """Events of a run as one JSON document, from a position to what is the end of the log now.
+class LogDocument:
+    """Events of a run as one JSON document, from a position to the current end of the log.
 
     Args:
-        log: of the run.
-        last_sequence: the last event that the reader has; -1 gives the whole log.
-        end: what stands behind the events.
-        client_stall_timeout_s: how long the reader may take nothing before it counts as gone.
+        log: log of the run.
+        last_sequence: sequence number of the last event that the reader has; -1 for the whole log.
+        end: JSON after the events.
+        client_stall_timeout_s: seconds a client may stop reading before it is disconnected.
     """
 
     def __init__(self, log: RunLog, last_sequence: int, end: bytes, *, client_stall_timeout_s: float) -> None:
@@ -72,26 +72,26 @@ class Document:
         self._position = last_sequence + 1
         self._until = max(len(log.entries), self._position)
         self._end = end
-        self._client_s = client_stall_timeout_s
+        self._stall_timeout_s = client_stall_timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        del receive  # the server's own `send` says when nobody is there any more
+        """Send the response."""
+        del receive  # `send` raises when the client has disconnected
         head = {"type": "http.response.start", "status": 200, "headers": self._head(request_id(scope))}
-        is_wanted = await _is_taken(head, send, self._client_s)
-        said, is_last = _BEGIN, False
-        while is_wanted and not is_last:
+        is_connected = await _send_within(head, send, self._stall_timeout_s)
+        data, is_last = _BEGIN, False
+        while is_connected and not is_last:
             portion = _portion(self._entries, self._position, self._until)
             self._position += len(portion)
             is_last = self._position >= self._until
-            said += b",".join([entry.data for entry in portion]) + (self._end if is_last else b",")
-            body = {"type": "http.response.body", "body": said, "more_body": not is_last}
-            is_wanted = await _is_taken(body, send, self._client_s)
-            said = b""
+            data += b",".join([entry.data for entry in portion]) + (self._end if is_last else b",")
+            body = {"type": "http.response.body", "body": data, "more_body": not is_last}
+            is_connected = await _send_within(body, send, self._stall_timeout_s)
+            data = b""
 
     def _head(self, request: str) -> list[tuple[bytes, bytes]]:
         entries = self._entries[self._position : self._until]
-        n_bytes = sum([len(entry.data) for entry in entries]) + max(len(entries) - 1, 0)  # and the commas between them
+        n_bytes = sum([len(entry.data) for entry in entries]) + max(len(entries) - 1, 0)  # separating commas
         return [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % (len(_BEGIN) + n_bytes + len(self._end))),
@@ -100,35 +100,35 @@ class Document:
         ]
 
 
-def document(log: RunLog, client_stall_timeout_s: float) -> Document:
-    """Give the whole log, whatever modes there are."""
-    return Document(log, -1, b"]}", client_stall_timeout_s=client_stall_timeout_s)
+def document(log: RunLog, client_stall_timeout_s: float) -> LogDocument:
+    """Return the response with the whole log."""
+    return LogDocument(log, -1, b"]}", client_stall_timeout_s=client_stall_timeout_s)
 
 
 async def poll(
     log: RunLog, last_sequence: int, wait_s: float, client_stall_timeout_s: float, receive: Receive
-) -> Document:
-    """Give what is new, and whether the run has ended; nothing new when the time is over, or nobody waits any more."""
+) -> LogDocument:
+    """Wait for new events and return the response with them; it is empty after the timeout or a disconnect."""
     async with anyio.create_task_group() as reader:
-        reader.start_soon(_until_gone, receive, reader.cancel_scope)
+        reader.start_soon(_watch_disconnect, receive, reader.cancel_scope)
         with anyio.move_on_after(wait_s):
             while len(log.entries) <= last_sequence + 1 and not log.state.is_over:
                 await log.wait()
         reader.cancel_scope.cancel()
     end = b'],"isComplete":true}' if log.state.is_over else b'],"isComplete":false}'
-    return Document(log, last_sequence, end, client_stall_timeout_s=client_stall_timeout_s)
+    return LogDocument(log, last_sequence, end, client_stall_timeout_s=client_stall_timeout_s)
 
 
 class EventStream:
-    """A run as server-sent events, from a position to its end.
+    """Events of a run as server-sent events, from a position to the end of the run.
 
     Args:
-        log: of the run.
-        modes: which events are shown.
-        buffer_s: how long events are held for a batch; 0 sends each one alone.
-        last_sequence: the last event that the reader has.
-        heartbeat_s: silence before a comment is sent.
-        client_stall_timeout_s: how long the reader may take nothing before it counts as gone.
+        log: log of the run.
+        modes: stream modes, which select the events.
+        buffer_s: seconds that events are collected into a batch; 0 disables batches.
+        last_sequence: sequence number of the last event that the reader has.
+        heartbeat_s: seconds without events before a comment is sent.
+        client_stall_timeout_s: seconds a client may stop reading before it is disconnected.
     """
 
     def __init__(
@@ -146,30 +146,30 @@ class EventStream:
         self._buffer_s = buffer_s
         self._position = last_sequence + 1
         self._heartbeat_s = heartbeat_s
-        self._client_s = client_stall_timeout_s
+        self._stall_timeout_s = client_stall_timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Send the response."""
         async with anyio.create_task_group() as reader:
-            reader.start_soon(_until_gone, receive, reader.cancel_scope)
+            reader.start_soon(_watch_disconnect, receive, reader.cancel_scope)
             head = [*HEADERS, (b"x-request-id", request_id(scope).encode())]
             await self._send({"type": "http.response.start", "status": 200, "headers": head}, send, reader)
-            while (said := await self._next()) is not None:
-                await self._send({"type": "http.response.body", "body": said, "more_body": True}, send, reader)
+            while (data := await self._next()) is not None:
+                await self._send({"type": "http.response.body", "body": data, "more_body": True}, send, reader)
             await self._send({"type": "http.response.body", "body": b"", "more_body": False}, send, reader)
             reader.cancel_scope.cancel()
 
     async def _send(self, message: Message, send: Send, reader: anyio.abc.TaskGroup) -> None:
-        if not await _is_taken(message, send, self._client_s):
+        if not await _send_within(message, send, self._stall_timeout_s):
             reader.cancel_scope.cancel()
-        await anyio.lowlevel.checkpoint()  # a server whose client is gone does not wait any more, nor would this loop
+        await anyio.lowlevel.checkpoint()  # `send` does not suspend after a disconnect
 
     async def _next(self) -> bytes | None:
-        """Give what is to be sent next, a comment where nothing is for a while; None at the end."""
+        """Return the next data to send, a comment after a pause, None at the end."""
         beats_at = time.monotonic() + self._heartbeat_s
-        while not (new := self._take()):
+        while not (new := self._read()):
             if self._position < len(self._log.entries):
-                continue  # what was taken is not shown
+                continue  # no mode includes what was read
             if self._log.state.is_over:
                 return None
             with anyio.move_on_after(beats_at - time.monotonic()) as silence:
@@ -182,27 +182,27 @@ class EventStream:
         data = b"[" + b",".join([entry.data for _, entry in new]) + b"]"
         return _event("batch", new[-1][0], data)
 
-    async def _fill(self, batch: list[tuple[int, Entry]]) -> None:
-        """Hold a batch for its time, unless it has become urgent or large."""
+    async def _fill(self, batch: list[tuple[int, LogEntry]]) -> None:
+        """Collect events until the batch is due, urgent or large."""
         with anyio.move_on_after(self._buffer_s):
             while not self._log.state.is_over and not _is_large(batch) and not _is_urgent(batch):
                 if self._position >= len(self._log.entries):
                     await self._log.wait()
-                batch += self._take()
+                batch += self._read()
 
-    def _take(self) -> list[tuple[int, Entry]]:
-        """Give the next events that are shown, with their numbers."""
+    def _read(self) -> list[tuple[int, LogEntry]]:
+        """Return the next events of the modes, with their sequence numbers."""
         begin = self._position
         entries = _portion(self._log.entries, begin, len(self._log.entries))
         self._position += len(entries)
-        return [(begin + place, entry) for place, entry in enumerate(entries) if self._shows(entry)]
+        return [(begin + at, entry) for at, entry in enumerate(entries) if self._includes(entry)]
 
-    def _shows(self, entry: Entry) -> bool:
-        return "debug" in self._modes or not self._modes.isdisjoint(SHOWN.get(entry.type, ()))
+    def _includes(self, entry: LogEntry) -> bool:
+        return "debug" in self._modes or not self._modes.isdisjoint(MODES_BY_TYPE.get(entry.type, ()))
 
 
-def _portion(entries: Sequence[Entry], begin: int, until: int) -> Sequence[Entry]:
-    """Give as many of the next entries as one send takes, the one that fills it among them."""
+def _portion(entries: Sequence[LogEntry], begin: int, until: int) -> Sequence[LogEntry]:
+    """Return the next entries up to the size of one send, exceeded by the last entry at most."""
     end, n_bytes = begin, 0
     while end < until and n_bytes < SEND_MAX_BYTES:
         n_bytes += len(entries[end].data)
@@ -210,23 +210,23 @@ def _portion(entries: Sequence[Entry], begin: int, until: int) -> Sequence[Entry
     return entries[begin:end]
 
 
-async def _is_taken(message: Message, send: Send, within_s: float) -> bool:
-    """Send, and tell whether the client took it."""
-    is_taken = False
+async def _send_within(message: Message, send: Send, within_s: float) -> bool:
+    """Send a message; return whether it was sent in time, before the client disconnected."""
+    is_sent = False
     try:
         with anyio.move_on_after(within_s):
             await send(message)
-            is_taken = True
-    except OSError:  # what ASGI servers raise when the client is gone
+            is_sent = True
+    except OSError:  # raised by ASGI servers after a disconnect
         pass
-    return is_taken
+    return is_sent
 
 
-def _is_large(batch: list[tuple[int, Entry]]) -> bool:
+def _is_large(batch: list[tuple[int, LogEntry]]) -> bool:
     return sum([len(entry.data) for _, entry in batch]) >= SEND_MAX_BYTES
 
 
-def _is_urgent(batch: list[tuple[int, Entry]]) -> bool:
+def _is_urgent(batch: list[tuple[int, LogEntry]]) -> bool:
     return any(entry.type in URGENT for _, entry in batch)
 
 
@@ -234,7 +234,7 @@ def _event(name: str, sequence: int, data: bytes) -> bytes:
     return b"id: %d\n" % sequence + encode_sse(data, name)
 
 
-async def _until_gone(receive: Receive, reader: anyio.CancelScope) -> None:
+async def _watch_disconnect(receive: Receive, reader: anyio.CancelScope) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     reader.cancel()

@@ -1,0 +1,250 @@
+"""Agents of the configuration as workflows with one node. Instructions and tools of the agent are not published.
+
+A run sends one request to the upstream, and another one after each approval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.types import Scope
+
+from projector import StreamContext, build_pipeline
+from projector.contracts import codec
+from projector.contracts.kinds import Kind
+from projector.core.canonical import Frame
+from projector.core.faults import FAULTS
+from projector.dialects.options import DialectOptions
+from projector.openwop.event_log import Verbosity
+from projector.openwop.host.bindings import (
+    AGENT_NODE_ID,
+    AGENT_TYPE_ID,
+    Begin,
+    check_configurable,
+    definition,
+    least,
+    node_of,
+)
+from projector.openwop.host.host_errors import HostError
+from projector.openwop.host.run_log import Interrupt
+from projector.openwop.host.run_requests import RunRequest, is_accepted
+from projector.openwop.host.runs import Answers, HostRun, RunFailedError
+from projector.openwop.host.settings import DIALECT
+from projector.openwop.host.stream_work import StreamWork
+from projector.redaction.redactor import Redactor
+from projector.server.catalog import AgentBinding
+from projector.server.http import requests
+from projector.server.http.problems import Problem
+from projector.server.http.request_bodies import agent_body
+from projector.server.http.routes.stream_route import Site
+from projector.server.streaming.deadlines import run_timed
+from projector.server.telemetry.stream_stats import StreamStats
+from projector.server.telemetry.tracing import begin_stream
+from projector.server.upstream.protocol import UpstreamError
+from projector.server.upstream.reader import UpstreamReader
+
+ACTIVE_STATUSES: Final = frozenset({"queued", "in_progress"})
+"""Statuses of a response that has not ended."""
+
+_PARAMETERS: Final[Mapping[str, str]] = {"temperature": "temperature", "max_tokens": "max_output_tokens"}
+"""Member of `configurable` -> parameter of an agent request."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRequest:
+    """Request for a run of an agent.
+
+    Args:
+        binding: the agent.
+        redactor: redactor of its policy, with the verbosity of the run.
+        body: request to the upstream.
+        conversation_id: conversation of the caller.
+    """
+
+    binding: AgentBinding
+    redactor: Redactor
+    body: Mapping[str, Any]
+    conversation_id: str | None = None
+
+
+class AgentWorkflow:
+    """An agent that can be run."""
+
+    def __init__(self, binding: AgentBinding, site: Site) -> None:
+        self._name = str(binding.name)
+        self._binding = binding
+        self._site = site
+        self._redactors: dict[Verbosity, Redactor] = {binding.settings.policy.reasoning: binding.redactor}
+
+    @property
+    def verbosity(self) -> Verbosity:
+        """Verbosity of the agent's policy."""
+        return self._binding.settings.policy.reasoning
+
+    def document(self) -> dict[str, Any]:
+        """Return the definition: one node."""
+        return definition(self._name, [node_of(AGENT_NODE_ID, self._name)])
+
+    def prepare(self, request: RunRequest, caller: str, scope: Scope) -> Begin:
+        """Validate `inputs`, which are those of `/api/v1/chat/stream` without the agent."""
+        check_configurable(request.configurable)
+        parsed = self._parse(request)
+        self._check_ownership(parsed, caller)
+        stats = begin_stream(scope, self._binding.stats(DIALECT, caller, parsed.body, parsed.conversation_id))
+
+        def begin(run: HostRun) -> AgentWork:
+            stats.stream_id = run.run_id
+            return AgentWork(run, parsed, stats, self._site)
+
+        return begin
+
+    def _parse(self, request: RunRequest) -> AgentRequest:
+        options = {name: getattr(request.configurable, member) for member, name in _PARAMETERS.items()}
+        parameters = {name: value for name, value in options.items() if value is not None}
+        inputs = dict(request.inputs)
+        if "agent" in inputs:
+            raise HostError("validation_error", "`inputs.agent` is not supported: `workflowId` names the agent.")
+        if parameters:
+            own = inputs.get("parameters", {})
+            inputs["parameters"] = own | parameters if isinstance(own, dict) else own
+        try:
+            chat = requests.parse_chat(inputs)
+            body = agent_body(chat, self._binding)
+        except Problem as invalid:
+            raise HostError("validation_error", f"`inputs`: {invalid.detail}") from None
+        redactor = self._redactor(least(self.verbosity, request.configurable.reasoning_verbosity))
+        return AgentRequest(self._binding, redactor, body, chat.conversation_id)
+
+    def _redactor(self, verbosity: Verbosity) -> Redactor:
+        if verbosity not in self._redactors:
+            policy = self._binding.settings.policy.model_copy(update={"reasoning": verbosity})
+            self._redactors[verbosity] = Redactor(policy)
+        return self._redactors[verbosity]
+
+    def _check_ownership(self, request: AgentRequest, caller: str) -> None:
+        previous = request.body.get("previous_response_id")
+        if isinstance(previous, str):
+            self._site.ownership.check_response(previous, caller)
+        if request.conversation_id is not None:
+            self._site.ownership.enter_conversation(request.conversation_id, caller)
+
+
+class AgentWork(StreamWork):
+    """Work of a run of an agent. While the run waits for approval it does not count as a stream."""
+
+    def __init__(self, run: HostRun, request: AgentRequest, stats: StreamStats, site: Site) -> None:
+        self._binding = binding = request.binding
+        self._body = request.body
+        self._responses: dict[str, str] = {}
+        """Id of an approval request -> id of its response."""
+        self._reader: UpstreamReader | None = None
+        self._has_response_ended = False
+        stats.on_response = lambda response_id: site.ownership.add_response(response_id, run.caller)
+        stats.on_approval = self._responses.__setitem__
+        pipeline = build_pipeline(
+            provider=binding.provider.api,
+            profile=binding.provider.profile,
+            dialect=DIALECT,
+            redactor=request.redactor,
+            context=StreamContext(run.run_id, request.conversation_id, binding.name),
+            run=True,
+            output_format="ndjson",
+            takes_host_events=binding.provider.upstream.is_recording,
+            on_frame=self._on_frame,
+            options=DialectOptions(
+                run_id=run.run_id,
+                workflow_id=run.workflow_id,
+                node_id=AGENT_NODE_ID,
+                type_id=AGENT_TYPE_ID,
+                provider=binding.provider.name,
+            ),
+        )
+        super().__init__(run, stats, site, pipeline, len(codec.dumps(request.body)))
+
+    @property
+    def is_upstream_open(self) -> bool:
+        """Whether a request to the upstream is open."""
+        return self._reader is not None and self._reader.is_open
+
+    async def run(self, run: HostRun) -> None:
+        """Write all events.
+
+        Raises:
+            RunFailedError: the upstream failed, the approval timed out, the log is full, or the server shuts down.
+            RunStoppedError: the run was stopped.
+        """
+        body = self._body
+        self._body = {name: value for name, value in body.items() if name != "input"}  # approvals have another input
+        while True:
+            await self._read_response(body)
+            if self._pipeline.ended or not run.is_suspended:
+                break
+            if run.log.state.pending:
+                self._release()
+                if self._site.streams.is_draining:
+                    raise RunFailedError(FAULTS["server_shutdown"])
+            body = self._approval_body(await run.answers())
+            run.log.extend(self._pipeline.next_response())
+        run.log.extend(self._pipeline.close())
+
+    def halt(self) -> None:
+        """Stop reading from the upstream."""
+        if self._reader is not None:
+            self._reader.stop()
+
+    def answer(self, run: HostRun, interrupt: Interrupt, value: object) -> object:
+        """Return whether the tool call is approved; the last answer makes the run count as a stream again.
+
+        Raises:
+            Problem: the answer is invalid, or there is no room for another stream.
+        """
+        if interrupt.subject_id not in self._responses:
+            raise HostError("interrupt_not_found", "The approval request has expired at the provider.")
+        is_approved = is_accepted(value)
+        if len(run.log.state.pending) == 1 and self._account is None:
+            self._admit()
+        return is_approved
+
+    async def _read_response(self, body: Mapping[str, Any]) -> None:
+        """Write the events of one response.
+
+        Raises:
+            RunFailedError: the upstream failed or timed out, or the log is full.
+            RunStoppedError: the run was stopped.
+        """
+        assert self._account is not None  # noqa: S101 - the run is admitted while it reads
+        provider = self._binding.provider
+        self._has_response_ended = False
+        reader = provider.reader(body, self.stats, self._account, self._site.settings.retries)
+        self._reader = reader
+        try:
+            await run_timed(lambda clock: reader.run(clock, _ignore_open, self._take))
+        except UpstreamError as error:
+            raise RunFailedError(error.fault) from None
+        self._check_running()
+
+    async def _take(self, chunk: bytes) -> bool:
+        """Write the events of one read; return whether the response is complete."""
+        assert self._reader is not None  # noqa: S101 - it calls this
+        log = self._run.log
+        log.extend(await self._reader.feed(self._pipeline.feed, chunk))
+        return self._pipeline.ended or self._has_response_ended or log.is_full
+
+    def _approval_body(self, answers: Answers) -> Mapping[str, Any]:
+        """Return the request that continues a response with approvals."""
+        approvals = [
+            {"type": "mcp_approval_response", "approval_request_id": subject_id, "approve": is_approved}
+            for subject_id, is_approved in answers.items()
+        ]
+        return {**self._body, "input": approvals, "previous_response_id": self._responses[next(iter(answers))]}
+
+    def _on_frame(self, frame: Frame) -> None:
+        if frame["kind"] == Kind.LIFECYCLE:
+            self._has_response_ended = frame["status"] not in ACTIVE_STATUSES
+        self.stats.on_frame(frame)
+
+
+async def _ignore_open() -> None:
+    """Ignore the response headers: no client waits for them."""

@@ -1,0 +1,90 @@
+"""What can be run: the interface of agents, workflows and configured nodes, and their definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeAlias
+
+from pydantic.alias_generators import to_camel
+from starlette.types import Scope
+
+from projector.openwop.event_log import VENDOR, Verbosity, agent_id
+from projector.openwop.host.host_errors import HostError
+from projector.openwop.host.run_requests import Configurable, RunRequest
+from projector.openwop.host.runs import HostRun, Work
+
+AGENT_TYPE_ID: Final = f"vendor.{VENDOR}.agent"
+"""Node type of agents; `vendor.*` types may emit agent events (RFC 0023 section A)."""
+AGENT_NODE_ID: Final = "agent"
+"""Id of the only node of a run of an agent."""
+
+Begin: TypeAlias = Callable[[HostRun], Work]
+"""Creates the work of a run; raises `Problem` if there is no room for it."""
+
+VERBOSITIES: Final[tuple[Verbosity, ...]] = ("off", "summary", "full")
+"""From the least reasoning to the most."""
+
+_SERVER_OPTIONS: Final = ("model", "prompt_overrides")
+"""Members of `configurable` that only the server configuration sets."""
+
+
+class RunnableWorkflow(Protocol):
+    """An agent or a workflow that can be run."""
+
+    @property
+    def verbosity(self) -> Verbosity:
+        """Maximum verbosity of reasoning."""
+        ...
+
+    def document(self) -> dict[str, Any]:
+        """Return the definition, as in the protocol."""
+        ...
+
+    def prepare(self, request: RunRequest, caller: str, scope: Scope) -> Begin:
+        """Validate the request for a run.
+
+        Raises:
+            Problem: the request is invalid or not allowed for this caller.
+        """
+        ...
+
+
+def least(policy: Verbosity, requested: Verbosity | None) -> Verbosity:
+    """Return the verbosity of a run: the requested one, at most that of the policy."""
+    return min(policy, requested or policy, key=VERBOSITIES.index)
+
+
+def check_configurable(options: Configurable, *unsupported: str) -> None:
+    """Check that a run sets no option of the server configuration.
+
+    Args:
+        options: options of the run.
+        unsupported: further members that this kind of run does not support.
+
+    Raises:
+        HostError: a member is set that must not be.
+    """
+    for member in (*_SERVER_OPTIONS, *unsupported):
+        if getattr(options, member) is not None:
+            raise HostError("validation_error", f"`configurable.{to_camel(member)}` cannot be set.")
+
+
+def node_of(node_id: str, agent: str) -> dict[str, Any]:
+    """Return the node of an agent."""
+    return {"id": node_id, "typeId": AGENT_TYPE_ID, "name": agent, "agent": {"agentId": agent_id(agent)}}
+
+
+def definition(workflow_id: str, nodes: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a definition with all members that the protocol requires."""
+    required = {"position": {"x": 0, "y": 0}, "config": {}, "inputs": {}}
+    return {
+        "id": workflow_id,
+        "name": workflow_id,
+        "version": "1.0",
+        "nodes": [{**required, "name": node["id"], **node} for node in nodes],
+        "edges": [],
+        "triggers": [{"id": "manual", "type": "manual", "enabled": True}],
+        "variables": [],
+        "metadata": {},
+        "settings": {},
+    }

@@ -1,0 +1,90 @@
+"""Error responses of the host and faults of its runs.
+
+An error response is the protocol's closed object `{error, message, details?}`. Problems that all routes of the server
+share keep their code unless the protocol has a code of its own (`PROTOCOL_CODES`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+from starlette.responses import Response
+from starlette.types import Scope
+
+from projector.contracts import codec
+from projector.core.faults import Fault
+from projector.server.http.problems import Problem
+from projector.server.http.request_ids import request_id
+
+LOG_FULL: Final = Fault("log_full", "server", "The event log of the run exceeds its size limit.", False)
+INTERRUPT_TIMEOUT: Final = Fault("interrupt_timeout", "server", "The approval request timed out.", False)
+REJECTED: Final = Fault("rejected", "server", "The decision was rejected.", False)
+APPROVAL_IN_STEP: Final = Fault(
+    "approval_in_step", "server", "A workflow step requires an approval, which workflows do not support.", False
+)
+
+FAULTS: Final = {fault.code: fault for fault in (LOG_FULL, INTERRUPT_TIMEOUT, REJECTED, APPROVAL_IN_STEP)}
+"""Faults of runs that no provider causes, beside those of all streams."""
+
+
+class _Row(NamedTuple):
+    status: HTTPStatus
+    message: str
+
+
+HOST_ERRORS: Final[Mapping[str, _Row]] = {
+    "validation_error": _Row(HTTPStatus.BAD_REQUEST, "The request is invalid."),
+    "unsupported_stream_mode": _Row(HTTPStatus.BAD_REQUEST, "`streamMode` is not supported."),
+    "capability_not_provided": _Row(HTTPStatus.BAD_REQUEST, "The request needs a capability that is not provided."),
+    "forbidden": _Row(HTTPStatus.FORBIDDEN, "This caller may not run conformance workflows."),
+    "mock_provider_forbidden": _Row(HTTPStatus.FORBIDDEN, "`configurable.mockProvider` cannot be set."),
+    "not_found": _Row(HTTPStatus.NOT_FOUND, "Run not found."),
+    "workflow_not_found": _Row(HTTPStatus.NOT_FOUND, "Workflow not found."),
+    "interrupt_not_found": _Row(HTTPStatus.NOT_FOUND, "This node has no interrupt."),
+    "interrupt_already_resolved": _Row(HTTPStatus.CONFLICT, "This interrupt has already been resolved."),
+    "idempotency_key_mismatch": _Row(
+        HTTPStatus.CONFLICT, "`Idempotency-Key` has already been used with another request."
+    ),
+    "run_already_terminal": _Row(HTTPStatus.CONFLICT, "The run has already ended."),
+}
+"""Errors of this host only, by code."""
+
+PROTOCOL_CODES: Final[Mapping[str, str]] = {
+    "malformed_json": "validation_error",
+    "invalid_request": "validation_error",
+    "unknown_agent": "workflow_not_found",
+    "unknown_response": "not_found",
+    "unknown_conversation": "not_found",
+    "too_many_streams": "rate_limited",
+}
+"""Code of a server problem -> code of the protocol."""
+
+_STATUSES: Final[Mapping[HTTPStatus, HTTPStatus]] = {HTTPStatus.UNPROCESSABLE_ENTITY: HTTPStatus.BAD_REQUEST}
+"""Status of a server problem -> status of the protocol."""
+
+
+class HostError(Problem):
+    """An error of the host, with a message and details of its own if needed."""
+
+    def __init__(self, code: str, message: str | None = None, details: Mapping[str, Any] | None = None) -> None:
+        row = HOST_ERRORS[code]
+        super().__init__(row.status, code, message or row.message)
+        self.details = dict(details or {})
+
+
+def error_response(problem: Problem, scope: Scope) -> Response:
+    """Return a problem as an error response of the protocol."""
+    details = dict(problem.details) if isinstance(problem, HostError) else {}
+    if "retry-after" in problem.headers:
+        details["retryAfter"] = int(problem.headers["retry-after"])
+    document: dict[str, Any] = {"error": PROTOCOL_CODES.get(problem.code, problem.code), "message": problem.detail}
+    if details:
+        document["details"] = details
+    return Response(
+        codec.dumps(document),
+        status_code=_STATUSES.get(problem.status, problem.status),
+        headers={"cache-control": "no-store", "x-request-id": request_id(scope)} | problem.headers,
+        media_type="application/json",
+    )

@@ -1,1 +1,0 @@
-"""What may be run: agents and workflows of the configuration, and workflows of configured nodes."""

@@ -1,0 +1,106 @@
+"""Workflows of configured nodes, whose events are planned before the run starts. For conformance only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.types import Scope
+
+from projector.core.faults import Fault
+from projector.openwop.conformance.definitions import RegisteredWorkflow
+from projector.openwop.conformance.mock_nodes import PlannedRun, Step
+from projector.openwop.event_log import Verbosity, present
+from projector.openwop.host.bindings import Begin, check_configurable, definition
+from projector.openwop.host.host_errors import REJECTED, HostError
+from projector.openwop.host.run_log import Interrupt
+from projector.openwop.host.run_requests import RunRequest, is_accepted
+from projector.openwop.host.runs import HostRun, RunFailedError, Work
+from projector.openwop.host.settings import OpenWopSettings
+from projector.redaction.redactor import Redactor
+
+
+class PlannedWorkflow:
+    """A workflow of configured nodes that can be run."""
+
+    def __init__(self, registered: RegisteredWorkflow, settings: OpenWopSettings, redactor: Redactor) -> None:
+        self._registered = registered
+        self._settings = settings
+        self._redactor = redactor
+
+    @property
+    def verbosity(self) -> Verbosity:
+        """All reasoning is emitted."""
+        return "full"
+
+    def document(self) -> dict[str, Any]:
+        """Return the definition."""
+        members = self._registered.definition.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return definition(self._registered.definition.id, members.pop("nodes")) | members
+
+    def prepare(self, request: RunRequest, caller: str, _scope: Scope) -> Begin:
+        """Check the caller and the options of the run."""
+        allowed = self._settings.conformance_callers
+        if allowed and caller not in allowed:
+            raise HostError("forbidden")
+        options = request.configurable
+        check_configurable(options)
+        threshold = options.escalation_threshold
+        if threshold is None:
+            threshold = self._settings.escalation_threshold
+
+        def begin(run: HostRun) -> PlannedWork:
+            verbosity = options.reasoning_verbosity or self.verbosity
+            return PlannedWork(self._registered.steps(PlannedRun(run.run_id, self._redactor, threshold, verbosity)))
+
+        return begin
+
+
+class PlannedWork(Work):
+    """Work that writes planned steps, and waits for an answer at each suspension."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._steps = steps
+
+    async def run(self, run: HostRun) -> None:
+        """Write all events.
+
+        Raises:
+            RunFailedError: a decision was rejected, or the approval timed out.
+            RunStoppedError: the run was stopped.
+        """
+        ids: list[str] = []
+        for step in self._steps:
+            cause = None if step.cause is None else ids[step.cause]
+            ids.append(run.log.emit(step.type, step.payload, node_id=step.node_id, causation_id=cause))
+            if step.type == "node.suspended":
+                answers = await run.answers()
+                if not all(answers.values()):
+                    raise RunFailedError(REJECTED)
+                resumed = {name: step.payload[name] for name in ("nodeId", "interruptId")}
+                run.log.emit("node.resumed", resumed, node_id=step.node_id, causation_id=ids[-1])
+
+    def halt(self) -> None:
+        """Do nothing: there is no input to stop reading."""
+
+    def end(self, run: HostRun, fault: Fault | None) -> None:
+        """Write the terminal event of a stopped run, after the end of its open node."""
+        node_id = run.log.state.node_id
+        outcome, members = "cancelled", present(reason="cancelled")
+        if fault is not None:
+            error = {"code": fault.code, "message": fault.message, "retryable": fault.is_retryable}
+            outcome, members = "failed", present(error=error)
+        if node_id is not None:
+            run.log.emit(f"node.{outcome}", {"nodeId": node_id, **members}, node_id=node_id)
+        run.log.emit(f"run.{outcome}", members | present(failedNodeId=node_id if fault is not None else None))
+
+    def answer(self, _run: HostRun, _interrupt: Interrupt, value: object) -> object:
+        """Return whether the decision is accepted.
+
+        Raises:
+            HostError: the answer is invalid.
+        """
+        return is_accepted(value)
+
+    async def close(self) -> None:
+        """Do nothing: there are no resources to release."""

@@ -1,0 +1,241 @@
+"""The host: its routes, and the runs and workflows behind them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from anyio import to_thread
+from starlette.routing import Route
+
+from projector.contracts import codec
+from projector.core.faults import FAULTS
+from projector.openwop.host import descriptions, log_readers, run_requests
+from projector.openwop.host.agent_runs import AgentWorkflow
+from projector.openwop.host.bindings import RunnableWorkflow
+from projector.openwop.host.endpoint import Endpoint, Handler, HostRequest, ReaderLimit
+from projector.openwop.host.host_errors import HostError
+from projector.openwop.host.planned_runs import PlannedWorkflow
+from projector.openwop.host.run_log import Interrupt, RunState
+from projector.openwop.host.run_requests import RunRequest
+from projector.openwop.host.runs import HostRun, IdempotencyKey, RunStore
+from projector.openwop.host.settings import DIALECT, OpenWopSettings
+from projector.openwop.host.workflow_runs import StepsWorkflow
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
+from projector.server.catalog import Catalog
+from projector.server.http.problems import problem_of_fault
+from projector.server.http.routes.stream_route import Site
+
+MAX_HEARTBEAT_S: Final = 30.0
+"""Maximum interval between comments, required by the protocol."""
+
+
+class Host:
+    """Host of OpenWOP; an extension of the server.
+
+    Args:
+        settings: the table `[openwop]`.
+        catalog: agents that can be run.
+        site: shared parts of the server.
+    """
+
+    def __init__(self, settings: OpenWopSettings, catalog: Catalog, site: Site) -> None:
+        self._site = site
+        self._runs = RunStore(settings)
+        self._readers = ReaderLimit(site.settings.limits.max_streams)
+        self._workflows = _workflows(settings, catalog, site)
+        self._capabilities = descriptions.capabilities(
+            [workflow.verbosity for workflow in self._workflows.values()],
+            conformance=settings.conformance,
+            max_body_bytes=site.settings.limits.max_body_bytes,
+        )
+        site.streams.on_drain(self._runs.fail_suspended)
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the host."""
+        rows: dict[str, Mapping[str, Handler]] = {
+            "/v1/workflows/{workflow_id}": {"GET": self._workflow},
+            "/v1/runs": {"POST": self._create},
+            "/v1/runs/{run_id}": {"GET": self._snapshot},
+            "/v1/runs/{run_id}/events": {"GET": self._events},
+            "/v1/runs/{run_id}/events/poll": {"GET": self._poll},
+            "/v1/runs/{run_id}/cancel": {"POST": self._cancel},
+            "/v1/runs/{run_id}/interrupts/{node_id:path}": {"POST": self._resolve},
+        }
+        discovery = Endpoint(self._site, {"GET": self._discovery}, is_open=True)
+        openapi = Endpoint(self._site, {"GET": self._openapi}, is_open=True)
+        routes = [
+            Route("/.well-known/openwop", discovery),
+            Route("/v1/openapi.json", openapi),
+            *(Route(path, Endpoint(self._site, handlers)) for path, handlers in rows.items()),
+            Route("/v1/runs/{rest:path}", Endpoint(self._site, {}), include_in_schema=False),
+        ]
+        for route in routes:  # Starlette's `path` parameters do not match line breaks, which a node id may contain
+            route.path_regex = re.compile(route.path_regex.pattern, re.DOTALL)
+        return routes
+
+    def openapi_paths(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the OpenAPI path items of the routes."""
+        return descriptions.PATHS
+
+    def openapi_schemas(self) -> Mapping[str, Any]:
+        """Return the OpenAPI components that the path items refer to."""
+        return descriptions.schemas()
+
+    async def aclose(self) -> None:
+        """Fail all runs and drop their logs."""
+        await self._runs.aclose()
+
+    async def _discovery(self, request: HostRequest) -> None:
+        await request.answer(self._capabilities, cache_control=descriptions.CACHE_CONTROL)
+
+    async def _openapi(self, request: HostRequest) -> None:
+        await request.answer(await to_thread.run_sync(request.scope["app"].state.openapi))
+
+    async def _workflow(self, request: HostRequest) -> None:
+        await request.answer(self._find(request.path["workflow_id"]).document())
+
+    async def _create(self, request: HostRequest) -> None:
+        body = await request.body()
+        name = run_requests.idempotency_key(request.headers)
+        digest = hashlib.sha256(codec.dumps(body)).digest()
+        key = None if name is None else IdempotencyKey(request.caller, name, digest)
+        known = None if key is None else self._runs.find(key)
+        run = known or self._start(request, run_requests.run_request(body), key)
+        path = f"/v1/runs/{run.run_id}"
+        created = {
+            "runId": run.run_id,
+            "status": run.log.state.status,
+            "eventsUrl": f"{path}/events",
+            "statusUrl": path,
+        }
+        await request.answer(created, HTTPStatus.CREATED, location=path)
+
+    def _start(self, request: HostRequest, asked: RunRequest, key: IdempotencyKey | None) -> HostRun:
+        """Create and start a run; its task runs after this request has been answered.
+
+        Raises:
+            Problem: the request is invalid or not allowed, or there is no room for a run.
+        """
+        begin = self._find(asked.workflow_id).prepare(asked, request.caller, request.scope)
+        if self._site.streams.is_draining:
+            raise problem_of_fault(FAULTS["server_shutdown"])
+        run = self._runs.create(f"run_{uuid.uuid4().hex}", asked.workflow_id, request.caller)
+        try:
+            work = begin(run)
+        except Exception:
+            self._runs.discard(run)
+            raise
+        if key is not None:
+            self._runs.register(run, key)
+        self._runs.start(run, work)
+        return run
+
+    async def _snapshot(self, request: HostRequest) -> None:
+        run = self._run(request)
+        await request.answer(_snapshot(run, run.log.state))
+
+    async def _events(self, request: HostRequest) -> None:
+        run = self._run(request)
+        modes, buffer_s = run_requests.modes(request.query), run_requests.buffer_s(request.query)
+        last_sequence = run_requests.last_event_id(request.headers)
+        settings = self._site.settings
+        stall_timeout_s = settings.timeouts.client_stall_timeout_s
+        response: log_readers.LogDocument | log_readers.EventStream
+        if run_requests.wants_json(request.headers):
+            response = log_readers.document(run.log, stall_timeout_s)
+        else:
+            response = log_readers.EventStream(
+                run.log,
+                modes,
+                buffer_s=buffer_s,
+                last_sequence=last_sequence,
+                heartbeat_s=min(settings.heartbeat_s, MAX_HEARTBEAT_S),
+                client_stall_timeout_s=stall_timeout_s,
+            )
+        with self._readers.admitted():
+            await response(request.scope, request.receive, request.send)
+
+    async def _poll(self, request: HostRequest) -> None:
+        run = self._run(request)
+        last_sequence, wait_s = run_requests.last_sequence(request.query), run_requests.poll_s(request.query)
+        stall_timeout_s = self._site.settings.timeouts.client_stall_timeout_s
+        with self._readers.admitted():
+            response = await log_readers.poll(run.log, last_sequence, wait_s, stall_timeout_s, request.receive)
+            await response(request.scope, request.receive, request.send)
+
+    async def _cancel(self, request: HostRequest) -> None:
+        run = self._run(request)
+        state = run.log.state
+        if state.is_over and state.status != "cancelled":
+            raise HostError("run_already_terminal")
+        run.cancel()
+        await request.answer({"runId": run.run_id, "status": "cancelled" if state.is_over else "cancelling"})
+
+    async def _resolve(self, request: HostRequest) -> None:
+        run, node_id = self._run(request), request.path["node_id"]
+        answer = run_requests.interrupt_answer(await request.body())
+        run.resolve(_pending_interrupt(run.log.state, node_id, answer.interrupt_id), answer.resume_value)
+        await request.answer({"runId": run.run_id, "nodeId": node_id, "status": run.log.state.status})
+
+    def _run(self, request: HostRequest) -> HostRun:
+        return self._runs.get(request.path["run_id"], request.caller)
+
+    def _find(self, workflow_id: str) -> RunnableWorkflow:
+        if workflow_id not in self._workflows:
+            raise HostError("workflow_not_found")
+        return self._workflows[workflow_id]
+
+
+def _workflows(settings: OpenWopSettings, catalog: Catalog, site: Site) -> dict[str, RunnableWorkflow]:
+    """Return all agents, workflows and configured nodes that can be run, by id; the settings ensure unique ids."""
+    redactor = Redactor(Policy())
+    return {
+        **{name: AgentWorkflow(binding, site) for name, binding in catalog.agents_with(DIALECT).items()},
+        **{
+            name: StepsWorkflow(binding, site)
+            for name, binding in catalog.workflows.items()
+            if DIALECT in binding.settings.dialects
+        },
+        **{name: PlannedWorkflow(one, settings, redactor) for name, one in settings.registered().items()},
+    }
+
+
+def _snapshot(run: HostRun, state: RunState) -> dict[str, Any]:
+    """Return the state of a run; members without a value are absent."""
+    members = {
+        "runId": run.run_id,
+        "workflowId": run.workflow_id,
+        "status": state.status,
+        "currentNodeId": state.node_id,
+        "startedAt": state.started_at,
+        "completedAt": state.ended_at,
+        "error": state.error and {name: state.error[name] for name in ("code", "message")},
+    }
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _pending_interrupt(state: RunState, node_id: str, interrupt_id: str | None) -> Interrupt:
+    """Return the pending interrupt of a node; `interrupt_id` is required if there are several.
+
+    Raises:
+        HostError: there is no such interrupt, it is resolved, or it is ambiguous.
+    """
+    of_node = [
+        interrupt
+        for interrupt in state.interrupts
+        if interrupt.node_id == node_id and interrupt_id in {None, interrupt.interrupt_id}
+    ]
+    if not of_node:
+        raise HostError("interrupt_not_found")
+    pending = [interrupt for interrupt in of_node if not interrupt.is_resolved]
+    if not pending or state.is_over:
+        raise HostError("interrupt_already_resolved")
+    if len(pending) > 1:
+        raise HostError("validation_error", "`interruptId` is missing: this node has several pending interrupts.")
+    return pending[0]

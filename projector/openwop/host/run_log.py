@@ -1,0 +1,187 @@
+"""Event log of one run, as it is sent to readers, and the state of the run that follows from it.
+
+The host and the dialect `openwop` both write to a log, so events are renumbered when they are appended. Readers keep a
+position and no queue: a slow reader needs no memory, and a late one can read from the start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from projector.contracts import codec
+from projector.core.context import Timestamps
+from projector.openwop.contract.payloads import RunStatus
+from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS, Event, EventLog
+
+OVERHEAD_BYTES: Final = 128
+"""Approximate memory of an entry beside its bytes."""
+
+
+@dataclass(slots=True)
+class Interrupt:
+    """An interrupt of a node."""
+
+    interrupt_id: str
+    node_id: str
+    kind: str
+    subject_id: str | None
+    """Id of the tool call to approve, if it is an approval."""
+    is_resolved: bool = False
+
+
+@dataclass(slots=True)
+class RunState:
+    """State of a run, derived from its events."""
+
+    status: RunStatus = "pending"
+    node_id: str | None = None
+    """Open node that started or was suspended last."""
+    error: Mapping[str, Any] | None = None
+    started_at: str | None = None
+    ended_at: str | None = None
+    interrupts: list[Interrupt] = field(default_factory=list)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended."""
+        return self.ended_at is not None
+
+    @property
+    def pending(self) -> list[Interrupt]:
+        """Interrupts without an answer."""
+        return [interrupt for interrupt in self.interrupts if not interrupt.is_resolved]
+
+    def update(self, event: Event) -> None:
+        """Apply the next event."""
+        if (handler := _HANDLERS.get(event["type"])) is not None:
+            handler(self, event)
+
+
+def _on_started(state: RunState, event: Event) -> None:
+    state.status = "running"
+    state.started_at = event["timestamp"]
+
+
+def _on_node_started(state: RunState, event: Event) -> None:
+    state.node_id = event["nodeId"]
+
+
+def _on_node_ended(state: RunState, event: Event) -> None:
+    if state.node_id == event["nodeId"]:
+        state.node_id = None
+
+
+def _on_suspended(state: RunState, event: Event) -> None:
+    payload = event["payload"]
+    subject_id = payload.get("data", {}).get("artifactId")
+    state.interrupts.append(Interrupt(payload["interruptId"], payload["nodeId"], payload["kind"], subject_id))
+    state.node_id = payload["nodeId"]
+    state.status = "waiting-approval"
+
+
+def _on_resolved(state: RunState, event: Event) -> None:
+    for interrupt in state.interrupts:
+        if interrupt.interrupt_id == event["payload"]["interruptId"]:
+            interrupt.is_resolved = True
+    if not state.pending:
+        state.status = "running"
+
+
+def _on_end(state: RunState, event: Event) -> None:
+    state.status = event["type"].removeprefix("run.")
+    state.error = event["payload"].get("error")
+    state.ended_at = event["timestamp"]
+    state.node_id = None
+
+
+_HANDLERS: Final[Mapping[str, Callable[[RunState, Event], None]]] = {
+    "run.started": _on_started,
+    "node.started": _on_node_started,
+    **dict.fromkeys(NODE_TERMINALS, _on_node_ended),
+    "node.suspended": _on_suspended,
+    "interrupt.resolved": _on_resolved,
+    **dict.fromkeys(RUN_TERMINALS, _on_end),
+}
+"""Event type -> update of the state; other types do not change it."""
+
+
+class LogEntry(NamedTuple):
+    """One event: its type, and its JSON on one line."""
+
+    type: str
+    data: bytes
+
+
+class RunLog:
+    """Events of one run.
+
+    Args:
+        run_id: id of the run.
+        max_bytes: soft limit. Events are still appended beyond it; the run is expected to end itself.
+        on_bytes: called with the bytes that each event adds; returns whether there is room for more.
+    """
+
+    def __init__(self, run_id: str, max_bytes: int, on_bytes: Callable[[int], bool]) -> None:
+        self.entries: list[LogEntry] = []
+        self.state = RunState()
+        self.held_bytes = 0
+        self._max_bytes = max_bytes
+        self._on_bytes = on_bytes
+        self._has_room = True
+        self._own_events = EventLog(f"{run_id}:host")
+        self._run_id = run_id
+        self._timestamps = Timestamps()
+        self._changed: asyncio.Event | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether this log or all logs together have reached their size limit."""
+        return self.held_bytes >= self._max_bytes or not self._has_room
+
+    def emit(
+        self,
+        event_type: str,
+        payload: Mapping[str, Any],
+        *,
+        node_id: str | None = None,
+        causation_id: str | None = None,
+    ) -> str:
+        """Append an event of the host and return its id."""
+        at = self._timestamps.write(time.time())
+        event = self._own_events.event(event_type, payload, timestamp=at, node_id=node_id, causation_id=causation_id)
+        self._append(event | {"runId": self._run_id})
+        self.wake()
+        event_id: str = event["eventId"]
+        return event_id
+
+    def extend(self, lines: bytes) -> None:
+        """Append the output of a pipeline of the dialect `openwop`: one event per line."""
+        for line in lines.splitlines():
+            self._append(codec.loads(line))
+        if lines:
+            self.wake()
+
+    async def wait(self) -> None:
+        """Wait until events are appended or `wake` is called."""
+        if self._changed is None:
+            self._changed = asyncio.Event()
+        await self._changed.wait()
+
+    def wake(self) -> None:
+        """Wake all waiting tasks."""
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
+
+    def _append(self, event: Event) -> None:
+        event["sequence"] = len(self.entries)
+        data = codec.dumps(event)
+        self.entries.append(LogEntry(event["type"], data))
+        self.state.update(event)
+        cost = len(data) + OVERHEAD_BYTES
+        self.held_bytes += cost
+        self._has_room = self._on_bytes(cost)

@@ -1,0 +1,181 @@
+"""Workflows of the configuration: their steps are the nodes, in order. Prompts of the steps are not published."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from starlette.types import Scope
+
+from projector import StreamContext
+from projector.dialects.options import DialectOptions
+from projector.dialects.workflow import position_of
+from projector.openwop.event_log import Verbosity, shortened
+from projector.openwop.host.bindings import AGENT_TYPE_ID, Begin, check_configurable, definition, least, node_of
+from projector.openwop.host.host_errors import APPROVAL_IN_STEP, HostError
+from projector.openwop.host.run_log import Interrupt
+from projector.openwop.host.run_requests import RunRequest
+from projector.openwop.host.runs import HostRun, RunFailedError
+from projector.openwop.host.settings import DIALECT
+from projector.openwop.host.stream_work import StreamWork
+from projector.redaction.redactor import Redactor
+from projector.server.catalog import WorkflowBinding
+from projector.server.http import requests
+from projector.server.http.problems import Problem
+from projector.server.http.routes.stream_route import Site
+from projector.server.streaming.deadlines import run_timed
+from projector.server.streaming.workflow_source import WorkflowSource
+from projector.server.telemetry.stream_stats import StreamStats
+from projector.server.telemetry.tracing import begin_stream
+from projector.server.upstream.protocol import UpstreamError
+from projector.workflows.definition import Step
+
+
+@dataclass(frozen=True, slots=True)
+class StepsRequest:
+    """Request for a run of a workflow.
+
+    Args:
+        binding: the workflow, with the verbosity of the run.
+        message: input of the first steps.
+        conversation_id: conversation of the caller.
+    """
+
+    binding: WorkflowBinding
+    message: str
+    conversation_id: str | None = None
+
+
+class StepsWorkflow:
+    """A workflow that can be run."""
+
+    def __init__(self, binding: WorkflowBinding, site: Site) -> None:
+        self._site = site
+        self._binding = binding
+        self._bindings: dict[Verbosity, WorkflowBinding] = {self.verbosity: binding}
+
+    @property
+    def verbosity(self) -> Verbosity:
+        """Verbosity of the workflow's policy."""
+        return self._binding.redactor.policy.reasoning
+
+    def document(self) -> dict[str, Any]:
+        """Return the definition: a node for each step, edges from each stage to the next."""
+        stages = [[(self._node_id(step), step) for step in stage] for stage in self._binding.definition.stages]
+        nodes = [node_of(node_id, step.agent) for stage in stages for node_id, step in stage]
+        edges = [
+            {"id": f"{source}->{target}", "sourceNodeId": source, "targetNodeId": target}
+            for before, after in pairwise(stages)
+            for source, _ in before
+            for target, _ in after
+        ]
+        return definition(self._binding.name, nodes) | {"edges": edges}
+
+    def _node_id(self, step: Step) -> str:
+        """Return the node id of a step, as in its events."""
+        return shortened(position_of(step.context(self._binding.name, "").workflow)[1])
+
+    def prepare(self, request: RunRequest, caller: str, scope: Scope) -> Begin:
+        """Validate `inputs`, which are those of the workflow's own route."""
+        check_configurable(request.configurable, "temperature", "max_tokens")
+        try:
+            inputs = requests.parse_workflow(request.inputs)
+        except Problem as invalid:
+            raise HostError("validation_error", f"`inputs`: {invalid.detail}") from None
+        if inputs.conversation_id is not None:
+            self._site.ownership.enter_conversation(inputs.conversation_id, caller)
+        binding = self._with_verbosity(least(self.verbosity, request.configurable.reasoning_verbosity))
+        facts = StreamStats(
+            dialect=DIALECT,
+            caller=caller,
+            agent=binding.name,
+            conversation_id=inputs.conversation_id,
+            metadata=inputs.metadata or {},
+        )
+        stats = begin_stream(scope, facts)
+
+        def begin(run: HostRun) -> StepsWork:
+            stats.stream_id = run.run_id
+            return StepsWork(run, StepsRequest(binding, inputs.message, inputs.conversation_id), stats, self._site)
+
+        return begin
+
+    def _with_verbosity(self, verbosity: Verbosity) -> WorkflowBinding:
+        if verbosity not in self._bindings:
+            policy = self._binding.redactor.policy.model_copy(update={"reasoning": verbosity})
+            self._bindings[verbosity] = replace(self._binding, redactor=Redactor(policy))
+        return self._bindings[verbosity]
+
+
+class StepsWork(StreamWork):
+    """Work of a run of a workflow, which counts as one stream."""
+
+    def __init__(self, run: HostRun, request: StepsRequest, stats: StreamStats, site: Site) -> None:
+        binding = request.binding
+        providers = {agent.provider.name for agent in binding.agents.values()}
+        pipeline = binding.pipeline(
+            DIALECT,
+            StreamContext(
+                run.run_id,
+                request.conversation_id,
+                workflow={"workflow_key": binding.name, "workflow_run_id": run.run_id},
+            ),
+            stats.on_frame,
+            options=DialectOptions(
+                run_id=run.run_id,
+                workflow_id=run.workflow_id,
+                type_id=AGENT_TYPE_ID,
+                provider=providers.pop() if len(providers) == 1 else None,
+            ),
+            output_format="ndjson",
+        )
+        super().__init__(run, stats, site, pipeline, len(request.message))
+        assert self._account is not None  # noqa: S101 - the run is admitted now
+        self._steps = WorkflowSource(
+            binding,
+            request.message,
+            pipeline,
+            stats,
+            self._account,
+            run_id=run.run_id,
+            retries=site.settings.retries,
+        )
+
+    @property
+    def is_upstream_open(self) -> bool:
+        """Whether a request to an upstream is open."""
+        return self._steps.is_upstream_open
+
+    async def run(self, run: HostRun) -> None:
+        """Write all events.
+
+        Raises:
+            RunFailedError: a required step failed before any output, a step requires an approval, or the log is full.
+            RunStoppedError: the run was stopped.
+        """
+        try:
+            await run_timed(lambda clock: self._steps.run(self._write, clock))
+        except UpstreamError as error:
+            raise RunFailedError(error.fault) from None
+        self._check_running()
+        if run.log.state.pending and not self._pipeline.ended:
+            raise RunFailedError(APPROVAL_IN_STEP)
+        run.log.extend(self._pipeline.close())
+
+    def halt(self) -> None:
+        """Start no more steps and stop reading from all upstreams."""
+        self._steps.stop()
+
+    def answer(self, _run: HostRun, _interrupt: Interrupt, _value: object) -> object:
+        """Reject the answer: workflow steps do not support approvals.
+
+        Raises:
+            HostError: always.
+        """
+        raise HostError("interrupt_not_found", APPROVAL_IN_STEP.message)
+
+    async def _write(self, lines: bytes) -> None:
+        self._run.log.extend(lines)
+        if self._run.log.is_full:
+            self._steps.stop()
