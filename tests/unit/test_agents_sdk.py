@@ -23,7 +23,7 @@ from projector.core.faults import FAULTS
 from projector.core.intake import HOST_PREFIX
 from projector.dialects.openresponses import checker as openresponses
 from projector.openwop.contract import checker as openwop
-from projector.providers.agents_sdk import RunStage, encode, stage
+from projector.providers.agents_sdk import RunStage, encode, run_stage
 from projector.providers.agents_sdk.failures import RUN_FAULTS, Phase, judge
 
 Event = dict[str, Any]
@@ -104,7 +104,7 @@ def test_nothing_imports_the_sdk() -> None:
 
 
 def test_the_prefix_is_the_pipelines() -> None:
-    assert stage.HOST_PREFIX == HOST_PREFIX
+    assert run_stage.HOST_PREFIX == HOST_PREFIX
 
 
 @pytest.mark.parametrize(

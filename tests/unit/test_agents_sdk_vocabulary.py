@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 import openai
 import pytest
 
-from projector.providers.agents_sdk import failures, vocabulary
-from projector.providers.agents_sdk.stage import AT_THE_END, RUN_ITEMS, STREAM_EVENTS
+from projector.providers.agents_sdk import failures, placeholders, run_stage
+from projector.providers.agents_sdk.run_stage import AT_THE_END, RUN_ITEMS, STREAM_EVENTS
 
 agents = pytest.importorskip("agents", reason="the Agents SDK is not installed (extra agents_sdk)")
 chatcmpl_stream_handler = importlib.import_module("agents.models.chatcmpl_stream_handler")
@@ -50,12 +50,12 @@ def test_every_stream_event_is_handled() -> None:
 
 
 def test_every_name_of_a_run_item_is_listed() -> None:
-    assert literals(agents.RunItemStreamEvent, "name") == vocabulary.RUN_ITEM_EVENTS.keys()
+    assert literals(agents.RunItemStreamEvent, "name") == run_stage.RUN_ITEM_EVENTS.keys()
 
 
 def test_every_run_item_is_handled_or_dropped() -> None:
     kinds = set(map(type_of, get_args(agents.RunItem)))
-    tables = [RUN_ITEMS.keys(), vocabulary.DROPPED.keys(), AT_THE_END]
+    tables = [RUN_ITEMS.keys(), run_stage.DROPPED.keys(), AT_THE_END]
     assert kinds == set().union(*tables)
     assert sum(map(len, tables)) == len(kinds), "each is in one table"
 
@@ -64,14 +64,14 @@ def test_the_sdk_streams_each_item_by_its_name() -> None:
     """The names of events are tied to classes of items in one function of the SDK only."""
     source = inspect.getsource(streaming.stream_step_items_to_queue)
     streamed = re.findall(r"isinstance\(item, (\w+)\):\s+event = RunItemStreamEvent\(item=item, name=\"(\w+)\"", source)
-    assert {name: type_of(getattr(items, kind)) for kind, name in streamed} == vocabulary.RUN_ITEM_EVENTS
+    assert {name: type_of(getattr(items, kind)) for kind, name in streamed} == run_stage.RUN_ITEM_EVENTS
 
 
 def test_every_output_of_a_tool_is_said_or_dropped() -> None:
     kinds = [kind for kind in get_args(items.ToolCallOutputTypes) if get_origin(kind) is not dict]
-    listed = {*vocabulary.ANSWERS, *vocabulary.DROPPED_ANSWERS}
+    listed = {*run_stage.OUTPUTS, *run_stage.DROPPED_OUTPUTS}
     assert types_of(kinds) <= listed
-    assert vocabulary.ANSWERS & vocabulary.DROPPED_ANSWERS.keys() == set()
+    assert run_stage.OUTPUTS & run_stage.DROPPED_OUTPUTS.keys() == set()
     written = "".join(map(inspect.getsource, (items, run_items, tool_actions)))  # what it builds as plain dictionaries
     assert set(re.findall(r'"(\w+_call_output)"', written)) <= listed
 
@@ -83,23 +83,23 @@ def subclasses(kind: type) -> set[type]:
 def test_every_exception_of_the_runner_is_judged_or_is_ours() -> None:
     raised = {kind.__name__ for kind in subclasses(agents.AgentsException) if kind.__module__ == "agents.exceptions"}
     clients = {"APIStatusError", "APIConnectionError", "APIError", "JSONDecodeError"}
-    assert raised == (failures.JUDGES.keys() - clients) | failures.OURS.keys()
-    assert failures.JUDGES.keys() & failures.OURS.keys() == set()
+    assert raised == (failures.JUDGES.keys() - clients) | failures.HOST_FAULTS.keys()
+    assert failures.JUDGES.keys() & failures.HOST_FAULTS.keys() == set()
     assert clients - {"JSONDecodeError"} <= set(dir(openai))
 
 
 def test_the_placeholder_is_the_sdks() -> None:
-    assert fake_id.FAKE_RESPONSES_ID == vocabulary.PLACEHOLDER
+    assert fake_id.FAKE_RESPONSES_ID == placeholders.PLACEHOLDER
 
 
 def test_every_event_that_carries_a_placeholder_has_its_item() -> None:
     kinds = [kind for kind in vars(chatcmpl_stream_handler).values() if "item_id" in getattr(kind, "model_fields", {})]
     assert len(kinds) >= 9
-    assert types_of(kinds) <= vocabulary.ITEM_OF_EVENT.keys()
+    assert types_of(kinds) <= placeholders.ITEM_OF_EVENT.keys()
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [*vocabulary.DROPPED.items(), *vocabulary.DROPPED_ANSWERS.items(), *failures.OURS.items()]
+    ("name", "reason"), [*run_stage.DROPPED.items(), *run_stage.DROPPED_OUTPUTS.items(), *failures.HOST_FAULTS.items()]
 )
 def test_every_dropped_row_has_a_reason(name: str, reason: str) -> None:
     assert len(reason.split()) >= 3, name
@@ -112,7 +112,7 @@ def test_every_code_of_a_run_is_in_the_operations() -> None:
 
 
 def test_the_page_lists_all_of_it() -> None:
-    for name in [*STREAM_EVENTS, *RUN_ITEMS, *AT_THE_END, *vocabulary.ANSWERS, *failures.JUDGES, *failures.RUN_FAULTS]:
+    for name in [*STREAM_EVENTS, *RUN_ITEMS, *AT_THE_END, *run_stage.OUTPUTS, *failures.JUDGES, *failures.RUN_FAULTS]:
         assert name in ROWS
-    for name, item_type in vocabulary.RUN_ITEM_EVENTS.items():
+    for name, item_type in run_stage.RUN_ITEM_EVENTS.items():
         assert f"`{name}`" in ROWS[item_type]

@@ -1,7 +1,7 @@
-"""What the runner's exceptions are to the stream, by the names of their classes (CONTRACT D12, D14).
+"""Exceptions of a run, by class name, as faults of its stream (CONTRACT D12, D14).
 
-A run that its own limits stop is no mistake of anybody: such ends have codes of their own. No word of an exception is
-ever said, but for what a provider itself reported as its error.
+A run that its own limits stop is not an error of the server: such ends have their own codes. The text of an exception
+is never published, except the error that a provider itself reported.
 """
 
 from __future__ import annotations
@@ -13,28 +13,26 @@ from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault, http_status_fault
 
 _ROWS: Final = (
-    Fault("run_max_turns", "server", "The run took more turns than it may.", is_retryable=False),
+    Fault("run_max_turns", "server", "The run exceeded its maximum number of turns.", is_retryable=False),
     Fault("run_guardrail", "server", "A guardrail stopped the run.", is_retryable=False),
-    Fault("run_model_behavior", "provider", "The model did what the run could not follow.", is_retryable=False),
+    Fault("run_model_behavior", "provider", "The run could not use the model's response.", is_retryable=False),
 )
 RUN_FAULTS: Final[Mapping[str, Fault]] = {row.code: row for row in _ROWS}
 """Faults that only a run has."""
 
 Verdict: TypeAlias = Fault | CanonicalEvent | None
-"""A fault; the provider's own error as its event; None where the responses of the run have said their end."""
+"""A fault; the provider's own error as its event; None if the responses of the run had their end already."""
 
 Phase: TypeAlias = Literal["idle", "open", "completed", "incomplete", "failed", "awaited"]
-"""Where a run stands: nothing has begun, a response is under way, or how the last one ended; `awaited` where the model
-has been asked again since."""
+"""State of a run: nothing has begun, a response is open, or how the last one ended; `awaited` after a further request
+to the model."""
 
 ENDS: Final[Mapping[str, Phase]] = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",
     "response.failed": "failed",
 }
-"""Events that end a response -> where the run stands then."""
-
-Judge: TypeAlias = Callable[[BaseException, Phase], Verdict]
+"""Event that ends a response -> state of the run after it."""
 
 MISBEHAVIOR: Final[Mapping[Phase, Verdict]] = {
     "idle": None,
@@ -44,75 +42,8 @@ MISBEHAVIOR: Final[Mapping[Phase, Verdict]] = {
     "failed": None,
     "awaited": FAULTS["upstream_truncated"],
 }
-"""What the SDK's `ModelBehaviorError` is: it raises the same for a response that was cut off or never came, for one
-that ended badly, and for a whole one that it cannot use."""
-
-
-def _guardrail(_error: BaseException, _phase: Phase) -> Verdict:
-    return RUN_FAULTS["run_guardrail"]
-
-
-def _max_turns(_error: BaseException, _phase: Phase) -> Verdict:
-    return RUN_FAULTS["run_max_turns"]
-
-
-def _refusal(_error: BaseException, _phase: Phase) -> Verdict:
-    return None
-
-
-def _model_behavior(_error: BaseException, phase: Phase) -> Verdict:
-    return MISBEHAVIOR[phase]
-
-
-def _model_timeout(_error: BaseException, _phase: Phase) -> Verdict:
-    return FAULTS["upstream_timeout_total"]
-
-
-def _http_status(error: BaseException, _phase: Phase) -> Verdict:
-    status = getattr(error, "status_code", None)
-    return http_status_fault(status) if isinstance(status, int) else FAULTS["provider_error"]
-
-
-def _connection(error: BaseException, _phase: Phase) -> Verdict:
-    code = "upstream_unreachable"
-    for cause in _causes(error):
-        code = next((CAUSES[kind.__name__] for kind in type(cause).__mro__ if kind.__name__ in CAUSES), code)
-    return FAULTS[code]
-
-
-def _provider_error(error: BaseException, _phase: Phase) -> Verdict:
-    return {"type": "error", "code": getattr(error, "code", None), "message": getattr(error, "message", None)}
-
-
-def _malformed(_error: BaseException, phase: Phase) -> Verdict:
-    return FAULTS["internal_error" if phase in ENDS.values() else "upstream_malformed"]
-
-
-JUDGES: Final[Mapping[str, Judge]] = {
-    # the runner
-    "MaxTurnsExceeded": _max_turns,
-    "ModelBehaviorError": _model_behavior,
-    "ModelRefusalError": _refusal,
-    "ModelTimeoutError": _model_timeout,
-    "InputGuardrailTripwireTriggered": _guardrail,
-    "OutputGuardrailTripwireTriggered": _guardrail,
-    "ToolInputGuardrailTripwireTriggered": _guardrail,
-    "ToolOutputGuardrailTripwireTriggered": _guardrail,
-    # the model's client
-    "APIStatusError": _http_status,
-    "APIConnectionError": _connection,
-    "APIError": _provider_error,
-    "JSONDecodeError": _malformed,
-}
-"""The class of an exception, or the first of its bases that is here -> what it means."""
-
-OURS: Final[Mapping[str, str]] = {
-    "AgentsException": "nothing more is known of it",
-    "UserError": "a tool or a setting of the host failed",
-    "ToolTimeoutError": "a tool of the host took too long",
-    "MCPToolCancellationError": "a tool of the host was cancelled",
-}
-"""Exceptions of the runner that are faults of the host, `internal_error`, as are all that no table names; and why."""
+"""What `ModelBehaviorError` means in each state. The SDK raises it for a response that was truncated or never came, for
+one that ended badly, and for a complete one that it cannot use."""
 
 CAUSES: Final[Mapping[str, str]] = {
     # httpx
@@ -126,15 +57,60 @@ CAUSES: Final[Mapping[str, str]] = {
     "ClientConnectorError": "upstream_unreachable",
     "ClientPayloadError": "upstream_reset",
     "ClientConnectionError": "upstream_reset",
-    # the system
+    # the operating system
     "ConnectionRefusedError": "upstream_unreachable",
     "ConnectionError": "upstream_reset",
 }
-"""What a failed connection is, by what it was made from; the innermost that is here counts."""
+"""Class in the causes of a failed connection -> fault code; the innermost that is listed counts."""
+
+
+def _http_status(error: BaseException) -> Verdict:
+    status = getattr(error, "status_code", None)
+    return http_status_fault(status) if isinstance(status, int) else FAULTS["provider_error"]
+
+
+def _connection(error: BaseException) -> Verdict:
+    code = "upstream_unreachable"
+    for cause in _causes(error):
+        code = next((CAUSES[kind.__name__] for kind in type(cause).__mro__ if kind.__name__ in CAUSES), code)
+    return FAULTS[code]
+
+
+def _provider_error(error: BaseException) -> Verdict:
+    return {"type": "error", "code": getattr(error, "code", None), "message": getattr(error, "message", None)}
+
+
+JUDGES: Final[Mapping[str, Callable[[BaseException, Phase], Verdict]]] = {
+    # the runner
+    "MaxTurnsExceeded": lambda _error, _phase: RUN_FAULTS["run_max_turns"],
+    "ModelBehaviorError": lambda _error, phase: MISBEHAVIOR[phase],
+    "ModelRefusalError": lambda _error, _phase: None,
+    "ModelTimeoutError": lambda _error, _phase: FAULTS["upstream_timeout_total"],
+    "InputGuardrailTripwireTriggered": lambda _error, _phase: RUN_FAULTS["run_guardrail"],
+    "OutputGuardrailTripwireTriggered": lambda _error, _phase: RUN_FAULTS["run_guardrail"],
+    "ToolInputGuardrailTripwireTriggered": lambda _error, _phase: RUN_FAULTS["run_guardrail"],
+    "ToolOutputGuardrailTripwireTriggered": lambda _error, _phase: RUN_FAULTS["run_guardrail"],
+    # the model's client
+    "APIStatusError": lambda error, _phase: _http_status(error),
+    "APIConnectionError": lambda error, _phase: _connection(error),
+    "APIError": lambda error, _phase: _provider_error(error),
+    "JSONDecodeError": lambda _error, phase: FAULTS[
+        "internal_error" if phase in ENDS.values() else "upstream_malformed"
+    ],
+}
+"""Class of an exception, or the first of its bases that is listed -> what it means."""
+
+HOST_FAULTS: Final[Mapping[str, str]] = {
+    "AgentsException": "nothing more specific is known",
+    "UserError": "a tool or a setting of the host failed",
+    "ToolTimeoutError": "a tool of the host took too long",
+    "MCPToolCancellationError": "a tool of the host was cancelled",
+}
+"""Exceptions of the runner that are `internal_error`, as all unlisted ones are -> why."""
 
 
 def judge(error: BaseException, phase: Phase) -> Verdict:
-    """Say what an exception of a run is to its stream; `internal_error` where nothing more is known."""
+    """Return what an exception of a run means to its stream; `internal_error` for unlisted classes."""
     for kind in type(error).__mro__:
         if kind.__name__ in JUDGES:
             return JUDGES[kind.__name__](error, phase)

@@ -1,0 +1,290 @@
+"""What a run of the Agents SDK streams, as canonical events and host events.
+
+Raw events are the provider's. The rest comes from the host (CONTRACT D35): tool outputs, the current agent, where one
+response of the run ends and the next begins. Items that the run made without a model (a message of an error handler, a
+call of an earlier stream that is answered now, an approval request) become a response of their own, because items exist
+in responses only.
+
+Every stream event, run item and tool output of the SDK is in a table here: handled, or dropped with a reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+from projector.contracts import codec
+from projector.core import canonical as read
+from projector.core.canonical import CanonicalEvent
+from projector.core.faults import Fault
+from projector.core.sse import encode_sse
+from projector.providers.agents_sdk.failures import ENDS, Phase, judge
+from projector.providers.agents_sdk.placeholders import PLACEHOLDER, Placeholders
+
+NEXT: Final[CanonicalEvent] = {"type": "projector.next_response"}
+CANCEL: Final[CanonicalEvent] = {"type": "projector.cancel"}
+HOST_PREFIX: Final = "projector."
+"""Types of host events. A provider's event of such a type is dropped (D35)."""
+
+AFTER_THE_END: Final = frozenset({"keepalive"})
+"""Events that may follow the end of a response without beginning another one."""
+
+RUN_ITEM_EVENTS: Final[Mapping[str, str]] = {
+    "message_output_created": "message_output_item",
+    "handoff_requested": "handoff_call_item",
+    "handoff_occured": "handoff_output_item",  # the SDK's own spelling
+    "tool_called": "tool_call_item",
+    "tool_search_called": "tool_search_call_item",
+    "tool_search_output_created": "tool_search_output_item",
+    "tool_output": "tool_call_output_item",
+    "reasoning_item_created": "reasoning_item",
+    "mcp_approval_requested": "mcp_approval_request_item",
+    "mcp_approval_response": "mcp_approval_response_item",
+    "mcp_list_tools": "mcp_list_tools_item",
+}
+"""Name of a `run_item_stream_event` -> type of its run item."""
+
+IN_RAW_EVENTS: Final = "already in the raw events of its response"
+
+DROPPED: Final[Mapping[str, str]] = {
+    "handoff_call_item": IN_RAW_EVENTS,
+    "tool_call_item": IN_RAW_EVENTS,
+    "tool_search_call_item": IN_RAW_EVENTS,
+    "tool_search_output_item": IN_RAW_EVENTS,
+    "reasoning_item": IN_RAW_EVENTS,
+    "mcp_list_tools_item": IN_RAW_EVENTS,
+    "mcp_approval_request_item": IN_RAW_EVENTS,
+    "mcp_approval_response_item": "the page itself sent the answer",
+    "input_item": "input of the user; the SDK does not stream it",
+    "compaction_item": "bookkeeping of the SDK's session; the SDK does not stream it",
+}
+"""Run item that is dropped -> why."""
+
+OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
+"""Outputs of calls that have a public tool type; the others are in `DROPPED_OUTPUTS`."""
+
+NO_TOOL_TYPE: Final = "its call has no public tool type (D22)"
+
+DROPPED_OUTPUTS: Final[Mapping[str, str]] = {
+    "computer_call_output": "no public tool type (D22); screenshots may show anything",
+    "local_shell_call_output": NO_TOOL_TYPE,
+    "shell_call_output": NO_TOOL_TYPE,
+    "apply_patch_call_output": NO_TOOL_TYPE,
+    "program_output": NO_TOOL_TYPE,
+}
+"""Type of a tool output's raw item that is dropped -> why."""
+
+
+class RunStage:
+    """Translates one run. `feed` takes its stream events, then `close` or `fail` takes its end.
+
+    Args:
+        earlier: run items from before this stream: a resumed run answers calls of earlier streams.
+    """
+
+    def __init__(self, earlier: Iterable[Any] = ()) -> None:
+        self.dropped: Counter[str] = Counter()
+        """Input that was not translated, by the SDK's name or by reason."""
+        self._phase: Phase = "idle"
+        self._context: list[CanonicalEvent] = []
+        """The current agent, held back until the next event: alone it would begin a stream."""
+        self._placeholders = Placeholders()
+        self._calls: set[str] = set()
+        """IDs of the calls of this stream."""
+        self._messages = 0
+        """Messages of the last response that the run has still to repeat as run items."""
+        self._earlier = {
+            call_id: item.raw_item
+            for item in earlier
+            if getattr(item, "type", None) == "tool_call_item" and (call_id := getattr(item, "call_id", None))
+        }
+
+    def feed(self, event: object, /) -> list[CanonicalEvent]:
+        """Return the events of a stream event, in order."""
+        name = str(getattr(event, "type", None))
+        handler = STREAM_EVENTS.get(name)
+        return self._after_context(handler(self, event)) if handler is not None else self._drop(name)
+
+    def close(self, interruptions: Iterable[Any] = (), *, is_cancelled: bool = False) -> list[CanonicalEvent]:
+        """End the run, and return the approval requests that it waits for, or its cancellation by the host."""
+        if is_cancelled:
+            return [*self._context, CANCEL]
+        requests = [_request_item(one) for one in interruptions if not _is_in_response(one)]
+        return self._after_context(self._own_response(requests)) or self._context
+
+    def fail(self, error: BaseException) -> tuple[list[CanonicalEvent], Fault | None]:
+        """End the run with an exception, and return its last events and its fault.
+
+        Without a fault the run ends normally: its responses, or a provider's own error, are the end.
+        """
+        verdict = judge(error, self._phase)
+        if verdict is None or isinstance(verdict, Fault):
+            return self._context, verdict
+        return [*self._context, verdict], None
+
+    def on_raw(self, event: Any) -> list[CanonicalEvent]:
+        """Return an event of the model's response."""
+        raw = _members(event.data)
+        name = read.text_or_none(raw, "type")
+        if name is None or name.startswith(HOST_PREFIX) or (self._has_ended and name in AFTER_THE_END):
+            return self._drop(name or "(no type)")
+        events = self._begin()
+        self._note(raw, name)
+        return events + self._placeholders.replace(raw)
+
+    def on_run_item(self, event: Any) -> list[CanonicalEvent]:
+        """Return what the raw events do not have: an output, or a message that no model wrote."""
+        item_type = RUN_ITEM_EVENTS.get(event.name)
+        handler = RUN_ITEMS.get(item_type or "")
+        return handler(self, event.item) if handler is not None else self._drop(event.name)
+
+    def on_agent(self, event: Any) -> list[CanonicalEvent]:
+        """Hold back the new agent until the next event."""
+        self._context = [{"type": "projector.context", "agent": event.new_agent.name}]
+        return []
+
+    def on_message(self, item: Any) -> list[CanonicalEvent]:
+        """Return a message that no response has: an error handler of the host wrote it."""
+        if self._messages:
+            self._messages -= 1
+            return []
+        return self._own_response([_members(item.raw_item)])
+
+    def on_output(self, item: Any) -> list[CanonicalEvent]:
+        """Return a tool output, after its call if that is of an earlier stream."""
+        raw = _members(item.raw_item)
+        kind, call_id = read.text_or_none(raw, "type") or "(no type)", read.text_or_none(raw, "call_id")
+        if kind not in OUTPUTS or call_id is None:
+            return self._drop(kind)
+        events: list[CanonicalEvent] = []
+        if call_id not in self._calls and call_id in self._earlier:
+            events = self._own_response([_members(self._earlier[call_id])])
+        if self._has_ended:
+            self._phase = "awaited"
+        output = {"call_id": call_id, "output": _output(item, raw), "status": raw.get("status")}
+        return [*events, {"type": "projector.tool_output", **output}]
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._phase not in {"idle", "open"}
+
+    def _begin(self) -> list[CanonicalEvent]:
+        """Return the boundary before a further response of the run."""
+        has_ended, self._phase = self._has_ended, "open"
+        if not has_ended:
+            return []
+        self._placeholders = Placeholders()
+        self._messages = 0
+        return [NEXT]
+
+    def _note(self, raw: CanonicalEvent, name: str) -> None:
+        """Note calls, messages and the end of the response."""
+        response = read.mapping_or_empty(raw, "response")
+        items = [read.mapping_or_empty(raw, "item"), *read.mappings(response, "output")]
+        self._calls.update(call_id for item in items if (call_id := read.text_or_none(item, "call_id")))
+        messages = sum(item.get("type") == "message" for item in items)
+        if name == "response.output_item.done":
+            self._messages += messages
+        elif name in ENDS:
+            self._phase = ENDS[name]
+            self._messages = max(self._messages, messages)
+
+    def _own_response(self, items: Iterable[Mapping[str, object]]) -> list[CanonicalEvent]:
+        """Return items that no model's response has as a response of their own; nothing without items."""
+        output = [{**item, "id": None} if item.get("id") == PLACEHOLDER else item for item in items]
+        if not output:
+            return []
+        self._calls.update(call_id for item in output if (call_id := read.text_or_none(item, "call_id")))
+        events = self._begin()
+        self._phase = "completed"
+        return [
+            *events,
+            {"type": "response.created", "response": {"status": "in_progress"}},
+            {"type": "response.completed", "response": {"status": "completed", "output": output}},
+        ]
+
+    def _after_context(self, events: list[CanonicalEvent]) -> list[CanonicalEvent]:
+        if not events:
+            return []
+        context, self._context = self._context, []
+        return context + events
+
+    def _drop(self, name: str) -> list[CanonicalEvent]:
+        self.dropped[name] += 1
+        return []
+
+
+StreamHandler: TypeAlias = Callable[[RunStage, Any], list[CanonicalEvent]]
+
+STREAM_EVENTS: Final[Mapping[str, StreamHandler]] = {
+    "raw_response_event": RunStage.on_raw,
+    "run_item_stream_event": RunStage.on_run_item,
+    "agent_updated_stream_event": RunStage.on_agent,
+}
+"""Stream event of the SDK -> its handler."""
+
+RUN_ITEMS: Final[Mapping[str, StreamHandler]] = {
+    "message_output_item": RunStage.on_message,
+    "tool_call_output_item": RunStage.on_output,
+    "handoff_output_item": RunStage.on_output,
+}
+"""Run item -> its handler."""
+
+AT_THE_END: Final = frozenset({"tool_approval_item"})
+"""Run items that the SDK does not stream; `RunStage.close` takes them."""
+
+
+def encode(events: Iterable[CanonicalEvent], dropped: Counter[str]) -> bytes:
+    """Encode events as an event stream, for a pipeline that takes host events from it.
+
+    Args:
+        events: of a stage, without its fault.
+        dropped: counts events that are nested too deeply to be written (CONTRACT D31).
+    """
+    data = b""
+    for event in events:
+        try:
+            data += encode_sse(codec.dumps_exact(event))
+        except codec.CodecError:
+            dropped["(too deep)"] += 1
+    return data
+
+
+def _members(value: Any) -> dict[str, Any]:
+    """Return the members of an SDK object as the provider sent them; nothing for other objects."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if hasattr(value, "model_dump"):
+        sent: dict[str, Any] = value.model_dump(exclude_unset=True, warnings=False)
+        return sent
+    return {}
+
+
+def _output(item: Any, raw: Mapping[str, object]) -> object:
+    """Return a tool's result if it is JSON, else the text that the model receives."""
+    output: Any = getattr(item, "output", None)
+    if hasattr(output, "model_dump"):
+        output = output.model_dump(mode="json", warnings=False)
+    if output is None:
+        return raw.get("output")
+    try:
+        codec.dumps_exact(output)
+    except codec.CodecError:
+        return raw.get("output")
+    return output
+
+
+def _is_in_response(approval: Any) -> bool:
+    """Return whether a response has this request as an item: those of the provider's own MCP servers are."""
+    return bool(_members(approval.raw_item).get("type") == "mcp_approval_request")
+
+
+def _request_item(approval: Any) -> dict[str, object]:
+    """Return a call that waits for approval as the item that the contract has for it (D18)."""
+    return {
+        "type": "mcp_approval_request",
+        "id": f"approval_{approval.call_id}",
+        "name": approval.name,
+        "arguments": approval.arguments or "",
+    }
