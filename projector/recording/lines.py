@@ -42,9 +42,9 @@ def read_lines(
     provider: str, data: bytes, input_format: InputFormat = "sse", pause: Callable[[], None] = lambda: None
 ) -> StreamLines:
     """Decode a stream, message by message. Blank messages are skipped. `pause`: see `spans.Finder`."""
-    row = PROVIDERS[provider]
-    shape = row.recording()
-    decoder = decoder_for(input_format, limits.EVENT_MAX_BYTES, row.message_fields)
+    shape = shape_of(provider)
+    message_fields = PROVIDERS[provider].message_fields if provider in PROVIDERS else ()
+    decoder = decoder_for(input_format, limits.EVENT_MAX_BYTES, message_fields)
     values: list[Any] = []
     messages: list[SseMessage | Fault] = []
     for at in range(0, len(data), _READ_BYTES):
@@ -59,6 +59,11 @@ def read_lines(
         else:
             return StreamLines(values, item)
     return StreamLines(values)
+
+
+def shape_of(provider: str) -> RecordingShape:
+    """Return how a provider's streams are recorded; the generic shape for an unknown provider."""
+    return PROVIDERS[provider].recording() if provider in PROVIDERS else RecordingShape()
 
 
 def encode_line(value: Any) -> bytes:

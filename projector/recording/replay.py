@@ -1,10 +1,10 @@
-"""Golden replay: a folder of recorded inputs, and what each dialect makes of them, compared byte for byte.
+"""Golden replay: recorded inputs are projected to each dialect, and compared with golden files byte for byte.
 
-    DIR/cases.toml                    settings of the cases; defaults where there is none
-    DIR/<provider>/<case>.ndjson      input, one provider event a line; `projector.*` lines are the host's
-    DIR/<dialect>/<case>.ndjson       output, written by `projector replay --update`, never by hand
+    DIR/cases.toml                    settings of the cases (optional)
+    DIR/<provider>/<case>.ndjson      input: one provider event per line; `projector.*` lines are host events
+    DIR/<dialect>/<case>.ndjson       golden: written by `projector replay --update`, never by hand
 
-Clock and ids are injected, so goldens need no scrubbing.
+Clock and IDs are injected, so goldens need no scrubbing.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ CASES_FILE: Final = "cases.toml"
 CLOCK: Final = "2025-12-15T12:00:00.000Z"
 STREAM_ID: Final = "stream_" + "0" * 32
 LINE_SHOWN_CHARS: Final = 500
-"""How much of a differing line a diff shows."""
+"""Characters of a differing line that a diff shows."""
 
 FaultCode: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
 
 
 class CaseContext(BaseModel):
-    """What the host knows before the stream begins."""
+    """The host's context of the stream."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -47,7 +47,7 @@ class CaseContext(BaseModel):
 
 
 class CaseSettings(BaseModel):
-    """How one input is played; every member has a default."""
+    """Settings of one case."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -72,7 +72,7 @@ class Case(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Why a case is not what its golden says."""
+    """A case that differs from its golden."""
 
     case: str
     dialect: str
@@ -81,22 +81,22 @@ class Difference(NamedTuple):
 
 
 def load_cases(folder: Path) -> list[Case]:
-    """Give the cases of a folder, by provider and name.
+    """Load the cases of a folder, sorted by provider and name.
 
     Raises:
-        UsageError: no folder, no input, a name twice, files where no provider's are, or settings that are not what
-            `CaseSettings` expects.
+        UsageError: the folder or its inputs are missing, two cases have one name, a file is in an unknown folder, or
+            the settings are invalid.
     """
     if not folder.is_dir():
         raise UsageError(f"expected a folder of cases at `{folder}`")
-    _refuse_strays(folder)
+    _check_paths(folder)
     settings = load_settings(folder / CASES_FILE)
     cases: dict[str, Case] = {}
     for provider in PROVIDERS:
         for source in sorted((folder / provider).glob("*.ndjson")):
             name = source.stem
             if name in cases:
-                raise UsageError(f"`{name}`: expected names that are unique over providers")
+                raise UsageError(f"`{name}`: two providers have a case with this name; expected unique names")
             cases[name] = Case(name, provider, source, settings.pop(name, settings[""]))
     unused = [name for name in settings if name]
     if unused:
@@ -107,7 +107,7 @@ def load_cases(folder: Path) -> list[Case]:
 
 
 def play(case: Case, dialect: str) -> bytes:
-    """Give what a dialect makes of a case, as NDJSON."""
+    """Return the output of a case in a dialect, as NDJSON."""
     settings = case.settings
     now = parse_time(settings.clock, f"{CASES_FILE}: `{case.name}`: clock")
     pipeline = build_pipeline(
@@ -122,8 +122,7 @@ def play(case: Case, dialect: str) -> bytes:
         takes_host_events=settings.host_events,
         clock=lambda: now,
     )
-    said = pipeline.feed(case.source.read_bytes())
-    return said + pipeline.close(_fault(settings.close))
+    return pipeline.feed(case.source.read_bytes()) + pipeline.close(_fault(settings.close))
 
 
 def compare(folder: Path, case: Case, dialect: str, *, update: bool) -> Difference | None:
@@ -143,7 +142,7 @@ def compare(folder: Path, case: Case, dialect: str, *, update: bool) -> Differen
 
 
 def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference]:
-    """Give the goldens that have no input; with `update`, remove them instead."""
+    """Return the goldens without an input; with `update`, delete them instead."""
     names = {case.name for case in cases}
     found: list[Difference] = []
     for dialect in DIALECTS:
@@ -157,8 +156,8 @@ def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference
     return found
 
 
-def _refuse_strays(folder: Path) -> None:
-    """Refuse what would be passed over: cases in no folder, or in one whose name is misspelled."""
+def _check_paths(folder: Path) -> None:
+    """Reject files that no case would use: outside a folder, or in a folder with an unknown name."""
     for path in sorted(folder.glob("*.ndjson")):
         raise UsageError(f"`{path}`: expected it in the folder of its provider: {', '.join(PROVIDERS)}")
     for path in sorted(folder.glob("*/*.ndjson")):
@@ -166,10 +165,10 @@ def _refuse_strays(folder: Path) -> None:
 
 
 def load_settings(path: Path) -> dict[str, CaseSettings]:
-    """Give the settings by case name; the defaults stand under the empty name.
+    """Load the settings by case name. The defaults have the empty name.
 
     Raises:
-        UsageError: they are not what `CaseSettings` expects; the message names the case, and no value.
+        UsageError: the file or a setting is invalid. The message names the case and contains no value.
     """
     if not path.is_file():
         return {"": CaseSettings()}
@@ -205,19 +204,19 @@ def _fault(code: str | None) -> Fault | None:
 
 
 def _diff(before: bytes, now: bytes) -> str:
-    """Show what differs, without the members that every line repeats unless one of them is it."""
-    for show in (_without_constants, _whole):
-        lines = list(difflib.unified_diff(show(before), show(now), "golden", "now", n=1, lineterm=""))
+    """Return a diff, without the members that all lines repeat unless only they differ."""
+    for lines_of in (_without_constants, _lines):
+        lines = list(difflib.unified_diff(lines_of(before), lines_of(now), "golden", "now", n=1, lineterm=""))
         if lines:
             return "\n".join(line[:LINE_SHOWN_CHARS] for line in lines)
     return "only line ends differ"
 
 
 def _without_constants(data: bytes) -> list[str]:
-    return [_CONSTANTS.sub("", line) for line in _whole(data)]
+    return [_CONSTANTS.sub("", line) for line in _lines(data)]
 
 
-def _whole(data: bytes) -> list[str]:
+def _lines(data: bytes) -> list[str]:
     return data.decode("utf-8", "replace").splitlines()
 
 

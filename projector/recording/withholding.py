@@ -11,9 +11,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from projector.contracts.kinds import REDACTED
-from projector.providers import PROVIDERS
 from projector.providers.recording_shape import ALONE, Path, TextChannels, keys_of
-from projector.recording.lines import FixedLine
+from projector.recording.lines import FixedLine, shape_of
 from projector.redaction.spans import Finder, Span, without
 
 PLACEHOLDER: Final = "redacted_"
@@ -72,7 +71,7 @@ class Withheld(NamedTuple):
 
 def withhold(provider: str, values: Iterable[Any], finder: Finder) -> Withheld:
     """Return the values of a stream, as `read_lines` returns them, without secrets and configuration."""
-    redaction = _StreamRedaction(finder, PROVIDERS[provider].recording().channels())
+    redaction = _StreamRedaction(finder, shape_of(provider).channels())
     kept = [redaction.copy(value) for value in values]
     redaction.finish()
     return Withheld(kept, redaction.changed)

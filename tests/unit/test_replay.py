@@ -207,5 +207,5 @@ def test_names_are_unique_over_providers(folder: Path, monkeypatch: pytest.Monke
     (folder / "other").mkdir()
     (folder / "other" / "one.ndjson").write_text(CREATED)
     monkeypatch.setattr(replay, "PROVIDERS", {**PROVIDERS, "other": PROVIDERS["openai_responses"]})
-    with pytest.raises(UsageError, match="`one`: expected names that are unique over providers"):
+    with pytest.raises(UsageError, match="`one`: two providers have a case with this name"):
         replay.load_cases(folder)

@@ -1,7 +1,4 @@
-"""The built-in provider: it plays recorded examples at a human pace, without a key and without a network.
-
-The examples are `examples_ndjson/openai_responses`: one provider event a line.
-"""
+"""The demo upstream: plays recorded examples at reading speed, without a key and without a network."""
 
 from __future__ import annotations
 
@@ -18,7 +15,10 @@ from projector.core.sse import encode_sse
 from projector.server.upstream.protocol import ProviderRequest
 
 PACE_S: Final = 0.03
-"""Between two events: about as fast as a model that is read along with."""
+"""Delay between two events: about the speed of a model."""
+
+PROVIDER: Final = "openai_responses"
+"""Provider of the examples: its folder in `examples_ndjson`."""
 
 SCENARIOS: Final = (
     (("search", "news", "weather"), "chat-web-search"),
@@ -31,25 +31,25 @@ SCENARIOS: Final = (
     (("think", "reason", "why"), "chat-reasoning-summary"),
     (("fail", "error", "break"), "chat-provider-error"),
 )
-"""Words of a message and the example that they call for; the first row that fits and that there is counts."""
+"""Words of a message -> the example that is played; the first matching row with an existing example counts."""
 
 DEFAULT_SCENARIO: Final = "chat-text-citations"
 
 
 class DemoUpstream:
-    """An upstream that answers from recorded examples."""
+    """An upstream that plays recorded examples."""
 
-    providers = frozenset({"openai_responses"})
+    providers = frozenset({PROVIDER})
     is_recording = True
 
     def __init__(self, pace_s: float = PACE_S) -> None:
         self._pace_s = pace_s
-        folder = resource("examples_ndjson/openai_responses")
+        folder = resource(f"examples_ndjson/{PROVIDER}")
         self.examples = {path.stem: _events(path) for path in sorted(folder.glob("*.ndjson"))}
 
     @asynccontextmanager
     async def open(self, request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """Give the bytes of the example that the request calls for."""
+        """Return the bytes of the example for the last message of the request."""
         chunks = self._play(self.examples[self._scenario(_last_text(request.body))])
         try:
             yield chunks
@@ -57,7 +57,7 @@ class DemoUpstream:
             await chunks.aclose()
 
     async def aclose(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: no connection is kept."""
 
     async def _play(self, events: list[bytes]) -> AsyncGenerator[bytes, None]:
         for event in events:
@@ -65,9 +65,9 @@ class DemoUpstream:
             yield event
 
     def _scenario(self, text: str) -> str:
-        words = text.lower()
-        for calls, name in SCENARIOS:
-            if name in self.examples and any(call in words for call in calls):
+        text = text.lower()
+        for words, name in SCENARIOS:
+            if name in self.examples and any(word in text for word in words):
                 return name
         return DEFAULT_SCENARIO
 
@@ -77,8 +77,8 @@ def _events(path: Path) -> list[bytes]:
 
 
 def _last_text(body: Any) -> str:
-    """Give the text that the user said last, or nothing."""
-    asked = body.get("input", "")
-    if isinstance(asked, str):
-        return asked
-    return codec.dumps(asked[-1:]).decode() if isinstance(asked, list) else ""
+    """Return the last message of the user as text; empty without one."""
+    sent = body.get("input", "")
+    if isinstance(sent, str):
+        return sent
+    return codec.dumps(sent[-1:]).decode() if isinstance(sent, list) else ""

@@ -1,4 +1,4 @@
-"""The way to a provider, as the relay sees it: one request out, raw bytes back, every failure as a `Fault`."""
+"""Connections to providers as the relay uses them: one request, its raw bytes, every failure as a `Fault`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from projector.core.faults import Fault
 
 @dataclass(frozen=True, slots=True)
 class ProviderRequest:
-    """What is asked of a provider: a row of `projector.providers.PROVIDERS`, the JSON body, headers beside our own.
+    """A request to a provider.
 
-    `stream_id` is the stream that asks, where one does.
+    Args:
+        provider: a name of `projector.providers.PROVIDERS`.
+        body: the JSON body.
+        headers: in addition to those of the upstream.
+        stream_id: of the stream that the response belongs to; empty without one.
     """
 
     provider: str
@@ -24,7 +28,7 @@ class ProviderRequest:
 
 
 class UpstreamError(Exception):
-    """A provider failed; `retry_after_s` is what it asked for, in seconds, where it did."""
+    """A provider failed. `retry_after_s` is its `Retry-After` in seconds, if there was one."""
 
     def __init__(self, fault: Fault, retry_after_s: int | None = None) -> None:
         super().__init__(fault.code)
@@ -33,15 +37,15 @@ class UpstreamError(Exception):
 
 
 class Upstream(Protocol):
-    """Something that answers a `ProviderRequest` with a provider's bytes."""
+    """Sends requests to a provider. The descriptor of the provider names the class."""
 
     providers: frozenset[str]
-    """The providers whose requests it can answer."""
+    """The providers whose requests it can send."""
     is_recording: bool
-    """Whether its bytes hold what the host said, too (CONTRACT D35); never true of a provider."""
+    """Whether its bytes also contain host events (CONTRACT D35). Never true for a provider."""
 
     def open(self, request: ProviderRequest, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Give the bytes of the answer; entered when its headers are there, closed on leaving, always.
+        """Return the bytes of the response. Entering waits for its headers; leaving always closes it.
 
         Raises:
             UpstreamError: on entering or while iterating.
@@ -49,5 +53,5 @@ class Upstream(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Close what is kept between requests."""
+        """Close the connections that are kept between requests."""
         ...
