@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from projector import Pipeline, StreamContext, build_pipeline
 from projector._errors import known_name
 from projector.contracts.limits import NAME_MAX_CHARS
-from projector.core.pipeline import OnFrame, OutputFormat
+from projector.core.pipeline import OutputFormat
 from projector.dialects import DIALECTS
 from projector.dialects.options import DialectOptions
 from projector.providers import PROVIDERS
@@ -80,14 +80,6 @@ class AgentBinding:
     default_model: str | None = None
     """Of a passthrough body that names none."""
 
-    def dialect(self, requested: str | None) -> str:
-        """Return the dialect of a stream.
-
-        Raises:
-            Problem: the requested one is not among the agent's.
-        """
-        return _dialect(requested, self.settings.dialects)
-
     def with_dialect(self, dialect: str) -> AgentBinding:
         """Return the same binding with one dialect only, for routes whose path implies it."""
         return replace(self, settings=self.settings.model_copy(update={"dialects": (dialect,)}))
@@ -116,23 +108,17 @@ class AgentBinding:
         )
 
     def pipeline(
-        self,
-        dialect: str,
-        context: StreamContext,
-        on_frame: OnFrame,
-        *,
-        options: DialectOptions | None = None,
-        output_format: OutputFormat = "sse",
+        self, stats: StreamStats, context: StreamContext, *, options: DialectOptions | None, output_format: OutputFormat
     ) -> Pipeline:
         """Return the pipeline of one response."""
         return build_pipeline(
             provider=self.provider.api,
             profile=self.provider.profile,
-            dialect=dialect,
+            dialect=stats.dialect,
             redactor=self.redactor,
             context=context,
             takes_host_events=self.provider.upstream.is_recording,
-            on_frame=on_frame,
+            on_frame=stats.on_frame,
             options=options,
             output_format=output_format,
         )
@@ -148,39 +134,30 @@ class WorkflowBinding:
     agents: Mapping[str, AgentBinding]
     redactor: Redactor
 
-    def dialect(self, requested: str | None) -> str:
-        """Return the dialect of a stream.
-
-        Raises:
-            Problem: the requested one is not among the workflow's.
-        """
-        return _dialect(requested, self.settings.dialects)
-
     def pipeline(
-        self,
-        dialect: str,
-        context: StreamContext,
-        on_frame: OnFrame | None = None,
-        *,
-        options: DialectOptions | None = None,
-        output_format: OutputFormat = "sse",
+        self, stats: StreamStats, context: StreamContext, *, options: DialectOptions | None, output_format: OutputFormat
     ) -> Pipeline:
         """Return the pipeline of one run; each step gets a branch of it."""
         first = next(iter(self.agents.values())).provider
         return build_pipeline(
             provider=first.api,
             profile=first.profile,
-            dialect=dialect,
+            dialect=stats.dialect,
             redactor=self.redactor,
             context=context,
             run=True,
-            on_frame=on_frame,
+            on_frame=stats.on_frame,
             options=options,
             output_format=output_format,
         )
 
 
-def _dialect(requested: str | None, dialects: Sequence[str]) -> str:
+def chosen_dialect(requested: str | None, dialects: Sequence[str]) -> str:
+    """Return the dialect of a stream: the requested one, or the first.
+
+    Raises:
+        Problem: the requested one is not allowed here.
+    """
     if requested is not None and requested not in dialects:
         raise problem("unknown_dialect", f"`dialect` must be one of: {', '.join(sorted(dialects))}.")
     return requested or dialects[0]
@@ -190,14 +167,16 @@ class Catalog:
     """All bindings of one server."""
 
     def __init__(self, settings: Settings, make_upstream: MakeUpstream = provider_upstream) -> None:
-        upstreams = settings.upstreams or {DEFAULT: _shorthand_upstream(settings)}
+        upstreams = settings.upstreams or {
+            DEFAULT: UpstreamSettings(base_url=settings.base_url, api_key=settings.api_key)
+        }
         agents = settings.agents or ({} if settings.upstreams else {DEFAULT: _shorthand_agent(settings)})
         passthrough = settings.passthrough or (
             SHORTHAND_PASSTHROUGH if settings.is_loopback and not settings.upstreams else Passthrough()
         )
         self._upstreams = {name: _upstream(name, one, settings, make_upstream) for name, one in upstreams.items()}
         self._recorder = Recorder(secrets_of(settings))
-        self._agents = {name: self._agent(name, agent) for name, agent in agents.items()}
+        self.agents = {name: self._agent(name, agent) for name, agent in agents.items()}
         self.workflows = {name: self._workflow(name, workflow) for name, workflow in settings.workflows.items()}
         self.passthrough = {
             route: self._passthrough(self._upstreams[name], api, passthrough, settings)
@@ -213,26 +192,16 @@ class Catalog:
             Problem: there is none of this name, or no name and no default.
         """
         if name is not None:
-            if name not in self._agents:
+            if name not in self.agents:
                 raise problem("unknown_agent")
-            return self._agents[name]
-        if DEFAULT in self._agents or len(self._agents) == 1:
-            return self._agents.get(DEFAULT) or next(iter(self._agents.values()))
+            return self.agents[name]
+        if DEFAULT in self.agents or len(self.agents) == 1:
+            return self.agents.get(DEFAULT) or next(iter(self.agents.values()))
         raise problem("invalid_request", "`agent` is missing.")
-
-    @property
-    def has_agents(self) -> bool:
-        """Whether there is any agent."""
-        return bool(self._agents)
-
-    @property
-    def dialects(self) -> frozenset[str]:
-        """The dialects of all agents."""
-        return frozenset(dialect for agent in self._agents.values() for dialect in agent.settings.dialects)
 
     def agents_with(self, dialect: str) -> dict[str, AgentBinding]:
         """Return the agents that have a dialect, by name, each with this one only."""
-        agents = self._agents.items()
+        agents = self.agents.items()
         return {name: agent.with_dialect(dialect) for name, agent in agents if dialect in agent.settings.dialects}
 
     def upstream(self, name: str) -> UpstreamBinding:
@@ -258,7 +227,7 @@ class Catalog:
 
     def _workflow(self, name: str, workflow: WorkflowSettings) -> WorkflowBinding:
         definition = workflow.definition
-        agents = {agent: self._agents[agent] for agent in definition.agents}
+        agents = {agent: self.agents[agent] for agent in definition.agents}
         first = next(iter(agents.values()))
         redactor = first.redactor if workflow.policy is None else Redactor(workflow.policy)
         return WorkflowBinding(name, workflow, definition, agents, redactor)
@@ -277,10 +246,6 @@ def _upstream(name: str, one: UpstreamSettings, settings: Settings, make_upstrea
     timeouts, url = settings.timeouts_of(one), urlsplit(one.base_url)
     address = url.hostname or "", url.port or _PORTS[url.scheme]
     return UpstreamBinding(name, one.api, make_upstream(one, timeouts), timeouts, one.profile, address)
-
-
-def _shorthand_upstream(settings: Settings) -> UpstreamSettings:
-    return UpstreamSettings(base_url=settings.base_url, api_key=settings.api_key)
 
 
 def _shorthand_agent(settings: Settings) -> AgentSettings:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
 
 import anyio
+from anyio.streams.memory import MemoryObjectSendStream
 
 from projector._errors import known_name
 from projector.core.pipeline import OutputFormat
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
 from projector.server.streaming.memory import Account, Memory
-from projector.server.streaming.response_writer import Write
 from projector.server.streaming.session import StreamSession
 from projector.server.streaming.workflow_source import workflow_source
 from projector.server.telemetry.stream_stats import StreamStats
@@ -34,7 +35,6 @@ class HeadlessWorkflow:
         dialect: str | None = None,
         output_format: OutputFormat = "sse",
         conversation_id: str | None = None,
-        metadata: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[bytes, None]:
         """Run the workflow, and yield its stream; a failure of the run is its terminal event.
 
@@ -45,45 +45,44 @@ class HeadlessWorkflow:
             dialect: one of the workflow's; the first if None.
             output_format: `sse`, or `ndjson`: a line for each event.
             conversation_id: of the host.
-            metadata: for the trace.
 
         Raises:
             UsageError: the workflow does not have this dialect.
         """
         settings = self._settings
-        catalog = Catalog(settings, self._make_upstream)
-        account = Account(Memory(settings.limits.max_memory_bytes))
-        producer: asyncio.Task[None] | None = None
-        stats: StreamStats | None = None
-        try:
+        async with AsyncExitStack() as stack:
+            catalog = Catalog(settings, self._make_upstream)
+            stack.push_async_callback(catalog.aclose)
             binding = catalog.workflows[self._name]
             dialects = binding.settings.dialects
-            name = known_name("dialect", dialect or dialects[0], dialects)
-            facts = StreamStats(dialect=name, conversation_id=conversation_id, metadata=metadata or {})
+            facts = StreamStats(
+                dialect=known_name("dialect", dialect or dialects[0], dialects), conversation_id=conversation_id
+            )
+            account = Account(Memory(settings.limits.max_memory_bytes))
             stats = begin_stream({"headers": []}, facts)
+            stack.callback(end_stream, stats)
             source = workflow_source(
                 binding, message, stats, account, retries=settings.retries, output_format=output_format
             )
             session = StreamSession(stats, source, account, timeouts=settings.timeouts)
             sender, receiver = anyio.create_memory_object_stream[bytes](0)
-
-            async def produce(write: Write) -> None:
-                async with sender:
-                    await session.run_without_http(write)
-
-            producer = asyncio.create_task(produce(sender.send))
+            producer = asyncio.create_task(_produce(session, sender))
+            stack.push_async_callback(_cancelled, producer)
             async with receiver:
                 async for data in receiver:
                     yield data
             await producer
-        finally:
-            if producer is not None:
-                producer.cancel()
-                await asyncio.wait([producer])
-            if stats is not None:
-                end_stream(stats)
-            account.close()
-            await catalog.aclose()
+
+
+async def _produce(session: StreamSession, sender: MemoryObjectSendStream[bytes]) -> None:
+    async with sender:
+        await session.run_without_http(sender.send)
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    """Cancel a task, and wait for its end."""
+    task.cancel()
+    await asyncio.wait([task])
 
 
 def workflow(settings: Settings, name: str, make_upstream: MakeUpstream = provider_upstream) -> HeadlessWorkflow:

@@ -115,13 +115,12 @@ class StepsWork(StreamWork):
         binding = request.binding
         providers = {agent.provider.name for agent in binding.agents.values()}
         pipeline = binding.pipeline(
-            DIALECT,
+            stats,
             StreamContext(
                 run.run_id,
                 request.conversation_id,
                 workflow={"workflow_key": binding.name, "workflow_run_id": run.run_id},
             ),
-            stats.on_frame,
             options=DialectOptions(
                 run_id=run.run_id,
                 workflow_id=run.workflow_id,

@@ -26,7 +26,7 @@ class Timer:
     """
 
     due_at: Callable[[], float]
-    on_due: Callable[[], None]
+    on_due: Callable[[], object]
     shortest_s: float = inf
 
 

@@ -13,7 +13,7 @@ from projector.contracts import codec
 from projector.core.pipeline import OutputFormat
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import Dialect
-from projector.server.catalog import AgentBinding
+from projector.server.catalog import AgentBinding, chosen_dialect
 from projector.server.http.problems import problem
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
 from projector.server.streaming.response_writer import ResponseWriter
@@ -92,7 +92,7 @@ def response_mode(binding: AgentBinding, dialect: str | None, *, is_stream: bool
     """
     if is_stream is False and dialect is None:
         dialect = next((name for name in binding.settings.dialects if DIALECTS[name].assembler is not None), None)
-    name = binding.dialect(dialect)
+    name = chosen_dialect(dialect, binding.settings.dialects)
     has_json = DIALECTS[name].assembler is not None
     if is_stream is False and not has_json:
         known = ", ".join(f"`{one}`" for one in binding.settings.dialects if DIALECTS[one].assembler is not None)

@@ -11,7 +11,6 @@ leaves its upstream's context on the way out, and that closes the connection.
 
 from __future__ import annotations
 
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -147,8 +146,14 @@ class StreamSession:
                 self._scope = tasks.cancel_scope
                 tasks.start_soon(self._watch, receive)
                 tasks.start_soon(clock.run)
-                beat = self._heartbeat(writer, lambda: tasks.start_soon(self._beat, writer))
-                with clock.watch(self._stall(writer), beat):
+                with clock.watch(
+                    Timer(lambda: (writer.sending_since or inf) + self._stall_s, self._disconnect, self._stall_s),
+                    Timer(
+                        lambda: writer.sent_at + self._heartbeat_s,
+                        lambda: tasks.start_soon(self._beat, writer),  # a task, because sending may take a while
+                        self._heartbeat_s,
+                    ),
+                ):
                     await self._produce(writer, clock)
                 tasks.cancel_scope.cancel()
         finally:
@@ -251,25 +256,6 @@ class StreamSession:
             pass
         if not self._is_sent:  # servers also send this message after the whole response
             self._disconnect()
-
-    def _stall(self, writer: ResponseWriter) -> Timer:
-        """Return the timer of a client that does not read."""
-
-        def due_at() -> float:
-            return inf if writer.sending_since is None else writer.sending_since + self._stall_s
-
-        return Timer(due_at, self._disconnect, self._stall_s)
-
-    def _heartbeat(self, writer: ResponseWriter, beat: Callable[[], object]) -> Timer:
-        """Return the timer of heartbeats; a beat is a task, because sending it may take a while."""
-        last_at = 0.0
-
-        def on_due() -> None:
-            nonlocal last_at
-            last_at = time.monotonic()
-            beat()
-
-        return Timer(lambda: max(writer.sent_at, last_at) + self._heartbeat_s, on_due)
 
     async def _beat(self, writer: ResponseWriter) -> None:
         """Send a comment, unless other output is being sent."""

@@ -207,5 +207,5 @@ def workflow_source(
     stats.workflow, stats.workflow_run_id = binding.name, run_id
     workflow = {"workflow_key": binding.name, "workflow_run_id": run_id}
     context = StreamContext(stats.stream_id, stats.conversation_id, workflow=workflow)
-    pipeline = binding.pipeline(stats.dialect, context, stats.on_frame, options=options, output_format=output_format)
+    pipeline = binding.pipeline(stats, context, options=options, output_format=output_format)
     return WorkflowSource(binding, message, pipeline, stats, account, run_id=run_id, retries=retries)

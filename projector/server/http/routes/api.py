@@ -12,7 +12,7 @@ from projector.contracts.limits import ID_MAX_CHARS
 from projector.dialects.ag_ui.conversation import approvals
 from projector.dialects.ag_ui.run_input import InputRefusedError, dialect_options, read_run_input
 from projector.providers import PROVIDERS
-from projector.server.catalog import AgentBinding, Catalog, WorkflowBinding
+from projector.server.catalog import AgentBinding, Catalog, WorkflowBinding, chosen_dialect
 from projector.server.config.settings import Settings
 from projector.server.http import requests
 from projector.server.http.problems import problem
@@ -30,8 +30,9 @@ _AG_UI: Final = "ag_ui"
 def routes(catalog: Catalog, site: Site) -> list[Route]:
     """Return the routes that are configured."""
     found: list[tuple[str, SessionRoute]] = []
-    if catalog.has_agents:
-        found.append(("/api/v1/chat/stream", StreamRoute(_chat_reader(catalog), site, catalog.dialects)))
+    if catalog.agents:
+        dialects = {dialect for agent in catalog.agents.values() for dialect in agent.settings.dialects}
+        found.append(("/api/v1/chat/stream", StreamRoute(_chat_reader(catalog), site, dialects)))
     if catalog.workflows:
         found.append(("/api/v1/workflows/{workflow_key}/run-stream", WorkflowRoute(catalog.workflows, site)))
     if agents := catalog.agents_with(_AG_UI):
@@ -72,7 +73,7 @@ class WorkflowRoute(SessionRoute):
         if binding is None:
             raise problem("unknown_workflow")
         request = requests.parse_workflow(asked.body)
-        dialect = binding.dialect(QueryParams(asked.scope["query_string"]).get("dialect"))
+        dialect = chosen_dialect(QueryParams(asked.scope["query_string"]).get("dialect"), binding.settings.dialects)
         if request.conversation_id is not None:
             self._site.ownership.enter_conversation(request.conversation_id, asked.caller)
         facts = StreamStats(

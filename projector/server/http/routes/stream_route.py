@@ -140,9 +140,7 @@ class StreamRoute(SessionRoute):
         facts.on_approval = ownership.add_approval
         stats = begin_stream(scope, facts)
         context = StreamContext(stats.stream_id, ask.conversation_id, ask.agent)
-        pipeline = ask.binding.pipeline(
-            dialect, context, stats.on_frame, options=ask.options, output_format=mode.output_format
-        )
+        pipeline = ask.binding.pipeline(stats, context, options=ask.options, output_format=mode.output_format)
         provider, settings = ask.binding.provider, self._site.settings
         reader = provider.reader(ask.body, stats, account, settings.retries)
         return StreamSession(
