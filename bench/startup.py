@@ -18,7 +18,17 @@ from typing import Final, NamedTuple
 ROUNDS: Final = 11
 STREAM: Final = Path(__file__).parent.parent / "examples_ndjson" / "openai_responses" / "chat-text-citations.ndjson"
 
-POLICY: Final = "from projector.redaction.policy import Policy; from projector.redaction.redactor import Redactor; "
+POLICY: Final = """
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
+policy = Policy()
+"""
+COMPILE: Final = """
+redactor = Redactor(policy)
+assert redactor.text('curl -H "Authorization: Bearer abc" https://example.org').notices
+assert '"x"' not in redactor.arguments('{"password": "x", "note": "plain text"}').text.value
+"""
+"""Both searches, of text and of arguments, are used once, because a search may be compiled by its first use."""
 PARSER: Final = ("-c", "import argparse, json")
 MODELS: Final = ("-c", "from pydantic import BaseModel; import orjson")
 
@@ -42,9 +52,7 @@ class Start(NamedTuple):
 STARTS: Final = {
     "projector --help": Start(("-m", "projector", "--help"), PARSER, 2.5),
     "projector project": Start(("-m", "projector", "project", str(STREAM)), MODELS, 3),
-    "compile the default policy": Start(
-        ("-c", POLICY + "Redactor(Policy())"), MODELS, 0.42, without=("-c", POLICY + "Policy()")
-    ),
+    "compile the default policy": Start(("-c", POLICY + COMPILE), MODELS, 0.42, without=("-c", POLICY)),
 }
 
 

@@ -102,7 +102,7 @@ def test_the_measured_commands_do_what_their_names_say() -> None:
     assert json.loads(output("projector project")[-1])["kind"] == "final"
     compiled = STARTS["compile the default policy"]
     assert compiled.without is not None
-    assert "Redactor(Policy())" in compiled.ours[1]
+    assert "Redactor(policy)" in compiled.ours[1]
     assert "Redactor(" not in compiled.without[1]
 
 
