@@ -19,6 +19,7 @@ import pytest
 
 from projector import cli
 from projector.cli.commands import EXAMPLES as EXAMPLES_FOLDER
+from projector.core.handlers import DROPPED
 from projector.dialects import DIALECTS
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
@@ -304,7 +305,7 @@ def test_replay_without_a_folder_takes_the_examples(run: Run, monkeypatch: pytes
     ("name", "said"),
     [
         ("response.output_text.delta", "response.output_text.delta: message.delta\n"),
-        ("keepalive", "keepalive: dropped\n  says only that the connection lives\n"),
+        ("keepalive", f"keepalive: dropped\n  {DROPPED['keepalive']}\n"),
         ("shell_call", "shell_call (item): output_item.added and output_item.done only\n"),
     ],
 )
