@@ -72,22 +72,22 @@ def reads_of(case: Any, cuts: list[int]) -> list[bytes]:
 def play(dialect: str, branches: list[Any], order: list[int], ends: list[Any] | None = None) -> bytes:
     """Feed the reads of the branches in an order, whatever of it fits; then close them, each as it ends."""
     run = run_of(dialect)
-    branches = [
+    opened = [
         run.branch(context_of(at, optional=optional), provider=case.provider, profile=case.settings.profile)
         for at, (case, _, optional) in enumerate(branches)
     ]
     left = [reads_of(case, cuts) for case, cuts, _ in branches]
     said = b""
     for turn in order:
-        branch = turn % len(branches)
-        said += branches[branch].feed(left[branch].pop(0)) if left[branch] else b""
-    for branch, branch in enumerate(branches):
-        end = ends[branch] if ends is not None else None
+        at = turn % len(opened)
+        said += opened[at].feed(left[at].pop(0)) if left[at] else b""
+    for at, branch in enumerate(opened):
+        end = ends[at] if ends is not None else None
         if end is None:
-            said += b"".join(map(branch.feed, left[branch]))
+            said += b"".join(map(branch.feed, left[at]))
         said += branch.close(FAULTS[end]) if end else branch.close()
     said += run.close()
-    assert run.close() + run.cancel() + branches[0].feed(b"{}\n") + branches[0].close() == b""
+    assert run.close() + run.cancel() + opened[0].feed(b"{}\n") + opened[0].close() == b""
     return said
 
 
@@ -186,7 +186,7 @@ def test_whatever_branches_say_every_dialect_keeps_its_rules(
 @given(branches=BRANCHES, order=ORDER, when=st.integers(0, 20), how=st.sampled_from(["cancel", "stop", "close"]))
 def test_whenever_the_host_ends_it_there_is_one_end(branches: list[Any], order: list[int], when: int, how: str) -> None:
     run = run_of("public_sse_v1")
-    branches = [
+    opened = [
         run.branch(context_of(at, optional=optional), provider=case.provider, profile=case.settings.profile)
         for at, (case, _, optional) in enumerate(branches)
     ]
@@ -194,10 +194,10 @@ def test_whenever_the_host_ends_it_there_is_one_end(branches: list[Any], order: 
     said = b""
     for at, turn in enumerate(order):
         if at == when:
-            said += {"cancel": run.cancel, "stop": branches[0].stop, "close": run.close}[how]()
-        branch = turn % len(branches)
-        said += branches[branch].feed(left[branch].pop(0)) if left[branch] else b""
-    said += b"".join(branch.close() for branch in branches) + run.close()
+            said += {"cancel": run.cancel, "stop": opened[0].stop, "close": run.close}[how]()
+        index = turn % len(opened)
+        said += opened[index].feed(left[index].pop(0)) if left[index] else b""
+    said += b"".join(branch.close() for branch in opened) + run.close()
     assert_sound(said)
 
 

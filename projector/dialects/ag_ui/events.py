@@ -1,4 +1,4 @@
-"""Models of the AG-UI 1.0 events that we emit: one class a type; the discriminator is `type`.
+"""Models of the AG-UI 1.0 events that we emit: the discriminator is `type`.
 
 They are narrower than the protocol: they reject members that the protocol would allow. Wire names are camel case, no
 member is ever null, and metadata keys have our vendor prefix (CONTRACT D37). `checker.py` has the rules over a run.
@@ -114,17 +114,10 @@ class RunError(Event):
     usage: Maybe[Usage] = None
 
 
-class StepStarted(Event):
-    """A step of a workflow starts: `stage/step`, with `#branch` if branches run in parallel."""
+class StepEvent(Event):
+    """A step of a workflow starts or ends: `stage/step`, with `#branch` if branches run in parallel."""
 
-    type: Literal["STEP_STARTED"]
-    step_name: str
-
-
-class StepFinished(Event):
-    """A step of a workflow has ended."""
-
-    type: Literal["STEP_FINISHED"]
+    type: Literal["STEP_STARTED", "STEP_FINISHED"]
     step_name: str
 
 
@@ -146,23 +139,23 @@ class TextMessageStart(MessageEvent):
     """Name of the agent."""
 
 
-class TextMessageContent(MessageEvent):
-    """A delta of a message."""
+class MessageContent(MessageEvent):
+    """A delta of a message or of a reasoning message."""
 
-    type: Literal["TEXT_MESSAGE_CONTENT"]
+    type: Literal["TEXT_MESSAGE_CONTENT", "REASONING_MESSAGE_CONTENT"]
     delta: Annotated[str, Field(min_length=1)]
 
 
-class TextMessageEnd(MessageEvent):
-    """A message is complete. Its metadata contains the citations."""
+class MessageEnd(MessageEvent):
+    """A message is complete. The metadata of a text message contains its citations."""
 
-    type: Literal["TEXT_MESSAGE_END"]
+    type: Literal["TEXT_MESSAGE_END", "REASONING_MESSAGE_END"]
 
 
-class ReasoningStart(MessageEvent):
-    """A reasoning span starts. It has zero or more reasoning messages."""
+class ReasoningSpan(MessageEvent):
+    """A reasoning span starts or ends. It has zero or more reasoning messages."""
 
-    type: Literal["REASONING_START"]
+    type: Literal["REASONING_START", "REASONING_END"]
 
 
 class ReasoningMessageStart(MessageEvent):
@@ -172,19 +165,6 @@ class ReasoningMessageStart(MessageEvent):
     role: Literal["reasoning"]
 
 
-class ReasoningMessageContent(MessageEvent):
-    """A delta of a reasoning message."""
-
-    type: Literal["REASONING_MESSAGE_CONTENT"]
-    delta: Annotated[str, Field(min_length=1)]
-
-
-class ReasoningMessageEnd(MessageEvent):
-    """A reasoning message is complete."""
-
-    type: Literal["REASONING_MESSAGE_END"]
-
-
 class ReasoningEncryptedValue(Event):
     """Encrypted reasoning, which the client sends back with its message."""
 
@@ -192,12 +172,6 @@ class ReasoningEncryptedValue(Event):
     subtype: Literal["message"]
     entity_id: str
     encrypted_value: str
-
-
-class ReasoningEnd(MessageEvent):
-    """A reasoning span has ended."""
-
-    type: Literal["REASONING_END"]
 
 
 # tools
@@ -275,17 +249,13 @@ AgUiEvent: TypeAlias = Annotated[
     RunStarted
     | RunFinished
     | RunError
-    | StepStarted
-    | StepFinished
+    | StepEvent
     | TextMessageStart
-    | TextMessageContent
-    | TextMessageEnd
-    | ReasoningStart
+    | MessageContent
+    | MessageEnd
+    | ReasoningSpan
     | ReasoningMessageStart
-    | ReasoningMessageContent
-    | ReasoningMessageEnd
     | ReasoningEncryptedValue
-    | ReasoningEnd
     | ToolCallStart
     | ToolCallArgs
     | ToolCallEnd

@@ -6,6 +6,7 @@ The checker joins the stream as a client would: what deltas add up to must be wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
@@ -120,24 +121,24 @@ class OpenResponsesChecker:
         return [] if response["id"] == self._response_id else ["one response ID"]
 
 
+@dataclass
 class Part:
     """A part of an item, as a client would join it."""
 
-    def __init__(self, content: Event) -> None:
-        self.content = dict(content)
-        self.is_whole = False
-        self.is_done = False
+    content: dict[str, Any]
+    is_whole: bool = False
+    is_done: bool = False
 
 
+@dataclass
 class Item:
     """An item, as a client would join it."""
 
-    def __init__(self, index: int, content: Event) -> None:
-        self.index = index
-        self.content = content
-        self.arguments = ""
-        self.is_done = False
-        self.parts: dict[str, list[Part]] = {index: [] for index in LISTS}
+    index: int
+    content: Event
+    arguments: str = ""
+    is_done: bool = False
+    parts: Mapping[str, list[Part]] = field(default_factory=lambda: {index: [] for index in LISTS})
 
 
 class Output:
@@ -208,7 +209,7 @@ class Output:
             return found
         if event[index] != len(item.parts[index]) or any(value for name, value in part.items() if name != "type"):
             found.append(f"an empty part, and `{index}` rising by one from 0")
-        item.parts[index].append(Part(part))
+        item.parts[index].append(Part(dict(part)))
         return found
 
     def on_part_done(self, event: Event) -> list[str]:

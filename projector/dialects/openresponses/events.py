@@ -101,13 +101,6 @@ class AnnotationAdded(ContentEvent):
     annotation: Annotation
 
 
-class RefusalDelta(ContentEvent):
-    """A delta of a refusal."""
-
-    type: Literal["response.refusal.delta"]
-    delta: str
-
-
 class RefusalDone(ContentEvent):
     """A whole refusal."""
 
@@ -115,10 +108,10 @@ class RefusalDone(ContentEvent):
     refusal: str
 
 
-class ReasoningDelta(ContentEvent):
-    """A delta of full reasoning, only with the policy `full`."""
+class ContentDelta(ContentEvent):
+    """A delta of a refusal, or with the policy `full` of full reasoning."""
 
-    type: Literal["response.reasoning.delta"]
+    type: Literal["response.refusal.delta", "response.reasoning.delta"]
     delta: str
 
 
@@ -252,9 +245,8 @@ OpenResponsesEvent: TypeAlias = Annotated[
     | TextDelta
     | TextDone
     | AnnotationAdded
-    | RefusalDelta
+    | ContentDelta
     | RefusalDone
-    | ReasoningDelta
     | ReasoningDone
     | SummaryPartEvent
     | SummaryDelta

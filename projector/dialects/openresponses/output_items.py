@@ -18,14 +18,14 @@ class PartKind(NamedTuple):
     """One kind of part: its names on the wire."""
 
     type: str
-    text_member: str
-    """Member with the text, in the part and in the event that ends the text."""
-    list_member: str
-    """Member of the item that lists parts of this kind."""
-    index_member: str
-    """Member with the index of a part, in events and in frames."""
-    part_event: str
     text_event: str
+    text_member: str = "text"
+    """Member with the text, in the part and in the event that ends the text."""
+    part_event: str = "response.content_part"
+    list_member: str = "content"
+    """Member of the item that lists parts of this kind."""
+    index_member: str = "content_index"
+    """Member with the index of a part, in events and in frames."""
     part_members: Mapping[str, tuple[()]] = {}
     """Further members of the part, empty at first."""
     event_members: Mapping[str, tuple[()]] = {}
@@ -33,38 +33,19 @@ class PartKind(NamedTuple):
 
 
 TEXT: Final = PartKind(
-    type="output_text",
-    text_member="text",
-    list_member="content",
-    index_member="content_index",
-    part_event="response.content_part",
-    text_event="response.output_text",
+    "output_text",
+    "response.output_text",
     part_members={"annotations": (), "logprobs": ()},
     event_members={"logprobs": ()},
 )
-REFUSAL: Final = PartKind(
-    type="refusal",
-    text_member="refusal",
-    list_member="content",
-    index_member="content_index",
-    part_event="response.content_part",
-    text_event="response.refusal",
-)
-REASONING: Final = PartKind(
-    type="reasoning_text",
-    text_member="text",
-    list_member="content",
-    index_member="content_index",
-    part_event="response.content_part",
-    text_event="response.reasoning",
-)
+REFUSAL: Final = PartKind("refusal", "response.refusal", "refusal")
+REASONING: Final = PartKind("reasoning_text", "response.reasoning")
 SUMMARY: Final = PartKind(
-    type="summary_text",
-    text_member="text",
+    "summary_text",
+    "response.reasoning_summary_text",
+    part_event="response.reasoning_summary_part",
     list_member="summary",
     index_member="summary_index",
-    part_event="response.reasoning_summary_part",
-    text_event="response.reasoning_summary_text",
 )
 
 
