@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from typing import Any, Final
@@ -15,10 +15,9 @@ from starlette.routing import Route
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
 from projector.server.extensions import Extension
-from projector.server.http import openapi, problems
+from projector.server.http import openapi
 from projector.server.http.authenticator import Authenticator
-from projector.server.http.problems import Problem
-from projector.server.http.request_ids import RequestIdMiddleware
+from projector.server.http.problems import Problem, respond
 from projector.server.http.routes import api, service
 from projector.server.http.routes.stream_route import Site
 from projector.server.ownership import Ownership
@@ -27,21 +26,9 @@ from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.observer import Observer, OnTerminal
 
 _CORS_HEADERS: Final = (
-    "authorization",
-    "content-type",
-    "idempotency-key",
-    "last-event-id",
-    "x-request-id",
-    "traceparent",
-    "tracestate",
-)
+    "authorization", "content-type", "idempotency-key", "last-event-id", "x-request-id", "traceparent", "tracestate"
+)  # fmt: skip
 _CORS_EXPOSED: Final = ("x-stream-id", "x-request-id", "retry-after")
-
-_EXCEPTION_HANDLERS: Final[Mapping[Any, Any]] = {
-    Problem: problems.on_problem,
-    HTTPException: problems.on_http_exception,
-    Exception: problems.on_crash,
-}
 
 
 def create_app(
@@ -83,7 +70,7 @@ def create_app(
             *(route for extension in extensions for route in extension.routes()),
             *service.routes(),
         ],
-        exception_handlers=_EXCEPTION_HANDLERS,
+        exception_handlers=dict.fromkeys((Problem, HTTPException, Exception), respond),
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False  # the redirect would contain the host name of the request, which is untrusted
@@ -95,7 +82,6 @@ def create_app(
             allow_headers=_CORS_HEADERS,
             expose_headers=_CORS_EXPOSED,
         )
-    app.add_middleware(RequestIdMiddleware)
     app.state.streams = streams
     app.state.aclose = aclose
     app.state.site = site
@@ -111,6 +97,10 @@ def _openapi(app: Starlette, extensions: Iterable[Extension]) -> bytes:
         for route in app.routes
         if isinstance(route, Route) and route.include_in_schema
     }
-    paths = {path: item for extension in extensions for path, item in extension.openapi_paths().items()}
-    schemas = {name: schema for extension in extensions for name, schema in extension.openapi_schemas().items()}
+    paths: dict[str, Any] = {}
+    schemas: dict[str, Any] = {}
+    for extension in extensions:
+        more_paths, more_schemas = extension.openapi()
+        paths |= more_paths
+        schemas |= more_schemas
     return openapi.document(routes, paths, schemas)

@@ -35,12 +35,8 @@ class Extension(Protocol):
         """Return the routes that the extension adds."""
         ...
 
-    def openapi_paths(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the OpenAPI path items of the routes."""
-        ...
-
-    def openapi_schemas(self) -> Mapping[str, Any]:
-        """Return the OpenAPI components that the path items refer to."""
+    def openapi(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Return the OpenAPI path items of the routes, and the schemas that these refer to."""
         ...
 
     async def aclose(self) -> None:

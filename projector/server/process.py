@@ -1,10 +1,15 @@
-"""The server process: listening, serving the application with uvicorn, graceful shutdown."""
+"""The server process: listening, serving the application with uvicorn, graceful shutdown.
+
+Logs are JSON, one object per line on standard error, without payloads.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import sys
+import traceback
 from types import FrameType
 from typing import Final
 
@@ -22,7 +27,6 @@ from projector.server.config.loading import SettingsError
 from projector.server.config.settings import Settings
 from projector.server.http.connection import guarded
 from projector.server.streaming.registry import Streams
-from projector.server.telemetry import logs
 from projector.server.upstream.demo import DemoUpstream
 
 log: Final = structlog.get_logger()
@@ -44,7 +48,7 @@ def run(settings: Settings, *, demo: bool = False) -> int:
     Raises:
         SettingsError: the address is not available.
     """
-    logs.configure()
+    configure_logs()
     _raise_file_limit(settings)
     listener = listen(settings)
     url = _url(listener)
@@ -143,3 +147,36 @@ def _warn_of_missing_key(settings: Settings) -> None:
 def _print(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+def configure_logs() -> None:
+    """Configure JSON output for the logs of the server, and for warnings of libraries."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(sort_keys=False),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    root = logging.getLogger()
+    root.handlers = [LibraryHandler(logging.WARNING)]
+
+
+class LibraryHandler(logging.Handler):
+    """A handler for the logs of libraries.
+
+    It writes the message template, and the type and position of an exception: arguments may contain payload.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record."""
+        error = record.exc_info[1] if record.exc_info else None
+        fields = {"logger": record.name, "message": str(record.msg).partition("\n")[0]}
+        if error is not None:
+            place = traceback.extract_tb(error.__traceback__)[-1:]
+            fields["error_type"] = type(error).__name__
+            fields["place"] = "".join(f"{frame.filename}:{frame.lineno}" for frame in place)
+        log.log(record.levelno, "library", **fields)

@@ -20,10 +20,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from starlette.datastructures import Headers
 
 from projector import build_pipeline
+from projector.server import process
 from projector.server.config.settings import Limits
 from projector.server.streaming.registry import Streams
-from projector.server.telemetry import logs, tracing
 from projector.server.telemetry import spans as telemetry
+from projector.server.telemetry import tracing
 from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.observer import Observer
 from projector.server.telemetry.stream_stats import StreamStats
@@ -255,8 +256,8 @@ def test_libraries_are_logged_without_their_arguments(monkeypatch: pytest.Monkey
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     before = structlog.get_config()
     try:
-        logs.configure()
-        monkeypatch.setattr(logs, "log", structlog.get_logger())
+        process.configure_logs()
+        monkeypatch.setattr(process, "log", structlog.get_logger())
         try:
             {}["payload"]
         except KeyError:

@@ -15,8 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 from projector.contracts import codec
 from projector.openwop.host.host_errors import error_response
 from projector.server.http import requests
-from projector.server.http.problems import Problem, problem
-from projector.server.http.request_ids import request_id
+from projector.server.http.problems import Problem, problem, request_id
 from projector.server.http.requests import ClientLeftError
 from projector.server.http.routes.stream_route import Site
 

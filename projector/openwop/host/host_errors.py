@@ -15,8 +15,7 @@ from starlette.types import Scope
 
 from projector.contracts import codec
 from projector.core.faults import Fault
-from projector.server.http.problems import Problem
-from projector.server.http.request_ids import request_id
+from projector.server.http.problems import Problem, request_id
 
 LOG_FULL: Final = Fault("log_full", "server", "The event log of the run exceeds its size limit.", False)
 INTERRUPT_TIMEOUT: Final = Fault("interrupt_timeout", "server", "The approval request timed out.", False)

@@ -17,7 +17,7 @@ from projector.core.sse import encode_comment, encode_sse
 from projector.openwop.event_log import RUN_TERMINALS
 from projector.openwop.host.run_log import LogEntry, RunLog
 from projector.openwop.host.run_requests import Mode
-from projector.server.http.request_ids import request_id
+from projector.server.http.problems import request_id
 from projector.server.streaming.response_writer import HEADERS, SEND_MAX_BYTES
 
 _UPDATES: Final[frozenset[Mode]] = frozenset({"updates"})

@@ -79,13 +79,9 @@ class Host:
             route.path_regex = re.compile(route.path_regex.pattern, re.DOTALL)
         return routes
 
-    def openapi_paths(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the OpenAPI path items of the routes."""
-        return descriptions.PATHS
-
-    def openapi_schemas(self) -> Mapping[str, Any]:
-        """Return the OpenAPI components that the path items refer to."""
-        return descriptions.schemas()
+    def openapi(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Return the OpenAPI path items of the routes, and the schemas that these refer to."""
+        return descriptions.PATHS, descriptions.schemas()
 
     async def aclose(self) -> None:
         """Fail all runs and drop their logs."""

@@ -16,15 +16,9 @@ from projector.workflows.definition import StepSource, Workflow, workflow_of
 
 ToolName: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MAX_CHARS)]
 AllowedParam: TypeAlias = Literal[
-    "temperature",
-    "top_p",
-    "max_output_tokens",
-    "reasoning_effort",
-    "verbosity",
-    "previous_response_id",
-    "metadata",
+    "temperature", "top_p", "max_output_tokens", "reasoning_effort", "verbosity", "previous_response_id", "metadata",
     "images",
-]
+]  # fmt: skip
 
 _RESERVED_PARAMETERS: Final = frozenset(
     {

@@ -1,11 +1,14 @@
-"""Error responses as problem documents (RFC 9457); one row for each code."""
+"""Error responses as problem documents (RFC 9457), one row for each code, and the request IDs in them."""
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,13 +16,14 @@ from starlette.types import Scope
 
 from projector.contracts import codec
 from projector.core.faults import Fault
-from projector.server.http.request_ids import request_id
 
 DEFAULT_RETRY_AFTER_S: Final = 5
 """Default for 429 and 503: long enough to reduce load, short enough for an interactive user."""
 MAX_RETRY_AFTER_S: Final = 3600
 """Upper bound for the value of a provider."""
 
+_SAFE_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+"""Safe in a header and in a log line."""
 _WITH_RETRY_AFTER: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 
 
@@ -85,6 +89,15 @@ class Problem(Exception):  # noqa: N818 - RFC 9457's own word
         self.headers = dict(headers or {})
 
 
+def request_id(scope: Scope) -> str:
+    """Return the ID of a request, stored in `scope["state"]`: that of the caller if it is safe, otherwise a new one."""
+    state = scope.setdefault("state", {})
+    if "request_id" not in state:
+        given = Headers(scope=scope).get("x-request-id", "")
+        state["request_id"] = given if _SAFE_REQUEST_ID.fullmatch(given) else f"req_{uuid.uuid4().hex}"
+    return str(state["request_id"])
+
+
 def problem(code: str, detail: str | None = None) -> Problem:
     """Return the problem of a row of `PROBLEMS`; `detail` replaces its text."""
     row = PROBLEMS[code]
@@ -127,21 +140,11 @@ def problem_response(problem: Problem, scope: Scope) -> Response:
     )
 
 
-async def on_problem(request: Request, error: Exception) -> Response:
-    """Respond to a `Problem`."""
-    assert isinstance(error, Problem)  # noqa: S101 - registered for this kind
-    return problem_response(error, request.scope)
-
-
-async def on_http_exception(request: Request, error: Exception) -> Response:
-    """Respond to an unknown path or method, which the router rejects."""
-    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this kind
-    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "internal_error")
-    found = problem(code)
-    found.headers.update(error.headers or {})
+async def respond(request: Request, error: Exception) -> Response:
+    """Respond to an exception. An unexpected one is logged by the server; its text is not sent."""
+    if isinstance(error, HTTPException):  # the router rejects the path or the method
+        found = problem({404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "internal_error"))
+        found.headers.update(error.headers or {})
+    else:
+        found = error if isinstance(error, Problem) else problem("internal_error")
     return problem_response(found, request.scope)
-
-
-async def on_crash(request: Request, _error: Exception) -> Response:
-    """Respond to an unexpected exception without its text; the server logs it."""
-    return problem_response(problem("internal_error"), request.scope)

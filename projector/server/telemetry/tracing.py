@@ -9,7 +9,7 @@ from typing import Final
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from projector.server.http.request_ids import request_id
+from projector.server.http.problems import request_id
 from projector.server.telemetry.stream_stats import StreamStats, Trace
 
 try:

@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from projector.core.faults import FAULTS
-from projector.server.http.problems import problem, problem_of_fault
+from projector.server.http.problems import problem, problem_of_fault, request_id
 from projector.server.http.routes.stream_route import Site
 from projector.server.streaming.registry import Streams
 
@@ -39,7 +39,7 @@ async def _cancel(request: Request) -> Response:
     caller = await site.authenticator.caller(request.scope)
     if not site.streams.cancel(request.path_params["stream_id"], caller):
         raise problem("unknown_stream")
-    return Response(status_code=HTTPStatus.NO_CONTENT, headers={"x-request-id": request.state.request_id})
+    return Response(status_code=HTTPStatus.NO_CONTENT, headers={"x-request-id": request_id(request.scope)})
 
 
 async def _metrics(request: Request) -> Response:
