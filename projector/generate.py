@@ -1,4 +1,6 @@
-"""Generated files: schemas and types of each dialect, docs/mapping.md. `--check` compares instead of writing.
+"""Generated files: schemas and types of each dialect, docs/mapping.md, compiled redaction rules.
+
+`--check` compares instead of writing.
 
 python -m projector.generate [--check]
 """
@@ -12,6 +14,7 @@ from typing import Final
 from projector.cli import mapping as explain
 from projector.contracts.schema_export import json_schema
 from projector.dialects import DIALECTS
+from projector.redaction import rule_files
 
 ROOT: Final = Path(__file__).parent.parent
 
@@ -19,6 +22,7 @@ ROOT: Final = Path(__file__).parent.parent
 def files() -> dict[Path, bytes]:
     """Return the content of every generated file."""
     made = {ROOT / "docs" / "mapping.md": explain.mapping_markdown().encode()}
+    made[ROOT / "projector" / "redaction" / "rules.json"] = rule_files.compiled()
     for name, dialect in DIALECTS.items():
         made[ROOT / "contracts" / name / f"{name}.schema.json"] = json_schema(name, dialect.events())
         made |= {ROOT / "contracts" / name / file: data for file, data in dialect.files().items()}

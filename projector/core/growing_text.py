@@ -116,12 +116,12 @@ class TextPart(GrowingText[TextStream]):
 
     def __init__(self, make_filter: Callable[[], TextStream], *, is_costly: bool = False) -> None:
         super().__init__(make_filter, is_costly=is_costly)
-        self._positions = self._filter.places
+        self._positions = self._filter.positions
         self._is_complete = False
 
     def position(self, raw: int, *, is_end: bool = False) -> int:
         """Convert a position in the provider's text, in code points, to one in the emitted text."""
-        return self._positions.of(raw, is_end=is_end)
+        return self._positions.position(raw, is_end=is_end)
 
     def complete(self, text: str) -> Cleaned[CleanText] | None:
         """Return what the deltas left out of the complete text.
@@ -133,7 +133,7 @@ class TextPart(GrowingText[TextStream]):
         more = self._extend(text)
         if more is None:
             return None
-        self._positions = self._filter.places
+        self._positions = self._filter.positions
         rest = self.close()
         self._is_complete = True
         return compose.joined(more, rest)

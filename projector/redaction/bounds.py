@@ -1,8 +1,8 @@
-"""Cutting clean values down to a budget of encoded bytes (CONTRACT D27).
+"""Cutting of clean values to a budget of encoded bytes (CONTRACT D27).
 
 Long strings go first: all are cut to the same length, the greatest that fits. Where short strings are too many, the
 tails of long containers go too: all keep the same number of entries, the greatest that fits. So nothing small is lost
-for something large, whatever stands first.
+for something large, in any order of the input.
 """
 
 from __future__ import annotations
@@ -13,32 +13,41 @@ from typing import Final
 
 from projector.contracts import codec
 from projector.contracts.limits import CONTAINER_MAX_ENTRIES
-from projector.redaction.clean import TRUNCATED_HERE, Cleaned, CleanJson, CleanText, Notice, bounded, notice, render
-from projector.redaction.texts import cut
+from projector.redaction.clean import (
+    TRUNCATED_HERE,
+    Cleaned,
+    CleanJson,
+    CleanText,
+    Notice,
+    bounded,
+    cut_text,
+    notice,
+    render,
+)
 
 _SHORT_BYTES: Final = 128
-"""Strings are not cut below this for the sake of entries: ten whole words say more than a hundred beginnings."""
+"""Strings are not cut below this for the sake of entries: ten whole words are worth more than a hundred beginnings."""
 _QUOTES: Final = 2
 
 
 def shrink_text(text: CleanText, max_bytes: int) -> Cleaned[CleanText]:
-    """Give text whose JSON string takes at most `max_bytes`, quotes and escapes included."""
-    said = _cut(text, max_bytes)
-    return Cleaned(text) if said == text else Cleaned(CleanText(said), TRUNCATED_HERE)
+    """Cut text so that its JSON string takes at most `max_bytes`, quotes and escapes included."""
+    short = _cut(text, max_bytes)
+    return Cleaned(text) if short == text else Cleaned(CleanText(short), TRUNCATED_HERE)
 
 
 def shrink(value: CleanJson, max_bytes: int) -> Cleaned[CleanJson]:
-    """Give a tree whose JSON takes at most `max_bytes`; an object stays an object, an array an array.
+    """Cut a tree so that its JSON takes at most `max_bytes`; an object stays an object, an array an array.
 
-    A number or a literal alone is given as it is: there is nothing to cut.
+    A number or a literal alone is returned as it is: there is nothing to cut.
     """
     if len(codec.dumps(value)) <= max_bytes:
         return Cleaned(value)
     entries = _greatest(lambda count: _Measure(count, _SHORT_BYTES, max_bytes).fits(value), CONTAINER_MAX_ENTRIES)
     measure = _Measure(entries, max_bytes)
     measure.fits(value)
-    room = max_bytes - measure.fixed
-    length = _greatest(lambda most: sum(min(size, max(most, _QUOTES)) for size in measure.strings) <= room, max_bytes)
+    rest = max_bytes - measure.fixed
+    length = _greatest(lambda most: sum(min(size, max(most, _QUOTES)) for size in measure.strings) <= rest, max_bytes)
     trim = _Trim(entries, length)
     tree = trim.value(value)
     return Cleaned(CleanJson(tree), bounded(trim.notices))
@@ -50,11 +59,11 @@ def _cut(text: str, max_bytes: int) -> str:
     if len(text) <= max_bytes and len(codec.dumps(text)) <= max_bytes:
         return text
     count = _greatest(lambda chars: len(codec.dumps(text[:chars])) <= max_bytes, min(len(text), max_bytes))
-    return cut(text, count)
+    return cut_text(text, count)
 
 
 def _greatest(fits: Callable[[int], bool], most: int) -> int:
-    """Give the greatest number up to `most` that fits; 0 when none does."""
+    """Return the greatest number up to `most` that fits; 0 when none does."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
@@ -63,7 +72,7 @@ def _greatest(fits: Callable[[int], bool], most: int) -> int:
 
 
 class _Measure:
-    """Adds up what a tree would take with so many entries in a container, and so many bytes in a string."""
+    """The size that a tree would have with so many entries in a container, and so many bytes in a string."""
 
     def __init__(self, entries: int, string_bytes: int, max_bytes: int | None = None) -> None:
         self._entries = entries
@@ -74,7 +83,7 @@ class _Measure:
         self.strings: list[int] = []
 
     def fits(self, value: object) -> bool:
-        """Say whether the tree fits into `max_bytes`, if there are any; it is read no further than that needs."""
+        """Return whether the tree fits into `max_bytes`, if there is such a limit; read no further than needed."""
         if isinstance(value, str):
             size = min(_size(value, self._string_bytes), self._string_bytes)
             self.strings.append(size)
@@ -99,24 +108,24 @@ class _Measure:
 
 
 def _size(text: str, enough: int) -> int:
-    """Give how many bytes a string takes; of a very long one only that it is more than enough."""
+    """Return how many bytes a string takes; of a very long one only that it is more than enough."""
     return len(codec.dumps(text)) if len(text) < enough else enough
 
 
 class _Trim:
-    """Copies a tree with fewer entries and shorter strings."""
+    """A copy of a tree with fewer entries and shorter strings."""
 
     def __init__(self, entries: int, string_bytes: int) -> None:
         self._entries = entries
         self._string_bytes = string_bytes
-        self._place: list[str | int] = []
+        self._path: list[str | int] = []
         self.notices: list[Notice] = []
 
     def value(self, value: object) -> object:
         if isinstance(value, str):
-            said = _cut(value, self._string_bytes)
-            self._note(said != value)
-            return said
+            short = _cut(value, self._string_bytes)
+            self._note(short != value)
+            return short
         if isinstance(value, dict):
             self._note(len(value) > self._entries)
             return {key: self._at(key, member) for key, member in islice(value.items(), self._entries)}
@@ -126,11 +135,11 @@ class _Trim:
         return value
 
     def _at(self, step: str | int, value: object) -> object:
-        self._place.append(step)
+        self._path.append(step)
         trimmed = self.value(value)
-        self._place.pop()
+        self._path.pop()
         return trimmed
 
     def _note(self, is_cut: bool) -> None:  # noqa: FBT001  # the fact, not a switch
         if is_cut:
-            self.notices.append(notice("truncated", render(self._place)))
+            self.notices.append(notice("truncated", render(self._path)))

@@ -1,4 +1,4 @@
-"""The types that only redaction makes, and the notices that say what was withheld or cut (CONTRACT D26).
+"""The types that only redaction makes, and the notices of what was withheld or cut (CONTRACT D26).
 
 `CleanText` and `CleanJson` are ordinary values at run time; to the type checker they are proof that redaction saw them.
 Frame builders demand them, and nothing outside this package may make one (`tests/contract/test_clean_types.py`).
@@ -22,11 +22,14 @@ CleanJson = NewType("CleanJson", object)
 
 T = TypeVar("T")
 
+MARK: Final = re.compile(r"<redacted>|\[REDACTED:[A-Za-z0-9._-]{1,64}\]")
+_MARK_MAX_CHARS: Final = 80
+
 MESSAGES: Final[dict[NoticeType, str]] = {
     "redacted": "Something was withheld for safety.",
     "truncated": "Some content was left out.",
 }
-"""What a notice says: ours and constant, so that it cannot carry what it hides."""
+"""The texts of notices: constant, so that none can carry what it hides."""
 
 _PATH_MAX_CHARS: Final = 192
 """A path of the contract has at most 256 characters; the rest is left for the field's name (D26)."""
@@ -35,7 +38,7 @@ _ROOT: Final = re.compile(r"[^.\[]*")
 
 
 class Notice(NamedTuple):
-    """That something is missing, and where.
+    """A notice that something is missing, and where.
 
     `path` is relative to the value that the notice comes with: `""` is the value itself, `.a["x.y"]` or `[2].text` a
     place in it. The builders of frames put the name of their field in front.
@@ -47,35 +50,35 @@ class Notice(NamedTuple):
 
 
 class Cleaned(NamedTuple, Generic[T]):
-    """A clean value, and what is missing from it."""
+    """A clean value, and the notices of what is missing from it."""
 
     value: T
     notices: tuple[Notice, ...] = ()
 
 
 class CleanArguments(NamedTuple):
-    """The arguments of a tool call: the text, and its parse where that is an object (CONTRACT D23, D24).
+    """The arguments of a tool call: the text, and the parsed object if it is one (CONTRACT D23, D24).
 
-    Notices of `json` name places in the parsed object; those of `text` say what the object does not show.
+    The notices of `json` are of places in the parsed object; those of `text` are of what the object does not show.
     """
 
     text: Cleaned[CleanText]
     json: Cleaned[CleanJson] | None
 
 
-def render(place: Iterable[str | int]) -> str:
-    """Give the path of a place, as keys and indexes; where it would be too long, that of its nearest ancestor."""
-    path = ""
-    for step in place:
-        longer = join_index(path, step) if isinstance(step, int) else join_key(path, step)
+def render(path: Iterable[str | int]) -> str:
+    """Return a path of keys and indexes as text; where it would be too long, that of its nearest ancestor."""
+    rendered = ""
+    for step in path:
+        longer = join_index(rendered, step) if isinstance(step, int) else join_key(rendered, step)
         if len(longer) > _PATH_MAX_CHARS:
             break
-        path = longer
-    return path
+        rendered = longer
+    return rendered
 
 
 def notice(kind: NoticeType, path: str = "") -> Notice:
-    """Give the notice of a type for a place."""
+    """Return the notice of a type for a path."""
     return Notice(kind, path, MESSAGES[kind])
 
 
@@ -87,7 +90,7 @@ TRUNCATED_HERE: Final = (notice("truncated"),)
 
 
 def bounded(notices: Iterable[Notice]) -> tuple[Notice, ...]:
-    """Give one notice per type and path, in order, and at most 32; what does not fit is said of the whole field."""
+    """Return one notice per type and path, in order, at most 32; the rest become notices of the whole field."""
     unique = list(dict.fromkeys(notices))
     if len(unique) <= NOTICES_MAX_ITEMS:
         return tuple(unique)
@@ -98,5 +101,15 @@ def bounded(notices: Iterable[Notice]) -> tuple[Notice, ...]:
 
 
 def _parents(notices: Sequence[Notice]) -> dict[Notice, None]:
-    """Give the notices of the fields that the places are in, as a set in order."""
+    """Return the notices of the fields that contain the paths, as a set in order."""
     return {item._replace(path=_ROOT.match(item.path)[0]): None for item in notices}  # type: ignore[index]  # matches always
+
+
+def cut_text(text: str, max_chars: int) -> str:
+    """Return at most `max_chars` of clean text, and no part of a mark."""
+    if len(text) <= max_chars:
+        return text
+    for mark in MARK.finditer(text, max(0, max_chars - _MARK_MAX_CHARS), max_chars + _MARK_MAX_CHARS):
+        if mark.start() < max_chars < mark.end():
+            return text[: mark.start()]
+    return text[: max(0, max_chars)]

@@ -1,12 +1,11 @@
-"""Puts clean values together and takes them apart: what is made of clean values only is clean."""
+"""Combining and splitting clean values: what is made of clean values only is clean."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Generic, TypeAlias, TypeVar, cast
 
-from projector.redaction import texts
-from projector.redaction.clean import TRUNCATED_HERE, Cleaned, CleanJson, CleanText, bounded
+from projector.redaction.clean import TRUNCATED_HERE, Cleaned, CleanJson, CleanText, bounded, cut_text
 
 EMPTY: Final = CleanText("")
 NOTHING: Final[Cleaned[CleanText]] = Cleaned(EMPTY)
@@ -21,7 +20,7 @@ Part: TypeAlias = Cleaned[CleanText] | Cleaned[CleanJson]
 class Gathered(Generic[Text]):
     """Text that is gathered piece by piece, in little more memory than the text itself.
 
-    A list of small strings takes ten times the room of what they say; so they are joined, some hundreds at a time.
+    A list of small strings takes ten times the memory of their text; so they are joined, some hundreds at a time.
     """
 
     __slots__ = ("_joined", "_pieces")
@@ -34,7 +33,7 @@ class Gathered(Generic[Text]):
         return bool(self._joined or self._pieces)
 
     def add(self, piece: Text) -> None:
-        """Put a piece at the end."""
+        """Append a piece."""
         pieces = self._pieces
         pieces.append(piece)
         if len(pieces) >= PIECES_MAX:
@@ -43,46 +42,46 @@ class Gathered(Generic[Text]):
 
     @property
     def text(self) -> Text:
-        """All of it; as clean as its pieces."""
+        """The whole text; as clean as its pieces."""
         whole = "".join((*self._joined, *self._pieces))
         self._joined, self._pieces = [whole] if whole else [], []
         return cast("Text", whole)
 
 
 def own_words(text: str) -> CleanText:
-    """Give a text that stands in our own source: codes and messages of `projector.core.faults`, nothing else."""
+    """Return a text of our own source as clean: codes and messages of `projector.core.faults`, nothing else."""
     return CleanText(text)
 
 
 def joined(*parts: Cleaned[CleanText]) -> Cleaned[CleanText]:
-    """Give neighbours as one value."""
+    """Join neighbours into one value."""
     return _between("", parts)
 
 
 def paragraphs(parts: Iterable[Cleaned[CleanText]]) -> Cleaned[CleanText]:
-    """Give the parts as one text with a blank line between them."""
+    """Join the parts into one text with a blank line between them."""
     return _between("\n\n", list(parts))
 
 
-def _between(words: str, parts: Sequence[Cleaned[CleanText]]) -> Cleaned[CleanText]:
-    text = words.join([part.value for part in parts])
+def _between(separator: str, parts: Sequence[Cleaned[CleanText]]) -> Cleaned[CleanText]:
+    text = separator.join([part.value for part in parts])
     return Cleaned(CleanText(text), bounded(notice for part in parts for notice in part.notices))
 
 
 def split(text: CleanText, max_chars: int) -> list[CleanText]:
-    """Give the text in pieces of at most `max_chars` code points; they join to the text."""
+    """Split the text into pieces of at most `max_chars` code points."""
     return [CleanText(text[start : start + max_chars]) for start in range(0, len(text), max_chars)]
 
 
 def cut(text: Cleaned[CleanText], max_chars: int) -> Cleaned[CleanText]:
-    """Give at most `max_chars` code points and no part of a mark, with a notice where something is missing."""
+    """Cut to `max_chars` code points and no part of a mark, with a notice where something is missing."""
     if len(text.value) <= max_chars:
         return text
-    return Cleaned(CleanText(texts.cut(text.value, max_chars)), bounded(text.notices + TRUNCATED_HERE))
+    return Cleaned(CleanText(cut_text(text.value, max_chars)), bounded(text.notices + TRUNCATED_HERE))
 
 
 def listed(parts: Sequence[Part], max_entries: int) -> Cleaned[CleanJson]:
-    """Give a list of the values, cut with a notice where it is too long."""
+    """Return a list of the values, cut with a notice where it is too long."""
     notices = [n._replace(path=f"[{at}]{n.path}") for at, part in enumerate(parts[:max_entries]) for n in part.notices]
     if len(parts) > max_entries:
         notices.extend(TRUNCATED_HERE)
@@ -90,12 +89,12 @@ def listed(parts: Sequence[Part], max_entries: int) -> Cleaned[CleanJson]:
 
 
 def record(parts: Mapping[str, Part | None]) -> Cleaned[CleanJson]:
-    """Give an object of the values that are there; the names are ours."""
-    there = {name: part for name, part in parts.items() if part is not None}
-    notices = (n._replace(path=f".{name}{n.path}") for name, part in there.items() for n in part.notices)
-    return Cleaned(CleanJson({name: part.value for name, part in there.items()}), bounded(notices))
+    """Return an object of the values that are not None; the names are ours."""
+    present = {name: part for name, part in parts.items() if part is not None}
+    notices = (n._replace(path=f".{name}{n.path}") for name, part in present.items() for n in part.notices)
+    return Cleaned(CleanJson({name: part.value for name, part in present.items()}), bounded(notices))
 
 
 def plain(value: float | bool | None) -> Cleaned[CleanJson]:  # noqa: FBT001 - the value, not a switch
-    """Give a number, a truth value or null: none of these can hold a secret outside a sensitive key."""
+    """Return a number, a boolean or null as clean: none can hold a secret outside a sensitive key."""
     return Cleaned(CleanJson(value))

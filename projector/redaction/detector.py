@@ -1,24 +1,23 @@
-"""What a policy looks for, compiled once: sensitive keys, credential formats, registered values.
+"""A compiled policy: sensitive keys, credential formats, registered values.
 
-A `Detector` has no state; the sieves of `projector.redaction.filters` and `projector.redaction.documents` carry the
-state of one text.
+A `Detector` has no state of a text; the filters of `projector.redaction.filters` and `projector.redaction.json_filter`
+carry that.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from itertools import product
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from projector.contracts import codec
 from projector.contracts.kinds import REDACTED
 from projector.redaction import patterns
-from projector.redaction.formats import FORMATS, WORD, Format
+from projector.redaction.patterns import WORD, Search
 from projector.redaction.policy import Policy
-from projector.redaction.rules import KeyRules, Verdict
+from projector.redaction.rules import Format, KeyRules, Verdict, shipped
 
-_SEPARATOR: Final = "[-_. ]?"
 _KEY: Final = re.compile(r"[\w.-]+(?: [\w.-]+)*")
 _NUMBER: Final = re.compile(r"-?[0-9][0-9.eE+-]*")
 _SYNTAX: Final = re.compile(r"^\s|[{}\[\]\"\\\x00-\x1f]")
@@ -39,55 +38,71 @@ class Find(NamedTuple):
     row: Format | None
 
 
+class Formats:
+    """The credential formats of a policy with its sensitive words, ready for searching."""
+
+    def __init__(self, keys: KeyRules, off: frozenset[str]) -> None:
+        self.keys = keys
+        self.rows = tuple(row for row in shipped().formats if row.name not in off)
+        self._tails: dict[str, re.Pattern[str]] = {}
+
+    @cached_property
+    def live(self) -> Search:
+        """The search in text that goes on."""
+        return self._search(at_end=False)
+
+    @cached_property
+    def last(self) -> Search:
+        """The search in text that ends."""
+        return self._search(at_end=True)
+
+    def tail(self, row: Format) -> re.Pattern[str]:
+        """Return what goes on with a credential after its shortest form."""
+        tail = self._tails.get(row.name)
+        if tail is None:
+            pieces = patterns.pieces(patterns.alternatives(row.pattern)[0])
+            last = [piece.atom for piece in pieces if piece.atom[0] == "["][-1:]
+            self._tails[row.name] = tail = re.compile(f"{row.tail or last[0]}*+")
+        return tail
+
+    def _search(self, *, at_end: bool) -> Search:
+        ways = (way for index, row in enumerate(self.rows) for way in patterns.branches(index, row, at_end=at_end))
+        return Search(ways, [word for word in self.keys.words if word.isascii()], at_end=at_end)
+
+
+@lru_cache(maxsize=64)
+def _compiled(add: tuple[str, ...], remove: tuple[str, ...], off: frozenset[str]) -> Formats:
+    """Return the formats of a policy, compiled once; registered values are no part of it, so no secret is kept."""
+    return Formats(KeyRules(add, remove), off)
+
+
 class Detector:
     """The rules of a policy in the form in which text is searched."""
 
     def __init__(self, policy: Policy) -> None:
-        self.keys = KeyRules(policy.sensitive_keys_add, policy.sensitive_keys_remove)
-        self.rows = tuple(row for row in FORMATS if row.name not in policy.formats_off)
-        self.live = patterns.compile_branches(self._branches(at_end=False), at_end=False)
-        self.last = patterns.compile_branches(self._branches(at_end=True), at_end=True)
-        self.tails = {row.name: _tail(row) for row in self.rows}
+        self.formats = _compiled(policy.sensitive_keys_add, policy.sensitive_keys_remove, policy.formats_off)
+        self.keys = self.formats.keys
         self.values = Values((row.value.get_secret_value(), _mark(row.id)) for row in policy.registered)
         self.crossing = self.values.crossing()
 
     def passes(self, text: str) -> bool:
-        """Say whether nothing is withheld of a whole plain text; False when that takes more than one search."""
-        return not self.values and self.last.regex.search(text) is None
+        """Return whether nothing of a whole plain text is withheld; False when that takes more than one search."""
+        return not self.values and self.formats.last.first(text) is None
 
     def find(self, text: str, start: int, *, at_end: bool) -> Find | None:
-        """Give the first credential in a text from a place on, or what may become one if the text goes on."""
-        expression = self.last if at_end else self.live
-        while (match := expression.regex.search(text, start)) is not None:
-            group = expression.groups[match.lastindex or 0]
-            if not group.complete and not at_end:
-                return Find(match.start(), match.start(), match.end(), None)
-            row = self.rows[group.row]
-            body = match.start(group.body)
-            if WORD not in row.anchor or self._assigns(text[match.start() : body], text[body : body + 1]):
-                return Find(match.start(), body if row.says_anchor else match.start(), match.end(), row)
-            start = match.start() + 1
+        """Return the first credential at or after a position, or what may become one if the text goes on."""
+        search = self.formats.last if at_end else self.formats.live
+        while (hit := search.first(text, start)) is not None:
+            if hit.row is None:
+                return Find(hit.start, hit.start, hit.end, None)
+            row = self.formats.rows[hit.row]
+            if WORD not in row.anchor or self._assigns(text[hit.start : hit.body], text[hit.body : hit.body + 1]):
+                return Find(hit.start, hit.body if row.keep_anchor else hit.start, hit.end, row)
+            start = hit.start + 1
         return None
 
-    def _branches(self, *, at_end: bool) -> Iterable[patterns.Branch]:
-        for index, row in enumerate(self.rows):
-            bodies = patterns.alternatives(row.body) + (patterns.alternatives(row.body_at_end) if at_end else [])
-            for anchor, body in product(self._anchors(row.anchor), bodies):
-                yield patterns.branch(
-                    index,
-                    patterns.pieces(anchor, any_case=row.any_case),
-                    patterns.pieces(body),
-                    open_chars=row.open_chars,
-                    inside_words=row.inside_words,
-                )
-
-    def _anchors(self, anchor: str) -> list[str]:
-        words = [_SEPARATOR.join(re.escape(char) for char in word) for word in self.keys.words if word.isascii()]
-        spelled = [anchor.replace(WORD, word) for word in words] if WORD in anchor else [anchor]
-        return [way for each in spelled for way in patterns.alternatives(each)]
-
     def _assigns(self, anchor: str, first: str) -> bool:
-        """Say whether the key of an assignment is sensitive, as it would be in an object (`max_tokens=1` is not)."""
+        """Return whether the key of an assignment is sensitive, as it would be in an object (`max_tokens=1` is not)."""
         key = _KEY.match(anchor)
         verdict = self.keys.verdict(key[0] if key else anchor)
         if verdict is Verdict.SENSITIVE_UNLESS_NUMBER:
@@ -95,20 +110,14 @@ class Detector:
         return verdict is Verdict.SENSITIVE
 
 
-def _tail(row: Format) -> re.Pattern[str]:
-    """Give what goes on with a credential after its shortest form."""
-    classes = [piece.atom for piece in patterns.pieces(patterns.alternatives(row.body)[0]) if piece.atom[0] == "["]
-    return re.compile(f"{row.tail or classes[-1]}*+")
-
-
 def _mark(name: str | None) -> str:
     return f"[REDACTED:{name}]" if name else REDACTED
 
 
 class Values:
-    """The values that a host registered, each with the mark that stands in its place; the longest is tried first.
+    """The values that a host registered, each with the mark that replaces it; the longest is tried first.
 
-    A value that JSON writes with escapes is known in that spelling too: a model quotes it so in text.
+    A value that JSON writes with escapes is searched in that spelling too: a model quotes it so in text.
     """
 
     def __init__(self, rows: Iterable[tuple[str, str]]) -> None:
@@ -125,11 +134,11 @@ class Values:
         return bool(self.marks)
 
     def crossing(self) -> Values:
-        """Give those that JSON's own syntax may cut in two: they are looked for before text is read as JSON."""
+        """Return those that JSON's own syntax may cut in two: they are searched before text is read as JSON."""
         return Values((value, mark) for value, mark in self._rows.items() if _SYNTAX.search(value))
 
     def find(self, text: str, *, at_end: bool) -> tuple[int, int, str] | None:
-        """Give the first value in a text as (start, end, mark); the mark is empty where one may only be beginning."""
+        """Return the first value in a text as (start, end, mark); the mark is empty where one may only be beginning."""
         whole = self._whole.search(text)
         start = self._open(text, whole.start() if whole else len(text))
         if start is not None and not at_end:
@@ -141,13 +150,13 @@ class Values:
         return None
 
     def mark_of_number(self, number: str, *, at_end: bool) -> str | None:
-        """Give the mark for a number that is registered, or that the end of the text cut off from one."""
+        """Return the mark for a number that is registered, or that the end of the text cut off from one."""
         if at_end and len(number) >= _OPEN_CHARS and any(value.startswith(number) for value in self.numbers):
             return self.numbers.get(number, REDACTED)
         return self.numbers.get(number)
 
     def _open(self, text: str, limit: int) -> int | None:
-        """Give the first place, not behind `limit`, whose rest is the beginning of a value."""
+        """Return the first position, not behind `limit`, whose rest is the beginning of a value."""
         for first in self._first.finditer(text, max(0, len(text) - self._longest + 1)):
             rest = text[first.start() :]
             if first.start() <= limit and any(value.startswith(rest) and value != rest for value in self.marks):

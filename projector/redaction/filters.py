@@ -1,123 +1,46 @@
-"""Hold-back: what may be said of a plain text before its end is known, and what is withheld.
+"""Filters of plain text and of numbers: what may be shown before the end is known, and what is withheld.
 
-A sieve takes a text piece by piece and answers with steps over what it took: `(n, None)` says the next n characters as
-they are, `(n, mark)` says the mark in their place; an empty mark goes on with the one before. Characters not yet
-covered by a step are held. What is covered after n characters depends on those n characters alone: where the pieces
-end decides nothing. `end` covers the rest.
+A filter reads a text piece by piece and returns steps over it (`projector.redaction.steps`). What is covered after n
+characters depends on those n characters alone, not on where the pieces end. `end` covers the rest.
 
-    ValueSieve     registered values
-    FormatSieve    credential formats
-    PlainSieve     both, values first: a value wins over a format that it is a part of
-
-`seal` is for a text that breaks off inside something withheld: it stands for all that follows.
+    ValueFilter      registered values
+    FormatFilter     credential formats
+    PlainFilter      both, values first: a value wins over a format that it is a part of
+    NumberFilter     registered values that are numbers (`4711` as a PIN)
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol
 
 from projector.contracts.kinds import REDACTED
 from projector.redaction.detector import Detector, Values
-from projector.redaction.grammar import ESCAPE
+from projector.redaction.json_grammar import DIGIT_RUN, NUMBER, NUMBER_START, WHOLE_NUMBERS, Digits
+from projector.redaction.steps import Step, StepWriter
 
-Step: TypeAlias = tuple[int, str | None]
 
-
-class Sieve(Protocol):
-    """What every sieve does."""
+class Filter(Protocol):
+    """The interface of every filter."""
 
     def feed(self, text: str, /) -> list[Step]:
-        """Take a piece; give the steps that are certain now."""
+        """Read a piece; return the steps that are certain now."""
         ...
 
     def end(self) -> list[Step]:
-        """Take the end of the text; give the steps over what was held. The sieve may be used for a new text."""
+        """Return the steps over what was held at the end of the text. The filter may be used for a new text."""
         ...
 
 
-class ContentSieve(Sieve, Protocol):
-    """A sieve for the content of a string."""
+class ContentFilter(Filter, Protocol):
+    """A filter for the content of a string."""
 
-    def seal(self, rest: str, /) -> str | None:
-        """Give what stands for all that follows, if the text breaks off before `rest`; None when that may be said."""
+    def mark_of_rest(self, rest: str, /) -> str | None:
+        """Return the mark for all that follows, if the text breaks off before `rest`; None if it may be shown."""
         ...
 
 
-class Places:
-    """Where the characters of a text stand once marks have taken the place of some."""
-
-    __slots__ = ("_ends", "_read", "_starts")
-
-    def __init__(self) -> None:
-        self._read = 0
-        self._starts: list[int] = []
-        """Where each mark's text began."""
-        self._ends: list[tuple[int, int, int]] = []
-        """Where it ended, where the mark begins in what is said, and where it ends there."""
-
-    def take(self, steps: list[Step]) -> None:
-        """Follow the steps over the text."""
-        for count, mark in steps:
-            if mark is not None:
-                place = self.of(self._read, is_end=True)
-                self._starts.append(self._read)
-                self._ends.append((self._read + count, place, place + len(mark)))
-            self._read += count
-
-    def of(self, position: int, *, is_end: bool) -> int:
-        """Give the place of a position; of one inside a mark's text, the mark's end or its start."""
-        if not (at := bisect_left(self._starts, position)):
-            return position
-        end, mark_start, mark_end = self._ends[at - 1]
-        if position < end:
-            return mark_end if is_end else mark_start
-        return position - end + mark_end
-
-
-class Said:
-    """Turns steps into text; keeps the characters that no step covers yet. `marked` once a mark was said."""
-
-    __slots__ = ("_unsaid", "marked")
-
-    def __init__(self) -> None:
-        self._unsaid = ""
-        self.marked = False
-
-    def take(self, steps: list[Step], text: str) -> str:
-        """Give what the steps say of the text, and of what was kept before it."""
-        text = self._unsaid + text
-        if len(steps) == 1 and steps[0] == (len(text), None):
-            self._unsaid = ""
-            return text
-        said: list[str] = []
-        at = 0
-        for count, mark in steps:
-            said.append(text[at : at + count] if mark is None else mark)
-            self.marked = self.marked or bool(mark)
-            at += count
-        self._unsaid = text[at:]
-        return "".join(said)
-
-
-def in_raw(steps: list[Step], raw: str) -> list[Step]:
-    """Turn steps over decoded characters into steps over the escapes that spell them."""
-    escapes = ESCAPE.finditer(raw)
-    escape = next(escapes, None)
-    found: list[Step] = []
-    read = extra = 0
-    for count, mark in steps:
-        read += count
-        before = extra
-        while escape is not None and escape.start() - extra < read:
-            extra += escape.end() - escape.start() - 1
-            escape = next(escapes, None)
-        found.append((count + extra - before, mark))
-    return found
-
-
-class ValueSieve:
+class ValueFilter:
     """Withholds registered values."""
 
     __slots__ = ("_held", "_values")
@@ -127,14 +50,14 @@ class ValueSieve:
         self._held = ""
 
     def feed(self, text: str, /) -> list[Step]:
-        """Take a piece; give the steps that are certain now."""
-        return self._sift(self._held + text, at_end=False)
+        """Read a piece; return the steps that are certain now."""
+        return self._filter(self._held + text, at_end=False)
 
     def end(self) -> list[Step]:
-        """Take the end of the text; give the steps over what was held."""
-        return self._sift(self._held, at_end=True)
+        """Return the steps over what was held at the end of the text."""
+        return self._filter(self._held, at_end=True)
 
-    def _sift(self, text: str, *, at_end: bool) -> list[Step]:
+    def _filter(self, text: str, *, at_end: bool) -> list[Step]:
         steps: list[Step] = []
         self._held = ""
         while text:
@@ -150,58 +73,58 @@ class ValueSieve:
         return steps
 
 
-class FormatSieve:
+class FormatFilter:
     """Withholds credentials of known formats."""
 
-    __slots__ = ("_detector", "_held", "_in_word", "_known", "_tail")
+    __slots__ = ("_detector", "_held", "_in_word", "_shown", "_tail")
 
     def __init__(self, detector: Detector) -> None:
         self._detector = detector
         self._held = ""
         self._in_word = False
-        self._known = 0  # how many of the held characters were said before
+        self._shown = 0  # how many of the held characters were shown before
         self._tail: re.Pattern[str] | None = None
 
     @property
-    def swallowing(self) -> bool:
+    def in_credential(self) -> bool:
         """Whether a credential was found that has not ended."""
         return self._tail is not None
 
-    def seal(self, rest: str, /) -> str | None:
-        """Give nothing for all that follows where a credential goes on in it; None when what follows may be said."""
+    def mark_of_rest(self, rest: str, /) -> str | None:
+        """Return an empty mark for all that follows if a credential goes on in it; None if it may be shown."""
         return "" if self._tail is not None and self._tail.fullmatch(rest[:1]) else None
 
-    def follow(self, said: str) -> None:
-        """Go on behind text that was said already: what began in it may end in a credential."""
-        self.feed(said)
-        self._known = len(self._held)
+    def continue_after(self, shown: str) -> None:
+        """Continue behind text that was shown already: what begins in it may end in a credential."""
+        self.feed(shown)
+        self._shown = len(self._held)
 
     def feed(self, text: str, /) -> list[Step]:
-        """Take a piece; give the steps that are certain now."""
+        """Read a piece; return the steps that are certain now."""
         steps: list[Step] = []
         if self._tail is not None:
-            text = self._swallow(self._tail, text, steps)
-        self._sift(self._held + text, steps, at_end=False)
-        return self._without_known(steps) if self._known else steps
+            text = self._drop_tail(self._tail, text, steps)
+        self._filter(self._held + text, steps, at_end=False)
+        return self._without_shown(steps) if self._shown else steps
 
     def end(self) -> list[Step]:
-        """Take the end of the text; give the steps over what was held. A credential that has not ended goes on."""
+        """Return the steps over what was held at the end of the text. A credential that has not ended goes on."""
         steps: list[Step] = []
-        self._sift(self._held, steps, at_end=True)
+        self._filter(self._held, steps, at_end=True)
         self._in_word = False
-        return self._without_known(steps) if self._known else steps
+        return self._without_shown(steps) if self._shown else steps
 
-    def _without_known(self, steps: list[Step]) -> list[Step]:
-        """Take from the steps what was said before this text."""
+    def _without_shown(self, steps: list[Step]) -> list[Step]:
+        """Remove from the steps what was shown before this text."""
         found: list[Step] = []
         for count, mark in steps:
-            known = min(count, self._known)
-            self._known -= known
-            if count > known or mark:
-                found.append((count - known, mark))
+            shown = min(count, self._shown)
+            self._shown -= shown
+            if count > shown or mark:
+                found.append((count - shown, mark))
         return found
 
-    def _sift(self, text: str, steps: list[Step], *, at_end: bool) -> None:
+    def _filter(self, text: str, steps: list[Step], *, at_end: bool) -> None:
         while text:
             before = 1 if self._in_word else 0  # one letter stands for the word that goes on
             found = self._detector.find("0" + text if before else text, before, at_end=at_end)
@@ -214,11 +137,11 @@ class FormatSieve:
                 break
             end = found.end - before
             steps.append((end - certain, REDACTED))
-            text = self._swallow(self._detector.tails[found.row.name], text[end:], steps)
+            text = self._drop_tail(self._detector.formats.tail(found.row), text[end:], steps)
         self._held = text
 
-    def _swallow(self, tail: re.Pattern[str], text: str, steps: list[Step]) -> str:
-        """Drop what goes on with a credential; give what follows it, which begins a new word."""
+    def _drop_tail(self, tail: re.Pattern[str], text: str, steps: list[Step]) -> str:
+        """Drop what goes on with a credential; return what follows it, which begins a new word."""
         match = tail.match(text)
         count = match.end() if match else 0
         if count:
@@ -232,33 +155,33 @@ def _is_word(char: str) -> bool:
     return char.isalnum() and char.isascii()
 
 
-class PlainSieve:
+class PlainFilter:
     """Withholds registered values and credentials of known formats."""
 
     __slots__ = ("_formats", "_held", "_values")
 
     def __init__(self, detector: Detector) -> None:
-        self._values = ValueSieve(detector.values)
-        self._formats = FormatSieve(detector)
+        self._values = ValueFilter(detector.values)
+        self._formats = FormatFilter(detector)
         self._held = ""
 
-    def seal(self, rest: str, /) -> str | None:
-        """Give nothing for all that follows where a credential goes on in it; None when what follows may be said."""
-        return self._formats.seal(rest)
+    def mark_of_rest(self, rest: str, /) -> str | None:
+        """Return an empty mark for all that follows if a credential goes on in it; None if it may be shown."""
+        return self._formats.mark_of_rest(rest)
 
-    def follow(self, said: str) -> None:
-        """Go on behind text that was said already."""
-        self._formats.follow(said)
+    def continue_after(self, shown: str) -> None:
+        """Continue behind text that was shown already."""
+        self._formats.continue_after(shown)
 
     def feed(self, text: str, /) -> list[Step]:
-        """Take a piece; give the steps that are certain now."""
-        return self._pass_on(self._values.feed(text), text)
+        """Read a piece; return the steps that are certain now."""
+        return self._search_rest(self._values.feed(text), text)
 
     def end(self) -> list[Step]:
-        """Take the end of the text; give the steps over what was held. A credential that has not ended goes on."""
-        return self._pass_on(self._values.end(), "") + self._formats.end()
+        """Return the steps over what was held at the end of the text. A credential that has not ended goes on."""
+        return self._search_rest(self._values.end(), "") + self._formats.end()
 
-    def _pass_on(self, found: list[Step], text: str) -> list[Step]:
+    def _search_rest(self, found: list[Step], text: str) -> list[Step]:
         """Search what is no registered value for formats; a value ends the text before it, as a quote would."""
         text = self._held + text
         steps: list[Step] = []
@@ -266,7 +189,7 @@ class PlainSieve:
         for count, mark in found:
             if mark is None:
                 steps += self._formats.feed(text[at : at + count])
-            elif not self._formats.swallowing:
+            elif not self._formats.in_credential:
                 steps += self._formats.end()
                 steps.append((count, mark))
             else:
@@ -276,12 +199,59 @@ class PlainSieve:
         return steps
 
 
-def plain_sieve(detector: Detector) -> FormatSieve | PlainSieve:
-    """Give the sieve for plain text."""
-    return PlainSieve(detector) if detector.values else FormatSieve(detector)
+def plain_filter(detector: Detector) -> FormatFilter | PlainFilter:
+    """Return the filter for plain text."""
+    return PlainFilter(detector) if detector.values else FormatFilter(detector)
 
 
-def whole(detector: Detector, text: str) -> str:
-    """Give a whole plain text, cleaned."""
-    sieve = plain_sieve(detector)
-    return Said().take(sieve.feed(text) + sieve.end(), text)
+def clean_plain(detector: Detector, text: str) -> str:
+    """Return a whole plain text, cleaned."""
+    plain = plain_filter(detector)
+    return StepWriter().write(plain.feed(text) + plain.end(), text)
+
+
+class NumberFilter:
+    """Withholds one number of a JSON document if it is registered; shows it as it comes while it cannot be."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._digits: Digits | None = None
+        self._held: str | None = "" if values.numbers else None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the number may end here."""
+        return self._digits in WHOLE_NUMBERS
+
+    def read(self, text: str, at: int) -> int:
+        """Return the position of the first character from `at` on that does not continue the number."""
+        while at < len(text):
+            digits = (NUMBER_START if self._digits is None else NUMBER[self._digits]).get(text[at])
+            if digits is None:
+                break
+            self._digits = digits
+            at += 1
+            if digits in _RUNS and (run := DIGIT_RUN.match(text, at)) is not None:
+                at = run.end()
+        return at
+
+    def feed(self, text: str) -> list[Step]:
+        """Take what was read; return the steps that are certain now."""
+        if self._held is None:
+            return [(len(text), None)]
+        self._held += text
+        if any(value.startswith(self._held) for value in self._values.numbers):
+            return []
+        held, self._held = self._held, None
+        return [(len(held), None)]
+
+    def end(self, *, at_end: bool) -> list[Step]:
+        """Return the steps over what was held at the end of the number, or of the text."""
+        if not self._held:
+            return []
+        held, self._held = self._held, None
+        mark = self._values.mark_of_number(held, at_end=at_end)
+        return [(len(held), None if mark is None else f'"{mark}"')]
+
+
+_RUNS: Final = frozenset({Digits.WHOLE, Digits.FRACTION, Digits.POWER})

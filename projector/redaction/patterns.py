@@ -1,33 +1,50 @@
-r"""From rows of credential formats to two regular expressions: one for text that goes on, one for text that ends.
+r"""The pattern language of credential formats, and the search for all formats of a policy at once.
 
-The pattern language is a small part of Python's, so that it can be cut anywhere: pieces in a row, each a literal, an
-escaped literal or a class, with `?`, `{n}` or `{m,n}`; `|` only between whole patterns. A class takes as many
-characters as it can and gives none back, so the class before a piece must not take what the piece needs.
+The language is a small part of Python's, so that a text can be cut anywhere: pieces in a row, each a literal, an
+escaped literal, a class or `WORD`, with `?`, `{n}` or `{m,n}`; `|` only between whole patterns. A class takes as many
+characters as it can and gives none back, so the class before a piece must not take what the piece needs. `WORD` is any
+sensitive word, in any case, with `-`, `_`, `.` or a blank between its letters.
 
-For `gh[po]_[A-Za-z0-9]{36}` the expression for text that goes on says, at each start, one of three things:
+At each position where a format may begin, a search finds one of three things:
 
-    complete    the shortest form stands there; an empty group marks which format
+    complete    the shortest form stands there
     open        the text ends inside what may become one: hold it back until more is known
     nothing     no text that follows can make it a credential
 
-For text that ends, an open one counts only if `open_chars` of its body are there. All formats are branches of one trie,
-each start of a branch a literal: Python then skips to possible starts at memory speed. The look-behind for a word's
-start stands behind the first character for the same reason (6 ns a character instead of 51, measured).
+At the end of a text an open one counts only if `open_chars` of its pattern are there.
+
+A search has two steps. One expression, the scan, looks for the first `PREFIX_CHARS` characters of all formats: each of
+its branches begins with a literal, so Python skips to possible starts at memory speed, and the look-behind for a
+word's start stands behind the first character for the same reason (6 ns a character instead of 51, measured). Where it
+stops, one expression for all formats that begin with that character decides. That one is compiled when it is needed
+first: compiling all of them costs ten times what most streams need.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Final, NamedTuple, TypeAlias
 
-from projector.redaction.formats.row import NEVER
+from projector.redaction.rules import Format
+
+WORD: Final = "WORD"
+"""In an anchor: each sensitive word of the policy (`projector.redaction.rules`), however it is written."""
+
+NEVER: Final = 1 << 30
+"""As `open_chars`: an unfinished one is no credential."""
+
+PREFIX_CHARS: Final = 5
+"""The scan looks for so many characters of a format, and every format takes at least as many (`rule_files`)."""
 
 _PIECE: Final = re.compile(
-    r"(?P<atom>\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\\[\]{}|?])"
+    r"(?P<atom>WORD|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\\[\]{}|?()*+^$.])"
     r"(?:\{(?P<least>\d+)(?:,(?P<most>\d+))?\}|(?P<maybe>\?))?"
 )
 _ALTERNATIVE: Final = re.compile(r"(?:\[\^?\]?(?:\\.|[^\]\\])*\]|\\.|[^|])+")
+_SEPARATOR: Final = "[-_. ]?+"
+_WORD_START: Final = "word start"
 
 
 class Piece(NamedTuple):
@@ -38,36 +55,45 @@ class Piece(NamedTuple):
     most: int = 1
 
 
+class RestOfWord(NamedTuple):
+    """A step: what follows the first letter of the sensitive words that begin with it, or a whole word without it."""
+
+    first: str
+
+
 class Mark(NamedTuple):
-    """A step without characters: a word begins here, the body of format `row` begins here, or is complete here."""
+    """A step without characters: a word starts here, the pattern of format `row` begins here, or is complete here."""
 
     what: str
     row: int = 0
     open_chars: int = 0
 
 
-Step: TypeAlias = Piece | Mark
-
-
-class Branch(NamedTuple):
-    """One way to write one format, as steps."""
-
-    steps: Sequence[Step]
+Step: TypeAlias = Piece | RestOfWord | Mark
 
 
 class Group(NamedTuple):
-    """What an empty group says: the row, whether it is complete here, and the group where its body begins."""
+    """The meaning of an empty group: the row, whether it is complete here, and the group where its pattern begins."""
 
     row: int
     complete: bool
     body: int
 
 
-class Expression(NamedTuple):
-    """A compiled expression with the meaning of its groups; group 0 is the match and means nothing."""
+class Branch(NamedTuple):
+    """One way to write one format: its anchor, and how to read what follows it, once that is needed."""
 
-    regex: re.Pattern[str]
-    groups: tuple[Group, ...]
+    anchor: Sequence[Step]
+    rest: Callable[[], Iterable[Sequence[Step]]]
+
+
+class Hit(NamedTuple):
+    """What stands at `start`: the format `row`, its pattern from `body` on, or an open one where `row` is None."""
+
+    start: int
+    body: int
+    end: int
+    row: int | None
 
 
 def alternatives(pattern: str) -> list[str]:
@@ -75,8 +101,8 @@ def alternatives(pattern: str) -> list[str]:
     return _ALTERNATIVE.findall(pattern)
 
 
-def pieces(pattern: str, *, any_case: bool = False) -> list[Piece]:
-    """Read one pattern without `|`.
+def pieces(pattern: str, *, ignore_case: bool = False) -> list[Piece]:
+    """Parse one pattern without `|`.
 
     Raises:
         ValueError: the pattern is not in the language.
@@ -88,52 +114,126 @@ def pieces(pattern: str, *, any_case: bool = False) -> list[Piece]:
         if piece is None:
             raise ValueError(f"pattern: expected a literal, a class or a count at {at}")
         at = piece.end()
-        least = 0 if piece["maybe"] else int(piece["least"] or 1)
-        most = int(piece["most"] or max(least, 1))
-        found.append(Piece(_atom(piece["atom"], any_case=any_case), least, most))
+        atom, least, most, maybe = piece.groups()
+        fewest = 0 if maybe else int(least or 1)
+        found.append(Piece(_atom(atom, ignore_case=ignore_case), fewest, int(most or max(fewest, 1))))
     return found
 
 
-def _atom(text: str, *, any_case: bool) -> str:
-    if text[0] in "[\\":
+def _atom(text: str, *, ignore_case: bool) -> str:
+    if text[0] in "[\\" or text == WORD:
         return text
-    if any_case and text.lower() != text.upper():
-        return f"[{text.upper()}{text.lower()}]"
-    return re.escape(text)
+    return _any_case(text) if ignore_case else re.escape(text)
 
 
-def branch(row: int, anchor: Sequence[Piece], body: Sequence[Piece], *, open_chars: int, inside_words: bool) -> Branch:
-    """Give the steps of one way to write a format."""
-    first, *more = anchor
-    start: list[Step] = [Piece(first.atom)]
-    if not inside_words:
-        start.append(Mark("word"))
-    if first.most > 1:
-        start.append(Piece(first.atom, first.least - 1, first.most - 1))
-    return Branch([*start, *more, Mark("body", row, open_chars), *body, Mark("complete", row)])
+def _any_case(char: str) -> str:
+    lower, upper = char.lower(), char.upper()
+    return re.escape(char) if lower == upper else f"[{upper}{lower}]"
 
 
-def compile_branches(branches: Iterable[Branch], *, at_end: bool) -> Expression:
-    """Give the expression that finds the first of the branches: for text that goes on, or for text that ends."""
-    root = _Node()
-    for item in branches:
-        head, *rest = item.steps
-        for char in _characters(head):
+def branches(row: int, form: Format, *, at_end: bool) -> Iterable[Branch]:
+    """Yield the ways to write a format: each alternative of its anchor with each of its patterns."""
+
+    def rest() -> Iterable[Sequence[Step]]:
+        bodies = alternatives(form.pattern) + (alternatives(form.pattern_at_end) if at_end else [])
+        for body in bodies:
+            yield [Mark("body", row, form.open_chars), *pieces(body), Mark("complete", row)]
+
+    for way in alternatives(form.anchor):
+        first, *more = pieces(way, ignore_case=form.ignore_case)
+        start: list[Step] = [first._replace(least=1, most=1)]
+        if not form.inside_words:
+            start.append(Mark(_WORD_START))
+        if first.most > 1:
+            start.append(Piece(first.atom, first.least - 1, first.most - 1))
+        yield Branch([*start, *more], rest)
+
+
+class Expression(NamedTuple):
+    """A compiled expression with the meaning of its groups; group 0 is the match and means nothing."""
+
+    regex: re.Pattern[str]
+    groups: tuple[Group, ...]
+
+
+class Search:
+    """The search for the formats of a policy: in text that goes on, or in text that ends."""
+
+    def __init__(self, ways: Iterable[Branch], words: Iterable[str], *, at_end: bool) -> None:
+        self._at_end = at_end
+        self._words = tuple(words)
+        self._ways: dict[str, list[tuple[Branch, Sequence[Step]]]] = {}
+        for way in ways:
+            first, *more = way.anchor
+            for char in self._characters(first):
+                head = [RestOfWord(char), *more] if first == Piece(WORD) else more
+                self._ways.setdefault(char, []).append((way, head))
+        self._scan: re.Pattern[str] | None = None
+        self._units: dict[str, Expression] = {}
+
+    def first(self, text: str, start: int = 0) -> Hit | None:
+        """Return the first place at or after `start` where a credential stands or may begin."""
+        scan = self._scan or self._compile_scan()
+        while (found := scan.search(text, start)) is not None:
+            start, end = found.span()
+            if not self._at_end and end == len(text) and end - start < PREFIX_CHARS:
+                return Hit(start, start, end, None)  # too short to be complete
+            unit = self._units.get(text[start]) or self._compile(text[start])
+            if (match := unit.regex.match(text, start)) is not None:
+                group = unit.groups[match.lastindex or 0]
+                is_open = not group.complete and not self._at_end
+                return Hit(start, match.start(group.body), match.end(), None if is_open else group.row)
+            start += 1
+        return None
+
+    def _characters(self, first: Step) -> Iterable[str]:
+        """Return the characters that a format may begin with; all formats begin in ASCII."""
+        if first == Piece(WORD):
+            return dict.fromkeys(char for word in self._words for char in (word[0].upper(), word[0]))
+        assert isinstance(first, Piece)  # noqa: S101  # `branches` puts a piece there
+        return _ascii(first.atom)
+
+    def _compile_scan(self) -> re.Pattern[str]:
+        root = _Node()
+        for char, ways in self._ways.items():
             node = root.child(Piece(re.escape(char)))
-            for step in rest:
-                node = node.child(step if step != Mark("word") else Mark(f"(?<![0-9A-Za-z]{re.escape(char)})"))
-    writer = _Writer(at_end=at_end)
-    return Expression(re.compile(writer.start(root)), tuple(writer.groups))
+            for _way, head in ways:
+                node.add([*_prefix(head), Mark("complete")], char)
+        writer = _Writer(self._words, at_end=self._at_end, is_scan=True)
+        self._scan = re.compile(writer.start(root))
+        return self._scan
+
+    def _compile(self, char: str) -> Expression:
+        root = _Node()
+        node = root.child(Piece(re.escape(char)))
+        for way, head in self._ways[char]:
+            for rest in way.rest():
+                node.add([*head, *rest], char)
+        writer = _Writer(self._words, at_end=self._at_end)
+        self._units[char] = unit = Expression(re.compile(writer.start(root)), tuple(writer.groups))
+        return unit
 
 
-def _characters(first: Step) -> list[str]:
-    """Give the characters that a pattern may begin with; all formats begin in ASCII."""
-    assert isinstance(first, Piece)  # noqa: S101  # `branch` puts a piece there
-    return [chr(code) for code in range(128) if re.fullmatch(first.atom, chr(code))]
+@cache
+def _ascii(atom: str) -> list[str]:
+    """Return the ASCII characters that an atom matches."""
+    return re.findall(atom, "".join(map(chr, range(128))))
+
+
+def _prefix(steps: Iterable[Step]) -> Iterable[Step]:
+    """Yield the first steps, until they take `PREFIX_CHARS` with the character before them."""
+    count = 1
+    for step in steps:
+        if count >= PREFIX_CHARS:
+            return
+        yield step
+        if isinstance(step, RestOfWord) or step == Piece(WORD):
+            return
+        count += step.least if isinstance(step, Piece) else 0
 
 
 class _Node:
-    """A place in the trie: what may follow, in the order of the table."""
+    """A node of the trie: what may follow, in the order of the rules."""
 
     def __init__(self) -> None:
         self.children: dict[Step, _Node] = {}
@@ -141,12 +241,21 @@ class _Node:
     def child(self, step: Step) -> _Node:
         return self.children.setdefault(step, _Node())
 
+    def add(self, steps: Iterable[Step], first: str) -> None:
+        """Add a path behind the first character."""
+        node = self
+        for step in steps:
+            at_start = step == Mark(_WORD_START)
+            node = node.child(Mark(f"(?<![0-9A-Za-z]{re.escape(first)})") if at_start else step)
+
 
 class _Writer:
-    """Writes the trie as one expression, and remembers what its groups mean."""
+    """Writes a trie as one expression, and remembers what its groups mean."""
 
-    def __init__(self, *, at_end: bool) -> None:
+    def __init__(self, words: Sequence[str], *, at_end: bool, is_scan: bool = False) -> None:
+        self._words = words
         self._at_end = at_end
+        self._is_scan = is_scan
         self.groups = [Group(-1, complete=False, body=0)]
 
     def start(self, root: _Node) -> str:
@@ -162,6 +271,10 @@ class _Writer:
         for step, child in node.children.items():
             if isinstance(step, Piece):
                 ways += self._piece(step, child, seen, need, body)
+            elif isinstance(step, RestOfWord):
+                ways += self._word(step, child, seen, need, body)
+            elif step.what == "complete" and self._is_scan:
+                return ""
             elif step.what == "complete":
                 self.groups.append(Group(step.row, complete=True, body=body))
                 ways.append("()")
@@ -171,12 +284,14 @@ class _Writer:
                 ways.append("()" + self._rest(child, *inner, len(self.groups) - 1))
             else:
                 ways.append(step.what + self._rest(child, seen, need, body))
-        if seen >= need and any(isinstance(step, Piece) for step in node.children):
+        if seen >= need and any(not isinstance(step, Mark) for step in node.children):
             ways.append(r"\Z")
         return ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"
 
     def _piece(self, piece: Piece, child: _Node, seen: int, need: int, body: int) -> list[str]:
         atom, least, most = piece
+        if atom == WORD:
+            return self._word(RestOfWord(""), child, seen, need, body)
         count = "" if least == most == 1 else f"{{{least},{most}}}+"
         ways = [f"{atom}{count}{self._rest(child, seen + least, need, body)}"]
         fewest = max(1, need - seen)
@@ -184,3 +299,27 @@ class _Writer:
         if fewest <= longest:
             ways.append(rf"{atom}{{{fewest},{longest}}}+\Z")
         return ways
+
+    def _word(self, step: RestOfWord, child: _Node, seen: int, need: int, body: int) -> list[str]:
+        words = [word[len(step.first) :] for word in self._words if word.startswith(step.first.lower())]
+        if self._is_scan:
+            words = list(dict.fromkeys(word[: PREFIX_CHARS - seen] for word in words))
+        spelled = [_spelled(word)[0 if step.first else 1 :] for word in words]
+        ways = [f"(?:{'|'.join(map(''.join, spelled))}){self._rest(child, seen + 1, need, body)}"]
+        if seen >= need:
+            ways += [_beginning(steps) for steps in spelled if len(steps) > 1]
+        return ways
+
+
+def _spelled(word: str) -> list[str]:
+    """Return the steps of a word: before each letter a separator may stand."""
+    return [step for char in word for step in (_SEPARATOR, _any_case(char))]
+
+
+def _beginning(steps: Sequence[str]) -> str:
+    """Return the expression for a text that ends inside the steps."""
+    *before, last = steps[:-1]
+    expression = rf"{last}\Z"
+    for step in reversed(before):
+        expression = rf"{step}(?:\Z|{expression})"
+    return expression

@@ -1,25 +1,23 @@
-"""What a host may decide about redaction: limits, key words, formats, registered values, images, reasoning.
+"""The redaction policy of a host: limits, key words, formats, registered values, images, reasoning.
 
-A `Policy` is built once, from keywords or from a table of a configuration file (`Policy.load`). Unknown names are
-refused with the nearest known one. A registered value never shows in a `repr` or in an error.
+A `Policy` is built once: from keywords, from a table of a configuration file (`Policy.load`), or by the name of a ready
+policy in `redaction/policies/` (`Policy.named("strict")`, or `policy = "strict"` in configuration).
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
-from projector._validation import describe
+from projector._resources import resource
+from projector._validation import describe, nearest
 from projector.contracts import limits
-from projector.redaction.formats import FORMATS
+from projector.redaction.rules import shipped
 
 _MIN_VALUE_CHARS: Final = 4
 """A shorter registered value would be found in every other word."""
-
-_CONFIG: Final = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 
@@ -28,25 +26,10 @@ class PolicyError(ValueError):
     """The configuration is not a policy; the message names the entry and what was expected, never a value."""
 
 
-def _nearest(name: object, known: Iterable[str]) -> str:
-    """Give the end of an error message: the known name that was probably meant."""
-    close = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.0)
-    return f"; the nearest known name is `{close[0]}`" if close else ""
-
-
 class _Table(BaseModel):
     """A table of configuration: frozen, and strict about names."""
 
-    model_config = _CONFIG
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_unknown(cls, table: object) -> object:
-        if isinstance(table, Mapping):
-            for name in table:
-                if name not in cls.model_fields:
-                    raise ValueError(f"unknown name `{str(name)[:80]}`{_nearest(name, cls.model_fields)}")
-        return table
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Limits(_Table):
@@ -76,7 +59,7 @@ class Limits(_Table):
 
 
 class RegisteredValue(_Table):
-    """A secret that the host knows: it leaves as `[REDACTED:<id>]`, or as `<redacted>` where it has no id."""
+    """A secret that the host knows: it becomes `[REDACTED:<id>]`, or `<redacted>` where it has no id."""
 
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] | None = None
     value: SecretStr
@@ -90,11 +73,11 @@ class RegisteredValue(_Table):
 
 
 class Policy(_Table):
-    """Everything that a host may decide. The defaults are the contract's.
+    """The decisions of a host. The defaults are the contract's.
 
     `sensitive_keys_add` are words: a key that contains one (compared as in CONTRACT D25) loses its value.
-    `sensitive_keys_remove` are built-in words that no longer count, or whole keys that are no secrets after all
-    (`page_token`). `formats_off` names rows of `projector.redaction.formats.FORMATS`.
+    `sensitive_keys_remove` are shipped words that no longer count, or whole keys that are harmless (`page_token`).
+    `formats_off` are names of formats in `redaction/formats/`.
     """
 
     limits: Limits = Limits()
@@ -106,18 +89,22 @@ class Policy(_Table):
     reasoning: Literal["off", "summary", "full"] = "summary"
     encrypted_reasoning: bool = False
 
+    @model_validator(mode="before")
+    @classmethod
+    def _read_named(cls, table: object) -> object:
+        return _ready_table(table) if isinstance(table, str) else table
+
     @field_validator("formats_off")
     @classmethod
     def _known_formats(cls, names: frozenset[str]) -> frozenset[str]:
-        known = [row.name for row in FORMATS]
-        for name in sorted(names):
-            if name not in known:
-                raise ValueError(f"unknown format `{name[:80]}`{_nearest(name, known)}")
+        known = {row.name for row in shipped().formats}
+        for name in sorted(names - known):
+            raise ValueError(f"unknown format `{name[:80]}`; did you mean `{nearest(name, known, cutoff=0.0)}`?")
         return names
 
     @classmethod
-    def load(cls, table: Mapping[str, object]) -> Policy:
-        """Read a policy from a plain mapping, as a TOML table gives it.
+    def load(cls, table: Mapping[str, object] | str) -> Policy:
+        """Read a policy from a plain mapping, such as a TOML table, or by the name of a ready one.
 
         Raises:
             PolicyError: an unknown name, or a value of the wrong type; the message holds no value.
@@ -125,5 +112,23 @@ class Policy(_Table):
         try:
             return cls.model_validate(table)
         except ValidationError as error:
-            message = describe(error, table, cls, root="policy")
-        raise PolicyError(message)
+            text = describe(error, table, cls, root="policy")
+        raise PolicyError(text)
+
+    @classmethod
+    def named(cls, name: str) -> Policy:
+        """Return a ready policy of `redaction/policies/`: `default` or `strict`.
+
+        Raises:
+            PolicyError: there is none of this name.
+        """
+        return cls.load(name)
+
+
+def _ready_table(name: str) -> dict[str, object]:
+    import tomllib  # noqa: PLC0415 - needed by ready policies only
+
+    files = {path.stem: path for path in (resource("redaction") / "policies").glob("*.toml")}
+    if name not in files:
+        raise ValueError(f"unknown policy `{name[:80]}`; did you mean `{nearest(name, files, cutoff=0.0)}`?")
+    return tomllib.loads(files[name].read_text(encoding="utf-8"))

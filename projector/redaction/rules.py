@@ -1,7 +1,10 @@
-"""Which keys are sensitive (CONTRACT D25): one row for each word.
+"""The shipped rules: what credentials look like, and which keys are sensitive (CONTRACT D25).
 
-A key is compared after lower-casing and without `-`, `_`, `.` and blanks, so that `X-Api_Key` is `xapikey`. The rows
-of `projector.redaction.formats` are the other half: what a secret looks like wherever it stands.
+The entries are data, the files of the top-level folder `redaction/`; README.md there explains their form. The engine
+reads them from `rules.json` beside this module, which `make schemas` compiles (`projector.redaction.rule_files`):
+parsing TOML would cost a hundred times as much at every start.
+
+A key is compared in lower case and without `-`, `_`, `.` and blanks: `X-Api_Key` is `xapikey`.
 """
 
 from __future__ import annotations
@@ -10,46 +13,79 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from enum import Enum
-from typing import Final, Literal, NamedTuple
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+from projector.contracts import codec
 
 
-class KeyRule(NamedTuple):
-    """A word that makes a key sensitive: wherever it stands in the key, or only where it is the whole key."""
+class Format(NamedTuple):
+    """One kind of credential.
 
-    word: str
-    where: Literal["contains", "is"]
+    `anchor` and `pattern` are in the language of `projector.redaction.patterns`: the anchor identifies the format, the
+    pattern is the shortest secret that can follow it. Both are withheld, the anchor unless `keep_anchor` (a context
+    such as `Bearer ` is no secret), and so are the characters of the class `tail` that follow (by default, those of
+    the pattern's last class).
+
+    `open_chars`: at the end of a text so many characters of the pattern make an unfinished credential one. It is 1
+    unless ordinary words begin like the format. Where a count does not decide, `pattern_at_end` does.
+    """
+
+    name: str
     about: str
-    example: str
+    anchor: str
+    pattern: str
+    source: str
+    tail: str = ""
+    open_chars: int = 1
+    pattern_at_end: str = ""
+    keep_anchor: bool = False
+    ignore_case: bool = False
+    inside_words: bool = False
+    """It may begin inside a word (`DB_PASSWORD=`); elsewhere a letter or digit before it rules it out."""
+    matches: tuple[str, ...] = ()
+    harmless: tuple[str, ...] = ()
 
 
-KEY_RULES: Final = (
-    KeyRule("apikey", "contains", "keys of an API", "X-Api-Key"),
-    KeyRule("authorization", "contains", "the HTTP header and its copies", "Proxy-Authorization"),
-    KeyRule("token", "contains", "bearer, refresh, session and other tokens", "refresh_token"),
-    KeyRule("secret", "contains", "client secrets and signing secrets", "clientSecret"),
-    KeyRule("password", "contains", "passwords", "db.password"),
-    KeyRule("passwd", "contains", "passwords, as Unix spells them", "MYSQL_PASSWD"),
-    KeyRule("passphrase", "contains", "what opens a private key", "key_passphrase"),
-    KeyRule("credential", "contains", "credentials of any kind", "aws_credentials"),
-    KeyRule("privatekey", "contains", "private halves of key pairs", "private_key"),
-    KeyRule("accesskey", "contains", "keys of cloud accounts", "AWS_ACCESS_KEY_ID"),
-    KeyRule("cookie", "contains", "cookies carry sessions", "Set-Cookie"),
-    KeyRule("sessionid", "contains", "whoever has the id has the session", "PHP-SESSION-ID"),
-    KeyRule("auth", "is", "the short name of credentials in clients", "auth"),
-    KeyRule("pwd", "is", "the short name of a password", "pwd"),
-)
+class Word(NamedTuple):
+    """A word that makes a key sensitive, wherever it stands in the key or only where it is the whole key."""
 
-COUNT_ENDINGS: Final = ("tokens", "tokencount")
-"""A key that ends so and holds a number counts tokens: `max_tokens` (CONTRACT D25)."""
+    name: str
+    about: str
+    source: str
+    where: Literal["contains", "is"] = "contains"
+    matches: tuple[str, ...] = ()
+    harmless: tuple[str, ...] = ()
 
-NO_SECRETS: Final = ("tokenizer",)
-"""Words that contain a sensitive one and are none: they are taken out before a key is compared."""
+
+class Rules(NamedTuple):
+    """The entries of rule files, in order. The first format that a text can still become decides."""
+
+    formats: tuple[Format, ...] = ()
+    words: tuple[Word, ...] = ()
+    exceptions: tuple[Word, ...] = ()
+    """Words that contain a sensitive one and are harmless: they are removed from a key before it is compared."""
+    counts: tuple[Word, ...] = ()
+    """A key with such an ending and a number counts tokens: `max_tokens`."""
+
+
+@cache
+def shipped() -> Rules:
+    """Return the entries of `rules.json`, without their samples."""
+    tables: Any = codec.loads((Path(__file__).parent / "rules.json").read_bytes())
+    formats = tuple(Format(**row) for row in tables["formats"])
+    return Rules(formats, *(tuple(Word(**row) for row in tables[name]) for name in Rules._fields[1:]))
+
 
 _SEPARATORS: Final = re.compile(r"[-_.\s]+")
+_MEMO_MAX_KEYS: Final = 4_096
+_MEMO_KEY_CHARS: Final = 64
+"""Real schemas repeat a few short keys for ever; hostile ones must not fill the memory."""
 
 
 class Verdict(Enum):
-    """What a key says about its value."""
+    """What a key means for its value."""
 
     PLAIN = 0
     SENSITIVE = 1
@@ -57,30 +93,33 @@ class Verdict(Enum):
 
 
 def normal_form(key: str) -> str:
-    """Give the key as rules compare it; full-width and other compatible letters count as the plain ones."""
+    """Return the key as rules compare it; full-width and other compatible letters count as the plain ones."""
     if not key.isascii():
         key = unicodedata.normalize("NFKC", key).casefold()
     return _SEPARATORS.sub("", key.lower())
 
 
 class KeyRules:
-    """The rules of a policy, compiled: built-in words, plus what the host adds, minus what it removes."""
+    """The key rules of a policy: the shipped words, plus what the host adds, minus what it removes."""
 
     def __init__(self, add: Iterable[str] = (), remove: Iterable[str] = ()) -> None:
+        _, words, exceptions, counts = shipped()
         self._plain = frozenset(map(normal_form, remove))
-        contains = [row.word for row in KEY_RULES if row.where == "contains"] + [normal_form(word) for word in add]
+        contains = [row.name for row in words if row.where == "contains"] + [normal_form(word) for word in add]
         self.words = tuple(word for word in dict.fromkeys(contains) if word and word not in self._plain)
-        self._is = frozenset(row.word for row in KEY_RULES if row.where == "is") - self._plain
+        self._is = frozenset(row.name for row in words if row.where == "is") - self._plain
+        self._exceptions = tuple(row.name for row in exceptions)
+        self._count_endings = tuple(row.name for row in counts)
         self._contains = re.compile("|".join(map(re.escape, self.words)) or r"(?!)")
-        self._seen: dict[str, Verdict] = {}
+        self._known: dict[str, Verdict] = {}
 
     def verdict(self, key: str) -> Verdict:
-        """Say whether the value of a key is withheld. `key` is decoded: no escapes are left in it."""
-        known = self._seen.get(key)
+        """Return whether the value of a key is withheld. `key` is decoded: no escapes are left in it."""
+        known = self._known.get(key)
         if known is None:
             known = self._judge(normal_form(key))
-            if len(key) <= _MEMO_KEY_CHARS and len(self._seen) < _MEMO_MAX_KEYS:
-                self._seen[key] = known
+            if len(key) <= _MEMO_KEY_CHARS and len(self._known) < _MEMO_MAX_KEYS:
+                self._known[key] = known
         return known
 
     def _judge(self, form: str) -> Verdict:
@@ -89,13 +128,8 @@ class KeyRules:
         if form in self._plain:
             return Verdict.PLAIN
         rest = form
-        for word in NO_SECRETS:
+        for word in self._exceptions:
             rest = rest.replace(word, "")
         if self._contains.search(rest) is None:
             return Verdict.PLAIN
-        return Verdict.SENSITIVE_UNLESS_NUMBER if form.endswith(COUNT_ENDINGS) else Verdict.SENSITIVE
-
-
-_MEMO_MAX_KEYS: Final = 4_096
-_MEMO_KEY_CHARS: Final = 64
-"""Real schemas repeat a few short keys for ever; hostile ones must not fill the memory."""
+        return Verdict.SENSITIVE_UNLESS_NUMBER if form.endswith(self._count_endings) else Verdict.SENSITIVE

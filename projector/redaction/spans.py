@@ -1,6 +1,6 @@
-"""Where secrets stand in texts that are kept, not shown: for recordings, which are searched when they are whole.
+"""Search of texts that are kept, not shown: recordings, which are searched when they are complete.
 
-The sieves are those of the public stream; here nothing is held back or cut, and what is withheld is given as places.
+The filters are those of the public stream; here nothing is held back or cut, and what is withheld is returned as spans.
 """
 
 from __future__ import annotations
@@ -11,23 +11,19 @@ from typing import Final, NamedTuple
 
 from projector.contracts import codec, limits
 from projector.contracts.kinds import REDACTED
-from projector.redaction import urls
 from projector.redaction.detector import Detector
-from projector.redaction.documents import JsonSieve
-from projector.redaction.filters import Step, whole
+from projector.redaction.filters import clean_plain
+from projector.redaction.json_filter import StringFilter
 from projector.redaction.policy import Policy
 from projector.redaction.rules import Verdict
-from projector.redaction.strings import OPENERS, StringSieve
-from projector.redaction.texts import in_pieces
+from projector.redaction.steps import Step, in_pieces
+from projector.redaction.whole_values import clean_url, is_clean
 
 _ADDRESS: Final = re.compile(r"https?://\S*", re.IGNORECASE)
 
-_AT_ONCE_MAX_CHARS: Final = 32_768
-"""A longer text is read in pieces: no other thread of the process runs while one expression searches."""
-
 
 class Span(NamedTuple):
-    """A place in a text, and the mark that stands in it."""
+    """A part of a text, and the mark that replaces it."""
 
     start: int
     end: int
@@ -35,9 +31,9 @@ class Span(NamedTuple):
 
 
 class Finder:
-    """What a policy looks for, in texts, keys and numbers that are known as a whole; immutable.
+    """The search for what a policy withholds, in texts, keys and numbers that are known as a whole; immutable.
 
-    `pause` is called between small pieces of work, for who must not keep a processor to itself.
+    `pause` is called between small pieces of work, so that the caller can let others run.
     """
 
     def __init__(self, policy: Policy, pause: Callable[[], None] = lambda: None) -> None:
@@ -45,30 +41,30 @@ class Finder:
         self.pause = pause
 
     def spans(self, text: str) -> list[Span]:
-        """Give what is withheld of a text, in order: credentials, registered values, sensitive values of JSON in it.
+        """Return what is withheld of a text, in order: credentials, registered values, sensitive values of JSON in it.
 
-        Surrogates that stand in halves are searched as the character that they are. A text that is a web address loses
-        what an address loses: then one span is all of it, and its mark what is left.
+        Two halves of a surrogate pair are searched as the character that they are. A text that is a web address is
+        cleaned as one: then one span covers all of it, and its mark is the clean address.
         """
         if _ADDRESS.fullmatch(text):
-            said = urls.clean(self._detector, text, limits.EVENT_MAX_BYTES).value
-            return [] if said == text else [Span(0, len(text), said)]
-        if len(text) <= _AT_ONCE_MAX_CHARS and text.lstrip()[:1] not in OPENERS and self._detector.passes(text):
+            address = clean_url(self._detector, text, limits.EVENT_MAX_BYTES).value
+            return [] if address == text else [Span(0, len(text), address)]
+        if is_clean(self._detector, text):
             return []
         scrubbed = codec.scrub(text)
-        sieve = StringSieve(self._detector, 0, JsonSieve)
+        string = StringFilter(self._detector)
         steps: list[Step] = []
         for piece in in_pieces(scrubbed):
             self.pause()
-            steps += sieve.feed(piece)
-        return _spans(steps + sieve.end(), range(len(text) + 1) if scrubbed == text else _places(text))
+            steps += string.feed(piece)
+        return _spans(steps + string.end(), range(len(text) + 1) if scrubbed == text else _positions(text))
 
     def key(self, key: str) -> str:
-        """Give the key of an object without what a text would lose; it is never read as JSON."""
-        return whole(self._detector, key)
+        """Return the key of an object, cleaned; it is never read as JSON."""
+        return clean_plain(self._detector, key)
 
     def hides(self, key: str, value: object) -> bool:
-        """Say whether a key withholds its value; none is withheld of nothing, and what counts is no secret (D25)."""
+        """Return whether a key withholds its value; null is not withheld, and a count is no secret (D25)."""
         if value is None:
             return False
         verdict = self._detector.keys.verdict(key)
@@ -76,42 +72,42 @@ class Finder:
         return verdict is Verdict.SENSITIVE or (verdict is Verdict.SENSITIVE_UNLESS_NUMBER and not is_number)
 
     def mark_of(self, number: float) -> str | None:
-        """Give the mark for a number that is registered."""
+        """Return the mark for a number that is registered."""
         return self._detector.values.numbers.get(repr(number))
 
 
 def without(text: str, spans: Iterable[Span]) -> str:
-    """Give a text with marks in the place of its spans, which may overlap: then the first one's mark stands."""
-    said: list[str] = []
+    """Return a text with marks in place of its spans. Of spans that overlap the first one's mark is used."""
+    parts: list[str] = []
     at = 0
     for start, end, mark in sorted(spans):
         if start >= at:
-            said += (text[at:start], mark)
+            parts += (text[at:start], mark)
         at = max(at, end)
-    return "".join([*said, text[at:]])
+    return "".join([*parts, text[at:]])
 
 
-def _spans(steps: list[Step], places: range | list[int]) -> list[Span]:
-    """Turn steps over a text into spans: a step without a mark goes on with the one before, and no step is a mark."""
-    uncovered = len(places) - 1 - sum(count for count, _ in steps)
+def _spans(steps: list[Step], positions: range | list[int]) -> list[Span]:
+    """Convert steps over a text into spans: an empty mark extends the span before, what no step covers is withheld."""
+    uncovered = len(positions) - 1 - sum(count for count, _ in steps)
     found: list[Span] = []
     at = 0
     for count, mark in (*steps, (uncovered, REDACTED)):
         start, at = at, at + count
         if mark is None or not count:
             continue
-        if not mark and found and found[-1].end == places[start]:
-            found[-1] = found[-1]._replace(end=places[at])
+        if not mark and found and found[-1].end == positions[start]:
+            found[-1] = found[-1]._replace(end=positions[at])
         else:
-            found.append(Span(places[start], places[at], mark))
+            found.append(Span(positions[start], positions[at], mark))
     return found
 
 
-def _places(text: str) -> list[int]:
-    """Give where each character stands in a text in which surrogate pairs count as two, and the text's end."""
-    places = []
+def _positions(text: str) -> list[int]:
+    """Return the position of each character in a text where surrogate pairs count as two, and the text's end."""
+    positions = []
     at = 0
     while at < len(text):
-        places.append(at)
+        positions.append(at)
         at += 2 if "\ud800" <= text[at] <= "\udbff" and "\udc00" <= text[at + 1 : at + 2] <= "\udfff" else 1
-    return [*places, at]
+    return [*positions, at]

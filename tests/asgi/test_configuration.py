@@ -138,7 +138,10 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
         ("[upstreams.a]\nprofile.takes_options = 1", "profile of `openai_responses`"),
         ('[agents.a]\nupstream = "b"\nmodel = "m"', "projector.toml: unknown upstream of agent `a` `b`; known: "),
         ('[agents.a]\nupstream = "default"\nmodel = "m"\ndialects = ["x"]', "unknown dialect `x`; known: "),
-        ('[agents.a]\nupstream = "default"\nmodel = "m"\npolicy.image = "host"', "nearest known name is `images`"),
+        (
+            '[agents.a]\nupstream = "default"\nmodel = "m"\npolicy.image = "host"',
+            "did you mean `agents.a.policy.images`",
+        ),
         ('[agents.a]\nupstream = "default"\nmodel = "m"\nparameters.tools = []', "`tools` cannot be set here"),
         ('[agents."A b"]\nupstream = "default"\nmodel = "m"', "`agents.A b`: expected at most 64 of a to z"),
         ('[auth.api_keys]\na = "secret-key"', "`auth.api_keys.a`: expected the hash of a key: `sha256:` and"),

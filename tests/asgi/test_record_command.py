@@ -14,8 +14,8 @@ import pytest
 from projector import UsageError, cli
 from projector.dialects import DIALECTS
 from projector.recording import replay
-from projector.redaction.formats.row import MIXED
 from tests.asgi.conftest import Peer
+from tests.rule_samples import MIXED
 
 SECRET = "sk-" + MIXED[:48]
 REQUEST = {"model": "m", "input": "Hello", "instructions": "Be kind."}

@@ -14,7 +14,6 @@ from structlog.testing import capture_logs
 
 from projector.core.faults import FAULTS
 from projector.recording import replay
-from projector.redaction.formats.row import MIXED
 from projector.redaction.policy import Policy, RegisteredValue
 from projector.server.config.agent_settings import RecordSettings
 from projector.server.config.settings import Settings
@@ -23,6 +22,7 @@ from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 from projector.server.upstream.recorder import RecordedUpstream, Recorder, secrets_of
 from tests.asgi.conftest import Peer
 from tests.asgi.process import SERVE, running
+from tests.rule_samples import MIXED
 
 CREATED = {
     "type": "response.created",

@@ -23,13 +23,13 @@ from projector.core.sse import encode_sse
 from projector.dialects.ag_ui.checker import check_stream
 from projector.dialects.options import DialectOptions
 from projector.recording.replay import Case, CaseSettings
-from projector.redaction.formats import FORMATS, Format
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from tests.property.canaries import everywhere, leaks
 from tests.property.mutations import CASES, Lines, lines_of, spoiled, weave
 from tests.property.soundness import CALLS, OURS, examples, interrupted
 from tests.property.test_canaries import secret_of
+from tests.rule_samples import FORMATS, Format
 
 Event = dict[str, Any]
 
@@ -162,7 +162,7 @@ def test_the_client_agrees(node_modules: Path) -> None:
 @pytest.mark.parametrize("row", FORMATS, ids=[row.name for row in FORMATS])
 def test_no_credential_leaves(row: Format) -> None:
     pipeline = open_pipeline("openai_responses", CaseSettings(host_events=True))
-    said = b"".join(pipeline.feed(json.dumps(event).encode() + b"\n") for event in everywhere(row.example))
+    said = b"".join(pipeline.feed(json.dumps(event).encode() + b"\n") for event in everywhere(row.matches[0]))
     events = events_of(said + pipeline.close())
     assert_valid(events)
     assert leaks(b"\n".join(as_frames(events)), *secret_of(row)) == set()

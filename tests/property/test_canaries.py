@@ -13,10 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projector.recording.replay import CaseSettings
-from projector.redaction.formats import FORMATS, WORD, Format
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from projector.redaction.rules import KEY_RULES, KeyRule
 from tests.property.canaries import (
     DELTAS,
     TOOL_DELTAS,
@@ -32,6 +30,7 @@ from tests.property.canaries import (
     shown,
 )
 from tests.property.soundness import assert_sound, examples, frames_of, play, sampled
+from tests.rule_samples import FORMATS, WORD, WORDS, Format, Word
 
 
 def named(value: object) -> str | None:
@@ -53,34 +52,34 @@ def say(events: list[Event], case: CaseSettings = HOST) -> bytes:
 
 def secret_of(row: Format) -> tuple[str, str]:
     """Give what is secret in an example, and its context: what follows the anchor, found without the detector."""
-    words = "|".join("[-_. ]?".join(rule.word) for rule in KEY_RULES)
-    anchor = re.compile(row.anchor.replace(WORD, f"(?:{words})"), re.IGNORECASE if row.any_case else 0)
-    found = anchor.search(row.example)
+    words = "|".join("[-_. ]?".join(rule.name) for rule in WORDS)
+    anchor = re.compile(row.anchor.replace(WORD, f"(?:{words})"), re.IGNORECASE if row.ignore_case else 0)
+    found = anchor.search(row.matches[0])
     assert found is not None
-    return row.example[found.end() :].rstrip("\"'}"), row.example[: found.end()]
+    return row.matches[0][found.end() :].rstrip("\"'}"), row.matches[0][: found.end()]
 
 
 @each_format
 def test_no_credential_leaves_from_any_place(row: Format) -> None:
-    said = say(everywhere(row.example))
+    said = say(everywhere(row.matches[0]))
     assert leaks(said, *secret_of(row)) == set()
     assert_sound(said)
 
 
 @each_format
 def test_no_credential_leaves_in_an_error(row: Format) -> None:
-    for error in errors_with(row.example):
+    for error in errors_with(row.matches[0]):
         assert leaks(say([error]), *secret_of(row)) == set()
 
 
 @in_turn
 def test_no_credential_leaves_at_any_cut(row: Format, kind: str) -> None:
-    assert leaks(say(cut_everywhere(f"is {row.example} here", kind)), *secret_of(row)) == set()
+    assert leaks(say(cut_everywhere(f"is {row.matches[0]} here", kind)), *secret_of(row)) == set()
 
 
 @each_format
 def test_no_credential_leaves_in_characters(row: Format) -> None:
-    wholes = [(kind, DELTAS[kind](f"is {row.example} here")) for kind in TOOL_DELTAS]
+    wholes = [(kind, DELTAS[kind](f"is {row.matches[0]} here")) for kind in TOOL_DELTAS]
     said = say([event for at, (kind, whole) in enumerate(wholes) for event in deltas(kind, at, [*whole])])
     assert leaks(said, *secret_of(row)) == set()
 
@@ -88,7 +87,7 @@ def test_no_credential_leaves_in_characters(row: Format) -> None:
 @in_turn
 def test_no_credential_leaves_where_a_stream_breaks_off(row: Format, kind: str) -> None:
     """Ordinary words may begin like a format: so much of it (`open_chars`) is said where nothing follows."""
-    said = say(broken_off_everywhere(f"is {row.example}", kind))
+    said = say(broken_off_everywhere(f"is {row.matches[0]}", kind))
     assert leaks(said, *secret_of(row), max(WINDOW_CHARS, row.open_chars + 1)) == set()
 
 
@@ -102,12 +101,13 @@ SECRET_VALUES: Final = (
 SECRETS: Final = ("quiet heron 7", "771177117711", "7.711771177")
 
 
-each_key: Final = pytest.mark.parametrize("rule", KEY_RULES, ids=lambda rule: rule.word)
+each_key: Final = pytest.mark.parametrize("rule", WORDS, ids=lambda rule: rule.name)
 
 
-@pytest.mark.parametrize(("rule", "value"), sampled(KEY_RULES, SECRET_VALUES), ids=named)
-def test_no_value_under_a_sensitive_key_leaves_from_any_place(rule: KeyRule, value: object) -> None:
-    tree = {"kept": 1, "x": [{rule.example: value}], "inner": json.dumps({rule.example: value}), rule.example: value}
+@pytest.mark.parametrize(("rule", "value"), sampled(WORDS, SECRET_VALUES), ids=named)
+def test_no_value_under_a_sensitive_key_leaves_from_any_place(rule: Word, value: object) -> None:
+    key = rule.matches[0]
+    tree = {"kept": 1, "x": [{key: value}], "inner": json.dumps({key: value}), key: value}
     text = json.dumps(tree)
     said = say(
         [
@@ -123,8 +123,8 @@ def test_no_value_under_a_sensitive_key_leaves_from_any_place(rule: KeyRule, val
 
 
 @each_key
-def test_no_value_under_a_sensitive_key_leaves_at_any_cut(rule: KeyRule) -> None:
-    wholes = [json.dumps([{rule.example: value}, json.dumps({rule.example: value})]) for value in SECRET_VALUES]
+def test_no_value_under_a_sensitive_key_leaves_at_any_cut(rule: Word) -> None:
+    wholes = [json.dumps([{rule.matches[0]: value}, json.dumps({rule.matches[0]: value})]) for value in SECRET_VALUES]
     ways = [[whole[:at], whole[at:]] for whole in wholes for at in range(len(whole))]
     kind = "function_call_arguments"
     said = say([event for index, pieces in enumerate(ways) for event in deltas(kind, index, pieces)])
@@ -154,8 +154,8 @@ def test_no_registered_value_leaves_at_any_cut(kind: str) -> None:
 
 
 MATERIAL: Final = (
-    *(text for row in FORMATS for text in (row.example, row.counter_example)),
-    *(rule.example for rule in KEY_RULES),
+    *(text for row in FORMATS for text in (row.matches[0], row.harmless[0])),
+    *(rule.matches[0] for rule in WORDS),
     *(
         "{",
         "}",
@@ -218,7 +218,8 @@ def test_a_harmless_text_is_shown_in_every_place() -> None:
 @each_format
 def test_a_credential_leaves_where_its_format_is_off(row: Format) -> None:
     off = CaseSettings(policy={"formats_off": [other.name for other in FORMATS]})
-    for events in (cut_everywhere(f"is {row.example}", "code_interpreter_call_code"), errors_with(row.example)[:1]):
+    sample = row.matches[0]
+    for events in (cut_everywhere(f"is {sample}", "code_interpreter_call_code"), errors_with(sample)[:1]):
         assert leaks(say(events, off), *secret_of(row)) != set()
 
 

@@ -22,13 +22,13 @@ from projector.openwop.client import RunReader, replayed
 from projector.openwop.contract.checker import RULES, check_log
 from projector.openwop.event_log import RUN_TERMINALS
 from projector.recording.replay import Case, CaseSettings
-from projector.redaction.formats import FORMATS, Format
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from tests.property.canaries import everywhere, leaks
 from tests.property.mutations import CASES, MUTATIONS, Lines, lines_of, parsed, spoiled, weave
 from tests.property.soundness import CALLS, OURS, examples, interrupted
 from tests.property.test_canaries import secret_of
+from tests.rule_samples import FORMATS, Format
 
 Event = dict[str, Any]
 
@@ -226,7 +226,7 @@ def test_branches_may_speak_side_by_side(cases: list[Case], random: Any) -> None
 @pytest.mark.parametrize("row", FORMATS, ids=[row.name for row in FORMATS])
 def test_no_credential_leaves(row: Format) -> None:
     pipeline = open_pipeline("openai_responses", CaseSettings(host_events=True))
-    out = b"".join(pipeline.feed(json.dumps(event).encode() + b"\n") for event in everywhere(row.example))
+    out = b"".join(pipeline.feed(json.dumps(event).encode() + b"\n") for event in everywhere(row.matches[0]))
     events = events_of(out + pipeline.close())
     assert_valid(events)
     assert leaks(b"\n".join(as_frames(events)), *secret_of(row)) == set()

@@ -17,9 +17,9 @@ from projector.core.input_formats import InputFormat
 from projector.core.sse import encode_sse
 from projector.recording import replay
 from projector.recording.replay import Case, CaseSettings
-from projector.redaction.formats import FORMATS
 from tests.property.mutations import ALL_LINES, CASES, KEEPING_MEMBERS, Lines, lines_of, parsed, places, spoiled
 from tests.property.soundness import CALLS, assert_sound, cut, examples, frames_of, interrupted, pipeline_of, play
+from tests.rule_samples import FORMATS
 
 each_case: Final = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 PLACES: Final = st.lists(st.integers(0, 1 << 20), max_size=12)
@@ -202,7 +202,7 @@ TEXTS: Final = st.text(st.one_of(st.characters(codec=None, categories=("L", "S",
 """Any text, with lone surrogates and control characters."""
 
 
-BEGINNINGS: Final = st.builds(str.__add__, TEXTS, st.sampled_from([row.example[:3] for row in FORMATS]))
+BEGINNINGS: Final = st.builds(str.__add__, TEXTS, st.sampled_from([row.matches[0][:3] for row in FORMATS]))
 """Texts that end as if a credential began: what is held back of them is said at the end."""
 
 GROWING: Final = {

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from projector.recording import record
-from projector.redaction.formats.row import MIXED
 from tests.property.cost import assert_linear
 from tests.property.recordings import FINDER, lines_of
+from tests.rule_samples import MIXED
 
 KEY: Final = "sk-" + MIXED[:48]
 

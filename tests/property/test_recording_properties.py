@@ -17,13 +17,12 @@ from projector.contracts import codec
 from projector.core.handlers import DROPPED, HANDLERS
 from projector.dialects import DIALECTS
 from projector.recording import record, replay
-from projector.redaction.formats import FORMATS, WORD, Format
 from projector.redaction.policy import Policy
-from projector.redaction.rules import KEY_RULES, KeyRule
 from projector.redaction.spans import Finder
 from tests.property.canaries import DELTAS, NESTINGS, Event, cut_everywhere, deltas, errors_with, everywhere
 from tests.property.recordings import FINDER, essence, leaks, lines_of, recorded, strings
 from tests.property.soundness import cut, examples, play, sampled
+from tests.rule_samples import FORMATS, WORD, WORDS, Format, Word
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 CASES: Final = replay.load_cases(EXAMPLES)
@@ -31,7 +30,7 @@ KINDS: Final = (*DELTAS, "reasoning_text", "shell_call_command", "not_known")
 """Deltas of the Responses API, and of what comes after it."""
 
 each_format: Final = pytest.mark.parametrize("row", FORMATS, ids=[row.name for row in FORMATS])
-each_key: Final = pytest.mark.parametrize("rule", KEY_RULES, ids=lambda rule: rule.word)
+each_key: Final = pytest.mark.parametrize("rule", WORDS, ids=lambda rule: rule.name)
 each_case: Final = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
@@ -88,16 +87,16 @@ def cases_of(places: Iterable[str], usual: Collection[str]) -> list[ParameterSet
 
 def secret_of(row: Format) -> tuple[str, str]:
     """Give what is secret in an example, and its context: what follows the anchor, found without the detector."""
-    words = "|".join("[-_. ]?".join(rule.word) for rule in KEY_RULES)
-    anchor = re.compile(row.anchor.replace(WORD, f"(?:{words})"), re.IGNORECASE if row.any_case else 0)
-    found = anchor.search(row.example)
+    words = "|".join("[-_. ]?".join(rule.name) for rule in WORDS)
+    anchor = re.compile(row.anchor.replace(WORD, f"(?:{words})"), re.IGNORECASE if row.ignore_case else 0)
+    found = anchor.search(row.matches[0])
     assert found is not None
-    return row.example[found.end() :].rstrip("\"'}"), row.example[: found.end()]
+    return row.matches[0][found.end() :].rstrip("\"'}"), row.matches[0][: found.end()]
 
 
 @pytest.mark.parametrize(("row", "kind"), cases_of(KINDS, ("function_call_arguments", "output_text", "not_known")))
 def test_no_credential_is_kept_at_any_cut(row: Format, kind: str) -> None:
-    text = f"is {row.example} here"
+    text = f"is {row.matches[0]} here"
     known = kind if kind in DELTAS else "output_text"
     events = [{**event, "type": f"response.{kind}.delta"} for event in cut_everywhere(text, known)]
     assert leaks(recorded(events), *secret_of(row)) == set()
@@ -117,7 +116,7 @@ BEGINNINGS: Final = (
 @pytest.mark.parametrize(("event", "member", "name", "kind"), BEGINNINGS)
 def test_what_begins_before_the_first_delta_is_found(event: str, member: str, name: str, kind: str) -> None:
     row = FORMATS[0]
-    text = f"is {row.example} here"
+    text = f"is {row.matches[0]} here"
     for owner in ({"item_id": "a"}, {"output_index": 0}):
         for at in range(len(text)):
             begun = {"type": f"response.{event}.added", member: {name: text[:at], "id": "a"}, **owner}
@@ -147,7 +146,7 @@ def chunk(index: int, delta: Event) -> Event:
 @pytest.mark.parametrize(("row", "name"), cases_of(CHAT_DELTAS, ("content", "tool_calls", "not_known")))
 def test_no_credential_is_kept_at_any_cut_of_a_chat(row: Format, name: str) -> None:
     """Each choice says it in two deltas of its own, all first ones before all second ones."""
-    text = f"is {row.example} here"
+    text = f"is {row.matches[0]} here"
     ways = [(text[:at], text[at:]) for at in range(len(text))]
     events = [chunk(at, CHAT_DELTAS[name](way[half])) for half in (0, 1) for at, way in enumerate(ways)]
     data = recorded(events, "openai_chat")
@@ -166,23 +165,24 @@ def _texts(value: object) -> list[str]:
 
 @each_format
 def test_no_credential_is_kept_in_any_place(row: Format) -> None:
-    events = [*everywhere(row.example), *errors_with(row.example), {"type": "new.event", "a": [{"b": row.example}]}]
+    sample = row.matches[0]
+    events = [*everywhere(sample), *errors_with(sample), {"type": "new.event", "a": [{"b": sample}]}]
     assert leaks(recorded(events), *secret_of(row)) == set()
-    chats = [chunk(0, {"content": "a"}) | {"note": row.example, "error": {"message": f"is {row.example}"}}]
+    chats = [chunk(0, {"content": "a"}) | {"note": sample, "error": {"message": f"is {sample}"}}]
     assert leaks(recorded(chats, "openai_chat"), *secret_of(row)) == set()
 
 
 @each_format
 def test_no_credential_is_kept_of_a_provider_that_nobody_knows(row: Format) -> None:
-    events = [{"type": "content_block_delta", "delta": {"text": piece}} for piece in (f"is {row.example} here")]
+    events = [{"type": "content_block_delta", "delta": {"text": piece}} for piece in (f"is {row.matches[0]} here")]
     assert leaks(recorded(events, "not_known"), *secret_of(row)) == set()
 
 
 @each_format
 def test_an_id_that_looks_like_a_credential_is_replaced_everywhere_alike(row: Format) -> None:
     secret = secret_of(row)
-    items = [{"type": "response.output_item.added", "output_index": 0, "item": {"id": row.example}}]
-    text = {"type": "response.output_text.delta", "output_index": 0, "item_id": row.example, "delta": "Hi"}
+    items = [{"type": "response.output_item.added", "output_index": 0, "item": {"id": row.matches[0]}}]
+    text = {"type": "response.output_text.delta", "output_index": 0, "item_id": row.matches[0], "delta": "Hi"}
     data = recorded([*items, text, {**text, "item_id": "msg_1"}])
     added, first, second = (json.loads(line) for line in data.splitlines())
     assert leaks(data, *secret) == set()
@@ -190,11 +190,11 @@ def test_an_id_that_looks_like_a_credential_is_replaced_everywhere_alike(row: Fo
     assert second["item_id"] == "msg_1"
 
 
-@pytest.mark.parametrize(("rule", "nest"), sampled(KEY_RULES, ["value", "JSON text in JSON text"]))
-def test_no_value_of_a_sensitive_key_is_kept_at_any_cut(rule: KeyRule, nest: str) -> None:
+@pytest.mark.parametrize(("rule", "nest"), sampled(WORDS, ["value", "JSON text in JSON text"]))
+def test_no_value_of_a_sensitive_key_is_kept_at_any_cut(rule: Word, nest: str) -> None:
     secrets = (771_177_117_711, {"a": ["quiet heron 7"]})
     for secret in secrets:
-        whole = json.dumps({rule.example: secret, "kept": 1})
+        whole = json.dumps({rule.matches[0]: secret, "kept": 1})
         whole = whole if nest == "value" else NESTINGS[nest](whole)
         ways = [[whole[:at], whole[at:]] for at in range(len(whole))]
         for kind in ("function_call_arguments", "output_text"):
@@ -204,8 +204,8 @@ def test_no_value_of_a_sensitive_key_is_kept_at_any_cut(rule: KeyRule, nest: str
 
 
 @each_key
-def test_no_value_of_a_sensitive_key_is_kept_in_an_object(rule: KeyRule) -> None:
-    tree = {"kept": [{rule.example: "quiet heron 7"}], "inner": json.dumps({rule.example: "quiet heron 7"})}
+def test_no_value_of_a_sensitive_key_is_kept_in_an_object(rule: Word) -> None:
+    tree = {"kept": [{rule.matches[0]: "quiet heron 7"}], "inner": json.dumps({rule.matches[0]: "quiet heron 7"})}
     events = [
         {"type": "response.output_item.done", "item": {"type": "mcp_call", "output": tree, "results": [tree]}},
         {"type": "projector.tool_output", "call_id": "c", "output": tree},
@@ -265,7 +265,7 @@ IN_SEVERAL_WAYS: Final = frozenset({"they name it in turn", "some name nobody"})
 @examples(25)
 def test_pieces_are_found_together_however_they_are_named(name: str, owner: Any, cuts: list[int]) -> None:
     row = next(row for row in FORMATS if row.name == "github-token")
-    parts = cut(f"is {row.example} here".encode(), cuts)
+    parts = cut(f"is {row.matches[0]} here".encode(), cuts)
     added = {"type": "response.output_item.added", "output_index": 0, "item": {"type": "message", "id": "msg_1"}}
     events = [
         {"type": "response.output_text.delta", **owner(at), "delta": part.decode()} for at, part in enumerate(parts)
@@ -303,7 +303,7 @@ def call_delta(text: str, **owner: object) -> Event:
 @examples(30)
 def test_secrets_of_several_texts_are_found_however_they_interleave(name: str, data: st.DataObject) -> None:
     provider, say = INTERLEAVED[name]
-    secret = next(row for row in FORMATS if row.name == "github-token").example
+    secret = next(row for row in FORMATS if row.name == "github-token").matches[0]
     parts = {
         item: cut(f"{item} is {secret} here".encode(), data.draw(st.lists(st.integers(0, 200), max_size=6)))
         for item in range(3)

@@ -9,15 +9,14 @@ from typing import Any, Final
 
 import pytest
 
-from projector.redaction import detector, documents, grammar, numbers, stream, strings
-from projector.redaction import filters as sieves
-from projector.redaction import step_buffer as spoken
-from projector.redaction.detector import Detector, Values
-from projector.redaction.documents import JsonSieve
-from projector.redaction.filters import FormatSieve, Step, ValueSieve
+from projector.redaction import json_filter, steps, stream
+from projector.redaction import json_grammar as grammar
+from projector.redaction.detector import Detector, Formats, Values
+from projector.redaction.filters import FormatFilter, NumberFilter, ValueFilter
+from projector.redaction.json_filter import JsonStreamFilter
 from projector.redaction.redactor import Redactor
 from projector.redaction.rules import KeyRules, Verdict
-from projector.redaction.step_buffer import Spoken
+from projector.redaction.steps import Step, StepBuffer, StepWriter
 from tests.property.redaction_documents import LAWS, POLICY
 
 _NOTHING_MATCHES: Final = re.compile("(?!)")
@@ -37,11 +36,11 @@ def _but(verdict: Verdict, other: Verdict) -> Verdict:
 
 
 def escapes_are_not_decoded(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("projector.redaction.documents.codec.loads", lambda text: text[1:-1])
+    patch.setattr("projector.redaction.json_filter.codec.loads", lambda text: text[1:-1])
 
 
 def escapes_are_not_counted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(spoken, "in_raw", lambda steps, _raw: steps)
+    patch.setattr(steps, "raw_steps", lambda decoded, _raw: decoded)
 
 
 def escapes_do_not_wait(patch: pytest.MonkeyPatch) -> None:
@@ -54,24 +53,24 @@ def surrogate_escapes_do_not_wait(patch: pytest.MonkeyPatch) -> None:
 
 
 def containers_are_not_muted(patch: pytest.MonkeyPatch) -> None:
-    real = JsonSieve._close
+    real = JsonStreamFilter._close
 
-    def close(self: JsonSieve, char: str) -> None:
-        self._muted_at, self._spoken.muted = None, False
+    def close(self: JsonStreamFilter, char: str) -> None:
+        self._muted_at, self._steps.muted = None, False
         real(self, char)
 
-    patch.setitem(JsonSieve._ACTS, grammar.Act.CLOSE, close)
+    patch.setitem(JsonStreamFilter._ACTS, grammar.Act.CLOSE, close)
 
 
 def a_mute_never_ends(patch: pytest.MonkeyPatch) -> None:
-    def begin(self: JsonSieve, _char: str) -> None:
+    def begin(self: JsonStreamFilter, _char: str) -> None:
         secret = self._verdict is Verdict.SENSITIVE
         self._verdict = Verdict.PLAIN
-        self._spoken.step(1, '"<redacted>"' if secret else None)
+        self._steps.add(1, '"<redacted>"' if secret else None)
         if secret:
-            self._muted_at, self._spoken.muted = -1, True
+            self._muted_at, self._steps.muted = -1, True
 
-    patch.setattr(JsonSieve, "_begin", begin)
+    patch.setattr(JsonStreamFilter, "_begin_value", begin)
 
 
 def beginnings_are_said(patch: pytest.MonkeyPatch) -> None:
@@ -80,26 +79,26 @@ def beginnings_are_said(patch: pytest.MonkeyPatch) -> None:
 
 
 def beginnings_are_said_at_the_end(patch: pytest.MonkeyPatch) -> None:
-    def end(self: FormatSieve) -> list[Step]:
+    def end(self: FormatFilter) -> list[Step]:
         held, self._held = self._held, ""
         return [(len(held), None)] if held else []
 
-    patch.setattr(FormatSieve, "end", end)
+    patch.setattr(FormatFilter, "end", end)
 
 
 def nothing_is_swallowed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(detector, "_tail", lambda _row: re.compile(""))
+    patch.setattr(Formats, "tail", lambda _self, _row: re.compile(""))
 
 
 def credentials_do_not_end_a_word(patch: pytest.MonkeyPatch) -> None:
-    real = FormatSieve._swallow
+    real = FormatFilter._drop_tail
 
-    def swallow(self: FormatSieve, tail: re.Pattern[str], text: str, steps: list[Step]) -> str:
-        rest = real(self, tail, text, steps)
+    def drop_tail(self: FormatFilter, tail: re.Pattern[str], text: str, found: list[Step]) -> str:
+        rest = real(self, tail, text, found)
         self._in_word = True
         return rest
 
-    patch.setattr(FormatSieve, "_swallow", swallow)
+    patch.setattr(FormatFilter, "_drop_tail", drop_tail)
 
 
 def usual_strings_are_not_searched(patch: pytest.MonkeyPatch) -> None:
@@ -107,27 +106,27 @@ def usual_strings_are_not_searched(patch: pytest.MonkeyPatch) -> None:
 
 
 def keys_are_not_searched(patch: pytest.MonkeyPatch) -> None:
-    class Everything(ValueSieve):
+    class Everything(ValueFilter):
         def feed(self, text: str, /) -> list[Step]:
             return [(len(text), None)]
 
-    patch.setattr(documents, "plain_sieve", lambda known: Everything(known.values))
+    patch.setattr(json_filter, "plain_filter", lambda known: Everything(known.values))
 
 
 def strings_hold_no_documents(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(strings, "OPENERS", frozenset[str]())
+    patch.setattr(json_filter, "OPENERS", frozenset[str]())
 
 
 def broken_documents_are_not_sealed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(JsonSieve, "seal", lambda _self, _rest: None)
+    patch.setattr(JsonStreamFilter, "mark_of_rest", lambda _self, _rest: None)
 
 
 def broken_documents_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FormatSieve, "follow", lambda _self, _said: None)
+    patch.setattr(FormatFilter, "continue_after", lambda _self, _said: None)
 
 
 def marks_are_not_escaped(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(spoken, "_escaped", lambda mark: mark)
+    patch.setattr(steps, "_escaped", lambda mark: mark)
 
 
 def values_are_not_held(patch: pytest.MonkeyPatch) -> None:
@@ -139,39 +138,39 @@ def numbers_are_not_compared(patch: pytest.MonkeyPatch) -> None:
 
 
 def numbers_are_not_held(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(numbers.NumberSieve, "feed", lambda _self, text: [(len(text), None)])
+    patch.setattr(NumberFilter, "feed", lambda _self, text: [(len(text), None)])
 
 
 def muted_characters_are_said(patch: pytest.MonkeyPatch) -> None:
-    def say(self: Spoken, count: int) -> None:
-        self._kept += count
+    def show(self: StepBuffer, count: int) -> None:
+        self._shown += count
 
-    patch.setattr(Spoken, "say", say)
+    patch.setattr(StepBuffer, "show", show)
 
 
 def pieces_begin_anew(patch: pytest.MonkeyPatch) -> None:
-    real = JsonSieve.feed
+    real = JsonStreamFilter.feed
 
-    def feed(self: JsonSieve, text: str, /) -> list[Step]:
+    def feed(self: JsonStreamFilter, text: str, /) -> list[Step]:
         self._pending = ""
         return real(self, text)
 
-    patch.setattr(JsonSieve, "feed", feed)
+    patch.setattr(JsonStreamFilter, "feed", feed)
 
 
 def places_are_not_checked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(stream, "_shows", lambda _tree, _place: False)
+    patch.setattr(stream, "_shows_mark", lambda _tree, _path: False)
     patch.setattr(stream, "REDACTED_HERE", ())
 
 
 def steps_lose_what_was_held(patch: pytest.MonkeyPatch) -> None:
-    real = sieves.Said.take
+    real = StepWriter.write
 
-    def take(self: sieves.Said, steps: list[Step], text: str) -> str:
-        self._unsaid = ""
-        return real(self, steps, text)
+    def write(self: StepWriter, found: list[Step], text: str) -> str:
+        self._held = ""
+        return real(self, found, text)
 
-    patch.setattr(sieves.Said, "take", take)
+    patch.setattr(StepWriter, "write", write)
 
 
 MUTANTS: Final[tuple[Callable[[pytest.MonkeyPatch], None], ...]] = (

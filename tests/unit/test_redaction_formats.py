@@ -10,10 +10,11 @@ import pytest
 
 from projector.redaction import patterns
 from projector.redaction.detector import Detector
-from projector.redaction.filters import FormatSieve, Said
-from projector.redaction.formats import FORMATS, WORD, Format
+from projector.redaction.filters import FormatFilter
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
+from projector.redaction.steps import StepWriter
+from tests.rule_samples import FORMATS, WORD, Format
 
 DETECTOR = Detector(Policy())
 REDACTOR = Redactor(Policy())
@@ -22,13 +23,13 @@ each_format = pytest.mark.parametrize("row", FORMATS, ids=[row.name for row in F
 
 
 def cleaned(text: str) -> str:
-    sieve = FormatSieve(DETECTOR)
-    return Said().take(sieve.feed(text) + sieve.end(), text)
+    formats = FormatFilter(DETECTOR)
+    return StepWriter().write(formats.feed(text) + formats.end(), text)
 
 
 def said_of(text: str) -> str:
     """What is certain of a text that goes on."""
-    return Said().take(FormatSieve(DETECTOR).feed(text), text)
+    return StepWriter().write(FormatFilter(DETECTOR).feed(text), text)
 
 
 def test_there_are_many_and_each_has_its_own_name() -> None:
@@ -38,7 +39,7 @@ def test_there_are_many_and_each_has_its_own_name() -> None:
 
 @each_format
 def test_the_example_is_found_by_its_own_row(row: Format) -> None:
-    found = DETECTOR.find(row.example, 0, at_end=False)
+    found = DETECTOR.find(row.matches[0], 0, at_end=False)
     assert found is not None
     assert found.row is not None
     assert found.row.name == row.name
@@ -46,41 +47,41 @@ def test_the_example_is_found_by_its_own_row(row: Format) -> None:
 
 @each_format
 def test_nothing_of_the_example_but_a_context_is_said(row: Format) -> None:
-    said = cleaned(f"before {row.example}")
+    said = cleaned(f"before {row.matches[0]}")
     assert said.startswith("before ")
     assert said.count("<redacted>") == 1
-    body = row.example[-12:]
+    body = row.matches[0][-12:]
     assert body not in said
 
 
 @each_format
 def test_the_counter_example_passes(row: Format) -> None:
-    assert cleaned(row.counter_example) == row.counter_example
+    assert cleaned(row.harmless[0]) == row.harmless[0]
 
 
 def test_formats_can_be_switched_off() -> None:
     off = Detector(Policy(formats_off=frozenset({"github-token", "bearer"})))
-    assert {row.name for row in FORMATS} - {row.name for row in off.rows} == {"github-token", "bearer"}
+    assert {row.name for row in FORMATS} - {row.name for row in off.formats.rows} == {"github-token", "bearer"}
     assert off.passes("ghp" + "_" + "a" * 36)
 
 
 @each_format
 def test_what_is_said_of_a_beginning_stays_true(row: Format) -> None:
-    whole = cleaned(row.example)
-    for end in range(len(row.example) + 1):
-        assert whole.startswith(said_of(row.example[:end]))
+    whole = cleaned(row.matches[0])
+    for end in range(len(row.matches[0]) + 1):
+        assert whole.startswith(said_of(row.matches[0][:end]))
 
 
 @each_format
 def test_a_beginning_that_turns_out_otherwise_is_given_back(row: Format) -> None:
-    anchor = next(n for n in range(len(row.example)) if said_of(row.example[: n + 1]) != row.example[: n + 1])
-    for text in (row.example[: anchor + 2] + "\x00", row.example[: anchor + 3] + "\n\n"):
+    anchor = next(n for n in range(len(row.matches[0])) if said_of(row.matches[0][: n + 1]) != row.matches[0][: n + 1])
+    for text in (row.matches[0][: anchor + 2] + "\x00", row.matches[0][: anchor + 3] + "\n\n"):
         assert cleaned(text).endswith(text[-1])
 
 
 @each_format
 def test_cleaning_twice_is_cleaning_once(row: Format) -> None:
-    once = cleaned(f"x = {row.example}, y")
+    once = cleaned(f"x = {row.matches[0]}, y")
     assert cleaned(once) == once
 
 
@@ -96,9 +97,9 @@ def test_its_anchor_is_long_enough(row: Format) -> None:
 @each_format
 def test_no_class_takes_what_the_next_piece_needs(row: Format) -> None:
     """Counts give nothing back, so a class must end where what follows it begins."""
-    for anchor in DETECTOR._anchors(row.anchor):
-        for body in patterns.alternatives(row.body):
-            sequence = [*patterns.pieces(anchor, any_case=row.any_case), *patterns.pieces(body)]
+    for anchor in patterns.alternatives(row.anchor):
+        for body in patterns.alternatives(row.pattern):
+            sequence = [*patterns.pieces(anchor, ignore_case=row.ignore_case), *patterns.pieces(body)]
             for index, piece in enumerate(sequence):
                 if piece.least == piece.most:
                     continue

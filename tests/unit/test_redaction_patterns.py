@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from projector.redaction import patterns
-from projector.redaction.formats.row import NEVER
-from projector.redaction.patterns import Piece
-from projector.redaction.texts import cut
+from projector.redaction.clean import cut_text
+from projector.redaction.patterns import NEVER, Piece, Search
+from projector.redaction.rules import Format
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_a_pattern_is_pieces_in_a_row(pattern: str, pieces: list[Piece]) -> None
 
 
 def test_letters_of_any_case_become_classes() -> None:
-    assert patterns.pieces("a1-", any_case=True) == [Piece("[Aa]"), Piece("1"), Piece(r"\-")]
+    assert patterns.pieces("a1-", ignore_case=True) == [Piece("[Aa]"), Piece("1"), Piece(r"\-")]
 
 
 @pytest.mark.parametrize("pattern", ["a{", "a|b", "[a", "a}", "?a"])
@@ -41,20 +41,14 @@ def test_alternatives_are_parted_outside_classes() -> None:
     assert patterns.alternatives(r"a|[|]{2}|c\|d") == ["a", "[|]{2}", r"c\|d"]
 
 
-def expression(anchor: str, body: str, *, open_chars: int = 1, at_end: bool = False) -> patterns.Expression:
-    branch = patterns.branch(
-        7, patterns.pieces(anchor), patterns.pieces(body), open_chars=open_chars, inside_words=False
-    )
-    return patterns.compile_branches([branch], at_end=at_end)
-
-
-def told(text: str, **options: object) -> tuple[str, int] | None:
-    """What is found, and where: complete, open, or nothing."""
-    found = expression("k[xy]_", "[0-9]{3}-[a-f]{1,4}", **options)  # type: ignore[arg-type]  # a table's options
-    match = found.regex.search(text)
-    if match is None:
+def told(text: str, *, open_chars: int = 1, at_end: bool = False) -> tuple[str, int] | None:
+    """What is found, and where: complete, open, or nothing; open only where its anchor is not certain, at the end."""
+    form = Format("x", "x", "k[xy]_", "[0-9]{3}-[a-f]{1,4}", "x", open_chars=open_chars)
+    found = Search(patterns.branches(7, form, at_end=at_end), (), at_end=at_end).first(text)
+    if found is None:
         return None
-    return ("complete" if found.groups[match.lastindex or 0].complete else "open", match.start())
+    is_whole = found.row == 7 and "-" in text[found.start : found.end - 1]
+    return ("complete" if is_whole else "open", found.start)
 
 
 @pytest.mark.parametrize(
@@ -109,4 +103,4 @@ def test_an_open_end_counts_once_enough_of_its_body_is_there(open_chars: int, te
     ],
 )
 def test_a_cut_leaves_no_part_of_a_mark(text: str, max_chars: int, said: str) -> None:
-    assert cut(text, max_chars) == said
+    assert cut_text(text, max_chars) == said

@@ -5,12 +5,15 @@ from __future__ import annotations
 import tomllib
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from projector._resources import resource
 from projector.contracts import limits
+from projector.redaction.detector import Detector
 from projector.redaction.explain import rules
-from projector.redaction.formats import FORMATS
 from projector.redaction.policy import Limits, Policy, PolicyError
+from projector.redaction.redactor import Redactor
+from tests.rule_samples import FORMATS
 
 SECRET = "correct-horse-battery"
 
@@ -48,19 +51,10 @@ def test_a_table_of_a_configuration_file_is_a_policy() -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"limit": {}}, "`policy`: unknown name `limit`; the nearest known name is `limits`"),
-        (
-            {"limits": {"url_max_char": 1}},
-            "`limits`: unknown name `url_max_char`; the nearest known name is ",
-        ),
-        (
-            {"formats_off": ["github-tokens"]},
-            "unknown format `github-tokens`; the nearest known name is `github-token`",
-        ),
-        (
-            {"registered": [{"ident": "x", "value": SECRET}]},
-            "`registered[0]`: unknown name `ident`; the nearest",
-        ),
+        ({"limit": {}}, "`limit` is unknown; did you mean `limits`?"),
+        ({"limits": {"url_max_char": 1}}, "`limits.url_max_char` is unknown; did you mean `limits.url_max_chars`?"),
+        ({"formats_off": ["github-tokens"]}, "unknown format `github-tokens`; did you mean `github-token`?"),
+        ({"registered": [{"ident": "x", "value": SECRET}]}, "`registered[0].ident` is unknown"),
         ({"registered": [{"value": "abc"}]}, "`registered[0].value`: a registered value needs at least 4"),
         ({"registered": [{"value": "  abc  "}]}, "a registered value needs at least 4"),
         ({"registered": [{"id": "a b", "value": SECRET}]}, "registered[0].id"),
@@ -88,6 +82,38 @@ def test_a_registered_value_is_never_shown() -> None:
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", sorted(path.stem for path in (resource("redaction") / "policies").glob("*.toml")))
+def test_a_ready_policy_is_loaded_by_name(name: str) -> None:
+    table = tomllib.loads((resource("redaction") / "policies" / f"{name}.toml").read_text())
+    assert Policy.named(name) == Policy.load(name) == Policy.load(table)
+
+    class Settings(BaseModel):
+        policy: Policy
+
+    assert Settings.model_validate({"policy": name}).policy == Policy.named(name)
+
+
+def test_the_default_policy_is_the_default_and_the_strict_one_withholds_more() -> None:
+    strict = Policy.named("strict")
+    assert Policy.named("default") == Policy()
+    assert (strict.reasoning, strict.images) == ("off", "host")
+    tree: object = {"card_number": 4, "sshKey": "x"}
+    assert Redactor(strict).json(tree, string_max_chars=9).value == dict.fromkeys(
+        ("card_number", "sshKey"), "<redacted>"
+    )
+    with pytest.raises(PolicyError, match="unknown policy `strikt`; did you mean `strict`"):
+        Policy.named("strikt")
+
+
+def test_policies_that_search_for_the_same_share_what_is_compiled() -> None:
+    one, other = (
+        Policy.load({"sensitive_keys_add": ["ssn"]}),
+        Policy.load({"sensitive_keys_add": ["ssn"], "images": "host"}),
+    )
+    assert Detector(one).formats is Detector(other).formats
+    assert Detector(one).formats is not Detector(Policy()).formats
+
+
 def test_a_policy_cannot_be_changed() -> None:
     policy = Policy()
     with pytest.raises(ValidationError):
@@ -100,7 +126,7 @@ def test_the_rules_can_be_printed() -> None:
     policy = Policy.load({"formats_off": ["bearer"], "sensitive_keys_add": ["ssn"], "sensitive_keys_remove": ["token"]})
     rows = {(rule.group, rule.name): rule.about for rule in rules(policy)}
     assert rows["keys", "ssn"] == "added by the policy"
-    assert rows["keys", "token"] == "no secret, by the policy"
+    assert rows["keys", "token"] == "not sensitive, by the policy"
     assert rows["formats", "bearer"] == "switched off by the policy"
     assert all(("formats", row.name) in rows for row in FORMATS)
     assert all(rows.values())

@@ -16,8 +16,7 @@ from projector.core.canonical import Frame
 from projector.openwop import agent_payloads
 from projector.openwop.dialect.log_state import LogState, ReasoningBlock, ReasoningItem
 from projector.openwop.event_log import VENDOR, Verbosity, present
-from projector.redaction import texts
-from projector.redaction.clean import TRUNCATED_HERE
+from projector.redaction.clean import TRUNCATED_HERE, cut_text
 
 REFUSAL: Final = ":refusal"
 """Channel suffix of a refusal: text and refusal of one item are separate texts."""
@@ -129,7 +128,7 @@ def _extend_block(state: LogState, frame: Frame, verbosity: Verbosity, part: int
     notices = [*frame.get("notices", ())]
     block.notices.add(notices)
     if len(delta) > block.room:
-        delta = texts.cut(delta, block.room)
+        delta = cut_text(delta, block.room)
         truncated: list[object] = [notice._replace(path="delta")._asdict() for notice in TRUNCATED_HERE]
         block.notices.add(truncated)
         notices += truncated

@@ -223,6 +223,8 @@ def _variables_in(environ: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, 
 def _parse_variable(name: str, path: tuple[str, ...], text: str) -> object:
     if not (typing.get_origin(kind := _kind(path)) in _JSON_TYPES or kind is Policy):
         return text
+    if kind is Policy and text.isidentifier():
+        return text  # the name of a ready policy
     try:
         return codec.loads(text.encode())
     except codec.CodecError:
@@ -262,8 +264,9 @@ def _first_error(
     error: ValidationError, values: object, sources: Mapping[tuple[str, ...], str], config: Path | None
 ) -> str:
     """Describe the first invalid setting, by the name of the variable or flag that set it."""
-    field = invalid_fields(error, values)[0]
-    if field.type == "extra_forbidden" and (nearest := _nearest(tuple(map(str, field.path)))):
+    field = invalid_fields(error, values, Settings)[0]
+    is_unknown = field.type == "extra_forbidden" and not field.text.endswith("?")
+    if is_unknown and (nearest := _nearest(tuple(map(str, field.path)))):
         field = field._replace(text=f"{field.text}; did you mean `{path_name(nearest)}`?")
     names = [name for path, name in sources.items() if path == field.path[: len(path)]]
     if names or config is None:

@@ -1,6 +1,6 @@
 """The grammar of JSON as tables, character by character: what may come next, and what it opens (RFC 8259).
 
-The enumerations are of integers because they are keys of tables: those hash at the speed of C.
+The enumerations are of integers because they are keys of tables: integers hash at the speed of C.
 """
 
 from __future__ import annotations

@@ -1,0 +1,411 @@
+r"""The filters of JSON: a document, piece by piece, and the strings in it (CONTRACT D23 to D25).
+
+The text is never rebuilt: along the tables of `projector.redaction.json_grammar` each character is shown as it stands
+or withheld. Four things make it wait, each bounded, and nothing else does:
+
+    an escape that is not finished               at most 11 characters
+    what may become a credential                 until it can or cannot (`FormatFilter`)
+    a number that may become a registered one    until it can or cannot (`NumberFilter`)
+    the value of a sensitive key                 for ever: a mark replaces all of it, and the grammar finds its end
+
+Strings are searched with their escapes decoded and shown in the provider's spelling: `raw_steps` converts steps over
+decoded characters into steps over escapes. So `sk-\u0061...` is the credential that it spells, and a key counts as it
+reads.
+
+A string that holds JSON is a document again, one escape level down: `StringFilter` feeds what it decodes into an inner
+`JsonStreamFilter`. A text may be JSON if its first character, blanks aside, is `{`, `[` or `"`. Several documents may
+follow each other (JSON lines). Where a text stops being JSON the rest is plain text, unless it stops inside something
+that is withheld: then the rest is withheld with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import ClassVar, Final, TypeAlias
+
+from projector.contracts import codec
+from projector.contracts.kinds import REDACTED
+from projector.redaction import json_grammar as grammar
+from projector.redaction.detector import Detector
+from projector.redaction.filters import ContentFilter, NumberFilter, ValueFilter, clean_plain, plain_filter
+from projector.redaction.json_grammar import Act, Expect
+from projector.redaction.rules import Verdict
+from projector.redaction.steps import Step, StepBuffer
+
+Path: TypeAlias = tuple[str | int, ...]
+
+OPENERS: Final = frozenset('{["')
+"""How a text begins that may be JSON."""
+_MAY_BE_JSON: Final = frozenset(" \t\n\r") | OPENERS
+
+_MAX_PATHS: Final = 64
+"""More paths than an event has notices, and deeper ones than a tree of the contract has."""
+_MAX_LEVELS: Final = 3
+"""Documents in strings of documents; what is deeper is plain text."""
+_CONTEXT_CHARS: Final = 512
+"""How much of a document plain text behind it is read with: `"password"` may be all that was JSON of a fragment."""
+_KEPT_CHARS: Final = _CONTEXT_CHARS + 16  # what a document may still hold of an escape is not context
+
+
+class JsonStreamFilter:
+    """The filter of one JSON document. After `failed` it reads no more; `rest` is what it did not read.
+
+    `withheld` are the paths of marks in the outermost document, as keys and indexes.
+    """
+
+    def __init__(self, detector: Detector, level: int = 0) -> None:
+        self._detector = detector
+        self._level = level
+        self._read: Callable[[JsonStreamFilter, str, int], int] = JsonStreamFilter._between
+        self._expect = Expect.VALUE
+        self._closers: list[str] = []
+        self._path: list[str | int] = []
+        self._verdict = Verdict.PLAIN  # of the key whose value comes next
+        self._muted_at: int | None = None  # how many containers were open where a withheld value began
+        self._key: list[str] | None = None
+        self._string: ContentFilter | None = None
+        self._string_begins = False
+        self._number = NumberFilter(detector.values)
+        self._literal = ""
+        self._pending = ""  # an unfinished escape
+        self._steps = StepBuffer()
+        self.withheld: dict[Path, None] = {}  # a set in order
+        self.failed = False
+        self.rest = ""
+
+    @property
+    def blank(self) -> bool:
+        """Whether nothing but blanks was read."""
+        return self._expect is Expect.VALUE and not self._closers and self._read is JsonStreamFilter._between
+
+    @property
+    def complete(self) -> bool:
+        """Whether one whole value was read; blanks may stand around it."""
+        return self._expect is Expect.NOTHING
+
+    def mark_of_rest(self, rest: str, /) -> str | None:
+        """Return the mark for all that follows, if reading stops before `rest`; None if that may be plain text."""
+        if self._muted_at is not None or (self._string is not None and self._string.mark_of_rest(rest) is not None):
+            return ""
+        verdict = self._verdict if self._key is None else self._detector.keys.verdict("".join(self._key))
+        return None if verdict is Verdict.PLAIN else REDACTED
+
+    def feed(self, text: str, /) -> list[Step]:
+        """Read a piece; return the steps that are certain now."""
+        text = self._pending + text
+        self._pending = ""
+        at = 0
+        while at < len(text) and not self.failed:
+            at = self._read(self, text, at)
+        if self.failed:
+            self.rest = text[at:]
+        return self._steps.take()
+
+    def end(self) -> list[Step]:
+        """Return the steps over what was held at the end of the text."""
+        self._flush_string()
+        self._steps.show(len(self._pending))
+        self._pending = ""
+        if self._read is JsonStreamFilter._in_number:
+            self._steps.extend(self._number.end(at_end=True), "")
+            if self._number.complete:
+                self._end_value()
+        return self._steps.take()
+
+    def _remember(self) -> None:
+        """Keep the path of a mark."""
+        self._steps.marked = False
+        if self._level == 0 and len(self.withheld) < _MAX_PATHS:
+            self.withheld[tuple(self._path[:_MAX_PATHS])] = None
+
+    # between values
+
+    def _between(self, text: str, at: int) -> int:
+        act = grammar.GRAMMAR[self._expect].get(text[at])
+        if act is not None:
+            self._ACTS[act](self, text[at])
+            return at + 1
+        blanks = grammar.BLANKS.match(text, at)
+        end = blanks.end() if blanks else at
+        self._steps.show(end - at)
+        self.failed = end == at
+        return end
+
+    def _begin_value(self, char: str) -> None:
+        """Show the first character of a value, or the mark in place of the value."""
+        verdict, self._verdict = self._verdict, Verdict.PLAIN
+        counts = verdict is Verdict.SENSITIVE_UNLESS_NUMBER and char in grammar.NUMBER_START
+        if verdict is Verdict.PLAIN or counts or self._muted_at is not None:
+            self._steps.show(1)
+        else:
+            self._steps.add(1, f'"{REDACTED}"')
+            self._remember()
+            self._muted_at = len(self._closers)
+            self._steps.muted = True
+
+    def _end_value(self) -> None:
+        self._read = JsonStreamFilter._between
+        if self._muted_at == len(self._closers):
+            self._muted_at = None
+            self._steps.muted = False
+        if self._steps.marked:
+            self._remember()
+        self._expect = grammar.AFTER_VALUE[self._closers[-1]] if self._closers else Expect.NOTHING
+
+    def _open(self, char: str) -> None:
+        self._begin_value(char)
+        closer, step, self._expect = grammar.CONTAINERS[char]
+        self._closers.append(closer)
+        self._path.append(step)
+
+    def _close(self, _char: str) -> None:
+        self._steps.show(1)
+        self._closers.pop()
+        self._path.pop()
+        self._end_value()
+
+    def _next(self, _char: str) -> None:
+        self._steps.show(1)
+        step = self._path[-1]
+        self._path[-1] = step + 1 if isinstance(step, int) else step
+        self._expect = Expect.VALUE if isinstance(step, int) else Expect.KEY
+
+    def _colon(self, _char: str) -> None:
+        self._steps.show(1)
+        self._expect = Expect.VALUE
+
+    # strings
+
+    def _key_string(self, _char: str) -> None:
+        self._steps.show(1)
+        self._read = JsonStreamFilter._in_string
+        self._key = []
+        self._string_begins = True
+
+    def _value_string(self, char: str) -> None:
+        self._begin_value(char)
+        self._read = JsonStreamFilter._in_string
+        self._string_begins = True
+
+    def _in_string(self, text: str, at: int) -> int:
+        if self._string_begins:
+            self._string_begins = False
+            if (end := self._at_once(text, at)) > at:
+                return end
+        run = grammar.STRING_RUN.match(text, at)
+        end = run.end() if run else at
+        if end > at:
+            self._content(text[at:end])
+        if end == len(text):
+            return end
+        if text[end] == '"':
+            self._close_string()
+            return end + 1
+        if grammar.UNFINISHED_ESCAPE.match(text, end):
+            self._pending = text[end:]
+            return len(text)
+        self._flush_string()
+        self.failed = True
+        return end
+
+    def _at_once(self, text: str, at: int) -> int:
+        """Read a string that is whole in this piece and clean, the usual one; else create its filter."""
+        run = grammar.PLAIN_RUN.match(text, at)
+        end = run.end() if run else at
+        content = text[at:end]
+        closed = text[end : end + 1] == '"'
+        if closed and self._key is None and self._muted_at is None:
+            closed = content[:1] not in _MAY_BE_JSON
+        if closed and (self._muted_at is not None or self._detector.passes(content)):
+            self._key = None if self._key is None else [content]
+            self._steps.show(end - at)
+            self._close_string()
+            return end + 1
+        if self._muted_at is not None:
+            self._string = None
+        elif self._key is not None:
+            self._string = plain_filter(self._detector)
+        else:
+            self._string = StringFilter(self._detector, self._level + 1)
+        return at
+
+    def _content(self, raw: str) -> None:
+        decoded = raw if "\\" not in raw else codec.scrub(codec.loads(f'"{raw}"'))
+        if self._key is not None:
+            self._key.append(decoded)
+        if self._string is None:
+            self._steps.show(len(raw))
+            return
+        self._steps.extend_decoded(self._string.feed(decoded), raw)
+        if isinstance(self._string, StringFilter) and (settled := self._string.settled) is not None:
+            self._string = settled
+
+    def _flush_string(self) -> None:
+        if self._string is not None:
+            self._steps.extend_decoded(self._string.end(), "")
+
+    def _close_string(self) -> None:
+        self._flush_string()
+        self._steps.show(1)
+        self._string = None
+        if self._key is None:
+            self._end_value()
+            return
+        key, self._key = "".join(self._key), None
+        self._verdict = self._detector.keys.verdict(key)
+        self._path[-1] = key
+        if self._steps.marked:
+            self._path[-1] = clean_plain(self._detector, key)
+            self._remember()
+        self._read = JsonStreamFilter._between
+        self._expect = Expect.COLON
+
+    # numbers and literals
+
+    def _number_begins(self, char: str) -> None:
+        self._read = JsonStreamFilter._in_number
+        self._number = NumberFilter(self._detector.values)
+        self._number.read(char, 0)
+        if self._verdict is Verdict.SENSITIVE or self._muted_at is not None:
+            self._begin_value(char)
+        else:
+            self._verdict = Verdict.PLAIN
+            self._steps.extend(self._number.feed(char), char)
+
+    def _in_number(self, text: str, at: int) -> int:
+        end = self._number.read(text, at)
+        self._steps.extend(self._number.feed(text[at:end]), text[at:end])
+        if end < len(text):
+            self._steps.extend(self._number.end(at_end=False), "")
+            self.failed = not self._number.complete
+            if not self.failed:
+                self._end_value()
+        return end
+
+    def _literal_begins(self, char: str) -> None:
+        self._begin_value(char)
+        self._read = JsonStreamFilter._in_literal
+        self._literal = grammar.LITERALS[char][1:]
+
+    def _in_literal(self, text: str, at: int) -> int:
+        self.failed = text[at] != self._literal[0]
+        if self.failed:
+            return at
+        self._steps.show(1)
+        self._literal = self._literal[1:]
+        if not self._literal:
+            self._end_value()
+        return at + 1
+
+    _ACTS: ClassVar[dict[Act, Callable[[JsonStreamFilter, str], None]]] = {
+        Act.OPEN: _open,
+        Act.CLOSE: _close,
+        Act.KEY_STRING: _key_string,
+        Act.VALUE_STRING: _value_string,
+        Act.NUMBER: _number_begins,
+        Act.LITERAL: _literal_begins,
+        Act.COLON: _colon,
+        Act.NEXT: _next,
+    }
+
+
+class _Mode(Enum):
+    """How a text is read."""
+
+    BLANK = auto()
+    PLAIN = auto()
+    DOCUMENT = auto()
+    WITHHELD = auto()
+
+
+class StringFilter:
+    """The filter of a decoded string: plain text, or a document in it."""
+
+    def __init__(self, detector: Detector, level: int = 0) -> None:
+        self._detector = detector
+        self._level = level
+        self._mode = _Mode.BLANK
+        self._plain = plain_filter(detector)
+        self._document: JsonStreamFilter | None = None
+        self._guard = ValueFilter(detector.crossing) if detector.crossing else None
+        self._guarded = ""
+        self._recent = ""
+
+    def mark_of_rest(self, rest: str, /) -> str | None:
+        """Return the mark for all that follows, if the text breaks off before `rest`; None if it may be shown."""
+        return "" if self._mode is _Mode.WITHHELD else (self._document or self._plain).mark_of_rest(rest)
+
+    @property
+    def settled(self) -> ContentFilter | None:
+        """The filter that can replace this one, once the text is known to be plain."""
+        return self._plain if self._mode is _Mode.PLAIN else None
+
+    def feed(self, text: str, /) -> list[Step]:
+        """Read a piece; return the steps that are certain now."""
+        if self._mode is _Mode.PLAIN:
+            return self._plain.feed(text)
+        if self._mode is _Mode.DOCUMENT:
+            return self._guarded_document(text)
+        if self._mode is _Mode.WITHHELD:
+            return [(len(text), "")]
+        return self._begin(text)
+
+    def end(self) -> list[Step]:
+        """Return the steps over what was held at the end of the text."""
+        steps = self._read_rest(self._guard.end(), "") if self._guard is not None and self._document is not None else []
+        return steps + (self._document or self._plain).end()
+
+    def _begin(self, text: str) -> list[Step]:
+        blanks = grammar.BLANKS.match(text)
+        start = blanks.end() if blanks else 0
+        if start == len(text):
+            return self._plain.feed(text)
+        if text[start] not in OPENERS or self._level > _MAX_LEVELS:
+            self._mode = _Mode.PLAIN
+            return self._plain.feed(text)
+        self._mode = _Mode.DOCUMENT
+        self._document = JsonStreamFilter(self._detector, self._level)
+        return self._plain.feed(text[:start]) + self._plain.end() + self._guarded_document(text[start:])
+
+    def _guarded_document(self, text: str) -> list[Step]:
+        """Search for values that JSON's syntax may cut in two before the text is read as JSON."""
+        return self._in_document(text) if self._guard is None else self._read_rest(self._guard.feed(text), text)
+
+    def _read_rest(self, found: list[Step], text: str) -> list[Step]:
+        text = self._guarded + text
+        steps: list[Step] = []
+        at = 0
+        for count, mark in found:
+            if self._document is None:
+                break
+            if mark is None:
+                steps += self._in_document(text[at : at + count])
+            else:
+                steps += [*self._document.end(), (count, mark)]
+                self._document, self._mode = None, _Mode.WITHHELD
+            at += count
+        self._guarded = text[at:] if self._document is not None else ""
+        return steps if self._document is not None else steps + (self.feed(text[at:]) if at < len(text) else [])
+
+    def _in_document(self, text: str) -> list[Step]:
+        steps: list[Step] = []
+        self._recent = self._recent[-_KEPT_CHARS:] + text
+        while self._document is not None:
+            steps += self._document.feed(text)
+            if not self._document.failed:
+                break
+            text = self._document.rest
+            if self._document.complete and text[0] in OPENERS:
+                self._document = JsonStreamFilter(self._detector, self._level)
+                continue
+            mark = self._document.mark_of_rest(text)
+            self._document = None
+            if mark is None:
+                self._mode = _Mode.PLAIN
+                self._plain.continue_after(self._recent[: len(self._recent) - len(text)][-_CONTEXT_CHARS:])
+                steps += self._plain.feed(text)
+            else:
+                self._mode = _Mode.WITHHELD
+                steps.append((len(text), mark))
+        return steps

@@ -1,0 +1,162 @@
+"""Steps: what a filter decides about the text that it read.
+
+`(n, None)` shows the next n characters as they are, `(n, mark)` shows the mark in their place; an empty mark drops
+them. Characters that no step covers yet are held.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from projector.redaction.json_grammar import ESCAPE
+
+Step: TypeAlias = tuple[int, str | None]
+
+PIECE_CHARS: Final = 4_096
+"""Text is read in pieces, so that a step that looks at its rest again costs a bounded time."""
+
+
+def in_pieces(text: str) -> Iterator[str]:
+    """Yield the text in pieces of at most `PIECE_CHARS`."""
+    for start in range(0, len(text), PIECE_CHARS):
+        yield text[start : start + PIECE_CHARS]
+
+
+def raw_steps(steps: list[Step], raw: str) -> list[Step]:
+    """Convert steps over decoded characters into steps over the escapes that spell them."""
+    escapes = ESCAPE.finditer(raw)
+    escape = next(escapes, None)
+    found: list[Step] = []
+    read = extra = 0
+    for count, mark in steps:
+        read += count
+        before = extra
+        while escape is not None and escape.start() - extra < read:
+            extra += escape.end() - escape.start() - 1
+            escape = next(escapes, None)
+        found.append((count + extra - before, mark))
+    return found
+
+
+class StepWriter:
+    """Applies steps to a text; keeps the characters that no step covers yet. `marked` once a mark was written."""
+
+    __slots__ = ("_held", "marked")
+
+    def __init__(self) -> None:
+        self._held = ""
+        self.marked = False
+
+    def write(self, steps: list[Step], text: str) -> str:
+        """Return the clean text that the steps make of the held characters and of `text`."""
+        text = self._held + text
+        if len(steps) == 1 and steps[0] == (len(text), None):
+            self._held = ""
+            return text
+        clean: list[str] = []
+        at = 0
+        for count, mark in steps:
+            clean.append(text[at : at + count] if mark is None else mark)
+            self.marked = self.marked or bool(mark)
+            at += count
+        self._held = text[at:]
+        return "".join(clean)
+
+
+class StepBuffer:
+    """Gathers the steps of a document. While `muted` everything is dropped; `marked` once a mark was added."""
+
+    __slots__ = ("_held", "_shown", "_steps", "marked", "muted")
+
+    def __init__(self) -> None:
+        self._steps: list[Step] = []
+        self._shown = 0  # characters shown behind the last step
+        self._held = ""  # read, and held by the filter of a string or number
+        self.muted = False
+        self.marked = False
+
+    def show(self, count: int) -> None:
+        """Show the next characters."""
+        if self.muted:
+            self.add(count, "")
+        else:
+            self._shown += count
+
+    def add(self, count: int, mark: str | None) -> None:
+        """Add a step."""
+        if self.muted:
+            mark = ""
+        elif mark is None:
+            self._shown += count
+            return
+        if self._shown:
+            self._steps.append((self._shown, None))
+            self._shown = 0
+        if mark or count:
+            self._steps.append((count, mark))
+            self.marked = self.marked or bool(mark)
+
+    def extend(self, steps: list[Step], text: str) -> None:
+        """Add a filter's steps over the held characters and `text`; what they do not cover is held."""
+        text = self._held + text
+        covered = 0
+        for count, mark in steps:
+            self.add(count, mark)
+            covered += count
+        self._held = text[covered:]
+
+    def extend_decoded(self, steps: list[Step], raw: str) -> None:
+        """Add a filter's steps over the decoded characters of a string that is spelled as `raw`."""
+        if len(steps) == 1 and steps[0][1] is None and not self._held and "\\" not in raw:
+            self.show(steps[0][0])
+            self._held = raw[steps[0][0] :]
+            return
+        if "\\" in raw or "\\" in self._held:
+            steps = raw_steps(steps, self._held + raw)
+        self.extend([(count, mark and _escaped(mark)) for count, mark in steps], raw)
+
+    def take(self) -> list[Step]:
+        """Return the steps so far and forget them; characters shown in a row are one step."""
+        steps, self._steps = self._steps, []
+        if self._shown:
+            steps.append((self._shown, None))
+            self._shown = 0
+        return steps
+
+
+def _escaped(mark: str) -> str:
+    """Return a mark as it stands inside a JSON string; no other character of a mark needs an escape."""
+    return mark.replace("\\", "\\\\").replace('"', '\\"')
+
+
+class PositionMap:
+    """Maps positions in a text to positions in the clean text, where marks have replaced some characters."""
+
+    __slots__ = ("_ends", "_read", "_starts")
+
+    def __init__(self) -> None:
+        self._read = 0
+        self._starts: list[int] = []
+        """Where the text of each mark starts."""
+        self._ends: list[tuple[int, int, int]] = []
+        """Where it ends, and where the mark starts and ends in the clean text."""
+
+    def add(self, steps: list[Step]) -> None:
+        """Follow the steps over the text."""
+        for count, mark in steps:
+            if mark is not None:
+                start = self.position(self._read, is_end=True)
+                self._starts.append(self._read)
+                self._ends.append((self._read + count, start, start + len(mark)))
+            self._read += count
+
+    def position(self, position: int, *, is_end: bool) -> int:
+        """Return the position in the clean text; for one inside a mark's text, the mark's end or its start."""
+        if not (at := bisect_left(self._starts, position)):
+            return position
+        end, mark_start, mark_end = self._ends[at - 1]
+        if position < end:
+            return mark_end if is_end else mark_start
+        return position - end + mark_end

@@ -1,0 +1,237 @@
+"""Cleaning of values that are known as a whole: texts, keys, web addresses, trees (CONTRACT D25, D27, D28, D31)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, TypeAlias
+from urllib.parse import unquote, unquote_plus
+
+from projector.contracts import codec
+from projector.contracts.kinds import REDACTED, NoticeType
+from projector.redaction.clean import (
+    MARK,
+    REDACTED_HERE,
+    TRUNCATED_HERE,
+    Cleaned,
+    CleanJson,
+    CleanText,
+    Notice,
+    bounded,
+    cut_text,
+    notice,
+    render,
+)
+from projector.redaction.detector import Detector
+from projector.redaction.filters import clean_plain
+from projector.redaction.json_filter import OPENERS, StringFilter
+from projector.redaction.json_grammar import BLANKS
+from projector.redaction.policy import Limits
+from projector.redaction.rules import Verdict
+from projector.redaction.steps import StepWriter, in_pieces
+
+AT_ONCE_MAX_CHARS: Final = 32_768
+"""A longer text is read in pieces, only as far as it is shown: nothing else runs while one expression searches."""
+
+# texts
+
+
+def clean_text(detector: Detector, text: str, max_chars: int | None = None) -> Cleaned[CleanText]:
+    """Return a text without credentials, registered values and sensitive values of JSON in it, cut to a limit."""
+    text = codec.scrub(text)
+    if is_clean(detector, text):
+        return bound(text, max_chars)
+    string, writer = StringFilter(detector, 1), StepWriter()
+    parts: list[str] = []
+    count = 0
+    for piece in in_pieces(text):
+        parts.append(writer.write(string.feed(piece), piece))
+        count += len(parts[-1])
+        if max_chars is not None and count > max_chars:
+            break
+    else:
+        parts.append(writer.write(string.end(), ""))
+    cleaned = bound("".join(parts), max_chars)
+    shows_mark = writer.marked and MARK.search(cleaned.value) is not None
+    return Cleaned(cleaned.value, REDACTED_HERE + cleaned.notices) if shows_mark else cleaned
+
+
+def clean_key(detector: Detector, text: str, max_chars: int) -> Cleaned[CleanText]:
+    """Return the key of an object, cleaned; it is searched as text is, but never read as JSON."""
+    text = codec.scrub(text)
+    clean = clean_plain(detector, text)
+    key = bound(clean, max_chars)
+    return key if clean == text else Cleaned(key.value, REDACTED_HERE + key.notices)
+
+
+def bound(text: str, max_chars: int | None) -> Cleaned[CleanText]:
+    """Return clean text, cut to a limit, with a notice where it is cut."""
+    if max_chars is None or len(text) <= max_chars:
+        return Cleaned(CleanText(text))
+    return Cleaned(CleanText(cut_text(text, max_chars)), TRUNCATED_HERE)
+
+
+def is_clean(detector: Detector, text: str) -> bool:
+    """Return whether one search of the whole shows that nothing is withheld."""
+    blanks = BLANKS.match(text)
+    first = text[blanks.end() : blanks.end() + 1] if blanks else ""
+    return len(text) <= AT_ONCE_MAX_CHARS and first not in OPENERS and detector.passes(text)
+
+
+# web addresses
+
+# The host part ends where a browser ends it: at a backslash too.
+_WEB: Final = re.compile(
+    r"\s*(?P<scheme>https?://)(?P<user>[^/?#\\]*@)?(?P<host>[^/?#\\]*)(?P<path>[^?#]*)(?P<parameters>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+_READ_TIMES: Final = 2
+"""So many times its limit is read of an address; marks are seldom longer than what they replace."""
+_PARAMETERS: Final = re.compile(r"([?&;#])([^?&;#]*)")
+
+
+def clean_url(detector: Detector, url: str, max_chars: int) -> Cleaned[CleanText]:
+    """Return an address without user name and password, and without the values of sensitive parameters."""
+    web = _WEB.fullmatch(codec.scrub(url[: _READ_TIMES * max_chars]))
+    if web is None:
+        return Cleaned(CleanText(REDACTED), REDACTED_HERE)
+    user = f"{REDACTED}@" if web["user"] else ""
+    path = _url_part(detector, web["path"], unquote(web["path"]))
+    parameters = _PARAMETERS.sub(lambda part: part[1] + _url_parameter(detector, part[2]), web["parameters"])
+    address = web["scheme"] + user + web["host"] + path + parameters
+    cleaned = clean_text(detector, address, max_chars)
+    notices = cleaned.notices if address == web[0].lstrip() else REDACTED_HERE + cleaned.notices
+    if len(url) > _READ_TIMES * max_chars:
+        notices += TRUNCATED_HERE
+    return Cleaned(cleaned.value, bounded(notices))
+
+
+def _url_parameter(detector: Detector, text: str) -> str:
+    """Return one parameter of a query or fragment; its name counts as the key of an object does."""
+    name, equals, value = text.partition("=")
+    if equals and detector.keys.verdict(unquote_plus(name)) is not Verdict.PLAIN:
+        return f"{name}={REDACTED}"
+    return name + equals + _url_part(detector, value, unquote_plus(value))
+
+
+def _url_part(detector: Detector, text: str, decoded: str) -> str:
+    """Return a part of an address; a mark where its percent-encoding hides something."""
+    return text if text == decoded or not clean_text(detector, decoded).notices else REDACTED
+
+
+# trees
+
+_Clean: TypeAlias = Callable[[str], Cleaned[CleanText]]
+
+_INT64: Final = range(-(2**63), 2**64)  # what JSON encoders write: signed or unsigned 64 bits
+_MAX_BITS: Final = 13_000  # about 3,900 digits; Python refuses to write integers of more than 4,300
+_MAX_PATHS: Final = 64  # more than an event has notices; the notices that follow are of the whole tree
+
+
+class TreeRules(NamedTuple):
+    """How the parts of a tree are cleaned: strings, keys, values by their keys, registered numbers."""
+
+    limits: Limits
+    string: _Clean
+    key: _Clean
+    verdict: Callable[[str], Verdict]
+    numbers: Mapping[str, str]
+
+
+def only_bounding(limits: Limits, string_max_chars: int | None) -> TreeRules:
+    """Return the rules for a tree that was parsed from clean text: it only needs its bounds."""
+    return TreeRules(
+        limits=limits,
+        string=lambda text: bound(codec.scrub(text), string_max_chars),
+        key=lambda text: bound(codec.scrub(text), limits.key_max_chars),
+        verdict=lambda _key: Verdict.PLAIN,
+        numbers={},
+    )
+
+
+def clean_tree(value: object, rules: TreeRules) -> Cleaned[CleanJson]:
+    """Return a tree of JSON's types, in bounded strings, containers and depth."""
+    walk = _Walk(rules)
+    tree = walk.value(value)
+    return Cleaned(CleanJson(tree), bounded(walk.notices))
+
+
+class _Walk:
+    """One walk through a tree, with the path where it is."""
+
+    def __init__(self, rules: TreeRules) -> None:
+        self._rules = rules
+        self._path: list[str | int] = []
+        self.notices: dict[Notice, None] = {}  # a set in order
+
+    def value(self, value: object) -> object:
+        if isinstance(value, str):
+            return self._cleaned(self._rules.string(value))
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int | float):
+            return self._number(value)
+        if isinstance(value, Mapping):
+            return self._object(value)
+        if isinstance(value, list | tuple):
+            return self._array(value)
+        self._notice("redacted")  # a host's own type: what it would print is not known to be safe
+        return None
+
+    def _notice(self, kind: NoticeType) -> None:
+        self.notices[notice(kind, render(self._path) if len(self.notices) < _MAX_PATHS else "")] = None
+
+    def _cleaned(self, cleaned: Cleaned[CleanText]) -> str:
+        for each in cleaned.notices:
+            self._notice(each.type)
+        return cleaned.value
+
+    def _number(self, value: float) -> object:
+        if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+            self._notice("truncated")
+            return None
+        if self._rules.numbers and (mark := self._rules.numbers.get(repr(value))) is not None:
+            self._notice("redacted")
+            return mark
+        if isinstance(value, float):
+            return value if math.isfinite(value) else None
+        return value if value in _INT64 else str(value)
+
+    def _array(self, entries: list[object] | tuple[object, ...]) -> list[object]:
+        found: list[object] = []
+        most = self._max_entries()
+        self._path.append(0)
+        for at, entry in enumerate(entries[:most]):
+            self._path[-1] = at
+            found.append(self.value(entry))
+        self._path.pop()
+        if len(entries) > most:
+            self._notice("truncated")
+        return found
+
+    def _object(self, members: Mapping[object, object]) -> dict[str, object]:
+        found: dict[str, object] = {}
+        most = self._max_entries()
+        self._path.append("")
+        for name, member in list(members.items())[:most]:
+            cleaned = self._rules.key(str(name))
+            self._path[-1] = cleaned.value
+            found[self._cleaned(cleaned)] = self._member(str(name), member)
+        self._path.pop()
+        if len(members) > most:
+            self._notice("truncated")
+        return found
+
+    def _member(self, name: str, member: object) -> object:
+        verdict = self._rules.verdict(name)
+        number = isinstance(member, int | float) and not isinstance(member, bool)
+        if verdict is Verdict.PLAIN or (verdict is Verdict.SENSITIVE_UNLESS_NUMBER and number):
+            return self.value(member)
+        self._notice("redacted")
+        return REDACTED
+
+    def _max_entries(self) -> int:
+        """Return how many entries a container may have here: none below the deepest level."""
+        limits = self._rules.limits
+        return limits.container_max_entries if len(self._path) < limits.container_max_depth else 0

@@ -1,0 +1,12 @@
+"""The shipped redaction rules with their samples; the engine loads them without."""
+
+from __future__ import annotations
+
+from projector.redaction.patterns import WORD
+from projector.redaction.rule_files import MATERIAL, shipped_files
+from projector.redaction.rules import Format, Word
+
+FORMATS, WORDS, EXCEPTIONS, COUNTS = shipped_files()
+MIXED = MATERIAL["mixed"]
+
+__all__ = ["COUNTS", "EXCEPTIONS", "FORMATS", "MIXED", "WORD", "WORDS", "Format", "Word"]

@@ -1,0 +1,115 @@
+"""Rule files: the shipped ones obey their form and their samples; a bad one is refused by file, entry and field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from projector._resources import resource
+from projector.redaction import rule_files
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
+from projector.redaction.rule_files import RuleFileError
+from projector.redaction.rules import KeyRules, Rules, Verdict, shipped
+
+REDACTOR = Redactor(Policy())
+GOOD = {
+    "name": '"acme-key"',
+    "about": '"Acme API keys"',
+    "anchor": '"acme_"',
+    "pattern": '"[a-z]{8}"',
+    "source": '"Acme documentation"',
+    "matches": '["acme_{lower:8}"]',
+    "harmless": '["acme_x"]',
+}
+
+
+def wrong_samples(rules: Rules) -> list[str]:
+    sensitive = KeyRules()
+    return rule_files.check_samples(
+        rules,
+        lambda text: bool(REDACTOR.text(text).notices),
+        lambda key: sensitive.verdict(key) is Verdict.SENSITIVE,
+    )
+
+
+def entry(**fields: str | None) -> str:
+    row = {**GOOD, **fields}
+    return "\n".join(["[[format]]", *(f"{name} = {value}" for name, value in row.items() if value is not None)])
+
+
+def test_every_sample_of_the_shipped_files_is_withheld_or_shown() -> None:
+    rules = rule_files.shipped_files()
+    assert wrong_samples(rules) == []
+    assert [len(rows) > 0 for rows in rules] == [True] * 4
+
+
+def test_the_engine_reads_what_the_files_hold() -> None:
+    assert (resource("projector") / "redaction" / "rules.json").read_bytes() == rule_files.compiled()
+    rules = rule_files.shipped_files()
+    bare = Rules(*(tuple(row._replace(matches=(), harmless=()) for row in rows) for rows in rules))  # type: ignore[arg-type]  # pairs of one type
+    assert shipped() == bare
+
+
+def test_every_file_of_the_folder_is_shipped() -> None:
+    folder = resource("redaction")
+    found = {str(path.relative_to(folder)) for path in folder.rglob("*.toml")}
+    assert found == {*rule_files.FILES, "policies/default.toml", "policies/strict.toml"}
+
+
+def test_a_wrong_sample_is_named_without_its_text() -> None:
+    row = shipped().formats[0]._replace(matches=("no secret",), harmless=("ghp" + "_" + "a1B2" * 9,))
+    word = shipped().words[0]._replace(matches=("name",), harmless=("token",))
+    assert wrong_samples(Rules((row,), (word,))) == [
+        "`aws-access-key-id`: `matches` 1: expected to be withheld",
+        "`aws-access-key-id`: `harmless` 1: expected to be shown",
+        "`apikey`: `matches` 1: expected to be withheld",
+        "`apikey`: `harmless` 1: expected to be shown",
+    ]
+
+
+def test_samples_are_put_together_from_made_up_material(tmp_path: Path) -> None:
+    path = tmp_path / "ours.toml"
+    path.write_text(entry(matches='["{mixed:4}-{upper:3}-{hex:5}", "a{join}b {uuid}", "{json: 1}"]'))
+    (row,) = rule_files.read(path).formats
+    assert row.matches == ("a1B2-A2B-01234", "ab 01234567-89ab-cdef-0123-456789abcdef", "{json: 1}")
+
+
+BAD: Iterable[tuple[str, str]] = (
+    ("a = [", "ours.toml: expected a TOML file in UTF-8: "),
+    ("formats = 1", "ours.toml: `formats`: expected entries that begin with one of `[[format]]`, `[[word]]`"),
+    ("[format]", "ours.toml: `format`: expected entries that begin with one of `[[format]]`"),
+    (entry(name=None), "ours.toml: entry 1 of `[[format]]`: `name`: expected a name of the letters a-z, digits"),
+    (entry(name='"Acme Key"'), "ours.toml: entry 1 of `[[format]]`: `name`: expected a name of the letters a-z"),
+    (entry(source=None), "ours.toml: `acme-key`: `source`: expected text; it is missing"),
+    (entry(matches=None), "ours.toml: `acme-key`: `matches`: expected a list of at least one text; it is missing"),
+    (entry(harmless="[]"), "ours.toml: `acme-key`: `harmless`: expected a list of at least one text"),
+    (entry(bodi='"x"'), "ours.toml: `acme-key`: `bodi`: expected a known field; did you mean"),
+    (entry(pattern='"[a-z"'), "ours.toml: `acme-key`: `pattern`: expected a pattern (README.md"),
+    (entry(pattern='"(a|b)*"'), "ours.toml: `acme-key`: `pattern`: expected a pattern (README.md"),
+    (entry(pattern='"[z-a]{9}"'), "ours.toml: `acme-key`: `pattern`: expected a pattern (README.md"),
+    (entry(pattern='"WORD"'), "ours.toml: `acme-key`: `pattern`: expected a pattern (README.md"),
+    (entry(tail='"[a-z]{2}x"'), "ours.toml: `acme-key`: `tail`: expected one class, such as `[A-Za-z0-9]`"),
+    (entry(open_chars="0"), 'ours.toml: `acme-key`: `open_chars`: expected a count, or "never"'),
+    (entry(keep_anchor="1"), "ours.toml: `acme-key`: `keep_anchor`: expected true or false"),
+    (entry(anchor='"ac"'), "ours.toml: `acme-key`: `anchor`: expected at least three literal characters, or `WORD`"),
+    (entry(anchor='"acm"', pattern='"x"'), "ours.toml: `acme-key`: `pattern`: expected at least 5 characters with"),
+    (entry() + "\n" + entry(), "ours.toml: `acme-key`: `name`: expected a new name"),
+    ('[[word]]\nname = "a"\nwhere = "here"', "ours.toml: `a`: `where`: expected `contains` or `is`"),
+)
+
+
+@pytest.mark.parametrize(("text", "message"), BAD)
+def test_a_file_that_is_not_in_form_is_refused_by_entry_and_field(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "ours.toml"
+    path.write_text(text)
+    with pytest.raises(RuleFileError) as caught:
+        rule_files.read(path)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RuleFileError, match=r"ours\.toml: expected a TOML file in UTF-8: No such file"):
+        rule_files.read(tmp_path / "ours.toml")
