@@ -19,7 +19,7 @@ PACKAGES = ("projector",)
 REQUIRED = frozenset(os.environ.get("PROJECTOR_TESTS_REQUIRE", "").split())
 
 
-SAMPLED: Final = {"asgi": 3, "property": 10}
+SAMPLED: Final = {"asgi": 3, "property": 16}
 """Folder -> one test in how many is in `make test`, chosen by its name; the others are in `make test-all`."""
 REST: Final = {
     "clients": "real clients of the protocols, under node too",
@@ -30,6 +30,10 @@ REST: Final = {
     "asgi/test_limits.py": "hundreds of streams at a time",
     "asgi/test_openwop_limits.py": "the same",
     "asgi/test_process.py": "processes and signals",
+    "property/test_linear.py": "counted line by line",
+    "property/test_openwop_linear.py": "the same",
+    "property/test_recording_linear.py": "the same",
+    "property/test_redaction_linear.py": "the same",
 }
 """Folder or file -> why none of it is in `make test`."""
 DOCS: Final = "docs"
