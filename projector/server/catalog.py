@@ -135,7 +135,12 @@ class WorkflowBinding:
     redactor: Redactor
 
     def pipeline(
-        self, stats: StreamStats, context: StreamContext, *, options: DialectOptions | None, output_format: OutputFormat
+        self,
+        stats: StreamStats,
+        context: StreamContext,
+        *,
+        options: DialectOptions | None = None,
+        output_format: OutputFormat,
     ) -> Pipeline:
         """Return the pipeline of one run; each step gets a branch of it."""
         first = next(iter(self.agents.values())).provider

@@ -21,7 +21,7 @@ def test_the_first_limit_counts(name: str, waits: list[float], expected: tuple[f
     deadlines = Deadlines(TIMEOUTS, 0)
     deadlines.on_attempt(0)
     for now in waits:
-        deadlines.on_bytes()
+        deadlines.pause()
         deadlines.on_wait(now)
     assert deadlines.next() == expected, name
 
@@ -29,14 +29,14 @@ def test_the_first_limit_counts(name: str, waits: list[float], expected: tuple[f
 def test_idle_stands_still_while_the_client_is_waited_for() -> None:
     deadlines = Deadlines(TIMEOUTS, 0)
     deadlines.on_attempt(0)
-    deadlines.on_bytes()
+    deadlines.pause()
     assert deadlines.next() == (100, "upstream_timeout_total")
 
 
 def test_each_attempt_has_its_own_first_byte() -> None:
     deadlines = Deadlines(TIMEOUTS, 0)
     deadlines.on_attempt(0)
-    deadlines.on_pause()
+    deadlines.pause()
     assert deadlines.next() == (100, "upstream_timeout_total")
     deadlines.on_attempt(20)
     assert deadlines.next() == (30, "upstream_timeout_first_byte")

@@ -17,6 +17,7 @@ from projector import build_pipeline
 from projector.core.faults import FAULTS
 from projector.server.config.settings import Settings
 from projector.server.http.problems import Problem
+from projector.server.streaming.deadlines import Clock, Timer
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account, Memory
 from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry.stream_stats import StreamStats
@@ -402,3 +403,24 @@ async def test_a_body_larger_than_one_send_is_cut() -> None:
     sizes = [len(message.get("body", b"")) for message in client.sent]
     assert max(sizes) == 65_536
     assert client.terminals == 1
+
+
+async def test_heartbeats_have_an_interval_while_nothing_else_is_due() -> None:
+    """The clock sleeps until the next beat, not until the next deadline."""
+    upstream, client = Upstream(text_then_silence), Client()
+    one = session(upstream, heartbeat_s=0.02)
+    async with anyio.create_task_group() as group:
+        group.start_soon(one.run, SCOPE, client.receive, client.send)
+        await until(lambda: client.body.count(b": heartbeat") >= 5)
+        one.cancel()
+    assert client.terminals == 1
+
+
+async def test_a_timer_that_is_added_wakes_the_clock() -> None:
+    clock, due = Clock(), anyio.Event()
+    async with anyio.create_task_group() as group:
+        group.start_soon(clock.run)
+        await anyio.sleep(0.01)  # the clock sleeps without a limit
+        with clock.watch(Timer(lambda: 0.0, due.set)), anyio.fail_after(3):
+            await due.wait()
+        group.cancel_scope.cancel()

@@ -105,12 +105,8 @@ class Deadlines:
         """Start to wait for the first byte; each attempt has its own wait."""
         self._first_byte_at = now + self._timeouts.first_byte_s
 
-    def on_pause(self) -> None:
-        """Stop to wait for the first byte until the next attempt."""
-        self._first_byte_at = inf
-
-    def on_bytes(self) -> None:
-        """Stop all waits for the upstream."""
+    def pause(self) -> None:
+        """Stop waiting for the upstream: bytes arrived, or the next attempt is delayed."""
         self._first_byte_at = inf
         self._idle_at = inf
 

@@ -18,7 +18,6 @@ import anyio
 from projector import Pipeline, StreamContext
 from projector.core.faults import FAULTS
 from projector.core.pipeline import OutputFormat, PipelineBranch
-from projector.dialects.options import DialectOptions
 from projector.server.catalog import WorkflowBinding
 from projector.server.config.settings import Retries
 from projector.server.http.request_bodies import agent_body
@@ -189,7 +188,6 @@ def workflow_source(
     account: Account,
     *,
     retries: Retries,
-    options: DialectOptions | None = None,
     output_format: OutputFormat = "sse",
 ) -> WorkflowSource:
     """Return a new run with its pipeline; the stats name its stream and dialect, and receive the ids of the run.
@@ -200,12 +198,11 @@ def workflow_source(
         stats: of the stream.
         account: holds the bytes of unfinished events.
         retries: before the first byte of each upstream.
-        options: of the dialect.
         output_format: an event stream, or lines of JSON.
     """
     run_id = f"run_{uuid.uuid4().hex}"
     stats.workflow, stats.workflow_run_id = binding.name, run_id
     workflow = {"workflow_key": binding.name, "workflow_run_id": run_id}
     context = StreamContext(stats.stream_id, stats.conversation_id, workflow=workflow)
-    pipeline = binding.pipeline(stats, context, options=options, output_format=output_format)
+    pipeline = binding.pipeline(stats, context, output_format=output_format)
     return WorkflowSource(binding, message, pipeline, stats, account, run_id=run_id, retries=retries)

@@ -123,7 +123,7 @@ class UpstreamReader:
                 return
             finally:
                 self.is_open = False
-            self._deadlines.on_pause()
+            self._deadlines.pause()
             await anyio.sleep(pause_s)
 
     async def _read(self, on_open: OnOpen, on_chunk: OnChunk) -> None:
@@ -146,7 +146,7 @@ class UpstreamReader:
                 self._deadlines.on_wait(time.monotonic())
 
     def _on_bytes(self) -> None:
-        self._deadlines.on_bytes()
+        self._deadlines.pause()
         if not self._has_bytes:
             self._has_bytes = True
             if self._stats.first_byte_at is None:
