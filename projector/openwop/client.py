@@ -8,10 +8,10 @@ renumbered, always in the same way.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
@@ -48,7 +48,15 @@ class Envelope(ReadModel):
     causation_id: str | None = None
 
 
-class ReasoningDelta(ReadModel):
+class Payload(ReadModel):
+    """Base of the payloads."""
+
+    def apply(self, run: RunReader, /) -> None:
+        """Update the state of a run."""
+        raise NotImplementedError
+
+
+class ReasoningDelta(Payload):
     """Text appended to a reasoning block."""
 
     agent_id: str
@@ -56,16 +64,37 @@ class ReasoningDelta(ReadModel):
     sequence: int
     verbosity: str | None = None
 
+    def apply(self, run: RunReader) -> None:
+        """Append the text; `sequence` 0 opens a block."""
+        thought = run.open.get(self.agent_id)
+        if thought is None or self.sequence == 0:
+            thought = Thought(self.agent_id, verbosity=self.verbosity)
+            run.thoughts.append(thought)
+            run.open[self.agent_id] = thought
+        thought.has_gap |= self.sequence != thought.next_sequence
+        thought.next_sequence = self.sequence + 1
+        thought.gathered.add(self.delta)
 
-class Reasoned(ReadModel):
+
+class Reasoned(Payload):
     """Full text of a closed reasoning block."""
 
     agent_id: str
     reasoning: str
     verbosity: str | None = None
 
+    def apply(self, run: RunReader) -> None:
+        """Close the block. The full text replaces the deltas: the host's redaction and limits apply to it."""
+        thought = run.open.pop(self.agent_id, None)
+        if thought is None:
+            thought = Thought(self.agent_id)
+            run.thoughts.append(thought)
+        thought.gathered = Gathered()
+        thought.gathered.add(self.reasoning)
+        thought.verbosity, thought.is_closed, thought.has_gap = self.verbosity, True, False
 
-class ToolCalled(ReadModel):
+
+class ToolCalled(Payload):
     """Tool call of an agent."""
 
     agent_id: str
@@ -73,8 +102,12 @@ class ToolCalled(ReadModel):
     call_id: str
     inputs: Any = None
 
+    def apply(self, run: RunReader) -> None:
+        """Add the call."""
+        run.calls[self.call_id] = ToolCall(self.call_id, self.agent_id, self.tool_name, self.inputs)
 
-class ToolReturned(ReadModel):
+
+class ToolReturned(Payload):
     """Outcome or error of a tool call."""
 
     agent_id: str
@@ -83,24 +116,37 @@ class ToolReturned(ReadModel):
     outcome: Any = None
     error: dict[str, Any] | None = None
 
+    def apply(self, run: RunReader) -> None:
+        """Add the result to its call."""
+        call = run.calls.setdefault(self.call_id, ToolCall(self.call_id, self.agent_id, self.tool_name))
+        call.has_returned, call.outcome, call.error = True, self.outcome, self.error
 
-class Handoff(ReadModel):
+
+class Handoff(Payload):
     """Handoff from one agent to another."""
 
     from_agent_id: str
     to_agent_id: str
     reason: str | None = None
 
+    def apply(self, run: RunReader) -> None:
+        """Set the agent."""
+        run.agent_id = self.to_agent_id
 
-class Decided(ReadModel):
+
+class Decided(Payload):
     """Decision of an agent."""
 
     agent_id: str
     decision: Any
     confidence: float | None = None
 
+    def apply(self, run: RunReader) -> None:
+        """Add the decision."""
+        run.decisions.append(self)
 
-class Chunk(ReadModel):
+
+class Chunk(Payload):
     """Output text."""
 
     node_id: str
@@ -108,30 +154,49 @@ class Chunk(ReadModel):
     is_last: bool
     channel: str | None = None
 
+    def apply(self, run: RunReader) -> None:
+        """Append the text."""
+        if self.chunk:
+            run.gathered.setdefault(self.channel or self.node_id, Gathered()).add(self.chunk)
 
-class Suspended(ReadModel):
+
+class Suspended(Payload):
     """Suspension of a node."""
 
     node_id: str
     interrupt_id: str
     kind: str | None = None
 
+    def apply(self, run: RunReader) -> None:
+        """Add the interrupt."""
+        run.interrupts[self.interrupt_id] = self
+        run.status = "waiting-approval"
 
-class Resumed(ReadModel):
+
+class Resumed(Payload):
     """Resumption of a node."""
 
     node_id: str
     interrupt_id: str | None = None
 
+    def apply(self, run: RunReader) -> None:
+        """Remove the interrupt."""
+        run.interrupts.pop(self.interrupt_id or "", None)
+        run.status = "waiting-approval" if run.interrupts else "running"
 
-class RunChange(ReadModel):
+
+class RunChange(Payload):
     """Start or end of a run."""
 
     outputs: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
 
+    def apply(self, run: RunReader) -> None:
+        """Set outputs and error."""
+        run.outputs, run.error = self.outputs, self.error
 
-PAYLOADS: Final[Mapping[str, type[ReadModel]]] = {
+
+PAYLOADS: Final[Mapping[str, type[Payload]]] = {
     DELTA: ReasoningDelta,
     CLOSING: Reasoned,
     "agent.toolCalled": ToolCalled,
@@ -151,7 +216,7 @@ class ReadEvent(NamedTuple):
     """An event; the payload is None if its type is unknown or it is invalid."""
 
     envelope: Envelope
-    payload: ReadModel | None
+    payload: Payload | None
 
 
 def read_event(value: object) -> ReadEvent | None:
@@ -250,7 +315,7 @@ class RunReader:
         if payload is not None:
             if isinstance(payload, RunChange):
                 self.status = STATUSES[envelope.type]
-            HANDLERS[type(payload)](self, payload)
+            payload.apply(self)
         elif envelope.type in PAYLOADS:
             self.unread += 1
         return event
@@ -264,79 +329,6 @@ STATUSES: Final[Mapping[str, str]] = {
 }
 """Event type -> status of the run."""
 
-
-def _on_delta(run: RunReader, payload: ReasoningDelta) -> None:
-    thought = run.open.get(payload.agent_id)
-    if thought is None or payload.sequence == 0:
-        thought = Thought(payload.agent_id, verbosity=payload.verbosity)
-        run.thoughts.append(thought)
-        run.open[payload.agent_id] = thought
-    thought.has_gap |= payload.sequence != thought.next_sequence
-    thought.next_sequence = payload.sequence + 1
-    thought.gathered.add(payload.delta)
-
-
-def _on_reasoned(run: RunReader, payload: Reasoned) -> None:
-    thought = run.open.pop(payload.agent_id, None)
-    if thought is None:
-        thought = Thought(payload.agent_id)
-        run.thoughts.append(thought)
-    thought.gathered = Gathered()  # replaces the deltas: the host's redaction and limits apply to the full text
-    thought.gathered.add(payload.reasoning)
-    thought.verbosity, thought.is_closed, thought.has_gap = payload.verbosity, True, False
-
-
-def _on_called(run: RunReader, payload: ToolCalled) -> None:
-    run.calls[payload.call_id] = ToolCall(payload.call_id, payload.agent_id, payload.tool_name, payload.inputs)
-
-
-def _on_returned(run: RunReader, payload: ToolReturned) -> None:
-    call = run.calls.setdefault(payload.call_id, ToolCall(payload.call_id, payload.agent_id, payload.tool_name))
-    call.has_returned, call.outcome, call.error = True, payload.outcome, payload.error
-
-
-def _on_handoff(run: RunReader, payload: Handoff) -> None:
-    run.agent_id = payload.to_agent_id
-
-
-def _on_decided(run: RunReader, payload: Decided) -> None:
-    run.decisions.append(payload)
-
-
-def _on_chunk(run: RunReader, payload: Chunk) -> None:
-    if payload.chunk:
-        run.gathered.setdefault(payload.channel or payload.node_id, Gathered()).add(payload.chunk)
-
-
-def _on_suspended(run: RunReader, payload: Suspended) -> None:
-    run.interrupts[payload.interrupt_id] = payload
-    run.status = "waiting-approval"
-
-
-def _on_resumed(run: RunReader, payload: Resumed) -> None:
-    run.interrupts.pop(payload.interrupt_id or "", None)
-    run.status = "waiting-approval" if run.interrupts else "running"
-
-
-def _on_run(run: RunReader, payload: RunChange) -> None:
-    run.outputs, run.error = payload.outputs, payload.error
-
-
-PayloadHandler: TypeAlias = Callable[[RunReader, Any], None]
-
-HANDLERS: Final[Mapping[type[ReadModel], PayloadHandler]] = {
-    ReasoningDelta: _on_delta,
-    Reasoned: _on_reasoned,
-    ToolCalled: _on_called,
-    ToolReturned: _on_returned,
-    Handoff: _on_handoff,
-    Decided: _on_decided,
-    Chunk: _on_chunk,
-    Suspended: _on_suspended,
-    Resumed: _on_resumed,
-    RunChange: _on_run,
-}
-"""Payload -> update of the reader."""
 
 # replay
 

@@ -11,7 +11,7 @@ import pytest
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.dialects.options import DialectOptions
 from projector.openwop.contract.checker import check_log
-from projector.openwop.dialect import endings, tool_calls, writer
+from projector.openwop.dialect import run_progress, tool_calls, writer
 from projector.openwop.dialect.content import BLOCK_MAX_CHARS
 from projector.openwop.dialect.writer import OpenWopWriter
 from projector.openwop.event_log import shortened
@@ -700,7 +700,7 @@ def test_a_run_that_broke_off_has_failed(run: Run, ends: str, error: dict[str, s
 )
 def test_a_response_that_failed_says_its_code_and_no_word_of_the_provider(run: Run, end: Event, code: str) -> None:
     said = run(CREATED, end)
-    assert of(said, "run.failed")[0]["error"] == {"code": code, "message": endings.FAILED_MESSAGE}
+    assert of(said, "run.failed")[0]["error"] == {"code": code, "message": run_progress.FAILED_MESSAGE}
     assert "s3cret" not in json.dumps(said)
 
 

@@ -167,27 +167,27 @@ def _message(error: ValidationError, source: object, path: FieldPath = ()) -> st
     return field._replace(path=(*path, *field.path)).sentence()
 
 
-# the workflows of the conformance suite, by the ids that it uses
-
-
-def _fixture(workflow_id: str, name: str, node_id: str, agent_id: str, config: Mapping[str, Any]) -> Mapping[str, Any]:
-    node = {
-        "id": node_id,
-        "typeId": MOCK_AGENT,
-        "name": name,
-        "position": {"x": 0, "y": 0},
-        "config": config,
-        "inputs": {},
-        "agent": {"agentId": agent_id, "modelClass": "reasoning"},
-    }
+def definition(workflow_id: str, nodes: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a definition with all members that the protocol requires."""
+    required = {"position": {"x": 0, "y": 0}, "config": {}, "inputs": {}}
     return {
         "id": workflow_id,
-        "name": name,
+        "name": workflow_id,
         "version": "1.0",
-        "nodes": [node],
+        "nodes": [{**required, "name": node["id"], **node} for node in nodes],
         "edges": [],
         "triggers": [{"id": "manual", "type": "manual", "enabled": True}],
         "variables": [],
+        "metadata": {},
+        "settings": {},
+    }
+
+
+def _fixture(workflow_id: str, name: str, node_id: str, agent_id: str, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    agent = {"agentId": agent_id, "modelClass": "reasoning"}
+    node = {"id": node_id, "typeId": MOCK_AGENT, "name": name, "config": config, "agent": agent}
+    return definition(workflow_id, [node]) | {
+        "name": name,
         "metadata": {"tags": ["conformance"]},
         "settings": {"timeout": 15000},
     }
@@ -231,4 +231,4 @@ _FIXTURES: Final = (
 )
 
 FIXTURES: Final[Mapping[str, Mapping[str, Any]]] = {document["id"]: document for document in _FIXTURES}
-"""Workflow id -> definition, as in the protocol."""
+"""Workflows of the conformance suite, by the ids that it uses."""

@@ -5,8 +5,8 @@ Rule level `seed` is the protocol: its schemas and RFC 0002, 0023 and 0024. `hou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
@@ -18,6 +18,8 @@ from projector.openwop.contract.events import parse_event
 from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS
 
 Event: TypeAlias = Mapping[str, Any]
+RuleGroup: TypeAlias = Callable[[Event], list[Breach]]
+"""Related rules: returns those that the next event violates. The events it gets are valid for their models."""
 
 _ROWS: Final = (
     # one event
@@ -53,14 +55,6 @@ RULES: Final[Mapping[str, Rule]] = {row.name: row for row in _ROWS}
 """Rule name -> what it requires, its source and its level."""
 
 
-class RuleGroup(Protocol):
-    """Related rules over one log. The events it gets are valid for their models."""
-
-    def check(self, event: Event, /) -> list[Breach]:
-        """Return the rules that the next event violates."""
-        ...
-
-
 class EnvelopeRules:
     """Sequence numbers, ids and causes."""
 
@@ -69,7 +63,7 @@ class EnvelopeRules:
         self._run_id: str | None = None
         self._ids: set[str] = set()
 
-    def check(self, event: Event) -> list[Breach]:
+    def __call__(self, event: Event) -> list[Breach]:
         """Return the rules that the next event violates."""
         found = []
         if event["sequence"] != self._next:
@@ -101,7 +95,7 @@ class RunRules:
         """Whether an interrupt is pending."""
         return any(self._nodes.values())
 
-    def check(self, event: Event) -> list[Breach]:
+    def __call__(self, event: Event) -> list[Breach]:
         """Return the rules that the next event violates."""
         name = event["type"]
         if self.has_ended:
@@ -157,7 +151,7 @@ class ReasoningRules:
     def __init__(self) -> None:
         self._open: dict[str, list[Mapping[str, Any]]] = {}
 
-    def check(self, event: Event) -> list[Breach]:
+    def __call__(self, event: Event) -> list[Breach]:
         """Return the rules that the next event violates."""
         name, payload = event["type"], event["payload"]
         if name == "agent.reasoning.delta":
@@ -187,7 +181,7 @@ class CallRules:
         self._called: dict[str, Event] = {}
         self._returned: set[str] = set()
 
-    def check(self, event: Event) -> list[Breach]:
+    def __call__(self, event: Event) -> list[Breach]:
         """Return the rules that the next event violates."""
         name, payload = event["type"], event["payload"]
         if name == "agent.handoff" and payload["fromAgentId"] == payload["toAgentId"]:
@@ -222,7 +216,7 @@ class ChunkRules:
     def __init__(self) -> None:
         self._open: set[str] = set()
 
-    def check(self, event: Event) -> list[Breach]:
+    def __call__(self, event: Event) -> list[Breach]:
         """Return the rules that the next event violates."""
         name, payload = event["type"], event["payload"]
         if name == "output.chunk":
@@ -265,7 +259,7 @@ class LogChecker:
             parse_event(event)
         except ValidationError as error:
             return self._violations([Breach("shape", text) for text in sentences(error, event, root="event")])
-        return self._violations([breach for group in self._groups for breach in group.check(event)])
+        return self._violations([breach for group in self._groups for breach in group(event)])
 
     def close(self) -> list[Violation]:
         """Return what is missing at the end of the log."""

@@ -1,28 +1,25 @@
-"""Events of a run log as we emit them, discriminated by `type`."""
+"""Events of a run log as we emit them: a model for each event type, discriminated by `type`."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, NamedTuple, Union
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, create_model
 
 from projector.contracts.parts import Count, Maybe, Notice
 from projector.openwop.contract import payloads
 from projector.openwop.contract.payloads import Id, OpenWopModel, Timestamp
 from projector.openwop.event_log import VENDOR
 
-TypeName = TypeVar("TypeName", bound=str)
-Payload = TypeVar("Payload")
 
-
-class RunEvent(OpenWopModel, Generic[TypeName, Payload]):
+class RunEvent(OpenWopModel):
     """One event of a run; members without a value are absent, never null."""
 
     event_id: Id
     run_id: Id
     node_id: Maybe[Id] = None
-    type: TypeName
-    payload: Payload
+    type: str
+    payload: Any
     timestamp: Timestamp
     sequence: Count
     """Position in the run log, from 0. A reasoning delta has another `sequence` in its payload, counted per block."""
@@ -32,138 +29,70 @@ class RunEvent(OpenWopModel, Generic[TypeName, Payload]):
     """What was withheld or truncated in this event; paths are those of the public event."""
 
 
-class NodeEvent(RunEvent[TypeName, Payload], Generic[TypeName, Payload]):
+class NodeEvent(RunEvent):
     """Event of a node."""
 
     node_id: Id
 
 
-class AgentReasoningDeltaEvent(RunEvent[Literal["agent.reasoning.delta"], payloads.AgentReasoningDelta]):
-    """Text appended to a reasoning block."""
-
-
-class AgentReasonedEvent(RunEvent[Literal["agent.reasoned"], payloads.AgentReasoned]):
-    """End of a reasoning block, with its full text."""
-
-
-class AgentToolCalledEvent(RunEvent[Literal["agent.toolCalled"], payloads.AgentToolCalled]):
-    """Tool call."""
-
-
-class AgentToolReturnedEvent(RunEvent[Literal["agent.toolReturned"], payloads.AgentToolReturned]):
-    """Result of a tool call; `causationId` is the `eventId` of the call."""
+class ResultEvent(RunEvent):
+    """Event that is caused by another one."""
 
     causation_id: Id
 
 
-class AgentHandoffEvent(RunEvent[Literal["agent.handoff"], payloads.AgentHandoff]):
-    """Handoff to another agent."""
+class _Row(NamedTuple):
+    name: str
+    description: str
+    payload: Any
+    """Model of the payload."""
+    base: type[RunEvent] = RunEvent
 
 
-class AgentDecidedEvent(RunEvent[Literal["agent.decided"], payloads.AgentDecided]):
-    """Decision of an agent."""
+_ROWS: Final = (
+    _Row("agent.reasoning.delta", "Text appended to a reasoning block.", payloads.AgentReasoningDelta),
+    _Row("agent.reasoned", "End of a reasoning block, with its full text.", payloads.AgentReasoned),
+    _Row("agent.toolCalled", "Tool call.", payloads.AgentToolCalled),
+    _Row("agent.toolReturned", "Result of the tool call in `causationId`.", payloads.AgentToolReturned, ResultEvent),
+    _Row("agent.handoff", "Handoff to another agent.", payloads.AgentHandoff),
+    _Row("agent.decided", "Decision of an agent.", payloads.AgentDecided),
+    _Row("output.chunk", "Output text of a model.", payloads.OutputChunk),
+    _Row("provider.usage", "Token usage of a model call.", payloads.ProviderUsage),
+    _Row("node.started", "Start of a node.", payloads.NodeStarted, NodeEvent),
+    _Row("node.completed", "Successful end of a node.", payloads.NodeCompleted, NodeEvent),
+    _Row("node.failed", "Failure of a node.", payloads.NodeFailed, NodeEvent),
+    _Row("node.cancelled", "Cancellation of a node.", payloads.NodeCancelled, NodeEvent),
+    _Row("node.suspended", "Suspension of a node until an interrupt is answered.", payloads.NodeSuspended, NodeEvent),
+    _Row("node.resumed", "Resumption of a node.", payloads.NodeResumed, NodeEvent),
+    _Row("interrupt.resolved", "Answer to an interrupt.", payloads.InterruptResolved, NodeEvent),
+    _Row("run.started", "Start of the run.", payloads.RunStarted),
+    _Row("run.completed", "Successful end of the run.", payloads.RunCompleted),
+    _Row("run.failed", "Failure of the run.", payloads.RunFailed),
+    _Row("run.cancelled", "Cancellation of the run.", payloads.RunCancelled),
+    _Row("replay.diverged", "Difference between a replay and its recording.", payloads.ReplayDiverged),
+    # our own event types; other readers skip them
+    _Row("public-sse.message.citation", "Citation in a message.", payloads.MessageCitation),
+    _Row("public-sse.chunk.delta", "Chunk of an image.", payloads.ChunkDelta),
+    _Row("public-sse.chunk.done", "End of an image.", payloads.ChunkDone),
+)
+
+EVENT_TYPES: Final = tuple(row.name for row in _ROWS)
 
 
-class OutputChunkEvent(RunEvent[Literal["output.chunk"], payloads.OutputChunk]):
-    """Output text of a model."""
+def _model(row: _Row) -> type[RunEvent]:
+    """Create the model of an event type; that of `node.started` is `NodeStartedEvent`."""
+    parts = row.name.removeprefix(f"{VENDOR}.").split(".")
+    name = "".join(part[0].upper() + part[1:] for part in parts)
+    literal: Any = Literal.__getitem__(row.name)
+    return create_model(f"{name}Event", __base__=row.base, __doc__=row.description, type=literal, payload=row.payload)
 
 
-class ProviderUsageEvent(RunEvent[Literal["provider.usage"], payloads.ProviderUsage]):
-    """Token usage of a model call."""
+_UNION: Final[Any] = Union.__getitem__(tuple(map(_model, _ROWS)))
+EVENT_ADAPTER: Final[TypeAdapter[RunEvent]] = TypeAdapter(Annotated[_UNION, Field(discriminator="type")])
+"""Every event we emit."""
 
 
-class NodeStartedEvent(NodeEvent[Literal["node.started"], payloads.NodeStarted]):
-    """Start of a node."""
-
-
-class NodeCompletedEvent(NodeEvent[Literal["node.completed"], payloads.NodeCompleted]):
-    """Successful end of a node."""
-
-
-class NodeFailedEvent(NodeEvent[Literal["node.failed"], payloads.NodeFailed]):
-    """Failure of a node."""
-
-
-class NodeCancelledEvent(NodeEvent[Literal["node.cancelled"], payloads.NodeCancelled]):
-    """Cancellation of a node."""
-
-
-class NodeSuspendedEvent(NodeEvent[Literal["node.suspended"], payloads.NodeSuspended]):
-    """Suspension of a node until an interrupt is answered."""
-
-
-class NodeResumedEvent(NodeEvent[Literal["node.resumed"], payloads.NodeResumed]):
-    """Resumption of a node."""
-
-
-class InterruptResolvedEvent(NodeEvent[Literal["interrupt.resolved"], payloads.InterruptResolved]):
-    """Answer to an interrupt."""
-
-
-class RunStartedEvent(RunEvent[Literal["run.started"], payloads.RunStarted]):
-    """Start of the run."""
-
-
-class RunCompletedEvent(RunEvent[Literal["run.completed"], payloads.RunCompleted]):
-    """Successful end of the run."""
-
-
-class RunFailedEvent(RunEvent[Literal["run.failed"], payloads.RunFailed]):
-    """Failure of the run."""
-
-
-class RunCancelledEvent(RunEvent[Literal["run.cancelled"], payloads.RunCancelled]):
-    """Cancellation of the run."""
-
-
-class ReplayDivergedEvent(RunEvent[Literal["replay.diverged"], payloads.ReplayDiverged]):
-    """Difference between a replay and its recording."""
-
-
-class MessageCitationEvent(RunEvent[Literal["public-sse.message.citation"], payloads.MessageCitation]):
-    """Citation in a message."""
-
-
-class ChunkDeltaEvent(RunEvent[Literal["public-sse.chunk.delta"], payloads.ChunkDelta]):
-    """Chunk of an image."""
-
-
-class ChunkDoneEvent(RunEvent[Literal["public-sse.chunk.done"], payloads.ChunkDone]):
-    """End of an image."""
-
-
-OpenWopEvent: TypeAlias = Annotated[
-    AgentReasoningDeltaEvent
-    | AgentReasonedEvent
-    | AgentToolCalledEvent
-    | AgentToolReturnedEvent
-    | AgentHandoffEvent
-    | AgentDecidedEvent
-    | OutputChunkEvent
-    | ProviderUsageEvent
-    | NodeStartedEvent
-    | NodeCompletedEvent
-    | NodeFailedEvent
-    | NodeCancelledEvent
-    | NodeSuspendedEvent
-    | NodeResumedEvent
-    | InterruptResolvedEvent
-    | RunStartedEvent
-    | RunCompletedEvent
-    | RunFailedEvent
-    | RunCancelledEvent
-    | ReplayDivergedEvent
-    | MessageCitationEvent
-    | ChunkDeltaEvent
-    | ChunkDoneEvent,
-    Field(discriminator="type"),
-]
-"""Every event we emit. Types that begin with `public-sse.` are our own; other readers skip them."""
-
-EVENT_ADAPTER: Final[TypeAdapter[OpenWopEvent]] = TypeAdapter(OpenWopEvent)
-
-
-def parse_event(value: object) -> OpenWopEvent:
+def parse_event(value: object) -> RunEvent:
     """Validate one event.
 
     Raises:

@@ -10,7 +10,7 @@ from projector.contracts.kinds import TERMINAL_KINDS, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.truncation import fit
 from projector.dialects.options import DialectOptions
-from projector.openwop.dialect import content, endings, nodes, tool_calls
+from projector.openwop.dialect import content, run_progress, tool_calls
 from projector.openwop.dialect.log_state import LogState
 from projector.openwop.event_log import Verbosity
 
@@ -61,7 +61,7 @@ def on_done(state: LogState, frame: Frame) -> None:
 
 
 HANDLED: Final[Mapping[str, FrameHandler]] = {
-    Kind.LIFECYCLE: endings.on_lifecycle,
+    Kind.LIFECYCLE: run_progress.on_lifecycle,
     Kind.OUTPUT_ITEM_ADDED: on_added,
     Kind.OUTPUT_ITEM_DONE: on_done,
     Kind.MESSAGE_DELTA: content.on_text_delta,
@@ -74,11 +74,11 @@ HANDLED: Final[Mapping[str, FrameHandler]] = {
     Kind.TOOL_OUTPUT: tool_calls.on_output,
     Kind.CHUNK_DELTA: content.on_image,
     Kind.CHUNK_DONE: content.on_image,
-    Kind.ERROR: endings.on_error,
-    Kind.FINAL: endings.on_final,
-    PrivateKind.BRANCH: endings.on_branch,
-    PrivateKind.RESPONSE_META: endings.on_meta,
-    PrivateKind.RESPONSE_USAGE: endings.on_usage,
+    Kind.ERROR: run_progress.on_error,
+    Kind.FINAL: run_progress.on_final,
+    PrivateKind.BRANCH: run_progress.on_branch,
+    PrivateKind.RESPONSE_META: run_progress.on_meta,
+    PrivateKind.RESPONSE_USAGE: run_progress.on_usage,
     PrivateKind.REASONING_DELTA: content.on_reasoning_delta,
 }
 """Frame kind -> handler."""
@@ -120,7 +120,7 @@ class OpenWopWriter:
         state.timestamp = frame["server_timestamp"]
         try:
             if self._has_failed:
-                endings.on_error(state, frame)
+                run_progress.on_error(state, frame)
             else:
                 self._handle(handler, frame)
             return [(event["type"], codec.dumps(event)) for event in state.events]
@@ -134,10 +134,10 @@ class OpenWopWriter:
         if not self._has_begun:
             self._has_begun = True
             state.begin(frame)
-        if state.branch.response.has_ended and endings.starts_response(frame):
-            endings.start_response(state)
+        if state.branch.response.has_ended and run_progress.starts_response(frame):
+            run_progress.start_response(state)
         if kind not in NODELESS_KINDS or (kind in TERMINAL_KINDS and not state.starts):
-            nodes.follow(state, frame)
+            run_progress.follow_context(state, frame)
         handler(state, _truncated(frame) if kind in LARGE_KINDS else frame)
 
 

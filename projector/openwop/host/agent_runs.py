@@ -17,13 +17,14 @@ from projector.contracts.kinds import Kind
 from projector.core.canonical import Frame
 from projector.core.faults import FAULTS
 from projector.dialects.options import DialectOptions
+from projector.openwop.conformance.definitions import definition
 from projector.openwop.event_log import Verbosity
 from projector.openwop.host.bindings import (
     AGENT_NODE_ID,
     AGENT_TYPE_ID,
     Begin,
+    StreamWork,
     check_configurable,
-    definition,
     least,
     node_of,
 )
@@ -32,7 +33,6 @@ from projector.openwop.host.run_log import Interrupt
 from projector.openwop.host.run_requests import RunRequest, is_accepted
 from projector.openwop.host.runs import Answers, HostRun, RunFailedError
 from projector.openwop.host.settings import DIALECT
-from projector.openwop.host.stream_work import StreamWork
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding
 from projector.server.http import requests

@@ -8,10 +8,10 @@ from typing import Any
 from starlette.types import Scope
 
 from projector.core.faults import Fault
-from projector.openwop.conformance.definitions import RegisteredWorkflow
+from projector.openwop.conformance.definitions import RegisteredWorkflow, definition
 from projector.openwop.conformance.mock_nodes import PlannedRun, Step
 from projector.openwop.event_log import Verbosity, present
-from projector.openwop.host.bindings import Begin, check_configurable, definition
+from projector.openwop.host.bindings import Begin, check_configurable
 from projector.openwop.host.host_errors import REJECTED, HostError
 from projector.openwop.host.run_log import Interrupt
 from projector.openwop.host.run_requests import RunRequest, is_accepted

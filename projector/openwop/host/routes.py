@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from projector.contracts import codec
 from projector.core.faults import FAULTS
+from projector.openwop.event_log import present
 from projector.openwop.host import descriptions, log_readers, run_requests
 from projector.openwop.host.agent_runs import AgentWorkflow
 from projector.openwop.host.bindings import RunnableWorkflow
@@ -204,16 +205,15 @@ def _workflows(settings: OpenWopSettings, catalog: Catalog, site: Site) -> dict[
 
 def _snapshot(run: HostRun, state: RunState) -> dict[str, Any]:
     """Return the state of a run; members without a value are absent."""
-    members = {
-        "runId": run.run_id,
-        "workflowId": run.workflow_id,
-        "status": state.status,
-        "currentNodeId": state.node_id,
-        "startedAt": state.started_at,
-        "completedAt": state.ended_at,
-        "error": state.error and {name: state.error[name] for name in ("code", "message")},
-    }
-    return {name: value for name, value in members.items() if value is not None}
+    return present(
+        runId=run.run_id,
+        workflowId=run.workflow_id,
+        status=state.status,
+        currentNodeId=state.node_id,
+        startedAt=state.started_at,
+        completedAt=state.ended_at,
+        error=state.error and {name: state.error[name] for name in ("code", "message")},
+    )
 
 
 def _pending_interrupt(state: RunState, node_id: str, interrupt_id: str | None) -> Interrupt:

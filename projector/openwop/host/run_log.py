@@ -57,56 +57,28 @@ class RunState:
 
     def update(self, event: Event) -> None:
         """Apply the next event."""
-        if (handler := _HANDLERS.get(event["type"])) is not None:
-            handler(self, event)
-
-
-def _on_started(state: RunState, event: Event) -> None:
-    state.status = "running"
-    state.started_at = event["timestamp"]
-
-
-def _on_node_started(state: RunState, event: Event) -> None:
-    state.node_id = event["nodeId"]
-
-
-def _on_node_ended(state: RunState, event: Event) -> None:
-    if state.node_id == event["nodeId"]:
-        state.node_id = None
-
-
-def _on_suspended(state: RunState, event: Event) -> None:
-    payload = event["payload"]
-    subject_id = payload.get("data", {}).get("artifactId")
-    state.interrupts.append(Interrupt(payload["interruptId"], payload["nodeId"], payload["kind"], subject_id))
-    state.node_id = payload["nodeId"]
-    state.status = "waiting-approval"
-
-
-def _on_resolved(state: RunState, event: Event) -> None:
-    for interrupt in state.interrupts:
-        if interrupt.interrupt_id == event["payload"]["interruptId"]:
-            interrupt.is_resolved = True
-    if not state.pending:
-        state.status = "running"
-
-
-def _on_end(state: RunState, event: Event) -> None:
-    state.status = event["type"].removeprefix("run.")
-    state.error = event["payload"].get("error")
-    state.ended_at = event["timestamp"]
-    state.node_id = None
-
-
-_HANDLERS: Final[Mapping[str, Callable[[RunState, Event], None]]] = {
-    "run.started": _on_started,
-    "node.started": _on_node_started,
-    **dict.fromkeys(NODE_TERMINALS, _on_node_ended),
-    "node.suspended": _on_suspended,
-    "interrupt.resolved": _on_resolved,
-    **dict.fromkeys(RUN_TERMINALS, _on_end),
-}
-"""Event type -> update of the state; other types do not change it."""
+        name, payload = event["type"], event["payload"]
+        if name == "run.started":
+            self.status = "running"
+            self.started_at = event["timestamp"]
+        elif name in RUN_TERMINALS:
+            self.status = name.removeprefix("run.")
+            self.error = payload.get("error")
+            self.ended_at = event["timestamp"]
+            self.node_id = None
+        elif name == "node.started":
+            self.node_id = event["nodeId"]
+        elif name in NODE_TERMINALS and self.node_id == event["nodeId"]:
+            self.node_id = None
+        elif name == "node.suspended":
+            subject_id = payload.get("data", {}).get("artifactId")
+            self.interrupts.append(Interrupt(payload["interruptId"], payload["nodeId"], payload["kind"], subject_id))
+            self.node_id = payload["nodeId"]
+            self.status = "waiting-approval"
+        elif name == "interrupt.resolved":
+            for interrupt in self.interrupts:
+                interrupt.is_resolved |= interrupt.interrupt_id == payload["interruptId"]
+            self.status = "waiting-approval" if self.pending else "running"
 
 
 class LogEntry(NamedTuple):

@@ -1,4 +1,4 @@
-"""Requests to the host: their bodies, query parameters and headers."""
+"""Requests to the host: bodies, query parameters and headers. All functions raise `HostError` for an invalid one."""
 
 from __future__ import annotations
 
@@ -81,11 +81,7 @@ def _parse(model: type[_Model], body: Mapping[str, Any]) -> _Model:
 
 
 def run_request(body: Mapping[str, Any]) -> RunRequest:
-    """Parse the body of `POST /v1/runs`.
-
-    Raises:
-        HostError: the body is invalid or asks for an unsupported capability.
-    """
+    """Parse the body of `POST /v1/runs`."""
     request = _parse(RunRequest, body)
     if request.callback_url is not None:
         raise HostError("capability_not_provided", "`callbackUrl` is not supported.")
@@ -95,20 +91,12 @@ def run_request(body: Mapping[str, Any]) -> RunRequest:
 
 
 def interrupt_answer(body: Mapping[str, Any]) -> InterruptAnswer:
-    """Parse the body that answers an interrupt.
-
-    Raises:
-        HostError: the body is invalid.
-    """
+    """Parse the body that answers an interrupt."""
     return _parse(InterruptAnswer, body)
 
 
 def is_accepted(value: object) -> bool:
-    """Return whether a `resumeValue` accepts: `{"action": "accept"}`, or `reject`.
-
-    Raises:
-        HostError: the action is neither.
-    """
+    """Return whether a `resumeValue` accepts: `{"action": "accept"}`, or `reject`."""
     action = value.get("action") if isinstance(value, Mapping) else None
     if not isinstance(action, str) or action not in {"accept", "reject"}:
         raise HostError("validation_error", "`resumeValue.action` must be `accept` or `reject`.")
@@ -116,11 +104,7 @@ def is_accepted(value: object) -> bool:
 
 
 def modes(query: QueryParams) -> frozenset[Mode]:
-    """Return the stream modes of `?streamMode=`, a comma-separated list.
-
-    Raises:
-        HostError: a mode is not supported.
-    """
+    """Return the stream modes of `?streamMode=`, a comma-separated list."""
     names = query.get("streamMode", MODES[0]).split(",")
     known = [mode for mode in MODES if mode in names]
     if set(names) != set(known):
@@ -129,47 +113,27 @@ def modes(query: QueryParams) -> frozenset[Mode]:
 
 
 def buffer_s(query: QueryParams) -> float:
-    """Return the seconds that events are collected into a batch; 0 disables batches.
-
-    Raises:
-        HostError: `bufferMs` is not a whole number.
-    """
+    """Return the seconds that events are collected into a batch; 0 disables batches."""
     return min(_number(query.get("bufferMs", "0"), "bufferMs"), MAX_BUFFER_MS) / 1000
 
 
 def last_event_id(headers: Headers) -> int:
-    """Return the sequence number of the last event that the reader has, -1 for none.
-
-    Raises:
-        HostError: `Last-Event-ID` is not a sequence number.
-    """
+    """Return the sequence number of the last event that the reader has, -1 for none."""
     return _number(headers.get("last-event-id", "-1"), "Last-Event-ID", least=-1)
 
 
 def last_sequence(query: QueryParams) -> int:
-    """Return the sequence number of the last event that the polling reader has, -1 for none.
-
-    Raises:
-        HostError: `lastSequence`, or its former name `since`, is not a whole number.
-    """
+    """Return the sequence number of the last event that the polling reader has, -1 for none."""
     return _number(query.get("lastSequence", query.get("since", "-1")), "lastSequence", least=-1)
 
 
 def poll_s(query: QueryParams) -> float:
-    """Return the seconds that a poll waits for new events.
-
-    Raises:
-        HostError: `timeout` is not a whole number of seconds.
-    """
+    """Return the seconds that a poll waits for new events."""
     return min(_number(query.get("timeout", "0"), "timeout"), MAX_POLL_S)
 
 
 def idempotency_key(headers: Headers) -> str | None:
-    """Return the `Idempotency-Key` of a request, None if it has none.
-
-    Raises:
-        HostError: the key is empty or too long.
-    """
+    """Return the `Idempotency-Key` of a request, None if it has none."""
     key = headers.get("idempotency-key")
     if key is not None and not 0 < len(key) <= _ID_MAX_CHARS:
         raise HostError("validation_error", f"`Idempotency-Key` must have 1 to {_ID_MAX_CHARS} characters.")

@@ -11,14 +11,14 @@ from starlette.types import Scope
 from projector import StreamContext
 from projector.dialects.options import DialectOptions
 from projector.dialects.workflow import position_of
+from projector.openwop.conformance.definitions import definition
 from projector.openwop.event_log import Verbosity, shortened
-from projector.openwop.host.bindings import AGENT_TYPE_ID, Begin, check_configurable, definition, least, node_of
+from projector.openwop.host.bindings import AGENT_TYPE_ID, Begin, StreamWork, check_configurable, least, node_of
 from projector.openwop.host.host_errors import APPROVAL_IN_STEP, HostError
 from projector.openwop.host.run_log import Interrupt
 from projector.openwop.host.run_requests import RunRequest
 from projector.openwop.host.runs import HostRun, RunFailedError
 from projector.openwop.host.settings import DIALECT
-from projector.openwop.host.stream_work import StreamWork
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import WorkflowBinding
 from projector.server.http import requests

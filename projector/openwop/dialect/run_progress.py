@@ -1,4 +1,8 @@
-"""Start and end of responses, branches and the run, and token usage (CONTRACT D10 to D14)."""
+"""Start and end of nodes, responses, branches and the run, handoffs and token usage (CONTRACT D9 to D14).
+
+A node is a step of the workflow, or the whole run if the frame context names no step. It ends when its position moves
+on to another step, when the workflow leaves the position, or with its branch.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,20 @@ from typing import Any, Final
 
 from projector.contracts.kinds import Kind
 from projector.core.canonical import Frame
-from projector.openwop.dialect import nodes, tool_calls
+from projector.dialects.workflow import BranchPosition, position_of
+from projector.openwop import agent_payloads, event_log
+from projector.openwop.dialect import tool_calls
 from projector.openwop.dialect.content import close_text, emit_final_text
-from projector.openwop.dialect.log_state import COMPLETED, LogState, ResponseState
-from projector.openwop.event_log import VENDOR, present
+from projector.openwop.dialect.log_state import (
+    COMPLETED,
+    NODE_ID,
+    TYPE_ID,
+    LogState,
+    OpenNode,
+    Position,
+    ResponseState,
+)
+from projector.openwop.event_log import VENDOR, present, shortened
 
 ACTIVE_STATUSES: Final = frozenset({"queued", "in_progress"})
 """Statuses of a response that has not ended."""
@@ -45,6 +59,75 @@ UNKNOWN: Final = "unknown"
 """Provider or model without a name."""
 
 FAILED_MESSAGE: Final = "The response failed."
+
+
+def follow_context(state: LogState, frame: Frame) -> None:
+    """Emit the node ends, handoffs and node starts that a changed context implies."""
+    context = (state.branch_number, frame.get("workflow"), frame.get("agent"))
+    if context == state.context:
+        return
+    state.context = context
+    workflow = frame.get("workflow", {})
+    workflow_position, name = position_of(workflow)
+    position = state.branch_number or workflow_position
+    for other in _left_positions(state, position, name):
+        leave_node(state, other, COMPLETED, {})
+    node = state.nodes.get(position)
+    node_id = state.node_id = _free_node_id(state, name) if node is None else node.id
+    agent = frame.get("agent", workflow.get("step_agent"))
+    state.agent_id = event_log.agent_id(agent) if agent else f"host:model:{node_id}"
+    before = state.agents.follow(position, state.agent_id) if agent else None
+    if before is not None:
+        state.emit("agent.handoff", agent_payloads.handoff(before, state.agent_id), node_id=None)
+    if node is None:
+        _start_node(state, position, OpenNode(name, node_id))
+
+
+def leave_node(state: LogState, position: Position, outcome: str, members: Mapping[str, object]) -> None:
+    """Emit the end (`completed`, `failed` or `cancelled`) of the node at a position, if one is open."""
+    if position not in state.nodes:
+        return
+    node_id = state.nodes.pop(position).id
+    close_text(state, node_id)
+    state.emit(f"node.{outcome}", {"nodeId": node_id, **members}, node_id=node_id)
+
+
+def end_nodes(state: LogState, outcome: str, members: Mapping[str, object]) -> None:
+    """Emit the end of every open node."""
+    for position in list(state.nodes):
+        leave_node(state, position, outcome, members)
+
+
+def _left_positions(state: LogState, position: Position, name: str) -> list[Position]:
+    """Return the positions whose nodes end when a step starts; a branch ends only its own node."""
+    at = state.nodes.get(position)
+    left: list[Position] = [position] if at is not None and at.name != name else []
+    if isinstance(position, BranchPosition):
+        left += [
+            other
+            for other in state.nodes
+            if isinstance(other, BranchPosition) and other != position and not position.is_beside(other)
+        ]
+    return left
+
+
+def _free_node_id(state: LogState, name: str) -> str:
+    """Return an unused node id: the name of the step, of the options, or the default, numbered if it is taken."""
+    wanted = name or state.options.node_id or NODE_ID
+    taken = {node.id for node in state.nodes.values()}
+    node_id, number = shortened(wanted), 1
+    while node_id in taken:
+        number += 1
+        node_id = shortened(f"{wanted}~{number}")
+    return node_id
+
+
+def _start_node(state: LogState, position: Position, node: OpenNode) -> None:
+    state.nodes[position] = node
+    attempt = state.starts[node.id]
+    state.starts[node.id] += 1
+    payload = {"nodeId": node.id, "typeId": state.options.type_id or TYPE_ID}
+    state.emit("node.started", payload | present(attempt=attempt or None))
 
 
 def on_meta(state: LogState, frame: Frame) -> None:
@@ -82,7 +165,7 @@ def on_final(state: LogState, frame: Frame) -> None:
         emit_final_text(state, text)
         close_text(state, state.node_id)
     if status == "cancelled":
-        nodes.end(state, "cancelled", {"reason": status})
+        end_nodes(state, "cancelled", {"reason": status})
         state.emit("run.cancelled", {"reason": status}, node_id=None)
     elif status == "failed":
         _fail(state, _failure(state.reasons.get(status)), frame)
@@ -90,7 +173,7 @@ def on_final(state: LogState, frame: Frame) -> None:
         outputs = {name: final[member] for member, name in OUTPUTS.items() if member in final}
         if status != COMPLETED:
             outputs |= present(status=status, reason=state.reasons.get(status))
-        nodes.end(state, COMPLETED, {})
+        end_nodes(state, COMPLETED, {})
         state.emit("run.completed", {"outputs": outputs}, node_id=None, notices=frame.get("notices"))
 
 
@@ -110,9 +193,9 @@ def on_branch(state: LogState, frame: Frame) -> None:
     state.agents.leave(state.branch_number)
     if state.branch.response.has_failed:
         error = _failure(state.branch.response.reason)
-        nodes.leave(state, state.branch_number, "failed", {"error": error})
+        leave_node(state, state.branch_number, "failed", {"error": error})
     elif not state.branch.suspended:
-        nodes.leave(state, state.branch_number, COMPLETED, {})
+        leave_node(state, state.branch_number, COMPLETED, {})
 
 
 def starts_response(frame: Frame) -> bool:
@@ -133,7 +216,7 @@ def _failure(code: str | None) -> dict[str, Any]:
 
 
 def _fail(state: LogState, error: Mapping[str, Any], frame: Frame) -> None:
-    nodes.end(state, "failed", {"error": error})
+    end_nodes(state, "failed", {"error": error})
     payload = present(error=error, failedNodeId=state.node_id or None)
     state.emit("run.failed", payload, node_id=None, notices=frame.get("notices"))
 
