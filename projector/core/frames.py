@@ -7,7 +7,7 @@ never null (D3). The envelope is added later.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from projector.contracts import kinds
@@ -17,7 +17,33 @@ from projector.redaction.clean import Cleaned, CleanJson, CleanText, Notice, bou
 
 Lossy: TypeAlias = Cleaned[CleanText] | Cleaned[CleanJson] | None
 
+TextBuilder: TypeAlias = Callable[[int, CleanText, int | CleanText, Cleaned[CleanText]], Frame]
+"""Builds a text frame from output index, item id, position in the item (or call id) and text."""
+
 PRIVATE: Final = frozenset(kinds.PrivateKind)
+
+
+def _text_builder(kind: str, key: str, field: str = "delta") -> TextBuilder:
+    def build(output_index: int, item_id: CleanText, position: int | CleanText, text: Cleaned[CleanText]) -> Frame:
+        frame: Frame = {
+            "kind": kind,
+            "output_index": output_index,
+            "item_id": item_id,
+            key: position,
+            field: text.value,
+        }
+        return _set_fields(frame, frame, "", {field: text}) if text.notices else frame
+
+    return build
+
+
+message_delta: Final = _text_builder("message.delta", "content_index")  # 9.3
+reasoning_summary_delta: Final = _text_builder("reasoning_summary.delta", "summary_index")  # 9.5
+refusal_delta: Final = _text_builder("refusal.delta", "content_index")  # 9.6
+refusal_done: Final = _text_builder("refusal.done", "content_index", "refusal_text")
+tool_code_delta: Final = _text_builder("tool.code.delta", "tool_call_id")  # 9.9
+tool_code_done: Final = _text_builder("tool.code.done", "tool_call_id", "code")
+reasoning_delta: Final = _text_builder("reasoning.delta", "content_index")  # private (D36): only under policy `full`
 
 
 def lifecycle(status: str, reason: CleanText | None = None) -> Frame:
@@ -46,18 +72,6 @@ def output_item(
     )
 
 
-def message_delta(output_index: int, item_id: CleanText, content_index: int, delta: Cleaned[CleanText]) -> Frame:
-    """Build `message.delta` (section 9.3)."""
-    frame: Frame = {
-        "kind": "message.delta",
-        "output_index": output_index,
-        "item_id": item_id,
-        "content_index": content_index,
-        "delta": delta.value,
-    }
-    return _set_fields(frame, frame, "", {"delta": delta}) if delta.notices else frame
-
-
 def message_citation(
     output_index: int,
     item_id: CleanText,
@@ -70,29 +84,6 @@ def message_citation(
     frame["content_index"] = content_index
     frame["citation"] = dict(citation)
     return _set_fields(frame, frame["citation"], "citation.", lossy)
-
-
-def reasoning_summary_delta(
-    output_index: int, item_id: CleanText, summary_index: int, delta: Cleaned[CleanText]
-) -> Frame:
-    """Build `reasoning_summary.delta` (section 9.5)."""
-    frame = _at("reasoning_summary.delta", output_index, item_id)
-    frame["summary_index"] = summary_index
-    return _set_fields(frame, frame, "", {"delta": delta})
-
-
-def refusal_delta(output_index: int, item_id: CleanText, content_index: int, delta: Cleaned[CleanText]) -> Frame:
-    """Build `refusal.delta` (section 9.6)."""
-    frame = _at("refusal.delta", output_index, item_id)
-    frame["content_index"] = content_index
-    return _set_fields(frame, frame, "", {"delta": delta})
-
-
-def refusal_done(output_index: int, item_id: CleanText, content_index: int, refusal_text: Cleaned[CleanText]) -> Frame:
-    """Build `refusal.done` (section 9.6)."""
-    frame = _at("refusal.done", output_index, item_id)
-    frame["content_index"] = content_index
-    return _set_fields(frame, frame, "", {"refusal_text": refusal_text})
 
 
 def tool_status(
@@ -136,18 +127,6 @@ def tool_arguments_done(
     frame["tool_type"] = tool_type
     frame["tool_name"] = tool_name
     return _set_fields(frame, frame, "", {"arguments_text": arguments_text, "arguments_json": arguments_json})
-
-
-def tool_code_delta(output_index: int, item_id: CleanText, tool_call_id: CleanText, delta: Cleaned[CleanText]) -> Frame:
-    """Build `tool.code.delta` (section 9.9)."""
-    frame = _call("tool.code.delta", output_index, item_id, tool_call_id)
-    return _set_fields(frame, frame, "", {"delta": delta})
-
-
-def tool_code_done(output_index: int, item_id: CleanText, tool_call_id: CleanText, code: Cleaned[CleanText]) -> Frame:
-    """Build `tool.code.done` (section 9.9)."""
-    frame = _call("tool.code.done", output_index, item_id, tool_call_id)
-    return _set_fields(frame, frame, "", {"code": code})
 
 
 def tool_output(
@@ -216,14 +195,9 @@ def response_usage(usage: Mapping[str, int]) -> Frame:
     return {"kind": "response.usage", "usage": dict(usage)}
 
 
-def reasoning_delta(output_index: int, item_id: CleanText, content_index: int, delta: Cleaned[CleanText]) -> Frame:
-    """Build the private `reasoning.delta` (D36): full reasoning text, only under policy `full`."""
-    frame = _at("reasoning.delta", output_index, item_id)
-    frame["content_index"] = content_index
-    return _set_fields(frame, frame, "", {"delta": delta})
-
-
-def reasoning_done(output_index: int, item_id: CleanText, content_index: int, text: Cleaned[CleanText]) -> Frame:
+def reasoning_done(
+    output_index: int, item_id: CleanText, content_index: int | CleanText, text: Cleaned[CleanText]
+) -> Frame:
     """Build the private `reasoning.done` (D36): the complete reasoning text of one part, only under policy `full`."""
     frame = _at("reasoning.done", output_index, item_id)
     frame["content_index"] = content_index

@@ -19,23 +19,15 @@ from projector.redaction.redactor import Redactor
 from projector.redaction.stream import ArgumentsEnd, TextStream
 
 
-class TextFilter(Protocol):
-    """A redaction stream for one text."""
-
-    def feed(self, fragment: str, /) -> Cleaned[CleanText]:
-        """Filter a fragment and return what may be shown now."""
-        ...
+class _Filter(Protocol):
+    def feed(self, fragment: str, /) -> Cleaned[CleanText]: ...
 
 
-class ArgumentsFilter(TextFilter, Protocol):
-    """A redaction stream for the arguments of one call."""
-
-    def finish(self) -> ArgumentsEnd:
-        """Return what was held back, and the complete arguments."""
-        ...
+class _ArgumentsFilter(_Filter, Protocol):
+    def finish(self) -> ArgumentsEnd: ...
 
 
-Filter = TypeVar("Filter", bound=TextFilter)
+Filter = TypeVar("Filter", bound=_Filter)
 
 
 class GrowingText(Generic[Filter]):
@@ -148,7 +140,7 @@ class TextPart(GrowingText[TextStream]):
         return cleaned
 
 
-class CallArguments(GrowingText[ArgumentsFilter]):
+class CallArguments(GrowingText[_ArgumentsFilter]):
     """The arguments of one call: JSON, or the plain text of a custom tool (CONTRACT D22 to D24)."""
 
     __slots__ = ("agrees",)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from projector.contracts.kinds import STATUS_RANKS, CallType, ToolType
@@ -18,45 +19,29 @@ CALL_TYPES: Final[Mapping[ToolType, CallType]] = {"function": "function", "mcp":
 NAME_FIELDS: Final[Mapping[ToolType, str]] = {"function": "name", "mcp": "tool_name"}
 
 
+@dataclass(slots=True, eq=False)
 class ToolCall:
     """One tool call, from its item's first event to its last status (seed section 9.7)."""
 
-    __slots__ = (
-        "arguments",
-        "call_id",
-        "closed_chunks",
-        "has_citations",
-        "has_output",
-        "last_status",
-        "lossy",
-        "name",
-        "outcome",
-        "plain",
-        "sources",
-        "status",
-        "tool_type",
-    )
-
-    def __init__(self, tool_type: ToolType, call_id: CleanText, name: CleanText, arguments: CallArguments) -> None:
-        self.tool_type = tool_type
-        self.call_id = call_id
-        self.name = name
-        self.arguments = arguments
-        self.status: str | None = None
-        self.outcome: str | None = None
-        """The final status reported by the provider, held until the outputs were emitted (D15)."""
-        self.plain: dict[str, object] = {}
-        """Fields of `tool` that are never redacted or cut."""
-        self.lossy: dict[str, Lossy] = {}
-        """Fields of `tool` that may carry notices."""
-        self.sources: list[Cleaned[CleanText]] = []
-        """URLs of a web search, its own and cited ones (D19)."""
-        self.has_citations = False
-        self.has_output = False
-        self.closed_chunks: set[tuple[str, int]] = set()
-        """Chunk targets that are closed; they do not reopen (D21)."""
-        self.last_status: object = None
-        """What the last `tool.status` contained."""
+    tool_type: ToolType
+    call_id: CleanText
+    name: CleanText
+    arguments: CallArguments
+    status: str | None = None
+    outcome: str | None = None
+    """The final status reported by the provider, held until the outputs were emitted (D15)."""
+    plain: dict[str, object] = field(default_factory=dict)
+    """Fields of `tool` that are never redacted or cut."""
+    lossy: dict[str, Lossy] = field(default_factory=dict)
+    """Fields of `tool` that may carry notices."""
+    sources: list[Cleaned[CleanText]] = field(default_factory=list)
+    """URLs of a web search, its own and cited ones (D19)."""
+    has_citations: bool = False
+    has_output: bool = False
+    closed_chunks: set[tuple[str, int]] = field(default_factory=set)
+    """Chunk targets that are closed; they do not reopen (D21)."""
+    last_status: object = None
+    """What the last `tool.status` contained."""
 
     def advance(self, status: str | None) -> bool:
         """Change the status if it is known and later; return whether there is something new to emit (D15)."""
@@ -78,61 +63,46 @@ class ToolCall:
         return {"tool_type": self.tool_type, "tool_call_id": self.call_id, "status": self.status, **name, **self.plain}
 
 
+@dataclass(slots=True, eq=False)
 class Item:
     """One output item at its slot, with its texts by position."""
 
-    __slots__ = (
-        "call",
-        "cited",
-        "code",
-        "item_id",
-        "open",
-        "reasoning",
-        "refusals",
-        "role",
-        "slot",
-        "summaries",
-        "texts",
-        "type",
-    )
-
-    def __init__(self, slot: int, item_id: CleanText, item_type: CleanText, role: CleanText | None) -> None:
-        self.slot = slot
-        self.item_id = item_id
-        self.type = item_type
-        self.role = role
-        self.open = True
-        self.call: ToolCall | None = None
-        self.texts: dict[int, TextPart] = {}
-        self.refusals: dict[int, TextPart] = {}
-        self.summaries: dict[int, TextPart] = {}
-        self.reasoning: dict[int, TextPart] = {}
-        self.code: dict[int, TextPart] = {}
-        """Of the code interpreter: one text, at position 0."""
-        self.cited: set[object] = set()
-        """Citations that were emitted, as (content index, content)."""
+    slot: int
+    item_id: CleanText
+    type: CleanText
+    role: CleanText | None
+    open: bool = True
+    call: ToolCall | None = None
+    texts: dict[int, TextPart] = field(default_factory=dict)
+    refusals: dict[int, TextPart] = field(default_factory=dict)
+    summaries: dict[int, TextPart] = field(default_factory=dict)
+    reasoning: dict[int, TextPart] = field(default_factory=dict)
+    code: dict[int, TextPart] = field(default_factory=dict)
+    """Of the code interpreter: one text, at position 0."""
+    cited: set[object] = field(default_factory=set)
+    """Citations that were emitted, as (content index, content)."""
 
 
+@dataclass(slots=True, eq=False)
 class Response:
     """The response that streams now, or the one that ended last."""
 
-    def __init__(self, base_slot: int, *, after: CleanText | None) -> None:
-        self.base_slot = base_slot
-        self.id: CleanText | None = None
-        self.after = after
-        """The id of the response before it, if it had one."""
-        self.status: str | None = None
-        self.has_meta = False
-        self.wants_structure = False
-        self.container_mode: str | None = None
-        self.items: list[Item] = []
-        self.by_index: dict[int, Item] = {}
-        self.by_id: dict[str, Item] = {}
-        self.by_type: dict[str, list[Item]] = {}
-        self.without_index: dict[str | None, Item] = {}
-        """Items that came without an index, by the provider's id."""
-        self.cited_urls: dict[CleanText, None] = {}
-        """URLs cited by messages, in order (D19)."""
+    base_slot: int
+    after: CleanText | None
+    """The id of the response before it, if it had one."""
+    id: CleanText | None = None
+    status: str | None = None
+    has_meta: bool = False
+    wants_structure: bool = False
+    container_mode: str | None = None
+    items: list[Item] = field(default_factory=list)
+    by_index: dict[int, Item] = field(default_factory=dict)
+    by_id: dict[str, Item] = field(default_factory=dict)
+    by_type: dict[str, list[Item]] = field(default_factory=dict)
+    without_index: dict[str | None, Item] = field(default_factory=dict)
+    """Items that came without an index, by the provider's id."""
+    cited_urls: dict[CleanText, None] = field(default_factory=dict)
+    """URLs cited by messages, in order (D19)."""
 
     @property
     def is_repeated(self) -> bool:
@@ -157,19 +127,19 @@ class ResponseEnd(NamedTuple):
     has_refusal: bool
 
 
+@dataclass(slots=True, eq=False)
 class RunRecord:
     """What the ended responses of a run contribute to the terminal (D12, D13)."""
 
-    def __init__(self) -> None:
-        self.statuses: list[str] = []
-        self.ends: dict[int, ResponseEnd] = {}
-        """The last end of each branch."""
-        self.wants_structure = False
-        self.usage: Counter[str] = Counter()
-        self.attachments: list[Cleaned[CleanJson]] = []
-        self.conversation_id: CleanText | None = None
-        self._texts: dict[str, tuple[int, dict[int, Cleaned[CleanText]]]] = {}
-        """By name: the last stage that has such a text, and the text of each of its branches."""
+    statuses: list[str] = field(default_factory=list)
+    ends: dict[int, ResponseEnd] = field(default_factory=dict)
+    """The last end of each branch."""
+    wants_structure: bool = False
+    usage: Counter[str] = field(default_factory=Counter)
+    attachments: list[Cleaned[CleanJson]] = field(default_factory=list)
+    conversation_id: CleanText | None = None
+    _texts: dict[str, tuple[int, dict[int, Cleaned[CleanText]]]] = field(default_factory=dict)
+    """By name: the last stage that has such a text, and the text of each of its branches."""
 
     def release(self) -> None:
         """Drop the texts that `final` has emitted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from projector.contracts.kinds import Kind
@@ -61,24 +62,11 @@ def cancelled(state: StreamState) -> list[Frame]:
     return _final(state, "cancelled")
 
 
-def error(state: StreamState) -> list[Frame]:
+def error(state: StreamState, code: str | None = None) -> list[Frame]:
     """Build the terminal of a failed stream: a provider's message is redacted, an exception's never sent (D14)."""
-    fault = state.fault or FAULTS["internal_error"]
-    code = state.redactor.identifier(fault.code)
+    fault = _fault(state, code)
     message = state.redactor.label(state.fault_message or fault.message, state.policy.limits.error_message_max_chars)
-    return [frames.error(code, message, fault.source, is_retryable=fault.is_retryable)]
-
-
-def truncated(state: StreamState) -> list[Frame]:
-    """Build the terminal of a stream that ended before its response did."""
-    state.fault = FAULTS["upstream_truncated"]
-    return error(state)
-
-
-def empty(state: StreamState) -> list[Frame]:
-    """Build the terminal of a stream that ended before its first event."""
-    state.fault = FAULTS["upstream_empty"]
-    return error(state)
+    return [frames.error(state.redactor.identifier(fault.code), message, fault.source, is_retryable=fault.is_retryable)]
 
 
 def leave(state: StreamState) -> list[Frame]:
@@ -86,25 +74,13 @@ def leave(state: StreamState) -> list[Frame]:
     return [*close_items(state), frames.branch(state.branch, is_over=True)]
 
 
-def fail_branch(state: StreamState) -> list[Frame]:
+def fail_branch(state: StreamState, code: str | None = None) -> list[Frame]:
     """End an optional branch that failed; the run continues."""
-    fault = state.fault or FAULTS["internal_error"]
+    fault = _fault(state, code)
     output = close_items(state)
     settle(state, "failed")
-    code = state.redactor.identifier(fault.code)
-    return [*output, frames.lifecycle("failed", code), frames.branch(state.branch, is_over=True)]
-
-
-def truncate_branch(state: StreamState) -> list[Frame]:
-    """End an optional branch whose bytes ended before its response did."""
-    state.fault = FAULTS["upstream_truncated"]
-    return fail_branch(state)
-
-
-def empty_branch(state: StreamState) -> list[Frame]:
-    """End an optional branch whose bytes ended before its first event."""
-    state.fault = FAULTS["upstream_empty"]
-    return fail_branch(state)
+    reason = state.redactor.identifier(fault.code)
+    return [*output, frames.lifecycle("failed", reason), frames.branch(state.branch, is_over=True)]
 
 
 def abandoned(added: Frame) -> Frame:
@@ -130,6 +106,13 @@ def _final(state: StreamState, status: str) -> list[Frame]:
     return [frames.final(status, fields, run.usage)]
 
 
+def _fault(state: StreamState, code: str | None) -> Fault:
+    """Return the fault with a code, else that of the stream; a provider's message belongs to the latter only."""
+    if code is not None:
+        state.fault, state.fault_message = FAULTS[code], None
+    return state.fault or FAULTS["internal_error"]
+
+
 def _run_status(state: StreamState) -> str:
     """Return the status of the run: the worst of its responses; only the last one can make it `refused` (D12)."""
     statuses = set(state.run.statuses)
@@ -147,17 +130,17 @@ TERMINALS: Final[Mapping[Verdict, Callable[[StreamState], list[Frame]]]] = {
     Verdict.FINISH: final,
     Verdict.CANCELLED: cancelled,
     Verdict.FAIL: error,
-    Verdict.TRUNCATED: truncated,
-    Verdict.EMPTY: empty,
+    Verdict.TRUNCATED: partial(error, code="upstream_truncated"),
+    Verdict.EMPTY: partial(error, code="upstream_empty"),
 }
 """Verdicts that end the stream -> its last frames."""
 
 BRANCH_ENDS: Final[Mapping[Verdict, Callable[[StreamState], list[Frame]]]] = {
     Verdict.LEAVE: leave,
     Verdict.FAIL_BRANCH: fail_branch,
-    Verdict.TRUNCATE_BRANCH: truncate_branch,
+    Verdict.TRUNCATE_BRANCH: partial(fail_branch, code="upstream_truncated"),
     Verdict.BEGIN_AND_FAIL_BRANCH: fail_branch,
-    Verdict.EMPTY_BRANCH: empty_branch,
+    Verdict.EMPTY_BRANCH: partial(fail_branch, code="upstream_empty"),
 }
 """Verdicts that end one branch -> its last frames."""
 

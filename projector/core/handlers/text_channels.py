@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent, Frame
+from projector.core.frames import TextBuilder
 from projector.core.growing_text import TextPart, align_positions
 from projector.core.state import StreamState
 from projector.core.transcript import Item
@@ -42,14 +43,14 @@ class TextChannel:
         item_type: str,
         parts: Callable[[Item], dict[int, TextPart]],
         *,
-        delta: Callable[..., Frame],
-        done: Callable[..., Frame] | None = None,
+        delta: TextBuilder,
+        done: TextBuilder | None = None,
         index: str | None = "content_index",
         member: str = "text",
         levels: frozenset[str] | None = None,
         find: Callable[[StreamState, CanonicalEvent, str], tuple[Item, list[Frame]]] = StreamState.item_of,
         new_part: Callable[[StreamState], TextPart] = lambda state: TextPart(state.redactor.message_stream),
-        key: Callable[[Item, int], object] = lambda _item, position: position,
+        key: Callable[[Item, int], int | CleanText] = lambda _item, position: position,
         skips_empty: bool = False,
         is_brief: bool = False,
         is_done_on_close: bool = False,

@@ -192,7 +192,7 @@ CODE: Final = TextChannel(
     member="code",
     find=_code_item,
     new_part=lambda state: TextPart(state.redactor.code_stream, is_costly=True),
-    key=lambda item, _position: item.call and item.call.call_id,
+    key=lambda item, _position: item.call.call_id if item.call is not None else item.item_id,
     is_brief=True,
 )
 """Code of the code interpreter (seed section 9.9, CONTRACT D20, D27)."""
