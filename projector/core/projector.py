@@ -1,4 +1,4 @@
-"""`PublicStreamProjector`: canonical events in, frames with their envelope out. Dispatch and lifecycle only."""
+"""`PublicStreamProjector`: canonical events in, frames with their envelope out. Dispatch, lifecycle, branches."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Final
 
 from projector._errors import UsageError
 from projector.core import frames
-from projector.core.branches import Branches
 from projector.core.canonical import CanonicalEvent, Frame, UnreadableEvent
 from projector.core.context import BranchContext, StreamContext
 from projector.core.envelope import EnvelopeWriter
 from projector.core.faults import FAULTS, Fault
 from projector.core.handlers import HANDLERS, HOST_HANDLERS, SIGNALS, Handler, endings
 from projector.core.handlers.endings import BRANCH_ENDS, TERMINALS
-from projector.core.lifecycle import Phase, Signal, Verdict
+from projector.core.lifecycle import BRANCH_TRANSITIONS, OPTIONAL_BRANCH_TRANSITIONS, Phase, Signal, Verdict
 from projector.core.state import StreamState
 from projector.redaction.redactor import Redactor
 
@@ -39,7 +38,8 @@ BEGINNINGS: Final = frozenset(
 class PublicStreamProjector:
     """Projects one public stream.
 
-    It handles one branch at a time, the main one until `enter` selects another.
+    It handles one branch at a time, the main one until `enter` selects another. A run has a branch for each of its
+    responses that may stream at the same time.
 
     Args:
         redactor: the compiled policy; the only source of clean values.
@@ -48,8 +48,11 @@ class PublicStreamProjector:
     """
 
     def __init__(self, redactor: Redactor, context: StreamContext, *, is_run: bool = False) -> None:
-        self._branches = Branches(redactor, context)
-        self.branch: StreamState = self._branches.main
+        self._redactor = redactor
+        self.main: Final = StreamState(redactor, context)
+        """The branch that every stream has."""
+        self._branches = [self.main]
+        self.branch = self.main
         """The branch that is handled now."""
         self._transitions = self.branch.transitions
         self._phase = Phase.IDLE
@@ -62,11 +65,6 @@ class PublicStreamProjector:
     def tick(self, timestamp: str) -> None:
         """Set the timestamp of the following frames; the clock is read once per call of the pipeline (D2)."""
         self._envelopes.set_time(timestamp)
-
-    @property
-    def main(self) -> StreamState:
-        """The branch that every stream has."""
-        return self._branches.main
 
     @property
     def dropped(self) -> Counter[str]:
@@ -82,7 +80,21 @@ class PublicStreamProjector:
         if not self._is_run:
             raise UsageError("expected a run: only a run has branches")
         self.branch.phase = self._phase
-        return self._branches.open(context)
+        branch = StreamState(
+            self._redactor,
+            StreamContext(agent=context.agent, workflow=context.workflow),
+            main=self.main,
+            transitions=OPTIONAL_BRANCH_TRANSITIONS if context.is_optional else BRANCH_TRANSITIONS,
+            stage=context.stage,
+            is_optional=context.is_optional,
+        )
+        running = [other for other in self._branches[1:] if not other.is_over]
+        if self.main.phase is Phase.OPEN:
+            running.append(self.main)
+        if any(other.position == branch.position for other in running):
+            raise UsageError("expected a `workflow` with a stage, parallel group or branch index not in use")
+        self._branches.append(branch)
+        return branch
 
     def enter(self, branch: StreamState) -> list[Frame]:
         """Handle this branch from now on; return the private frame that names it to dialects."""
@@ -129,13 +141,19 @@ class PublicStreamProjector:
         return self.enter(self.main) + self.fail(fault)
 
     def close(self) -> list[Frame]:
-        """End the stream or run: close open items and emit the terminal event."""
+        """End the stream or run: close open items and emit the terminal event.
+
+        The run ends in a branch with an open response, if there is one; otherwise the main branch ends for all.
+        """
         if self.ended:
             return []
         self.branch.phase = self._phase
-        branch, phase = self._branches.closing()
-        output = self.enter(branch)
-        self._phase = phase
+        phases = [branch.phase for branch in self._branches]
+        if Phase.OPEN in phases:
+            output = self.enter(self._branches[phases.index(Phase.OPEN)])
+        else:
+            output = self.enter(self.main)
+            self._phase = SETTLED if {SETTLED, Phase.ENDED} & {*phases} else Phase.IDLE
         return output + self._signal(Signal.RUN_CLOSE if self._is_run else Signal.EOF)
 
     def end_branch(self) -> list[Frame]:
@@ -148,7 +166,8 @@ class PublicStreamProjector:
 
     def release(self) -> None:
         """Drop what the ended stream has emitted: its owner may keep the object for a while."""
-        self._branches.release()
+        for branch in self._branches:
+            branch.release()
 
     def count(self, name: str, times: int) -> None:
         """Count something that an earlier stage dropped."""
@@ -161,8 +180,7 @@ class PublicStreamProjector:
             fault: the fault of the terminal event.
             is_unsent: whether the frames since the last `mark_sent` could not be sent; they are undone.
         """
-        self._phase, self.ended = Phase.ENDED, True
-        self._branches.end()
+        self._end()
         if is_unsent:
             self._envelopes.roll_back()
         output = []
@@ -179,7 +197,7 @@ class PublicStreamProjector:
         try:
             if verdict is EMIT and handler is not None:
                 output = handler(self.branch, event)  # nearly every event
-            elif verdict in TERMINALS and self._branches.are_several:
+            elif verdict in TERMINALS and len(self._branches) > 1:
                 return self._end_branches(verdict, handler, event)
             else:
                 output = self._act(verdict, handler, event)
@@ -189,7 +207,7 @@ class PublicStreamProjector:
             return self.fail_closed(_fault_of(error.__traceback__))
         self._phase = phase
         if output:
-            output = self._wrap(output, event)
+            output = self._envelopes.wrap(output, self.branch.envelope, event)
         if phase is SETTLED and not self._is_run:
             return output + self._signal(Signal.RUN_CLOSE, event=event)
         return output
@@ -216,7 +234,10 @@ class PublicStreamProjector:
         """Close the open items of each branch in its own context, then emit the terminal event."""
         branch, self.branch.phase = self.branch, self._phase
         output = handler(branch, event) if handler is not None else []
-        closers = self._branches.close_items(is_cancelled=verdict is Verdict.CANCELLED)
+        closers = [(one, endings.close_items(one)) for one in self._branches]
+        for other in self._branches[1:] if verdict is Verdict.CANCELLED else ():
+            if other.phase is Phase.OPEN:
+                endings.settle(other, "cancelled")  # its text so far belongs to `final`
         last = self.main if verdict in endings.OF_THE_RUN else branch
         terminal = TERMINALS[verdict](last)
         wrapped = self._wrap(output, event) if output else []
@@ -224,9 +245,13 @@ class PublicStreamProjector:
             if closing:
                 wrapped += self.enter(closed) + self._wrap(closing)
         wrapped += self.enter(last) + self._wrap(terminal, event)
-        self._branches.end()
-        self._phase, self.ended = Phase.ENDED, True
+        self._end()
         return wrapped
+
+    def _end(self) -> None:
+        self._phase, self.ended = Phase.ENDED, True
+        for branch in self._branches:
+            branch.phase = Phase.ENDED
 
     def _drop(self, name: object, *, is_host: bool = False) -> list[Frame]:
         """Count an event that is not emitted."""

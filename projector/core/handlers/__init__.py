@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from projector.core.canonical import CanonicalEvent, Frame
-from projector.core.handlers import host_events, items, messages, reasoning, responses, tool_calls, tool_outputs
+from projector.core.handlers import host_events, items, messages, responses, tool_calls, tool_outputs
 from projector.core.lifecycle import Signal
 from projector.core.state import StreamState
 
@@ -33,10 +33,10 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "response.output_text.done": messages.TEXT.on_done,
     "response.output_text.annotation.added": messages.on_annotation,
     # 9.5 reasoning
-    "response.reasoning_summary_text.delta": reasoning.SUMMARY.on_delta,
-    "response.reasoning_summary_text.done": reasoning.SUMMARY.on_done,
-    "response.reasoning_text.delta": reasoning.FULL_TEXT.on_delta,
-    "response.reasoning_text.done": reasoning.FULL_TEXT.on_done,
+    "response.reasoning_summary_text.delta": messages.SUMMARY.on_delta,
+    "response.reasoning_summary_text.done": messages.SUMMARY.on_done,
+    "response.reasoning_text.delta": messages.REASONING.on_delta,
+    "response.reasoning_text.done": messages.REASONING.on_done,
     # 9.6 refusals
     "response.refusal.delta": messages.REFUSAL.on_delta,
     "response.refusal.done": messages.REFUSAL.on_done,
@@ -103,28 +103,17 @@ EMITS: Final[Mapping[Handler, tuple[str, ...]]] = {
     responses.on_error: ("error",),
     items.on_added: ("output_item.added", "tool.status"),
     items.on_done: (
-        "message.delta",
-        "message.citation",
-        "reasoning_summary.delta",
-        "refusal.delta",
-        "refusal.done",
-        "tool.arguments.delta",
-        "tool.arguments.done",
-        "tool.code.delta",
-        "tool.code.done",
-        "tool.output",
-        "chunk.delta",
-        "chunk.done",
-        "tool.status",
-        "output_item.done",
+        *("message.delta", "message.citation", "reasoning_summary.delta", "refusal.delta", "refusal.done"),
+        *("tool.arguments.delta", "tool.arguments.done", "tool.code.delta", "tool.code.done", "tool.output"),
+        *("chunk.delta", "chunk.done", "tool.status", "output_item.done"),
     ),
     messages.on_text_delta: ("message.delta",),
     messages.TEXT.on_done: ("message.delta",),
     messages.on_annotation: ("message.citation",),
-    reasoning.SUMMARY.on_delta: ("reasoning_summary.delta",),
-    reasoning.SUMMARY.on_done: ("reasoning_summary.delta",),
-    reasoning.FULL_TEXT.on_delta: (),
-    reasoning.FULL_TEXT.on_done: (),
+    messages.SUMMARY.on_delta: ("reasoning_summary.delta",),
+    messages.SUMMARY.on_done: ("reasoning_summary.delta",),
+    messages.REASONING.on_delta: (),
+    messages.REASONING.on_done: (),
     messages.REFUSAL.on_delta: ("refusal.delta",),
     messages.REFUSAL.on_done: ("refusal.delta", "refusal.done"),
     tool_calls.on_progress: ("tool.status",),

@@ -12,7 +12,7 @@ from projector.contracts.kinds import Kind
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
-from projector.core.handlers import messages, reasoning, tool_calls, tool_outputs
+from projector.core.handlers import messages, tool_calls, tool_outputs
 from projector.core.state import StreamState
 from projector.core.transcript import Item
 
@@ -20,7 +20,7 @@ Finisher: TypeAlias = Callable[[StreamState, Item, Mapping[str, object]], list[F
 
 FINISHERS: Final[Mapping[str, Finisher]] = {
     "message": messages.finish,
-    "reasoning": reasoning.finish,
+    "reasoning": messages.finish_reasoning,
     "web_search_call": tool_outputs.finish,
     "file_search_call": tool_outputs.finish,
     "code_interpreter_call": tool_outputs.finish,
@@ -119,7 +119,7 @@ def close(state: StreamState, item: Item, raw: Mapping[str, object], default: st
 
     The status is the provider's, else `default`, else `incomplete`: the item was cut off (D7).
     """
-    output = messages.flush(item) + reasoning.flush(item) + tool_outputs.close(item)
+    output = messages.flush(item) + messages.flush_reasoning(item) + tool_outputs.close(item)
     if item.cited:
         output += tool_outputs.cite(state)
     item.open = False

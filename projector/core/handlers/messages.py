@@ -1,4 +1,4 @@
-"""Message text, refusals and citations (seed contract, sections 9.3, 9.4, 9.6)."""
+"""Texts of the model: messages, refusals, citations, reasoning (seed contract, sections 9.3 to 9.6; D29, D36)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from projector.core.growing_text import TextPart, align_positions
 from projector.core.handlers.text_channels import TextChannel
 from projector.core.state import StreamState
 from projector.core.transcript import Item
+from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanText
 
 TEXT: Final = TextChannel("message", attrgetter("texts"), delta=frames.message_delta)
@@ -24,6 +25,22 @@ REFUSAL: Final = TextChannel(
     done=frames.refusal_done,
     member="refusal",
     skips_empty=True,  # some providers send an empty refusal beside each text delta
+)
+
+SUMMARY: Final = TextChannel(
+    "reasoning",
+    attrgetter("summaries"),
+    delta=frames.reasoning_summary_delta,
+    index="summary_index",
+    levels=frozenset({"summary", "full"}),
+)
+REASONING: Final = TextChannel(
+    "reasoning",
+    attrgetter("reasoning"),
+    delta=frames.reasoning_delta,
+    done=frames.reasoning_done,
+    levels=frozenset({"full"}),
+    is_done_on_close=True,
 )
 
 CITATION_POSITIONS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -66,8 +83,8 @@ def on_annotation(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
     """Emit texts, citations and refusals that come only with the finished message, once (D30)."""
-    parts = dict(enumerate(read.mappings(raw, "content")))
-    texts = _texts(parts, "output_text", "text")
+    parts = _parts(raw, "content")
+    texts = _texts(parts, "text", "output_text")
     output: list[Frame] = []
     positions = align_positions(item.texts, texts)
     for position, text in texts.items():
@@ -80,6 +97,24 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
 def flush(item: Item) -> list[Frame]:
     """Emit what was held back of texts and refusals, when the item closes."""
     return TEXT.flush(item) + REFUSAL.flush(item)
+
+
+def finish_reasoning(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
+    """Emit summaries and texts that come only with the finished item, once (D30)."""
+    output = SUMMARY.finish(state, item, _texts(_parts(raw, "summary"), "text"))
+    output += REASONING.finish(state, item, _texts(_parts(raw, "content"), "text"))
+    encrypted = read.text_or_none(raw, "encrypted_content")
+    if encrypted is not None and state.policy.encrypted_reasoning:
+        stream = state.redactor.message_stream()
+        cleaned = compose.joined(stream.feed(encrypted), stream.close())
+        output.append(frames.reasoning_encrypted(item.slot, item.item_id, cleaned.value))
+    return output
+
+
+def flush_reasoning(item: Item) -> list[Frame]:
+    """Emit what was held back, when the item closes; an open full text ends with what it has."""
+    output = SUMMARY.flush(item) if item.summaries else []
+    return output + REASONING.flush(item) if item.reasoning else output
 
 
 def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping[str, object]) -> list[Frame]:
@@ -117,12 +152,16 @@ def _emitted_positions(text: TextPart | None, kind: str, positions: Mapping[str,
     }
 
 
-def _texts(parts: Mapping[int, Mapping[str, object]], kind: str, member: str) -> dict[int, str]:
-    """Return the texts of the content parts of one type, by position."""
+def _parts(raw: Mapping[str, object], member: str) -> dict[int, Mapping[str, object]]:
+    return dict(enumerate(read.mappings(raw, member)))
+
+
+def _texts(parts: Mapping[int, Mapping[str, object]], member: str, kind: str | None = None) -> dict[int, str]:
+    """Return the texts of the content parts of one type, or of all, by position."""
     return {
         position: text
         for position, part in parts.items()
-        if type(text := part.get(member)) is str and part.get("type") == kind
+        if type(text := part.get(member)) is str and kind in {None, part.get("type")}
     }
 
 

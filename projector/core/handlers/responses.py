@@ -39,29 +39,11 @@ USAGE: Final[Mapping[str, tuple[str, ...]]] = {
 
 RETRYABLE_CODES: Final = frozenset(
     {
-        "rate_limit_exceeded",
-        "rate_limit_error",
-        "rate_limited",
-        "too_many_requests",
-        "overloaded",
-        "overloaded_error",
-        "server_overloaded",
-        "server_is_overloaded",
-        "engine_overloaded",
-        "slow_down",
-        "server_error",
-        "internal_server_error",
-        "internal_error",
-        "api_error",
-        "service_unavailable",
-        "service_unavailable_error",
-        "unavailable",
-        "bad_gateway",
-        "gateway_timeout",
-        "timeout",
-        "request_timeout",
-        "timeout_error",
-        "vector_store_timeout",
+        *("rate_limit_exceeded", "rate_limit_error", "rate_limited", "too_many_requests", "slow_down"),
+        *("overloaded", "overloaded_error", "server_overloaded", "server_is_overloaded", "engine_overloaded"),
+        *("server_error", "internal_server_error", "internal_error", "api_error", "bad_gateway"),
+        *("service_unavailable", "service_unavailable_error", "unavailable"),
+        *("timeout", "timeout_error", "gateway_timeout", "request_timeout", "vector_store_timeout"),
     }
 )
 """Codes of rate limits, overload, server errors and timeouts, as providers send them, in lower case (D14)."""
