@@ -79,7 +79,7 @@ class TextChannel:
         if not self._is_shown(state):
             return output
         part = self.part(state, item, position)
-        if part.done:
+        if part.done and not self._is_done_on_close:  # a `done` of full reasoning does not end its item
             raise read.UnreadableEvent(f"`{event.get('type')}`: its text is complete")
         return output + self.deltas(item, position, part.feed(delta))
 
@@ -118,10 +118,9 @@ class TextChannel:
         """Emit what was held back, when the item closes."""
         output: list[Frame] = []
         for position, part in self.parts(item).items():
-            if not part.done:
-                output += self.deltas(item, position, part.close())
-                if self._is_done_on_close:
-                    output += self.done(item, position, part)
+            output += self.deltas(item, position, part.close())
+            if self._is_done_on_close:
+                output += self.done(item, position, part)
         return output
 
     def part(self, state: StreamState, item: Item, position: int) -> TextPart:
