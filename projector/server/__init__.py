@@ -9,12 +9,13 @@ TYPE_CHECKING = False  # as in `typing`, which takes milliseconds to import
 if TYPE_CHECKING:
     from projector.server.app import create_app
     from projector.server.config.loading import load_settings
-    from projector.server.config.settings import Settings
+    from projector.server.config.settings import Settings, Timeouts
     from projector.server.headless import HeadlessWorkflow, workflow
     from projector.server.middleware import ProjectingMiddleware
     from projector.server.response import Projection, PublicSSEResponse
     from projector.server.streaming.agent_run import AgentRun
     from projector.server.telemetry.stream_stats import Terminal
+    from projector.server.upstream.protocol import UpstreamError
 
 __all__ = [
     "AgentRun",
@@ -24,6 +25,8 @@ __all__ = [
     "PublicSSEResponse",
     "Settings",
     "Terminal",
+    "Timeouts",
+    "UpstreamError",
     "create_app",
     "load_settings",
     "workflow",
@@ -37,6 +40,8 @@ _MODULES = {
     "PublicSSEResponse": "response",
     "Settings": "config.settings",
     "Terminal": "telemetry.stream_stats",
+    "Timeouts": "config.settings",
+    "UpstreamError": "upstream.protocol",
     "create_app": "app",
     "load_settings": "config.loading",
     "workflow": "headless",

@@ -9,11 +9,13 @@ import re
 import shlex
 import tomllib
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 import pytest
 
 import projector
+import projector.server
 from projector import Pipeline, PublicStreamProjector, StreamContext, build_pipeline, cli
 from projector.cli.commands import COMMANDS, Command, build_parser
 from projector.dialects import DIALECTS
@@ -25,8 +27,17 @@ ROOT: Final = Path(__file__).parents[2]
 def test_names() -> None:
     promised = {"Pipeline", "PublicStreamProjector", "Policy", "StreamContext", "build_pipeline"}
     assert promised <= set(projector.__all__)
-    assert all(hasattr(projector, name) for name in projector.__all__)
-    assert len(set(projector.__all__)) == len(projector.__all__)
+    promised = {"ProjectingMiddleware", "Projection", "PublicSSEResponse", "Settings", "create_app", "workflow"}
+    assert promised <= set(projector.server.__all__)
+
+
+@pytest.mark.parametrize("module", [projector, projector.server])
+def test_each_public_name_is_imported_on_access(module: ModuleType) -> None:
+    assert all(hasattr(module, name) for name in module.__all__)
+    assert len(set(module.__all__)) == len(module.__all__)
+    assert set(module.__all__) <= set(dir(module))
+    with pytest.raises(AttributeError, match=f"module `{module.__name__}` has no attribute `pipelines`"):
+        module.pipelines  # noqa: B018 - reading it is the test
 
 
 def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,12 +46,6 @@ def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit) as ended:
         cli.main(["--version"])
     assert (ended.value.code, capsys.readouterr().out) == (0, f"projector {project['version']}\n")
-
-
-def test_an_unknown_name_is_no_attribute() -> None:
-    with pytest.raises(AttributeError, match="module `projector` has no attribute `pipelines`"):
-        projector.pipelines  # noqa: B018 - reading it is the test
-    assert set(projector.__all__) <= set(dir(projector))
 
 
 def test_extras_have_hyphens() -> None:
