@@ -1,4 +1,4 @@
-"""What the caller of one stream has asked, as far as a dialect repeats or obeys it."""
+"""What a caller asked of a dialect for one stream."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DialectOptions:
-    """Each dialect reads what it knows; the defaults are those of a caller that asks nothing.
+    """Options of one stream. Each dialect reads those named after it.
 
     Args:
-        thread_id: the caller's own id of the conversation (`ag_ui`).
-        run_id: the caller's own id of this run (`ag_ui`, `openwop`).
-        is_before_1_0: whether the caller's client is older than AG-UI 1.0; it declares no version (`ag_ui`).
-        taken_ids: ids of messages and calls that the caller has already, and that nothing new may have (`ag_ui`).
-        workflow_id: what the run is of, where the context names no workflow (`openwop`).
-        node_id: the node that speaks, where the context names no step (`openwop`).
-        type_id: the type of the nodes (`openwop`).
-        provider: who is asked for the model's answers (`openwop`).
-        streams_reasoning: whether reasoning is said while it grows, or only when a block is closed (`openwop`).
+        thread_id: the caller's ID of the conversation (`ag_ui`).
+        run_id: the caller's ID of the run (`ag_ui`, `openwop`).
+        is_before_1_0: whether the client is older than AG-UI 1.0: it sends no protocol version (`ag_ui`).
+        taken_ids: IDs of messages and calls that the client already has; they are not used again (`ag_ui`).
+        workflow_id: ID of the workflow, if the context has none (`openwop`).
+        node_id: ID of the node, if the context has no step (`openwop`).
+        type_id: type of the nodes (`openwop`).
+        provider: name of the model provider (`openwop`).
+        streams_reasoning: whether reasoning is written as deltas or once at its end (`openwop`).
     """
 
     thread_id: str | None = None
