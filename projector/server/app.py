@@ -18,8 +18,8 @@ from projector.server.extensions import Extension
 from projector.server.http import openapi
 from projector.server.http.authenticator import Authenticator
 from projector.server.http.problems import Problem, respond
-from projector.server.http.routes import api, service
-from projector.server.http.routes.stream_route import Site
+from projector.server.http.routes import routes
+from projector.server.http.stream_route import Site
 from projector.server.ownership import Ownership
 from projector.server.streaming.registry import Streams
 from projector.server.telemetry.metrics import Metrics
@@ -66,9 +66,8 @@ def create_app(
 
     app = Starlette(
         routes=[
-            *api.routes(catalog, site),
+            *routes(catalog, site),
             *(route for extension in extensions for route in extension.routes()),
-            *service.routes(),
         ],
         exception_handlers=dict.fromkeys((Problem, HTTPException, Exception), respond),
         lifespan=lifespan,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from projector.server.catalog import Catalog
-    from projector.server.http.routes.stream_route import Site
+    from projector.server.http.stream_route import Site
 
 
 class HasDialects(Protocol):

@@ -15,7 +15,7 @@ from projector.openwop.host.run_log import RunLog
 from projector.openwop.host.run_requests import Mode
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
-from projector.server.http.routes.stream_route import Site
+from projector.server.http.stream_route import Site
 from projector.server.upstream.demo import DemoUpstream
 
 SCOPE: dict[str, Any] = {

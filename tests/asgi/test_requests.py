@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from projector.server.config.settings import Settings
 from projector.server.http import requests
 from projector.server.http.problems import Problem
 from projector.server.streaming.memory import Account, Memory
@@ -126,7 +127,8 @@ async def _read(*parts: bytes, max_bytes: int = 100, **headers: str) -> dict[str
     async def receive() -> dict[str, Any]:
         return messages.pop(0)
 
-    return await requests.read_json(scope, receive, max_bytes, Account(Memory(1000)))
+    settings = Settings.model_validate({"limits": {"max_body_bytes": max_bytes}})
+    return await requests.read_json(scope, receive, settings, Account(Memory(1000)))
 
 
 async def test_a_body_in_pieces() -> None:
@@ -161,4 +163,4 @@ async def test_a_client_that_leaves_while_it_asks() -> None:
 
     scope = {"type": "http", "headers": [(b"content-type", b"application/json")]}
     with pytest.raises(requests.ClientLeftError):
-        await requests.read_json(scope, receive, 10, Account(Memory(1000)))
+        await requests.read_json(scope, receive, Settings(), Account(Memory(1000)))

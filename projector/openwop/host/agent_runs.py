@@ -38,7 +38,7 @@ from projector.server.catalog import AgentBinding
 from projector.server.http import requests
 from projector.server.http.problems import Problem
 from projector.server.http.request_bodies import agent_body
-from projector.server.http.routes.stream_route import Site
+from projector.server.http.stream_route import Site
 from projector.server.streaming.deadlines import run_timed
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream

@@ -16,7 +16,7 @@ from projector.openwop.event_log import VENDOR, Verbosity, agent_id
 from projector.openwop.host.host_errors import LOG_FULL, HostError
 from projector.openwop.host.run_requests import Configurable, RunRequest
 from projector.openwop.host.runs import HostRun, RunFailedError, RunStoppedError, Work
-from projector.server.http.routes.stream_route import Site
+from projector.server.http.stream_route import Site
 from projector.server.streaming.memory import Account
 from projector.server.telemetry.stream_stats import StreamStats
 

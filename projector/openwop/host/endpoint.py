@@ -7,17 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import anyio
 from starlette.datastructures import Headers, QueryParams
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from projector.contracts import codec
 from projector.openwop.host.host_errors import error_response
-from projector.server.http import requests
 from projector.server.http.problems import Problem, problem, request_id
-from projector.server.http.requests import ClientLeftError
-from projector.server.http.routes.stream_route import Site
+from projector.server.http.requests import ClientLeftError, read_json
+from projector.server.http.stream_route import Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +51,8 @@ class HostRequest:
             Problem: the body is invalid, did not arrive in time, or the server has no room for it.
             ClientLeftError: the client disconnected.
         """
-        limits, timeouts = self.site.settings.limits, self.site.settings.timeouts
         with self.site.streams.admitted(self.caller) as account:
-            try:
-                with anyio.fail_after(timeouts.request_read_s):
-                    return await requests.read_json(self.scope, self.receive, limits.max_body_bytes, account)
-            except TimeoutError:
-                raise problem("request_timeout") from None
+            return await read_json(self.scope, self.receive, self.site.settings, account)
 
     async def answer(self, document: object, status: int = 200, **headers: str) -> None:
         """Send a JSON document, not to be cached unless `headers` say otherwise."""

@@ -30,7 +30,7 @@ from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import Catalog
 from projector.server.http.problems import problem_of_fault
-from projector.server.http.routes.stream_route import Site
+from projector.server.http.stream_route import Site
 
 MAX_HEARTBEAT_S: Final = 30.0
 """Maximum interval between comments, required by the protocol."""

@@ -15,7 +15,7 @@ from projector.server.extensions import Extension, ExtensionSettings, HasDialect
 
 if TYPE_CHECKING:
     from projector.server.catalog import Catalog
-    from projector.server.http.routes.stream_route import Site
+    from projector.server.http.stream_route import Site
 
 DIALECT: Final = "openwop"
 

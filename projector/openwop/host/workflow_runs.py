@@ -23,7 +23,7 @@ from projector.redaction.redactor import Redactor
 from projector.server.catalog import WorkflowBinding
 from projector.server.http import requests
 from projector.server.http.problems import Problem
-from projector.server.http.routes.stream_route import Site
+from projector.server.http.stream_route import Site
 from projector.server.streaming.deadlines import run_timed
 from projector.server.streaming.workflow_source import WorkflowSource
 from projector.server.telemetry.stream_stats import StreamStats

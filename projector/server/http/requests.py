@@ -6,12 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
+import anyio
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from projector._validation import sentences
 from projector.contracts import codec
+from projector.server.config.settings import Settings
 from projector.server.http.problems import problem
 from projector.server.streaming.memory import Account
 
@@ -168,13 +170,32 @@ def _has_image(item: _Request) -> bool:
     return isinstance(item, UserMessage) and any(isinstance(part, InputImage) for part in item.content)
 
 
-async def read_json(scope: Scope, receive: Receive, max_bytes: int, account: Account) -> dict[str, Any]:
+async def read_json(scope: Scope, receive: Receive, settings: Settings, account: Account) -> dict[str, Any]:
     """Read the JSON object of a request body; its memory is charged to the account.
 
     Raises:
-        Problem: another content type, more than `max_bytes` bytes or `VALUES_MAX` values, or not a JSON object.
+        Problem: another content type, a limit or the time-out is exceeded, or not a JSON object.
         ClientLeftError: the client disconnected.
     """
+    try:
+        with anyio.fail_after(settings.timeouts.request_read_s):
+            text = await _read(scope, receive, settings.limits.max_body_bytes, account)
+    except TimeoutError:
+        raise problem("request_timeout") from None
+    values = values_in(text)
+    if values > VALUES_MAX:
+        raise problem("body_too_large", f"The request body must have at most {VALUES_MAX} JSON values.")
+    account.hold(values * _VALUE_BYTES)
+    try:
+        value = codec.loads(text)
+    except codec.CodecError:
+        raise problem("malformed_json") from None
+    if not isinstance(value, dict):
+        raise problem("invalid_request", "The request body must be a JSON object.")
+    return value
+
+
+async def _read(scope: Scope, receive: Receive, max_bytes: int, account: Account) -> bytes:
     headers = Headers(scope=scope)
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
@@ -194,18 +215,7 @@ async def read_json(scope: Scope, receive: Receive, max_bytes: int, account: Acc
         more = message.get("more_body", False)
         if len(body) > max_bytes:
             raise problem("body_too_large", f"The request body must have at most {max_bytes} bytes.")
-    text = bytes(body)
-    values = values_in(text)
-    if values > VALUES_MAX:
-        raise problem("body_too_large", f"The request body must have at most {VALUES_MAX} JSON values.")
-    account.hold(values * _VALUE_BYTES)
-    try:
-        value = codec.loads(text)
-    except codec.CodecError:
-        raise problem("malformed_json") from None
-    if not isinstance(value, dict):
-        raise problem("invalid_request", "The request body must be a JSON object.")
-    return value
+    return bytes(body)
 
 
 def values_in(text: bytes) -> int:

@@ -1,1 +1,0 @@
-"""The routes of the server, one module per family; `projector.server.app` puts them together."""

@@ -1,0 +1,150 @@
+"""Routes that respond with a stream: authenticate, read the body, start the session. Pure ASGI.
+
+A JSON response is the same session with another writer (`projector.server.streaming.response_mode`).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from starlette.datastructures import QueryParams
+from starlette.types import Receive, Scope, Send
+
+from projector import StreamContext
+from projector.dialects.options import DialectOptions
+from projector.server.catalog import AgentBinding
+from projector.server.config.settings import Settings
+from projector.server.http.authenticator import Authenticator
+from projector.server.http.problems import problem
+from projector.server.http.requests import ClientLeftError, read_json
+from projector.server.ownership import Ownership
+from projector.server.streaming.memory import Account
+from projector.server.streaming.registry import Streams
+from projector.server.streaming.response_mode import response_mode
+from projector.server.streaming.session import ProviderSource, StreamSession
+from projector.server.telemetry.observer import Observer
+from projector.server.telemetry.tracing import begin_stream
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The components that all routes of a server share."""
+
+    settings: Settings
+    streams: Streams
+    ownership: Ownership
+    authenticator: Authenticator
+    observer: Observer
+
+
+class Received(NamedTuple):
+    """A request whose body has been read."""
+
+    scope: Scope
+    body: dict[str, Any]
+    caller: str
+    account: Account
+
+    @property
+    def dialect(self) -> str | None:
+        """The dialect that the request selects with `?dialect=`."""
+        return QueryParams(self.scope["query_string"]).get("dialect")
+
+
+class SessionRoute(ABC):
+    """An ASGI application that responds with a stream.
+
+    Args:
+        site: of the server.
+        dialects: that requests may select, for the OpenAPI document.
+    """
+
+    def __init__(self, site: Site, dialects: Collection[str]) -> None:
+        self._site = site
+        self.dialects = dialects
+
+    @abstractmethod
+    def session(self, received: Received) -> StreamSession:
+        """Return the session for a request; raise `Problem` if it cannot be served."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond to a request with a stream; raise `Problem` if there is none."""
+        site = self._site
+        caller = await site.authenticator.caller(scope)
+        with site.streams.admitted(caller) as account:
+            try:
+                body = await read_json(scope, receive, site.settings, account)
+            except ClientLeftError:
+                return
+            session = self.session(Received(scope, body, caller, account))
+            with site.streams.running(session):
+                await site.observer.run(session, scope, receive, send)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderCall:
+    """A request to the provider of an agent or of a passthrough route."""
+
+    binding: AgentBinding
+    body: Mapping[str, Any]
+    agent: str | None = None
+    """Name of the agent, if the request contains one."""
+    conversation_id: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    is_stream: bool | None = True
+    """Whether a stream is requested; None if the request does not specify it."""
+    options: DialectOptions | None = None
+
+
+Parse: TypeAlias = Callable[[dict[str, Any], Mapping[str, str]], ProviderCall]
+"""Body and path parameters -> the call; raises `Problem` if they are invalid."""
+
+
+class StreamRoute(SessionRoute):
+    """A route whose stream is the response of one provider.
+
+    Args:
+        parse: of its requests.
+        site: of the server.
+        dialects: see `SessionRoute`.
+    """
+
+    def __init__(self, parse: Parse, site: Site, dialects: Collection[str]) -> None:
+        super().__init__(site, dialects)
+        self._parse = parse
+
+    def session(self, received: Received) -> StreamSession:
+        """Return the session of a response; see `SessionRoute`."""
+        scope, body, caller, account = received
+        call = self._parse(body, scope["path_params"])
+        mode, dialect = response_mode(call.binding, received.dialect, is_stream=call.is_stream)
+        self._check_ownership(call, caller)
+        ownership = self._site.ownership
+        facts = call.binding.stats(dialect, caller, call.body, call.conversation_id, call.metadata)
+        facts.on_response = lambda response_id: ownership.add_response(response_id, caller)
+        facts.on_approval = ownership.add_approval
+        stats = begin_stream(scope, facts)
+        context = StreamContext(stats.stream_id, call.conversation_id, call.agent)
+        pipeline = call.binding.pipeline(stats, context, options=call.options, output_format=mode.output_format)
+        provider, settings = call.binding.provider, self._site.settings
+        return StreamSession(
+            stats,
+            ProviderSource(pipeline, provider.reader(call.body, stats, account, settings.retries)),
+            account,
+            timeouts=provider.timeouts,
+            heartbeat_s=settings.heartbeat_s if mode.has_heartbeats else math.inf,
+            writer_type=mode.writer_type,
+        )
+
+    def _check_ownership(self, call: ProviderCall, caller: str) -> None:
+        previous = call.body.get("previous_response_id")
+        if previous is not None:
+            if not isinstance(previous, str):
+                raise problem("invalid_request", "`previous_response_id` must be a string.")
+            self._site.ownership.check_response(previous, caller)
+        if call.conversation_id is not None:
+            self._site.ownership.enter_conversation(call.conversation_id, caller)
