@@ -69,7 +69,9 @@ COMMANDS: Final = (
             _CONFIG_OPTION,
             _value("--host", "H", "address to listen on (default: from the configuration)"),
             _PORT,
-            _value("--workers", "N", "must be 1; to scale, run servers behind a load balancer", type=int, default=1),
+            _value(
+                "--workers", "N", "must be 1; to scale, run several servers behind a load balancer", type=int, default=1
+            ),
         ),
     ),
     Command(
