@@ -25,10 +25,16 @@ policy = Policy()
 """
 COMPILE: Final = """
 redactor = Redactor(policy)
-assert redactor.text('curl -H "Authorization: Bearer abc" https://example.org').notices
-assert '"x"' not in redactor.arguments('{"password": "x", "note": "plain text"}').text.value
+assert redactor.text("plain text of a tool").value == "plain text of a tool"
+stream = redactor.argument_stream()
+stream.feed('{"password": "x", "note": "plain ')
+stream.feed('text"}')
+assert stream.finish().arguments.text.value == '{"password": "<redacted>", "note": "plain text"}'
 """
-"""Both searches, of text and of arguments, are used once, because a search may be compiled by its first use."""
+"""Both searches, of whole text and of text in parts, are used once, because the first use compiles them.
+
+The pattern of a format is compiled when its anchor is first found, and is not in the figure.
+"""
 PARSER: Final = ("-c", "import argparse, json")
 MODELS: Final = ("-c", "from pydantic import BaseModel; import orjson")
 

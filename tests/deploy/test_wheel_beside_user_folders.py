@@ -57,7 +57,7 @@ print(json.dumps({
     "own": [contracts.NAME, redaction.NAME],
     "last": json.loads((pipeline.feed(stream) + pipeline.close()).splitlines()[-1])["final"],
     "examples": sorted(DemoUpstream().examples),
-    "resources": {name: sorted(path.name for path in resource(name).iterdir()) for name in ["contracts"]},
+    "resources": {name: sorted(path.name for path in resource(name).iterdir()) for name in ["contracts", "redaction"]},
 }))
 """
 
