@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any, Final
 
 import pytest
@@ -12,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projector import Pipeline, Policy, StreamContext, build_pipeline
-from projector.contracts.stream_rules import check_stream
 from projector.core.context import BranchContext
 from projector.core.faults import FAULTS
-from projector.dialects.openresponses import checker as openresponses
-from projector.openwop.contract import checker as openwop
+from projector.dialects import DIALECTS
 from projector.redaction.redactor import Redactor
+from tests.dialect_checks import violations_of
 from tests.property.mutations import CASES, lines_of, spoiled
 from tests.property.soundness import OURS, assert_sound, cut, examples, frames_of
 from tests.property.test_ag_ui_properties import assert_valid
@@ -37,12 +35,14 @@ BRANCHES: Final = st.lists(
 )
 """For each branch what it says, where its bytes are cut, and whether the run can do without it."""
 
-CHECKS: Final[Mapping[str, Any]] = {
-    "public_sse_v1": check_stream,
-    "openresponses": openresponses.check_stream,
-    "openwop": openwop.check_log,
-    "ag_ui": lambda lines: assert_valid([json.loads(line) for line in lines]) or [],
-}
+
+def assert_rules_kept(dialect: str, stream: bytes) -> None:
+    lines = stream.splitlines()
+    assert violations_of(dialect, lines) == []
+    if dialect == "ag_ui":
+        assert_valid([json.loads(line) for line in lines])
+    elif dialect == "public_sse_v1":
+        assert_sound(stream)
 
 
 def run_of(dialect: str) -> Pipeline:
@@ -147,19 +147,17 @@ ENDS: Final = st.sampled_from([None, "", *(code for code in FAULTS if code not i
 """How a branch ends: as it should, cut off, or with a fault."""
 
 
-@pytest.mark.parametrize("dialect", CHECKS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @examples(60)
 @given(branches=BRANCHES, order=ORDER, ends=st.lists(ENDS, min_size=3, max_size=3))
 def test_however_branches_end_every_dialect_keeps_its_rules(
     dialect: str, branches: list[Any], order: list[int], ends: list[Any]
 ) -> None:
     said = play(dialect, branches, order, ends)
-    assert CHECKS[dialect](said.splitlines()) == []
-    if dialect == "public_sse_v1":
-        assert_sound(said)
+    assert_rules_kept(dialect, said)
 
 
-@pytest.mark.parametrize("dialect", CHECKS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @examples(60)
 @given(streams=st.lists(spoiled(most=2), min_size=2, max_size=2), order=ORDER, are_optional=st.booleans())
 def test_whatever_branches_say_every_dialect_keeps_its_rules(
@@ -177,9 +175,7 @@ def test_whatever_branches_say_every_dialect_keeps_its_rules(
         said += branches[branch].feed(left[branch].pop(0)) if left[branch] else b""
     said += b"".join(branch.feed(b"".join(rest)) + branch.close() for branch, rest in zip(branches, left, strict=True))
     said += run.close()
-    assert CHECKS[dialect](said.splitlines()) == []
-    if dialect == "public_sse_v1":
-        assert_sound(said)
+    assert_rules_kept(dialect, said)
 
 
 @examples(100)

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
@@ -21,10 +21,10 @@ from projector import Pipeline, StreamContext, build_pipeline
 from projector.contracts.stream_rules import check_stream
 from projector.core.faults import FAULTS
 from projector.core.intake import HOST_PREFIX
-from projector.dialects.openresponses import checker as openresponses
-from projector.openwop.contract import checker as openwop
+from projector.dialects import DIALECTS
 from projector.providers.agents_sdk import RunStage, encode, run_stage
 from projector.providers.agents_sdk.failures import RUN_FAULTS, Phase, judge
+from tests.dialect_checks import violations_of
 
 Event = dict[str, Any]
 
@@ -445,22 +445,15 @@ def a_whole_run() -> list[Event]:
     return said + [dict(event) for event in taker.close([asked])]
 
 
-RULES: Final[dict[str, Callable[[list[bytes]], object]]] = {
-    "public_sse_v1": check_stream,
-    "openresponses": openresponses.check_stream,
-    "openwop": openwop.check_log,
-    "ag_ui": lambda events: [
-        found for found in validate_agui([event.decode() for event in events]).diagnostics if found.severity == "error"
-    ],
-}
-
-
-@pytest.mark.parametrize("dialect", RULES)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_run_keeps_the_rules_of_each_dialect(dialect: str) -> None:
     one = pipeline(dialect)
     events = (one.feed(encode(a_whole_run(), Counter())) + one.close()).splitlines()
     assert len(events) >= 10
-    assert RULES[dialect](events) == []
+    assert violations_of(dialect, events) == []
+    if dialect == "ag_ui":
+        report = validate_agui([event.decode() for event in events])
+        assert [found for found in report.diagnostics if found.severity == "error"] == []
 
 
 POOL: Final = [
