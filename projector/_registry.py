@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from projector._errors import UsageError
 
@@ -23,8 +23,7 @@ class Registry(Mapping[str, T], Generic[T]):
     def __getitem__(self, name: str) -> T:
         row = self._rows[name]
         if isinstance(row, str):
-            module, _, attribute = row.partition(":")
-            row = self._rows[name] = getattr(import_module(module), attribute)
+            row = self._rows[name] = resolve(row)
         return row
 
     def __iter__(self) -> Iterator[str]:
@@ -45,3 +44,18 @@ class Registry(Mapping[str, T], Generic[T]):
         if name in self._rows:
             raise UsageError(f"`{name}` is already registered")
         self._rows[name] = row
+
+
+def resolve(reference: str) -> Any:
+    """Import `"module:NAME"`."""
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)
+
+
+def lazy(reference: str) -> Callable[..., Any]:
+    """Return a function that calls `"module:name"`, which is imported then."""
+
+    def call(*arguments: object) -> Any:
+        return resolve(reference)(*arguments)
+
+    return call

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from projector._errors import UsageError
-from projector._registry import Registry
+from projector._registry import Registry, resolve
 from projector._validation import describe, path_name
 from projector.providers.descriptor import Provider
 
@@ -29,14 +29,15 @@ def profile_of(provider: str, settings: Mapping[str, object]) -> BaseModel | Non
     Raises:
         UsageError: the profile has no such setting, or a value has the wrong type. The message contains no value.
     """
-    model = PROVIDERS[provider].profile
-    if model is None:
+    reference = PROVIDERS[provider].profile
+    if reference is None:
         if settings:
             raise UsageError(f"profile of `{provider}`: `{path_name([next(iter(settings))])}` is unknown")
         return None
+    model: type[BaseModel] = resolve(reference)
     from pydantic import ValidationError
 
     try:
-        return model().model_validate(settings)
+        return model.model_validate(settings)
     except ValidationError as error:
-        raise UsageError(f"profile of `{provider}`: {describe(error, settings, model())}") from None
+        raise UsageError(f"profile of `{provider}`: {describe(error, settings, model)}") from None

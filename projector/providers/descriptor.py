@@ -1,6 +1,6 @@
 """The descriptor of a provider: everything that the pipeline, the server, the CLI and the docs need to know about it.
 
-A descriptor's functions import what they return when they are called, so that reading a stream loads only its stage.
+Rows are `lazy`: a module is imported when its function is called, so that reading a stream loads only its stage.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from projector._registry import lazy
 
 if TYPE_CHECKING:  # a descriptor is read by commands that must start without pydantic
-    from pydantic import BaseModel
-
     from projector.core.canonical import CanonicalEvent
     from projector.core.faults import Fault
     from projector.core.sse import SseMessage
@@ -57,14 +57,7 @@ class InputTables:
     """The provider's reason for the end of a response -> status of the response."""
 
 
-def _no_tables() -> InputTables:
-    return InputTables()
-
-
-def _generic_recording() -> RecordingShape:
-    from projector.providers.recording_shape import RecordingShape
-
-    return RecordingShape()
+_GENERIC_RECORDING: Final = lazy("projector.providers.recording_shape:RecordingShape")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +69,11 @@ class Provider:
         stage: returns the stage of one response, from a profile (None without `profile`).
         request_writer: returns the JSON body of a request, from a profile; raises `UnsupportedRequestError`.
         telemetry_name: value of `gen_ai.provider.name` in traces and metrics.
-        upstream: `"module:Class"` of the upstream (`projector.server.upstream.protocol`), called with its settings and
-            timeouts; only the server imports it.
+        upstream: `"module:Class"` of the upstream (`projector.server.upstream.protocol.Upstream`), which is created
+            from its settings and timeouts; only the server imports it.
         request_path: path of a request below the upstream's base URL.
         passthrough: the OpenAI-compatible route, if there is one.
-        profile: returns the model of what differs between upstreams of this provider; None: they are all alike.
+        profile: `"module:Class"` of the pydantic model of what differs between upstreams; None: they are all alike.
         message_fields: SSE fields outside the standard that carry a message (`projector.core.sse`, 5).
         recording: returns how a stream becomes the lines of a recording.
         tables: returns which members of its messages are read.
@@ -93,7 +86,7 @@ class Provider:
     upstream: str
     request_path: str = ""
     passthrough: PassthroughRoute | None = None
-    profile: Callable[[], type[BaseModel]] | None = None
+    profile: str | None = None
     message_fields: tuple[str, ...] = ()
-    recording: Callable[[], RecordingShape] = _generic_recording
-    tables: Callable[[], InputTables] = _no_tables
+    recording: Callable[[], RecordingShape] = _GENERIC_RECORDING
+    tables: Callable[[], InputTables] = InputTables

@@ -16,51 +16,33 @@ ParameterPaths: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
 class UnsupportedRequestError(ValueError):
-    """The provider's API has no way to express the request. The message names the member and contains no value."""
-
-
-class UnsupportedItemError(UnsupportedRequestError):
-    """The provider's API has no input item of this type."""
-
-    def __init__(self, item_type: str) -> None:
-        super().__init__(f"`input` has an item that this agent does not support: `{item_type}`.")
-        self.item_type = item_type
+    """The provider's API cannot express the request. The message names a member or item type, and contains no value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRequest:
-    """What an agent's configuration and a caller ask of a model.
-
-    Args:
-        model: the provider's name of the model.
-        input: the caller's message, or the items of the conversation.
-        instructions: the agent's.
-        tools: the agent's, as the provider's API writes them.
-        body: the agent's further members of the body, as the provider's API writes them.
-        client_tools: function tools that the caller runs.
-        parameters: the caller's: `temperature`, `top_p`, `max_output_tokens`, `reasoning_effort`, `verbosity`.
-        previous_response_id: the response that this request continues.
-        metadata: the caller's, for the provider.
-        encrypted_reasoning: whether the answer should contain encrypted reasoning.
-    """
+    """A request to a model: the agent's part, which is in the words of the provider's API, and the caller's part."""
 
     model: str
-    input: str | Sequence[Item]
     instructions: str | None = None
     tools: Sequence[Mapping[str, object]] = ()
     body: Mapping[str, object] = field(default_factory=dict)
+    """Further members of the body."""
+
+    input: str | Sequence[Item]
+    """A message of the user, or the items of the conversation."""
     client_tools: Sequence[Item] = ()
     parameters: Mapping[str, object] = field(default_factory=dict)
+    """`temperature`, `top_p`, `max_output_tokens`, `reasoning_effort`, `verbosity`."""
     previous_response_id: str | None = None
     metadata: Mapping[str, str] | None = None
     encrypted_reasoning: bool = False
+    """Whether the response should contain encrypted reasoning."""
 
     def start(self, paths: ParameterPaths, client_tools: Sequence[Item]) -> Body:
-        """Return a body with what all providers write alike: model, parameters, tools.
+        """Return a body with model, parameters and tools; `client_tools` are in the words of the provider's API.
 
-        Args:
-            paths: where the caller's parameters are in the body; they take precedence over the agent's.
-            client_tools: the caller's tools, as the provider's API writes them.
+        The caller's parameters take precedence over the agent's.
         """
         body: Body = {"model": self.model, **self.body}
         for name, value in self.parameters.items():

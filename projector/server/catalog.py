@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pkgutil import resolve_name
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from projector import Pipeline, StreamContext, build_pipeline
 from projector._errors import known_name
+from projector._registry import resolve
 from projector.contracts.limits import NAME_MAX_CHARS
 from projector.core.pipeline import OutputFormat
 from projector.dialects import DIALECTS
@@ -39,7 +39,7 @@ MakeUpstream: TypeAlias = Callable[[UpstreamSettings, Timeouts], Upstream]
 
 def provider_upstream(settings: UpstreamSettings, timeouts: Timeouts) -> Upstream:
     """Return the upstream that the descriptor of the provider names."""
-    make: MakeUpstream = resolve_name(PROVIDERS[settings.api].upstream)
+    make: MakeUpstream = resolve(PROVIDERS[settings.api].upstream)
     return make(settings, timeouts)
 
 

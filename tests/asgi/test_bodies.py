@@ -160,7 +160,7 @@ def test_chat_completions_is_asked(agent: dict[str, Any], asked: dict[str, Any],
             "openai_chat",
             [],
             {"input": [{"type": "mcp_approval_response", "approval_request_id": "m", "approve": True}]},
-            "an item that this agent does not support: `mcp_approval_response`.",
+            "does not support items of type `mcp_approval_response`.",
         ),
     ],
 )

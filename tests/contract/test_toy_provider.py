@@ -25,19 +25,8 @@ from projector.server.telemetry import spans
 from tests.asgi.in_process import post
 
 DESCRIPTOR: Final = """
+from projector._registry import lazy
 from projector.providers.descriptor import InputTables, Provider
-
-
-def profile():
-    from toy_provider.reading import ToyProfile
-
-    return ToyProfile
-
-
-def stage(profile):
-    from toy_provider.reading import ToyStage
-
-    return ToyStage(profile)
 
 
 def write_request(request, profile):
@@ -53,8 +42,8 @@ def recording():
 
 PROVIDER = Provider(
     title="Toy",
-    stage=stage,
-    profile=profile,
+    stage=lazy("toy_provider.reading:ToyStage"),
+    profile="toy_provider.reading:ToyProfile",
     request_writer=write_request,
     telemetry_name="toymaker",
     upstream="toy_provider.connecting:ToyUpstream",

@@ -11,7 +11,7 @@ from projector.dialects.ag_ui.conversation import DEFAULTS, ConversationSettings
 from projector.dialects.ag_ui.run_input import UNREAD, InputRefusedError, dialect_options, read_run_input
 from projector.dialects.options import DialectOptions
 from projector.providers import PROVIDERS, profile_of
-from projector.providers.model_request import ModelRequest, UnsupportedItemError
+from projector.providers.model_request import ModelRequest, UnsupportedRequestError
 
 Body: TypeAlias = dict[str, Any]
 
@@ -422,7 +422,7 @@ def test_an_approval_of_an_earlier_run_is_history() -> None:
 def test_what_nobody_asked_cannot_be_answered() -> None:
     with pytest.raises(InputRefusedError, match=r"^`resume\[0\]\.interruptId`"):
         responses(body(HI, resume=[resolved("other", approved=True)]))
-    with pytest.raises(UnsupportedItemError, match="mcp_approval_response"):
+    with pytest.raises(UnsupportedRequestError, match="mcp_approval_response"):
         chat(body(HI, resume=[resolved("int-mcpr_1", approved=True)]))
 
 

@@ -6,64 +6,21 @@ which output item they belong to.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-from projector.providers.descriptor import InputTables, PassthroughRoute, Provider, ProviderStage
-
-if TYPE_CHECKING:
-    from projector.providers.model_request import ModelRequest
-    from projector.providers.openai_chat.chat_profile import ChatProfile
-    from projector.providers.recording_shape import RecordingShape
-
-
-def _stage(profile: ChatProfile) -> ProviderStage:
-    from projector.providers.openai_chat.chat_stage import OpenAIChatStage
-
-    return OpenAIChatStage(profile)
-
-
-def _write_request(request: ModelRequest, profile: ChatProfile) -> dict[str, Any]:
-    from projector.providers.openai_chat.chat_request import write_request
-
-    return write_request(request, profile)
-
-
-def _profile() -> type[ChatProfile]:
-    from projector.providers.openai_chat.chat_profile import ChatProfile
-
-    return ChatProfile
-
-
-def _recording() -> RecordingShape:
-    from projector.providers.openai_chat.chat_recording import RECORDING
-
-    return RECORDING
-
-
-def _tables() -> InputTables:
-    from projector.providers.openai_chat import chunk_fields
-
-    return InputTables(
-        read={"chunk": chunk_fields.CHUNK_READ, "choice": chunk_fields.CHOICE_READ, "delta": chunk_fields.DELTA_READ},
-        dropped={
-            "chunk": chunk_fields.CHUNK_DROPPED,
-            "choice": chunk_fields.CHOICE_DROPPED,
-            "delta": chunk_fields.DELTA_DROPPED,
-        },
-        finish_reasons={reason: status for reason, (status, _) in chunk_fields.FINISHES.items()},
-    )
-
+from projector._registry import lazy
+from projector.providers.descriptor import PassthroughRoute, Provider
 
 PROVIDER: Final = Provider(
     title="Chat Completions",
-    stage=_stage,
-    request_writer=_write_request,
+    stage=lazy("projector.providers.openai_chat.chat_stage:OpenAIChatStage"),
+    profile="projector.providers.openai_chat.chat_profile:ChatProfile",
+    request_writer=lazy("projector.providers.openai_chat.chat_request:write_request"),
+    recording=lazy("projector.providers.openai_chat.chat_recording:recording_shape"),
+    tables=lazy("projector.providers.openai_chat.chunk_fields:input_tables"),
+    message_fields=("error",),
     telemetry_name="openai",
     upstream="projector.server.upstream.openai_upstream:OpenAIUpstream",
     request_path="/chat/completions",
     passthrough=PassthroughRoute("chat_completions", "/v1/chat/completions", "messages"),
-    profile=_profile,
-    message_fields=("error",),
-    recording=_recording,
-    tables=_tables,
 )

@@ -88,4 +88,6 @@ def _with_error(chunk: Event, name: str) -> Event:
     return chunk if name != ERROR or chunk.get(ERROR) else {**chunk, ERROR: dict(chunk)}
 
 
-RECORDING: Final = RecordingShape(channels=ChatChannels, name_event=_with_error, has_text_errors=True)
+def recording_shape() -> RecordingShape:
+    """Return how Chat Completions streams are recorded."""
+    return RecordingShape(channels=ChatChannels, name_event=_with_error, has_text_errors=True)

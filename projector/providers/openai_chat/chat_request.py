@@ -8,14 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from projector.providers.model_request import (
-    Body,
-    Item,
-    ModelRequest,
-    ParameterPaths,
-    UnsupportedItemError,
-    UnsupportedRequestError,
-)
+from projector.providers.model_request import Body, Item, ModelRequest, ParameterPaths, UnsupportedRequestError
 from projector.providers.openai_chat.chat_profile import ChatProfile
 
 PARAMETERS: Final[ParameterPaths] = {
@@ -53,7 +46,7 @@ def _messages(items: Iterable[Item]) -> list[Body]:
     for item in items:
         item_type = item.get("type", "message")
         if item_type not in WRITERS:
-            raise UnsupportedItemError(item_type)
+            raise UnsupportedRequestError(f"This agent does not support items of type `{item_type}`.")
         WRITERS[item_type](messages, item)
     return messages
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from projector.core import canonical as read
+from projector.providers.descriptor import InputTables
 
 ERROR: Final = "error"
 
@@ -139,3 +140,12 @@ def _count_at(usage: Mapping[str, object], path: Path) -> int | None:
     for step in outer:
         usage = read.mapping_or_empty(usage, step)
     return read.count_or_none(usage, name)
+
+
+def input_tables() -> InputTables:
+    """Return the tables of this module, for `projector explain` and docs/mapping.md."""
+    return InputTables(
+        read={"chunk": CHUNK_READ, "choice": CHOICE_READ, "delta": DELTA_READ},
+        dropped={"chunk": CHUNK_DROPPED, "choice": CHOICE_DROPPED, "delta": DELTA_DROPPED},
+        finish_reasons={reason: status for reason, (status, _) in FINISHES.items()},
+    )

@@ -64,4 +64,6 @@ def _typed(event: Event, name: str) -> Event:
     return event if "type" in event or not name or event.get(ERROR) else {**event, "type": name}
 
 
-RECORDING: Final = RecordingShape(channels=ResponsesChannels, name_event=_typed)
+def recording_shape() -> RecordingShape:
+    """Return how Responses streams are recorded."""
+    return RecordingShape(channels=ResponsesChannels, name_event=_typed)

@@ -17,7 +17,7 @@ PARAMETERS: Final[ParameterPaths] = {
 }
 
 
-def write_request(request: ModelRequest) -> Body:
+def write_request(request: ModelRequest, _profile: None = None) -> Body:
     """Return the body of a request."""
     body = request.start(PARAMETERS, request.client_tools)
     body["input"] = request.input if isinstance(request.input, str) else list(map(_item, request.input))

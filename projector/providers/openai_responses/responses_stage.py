@@ -16,7 +16,7 @@ ERROR: Final = "error"
 class OpenAIResponsesStage:
     """Parses each message as one event. The last item is a fault if a payload is not JSON (CONTRACT D12)."""
 
-    def __init__(self) -> None:
+    def __init__(self, _profile: None = None) -> None:
         self.dropped: Counter[str] = Counter()
         """Messages that are not events, by reason."""
         self._is_over = False

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from projector.dialects.ag_ui.conversation import ConversationSettings, conversation, has_images
 from projector.dialects.ag_ui.run_input import InputRefusedError, RunAgentInput
 from projector.providers import PROVIDERS, profile_of
-from projector.providers.model_request import ModelRequest, UnsupportedItemError, UnsupportedRequestError
+from projector.providers.model_request import ModelRequest, UnsupportedRequestError
 from projector.server.catalog import AgentBinding
 from projector.server.http.problems import problem
 from projector.server.http.requests import ChatRequest
 
 Body: TypeAlias = dict[str, Any]
-
-_APPROVAL_ANSWER: Final = "mcp_approval_response"
 
 
 def agent_body(asked: ChatRequest, binding: AgentBinding) -> Body:
@@ -26,16 +24,13 @@ def agent_body(asked: ChatRequest, binding: AgentBinding) -> Body:
     """
     for name in sorted(asked.params() - binding.settings.allowed_params):
         raise problem("invalid_request", f"`{name}` cannot be set here.")
-    try:
-        return _write(
-            binding,
-            input=asked.items() if asked.message is None else asked.message,
-            parameters=asked.parameters.model_dump(exclude_none=True),
-            previous_response_id=asked.previous_response_id,
-            metadata=asked.metadata,
-        )
-    except UnsupportedRequestError as error:
-        raise problem("invalid_request", str(error)) from None
+    return _write(
+        binding,
+        input=asked.items() if asked.message is None else asked.message,
+        parameters=asked.parameters.model_dump(exclude_none=True),
+        previous_response_id=asked.previous_response_id,
+        metadata=asked.metadata,
+    )
 
 
 def run_body(asked: RunAgentInput, binding: AgentBinding, previous_response_id: str | None = None) -> Body:
@@ -55,24 +50,17 @@ def run_body(asked: RunAgentInput, binding: AgentBinding, previous_response_id: 
     settings = ConversationSettings(agent.policy.encrypted_reasoning, agent.trust_client_approvals)
     try:
         said = conversation(
-            asked,
-            client_tools=agent.client_tools,
-            settings=settings,
-            previous_response_id=previous_response_id,
+            asked, client_tools=agent.client_tools, settings=settings, previous_response_id=previous_response_id
         )
-        return _write(
-            binding,
-            input=said.items,
-            client_tools=said.tools,
-            previous_response_id=previous_response_id,
-            encrypted_reasoning=settings.encrypted_reasoning,
-        )
-    except UnsupportedItemError as error:
-        is_approval = error.item_type == _APPROVAL_ANSWER
-        detail = "`resume` answers a request that this agent cannot have made." if is_approval else str(error)
-        raise problem("invalid_request", detail) from None
-    except (InputRefusedError, UnsupportedRequestError) as error:
+    except InputRefusedError as error:
         raise problem("invalid_request", str(error)) from None
+    return _write(
+        binding,
+        input=said.items,
+        client_tools=said.tools,
+        previous_response_id=previous_response_id,
+        encrypted_reasoning=settings.encrypted_reasoning,
+    )
 
 
 def passthrough_body(body: Mapping[str, Any], binding: AgentBinding, *, required: str) -> Body:
@@ -93,10 +81,9 @@ def _write(binding: AgentBinding, **members: Any) -> Body:
     """Return the body of a request with the agent's part and the caller's `members`."""
     agent, provider = binding.settings, binding.provider
     request = ModelRequest(
-        model=agent.model,
-        instructions=agent.instructions,
-        tools=agent.tools,
-        body=agent.parameters,
-        **members,
+        model=agent.model, instructions=agent.instructions, tools=agent.tools, body=agent.parameters, **members
     )
-    return PROVIDERS[provider.api].request_writer(request, profile_of(provider.api, provider.profile))
+    try:
+        return PROVIDERS[provider.api].request_writer(request, profile_of(provider.api, provider.profile))
+    except UnsupportedRequestError as error:
+        raise problem("invalid_request", str(error)) from None
