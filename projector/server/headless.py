@@ -49,22 +49,11 @@ class HeadlessWorkflow:
         Raises:
             UsageError: the workflow does not have this dialect.
         """
-        settings = self._settings
         async with AsyncExitStack() as stack:
-            catalog = Catalog(settings, self._make_upstream)
+            catalog = Catalog(self._settings, self._make_upstream)
             stack.push_async_callback(catalog.aclose)
-            binding = catalog.workflows[self._name]
-            dialects = binding.settings.dialects
-            facts = StreamStats(
-                dialect=known_name("dialect", dialect or dialects[0], dialects), conversation_id=conversation_id
-            )
-            account = Account(Memory(settings.limits.max_memory_bytes))
-            stats = begin_stream({"headers": []}, facts)
-            stack.callback(end_stream, stats)
-            source = workflow_source(
-                binding, message, stats, account, retries=settings.retries, output_format=output_format
-            )
-            session = StreamSession(stats, source, account, timeouts=settings.timeouts)
+            session = self._session(catalog, message, dialect, output_format, conversation_id)
+            stack.callback(end_stream, session.stats)
             sender, receiver = anyio.create_memory_object_stream[bytes](0)
             producer = asyncio.create_task(_produce(session, sender))
             stack.push_async_callback(_cancelled, producer)
@@ -72,6 +61,22 @@ class HeadlessWorkflow:
                 async for data in receiver:
                     yield data
             await producer
+
+    def _session(
+        self,
+        catalog: Catalog,
+        message: str,
+        dialect: str | None,
+        output_format: OutputFormat,
+        conversation_id: str | None,
+    ) -> StreamSession:
+        settings, binding = self._settings, catalog.workflows[self._name]
+        dialects = binding.settings.dialects
+        name = known_name("dialect", dialect or dialects[0], dialects)
+        stats = begin_stream({"headers": []}, StreamStats(dialect=name, conversation_id=conversation_id))
+        account = Account(Memory(settings.limits.max_memory_bytes))
+        source = workflow_source(binding, message, stats, account, settings.retries, output_format)
+        return StreamSession(stats, source, account, timeouts=settings.timeouts)
 
 
 async def _produce(session: StreamSession, sender: MemoryObjectSendStream[bytes]) -> None:

@@ -186,7 +186,6 @@ def workflow_source(
     message: str,
     stats: StreamStats,
     account: Account,
-    *,
     retries: Retries,
     output_format: OutputFormat = "sse",
 ) -> WorkflowSource:
