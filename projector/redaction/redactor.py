@@ -52,15 +52,7 @@ class Redactor:
 
     def json(self, value: object, *, string_max_chars: int) -> Cleaned[CleanJson]:
         """Return a tree without sensitive values, in bounded strings, containers and depth."""
-        detector, key_max_chars = self._detector, self.policy.limits.key_max_chars
-        rules = whole_values.TreeRules(
-            limits=self.policy.limits,
-            string=lambda text: whole_values.clean_text(detector, text, string_max_chars),
-            key=lambda text: whole_values.clean_key(detector, text, key_max_chars),
-            verdict=detector.keys.verdict,
-            numbers=detector.values.numbers,
-        )
-        return whole_values.clean_tree(value, rules)
+        return whole_values.clean_tree(value, self.policy.limits, string_max_chars, self._detector)
 
     def arguments(self, text: str) -> CleanArguments:
         """Return the arguments of a call that is known as a whole."""
@@ -74,9 +66,7 @@ class Redactor:
             value = codec.loads_exact(text)
         except codec.CodecError:
             return None
-        if value is None:
-            return None
-        return whole_values.clean_tree(value, whole_values.only_bounding(self.policy.limits, None))
+        return None if value is None else whole_values.clean_tree(value, self.policy.limits, None)
 
     def base64(self, text: str) -> CleanText | None:
         """Return image data; None if it is not base64 in its standard alphabet, padded and without line ends."""

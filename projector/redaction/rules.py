@@ -122,6 +122,12 @@ class KeyRules:
                 self._known[key] = known
         return known
 
+    def hides(self, key: str, value: object) -> bool:
+        """Return whether a key withholds its value: a count is shown where it is a number."""
+        verdict = self.verdict(key)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return verdict is Verdict.SENSITIVE or (verdict is Verdict.SENSITIVE_UNLESS_NUMBER and not is_number)
+
     def _judge(self, form: str) -> Verdict:
         if form in self._is:
             return Verdict.SENSITIVE

@@ -15,7 +15,6 @@ from projector.redaction.detector import Detector
 from projector.redaction.filters import clean_plain
 from projector.redaction.json_filter import StringFilter
 from projector.redaction.policy import Policy
-from projector.redaction.rules import Verdict
 from projector.redaction.steps import Step, in_pieces
 from projector.redaction.whole_values import clean_url, is_clean
 
@@ -65,11 +64,7 @@ class Finder:
 
     def hides(self, key: str, value: object) -> bool:
         """Return whether a key withholds its value; null is not withheld, and a count is no secret (D25)."""
-        if value is None:
-            return False
-        verdict = self._detector.keys.verdict(key)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return verdict is Verdict.SENSITIVE or (verdict is Verdict.SENSITIVE_UNLESS_NUMBER and not is_number)
+        return value is not None and self._detector.keys.hides(key, value)
 
     def mark_of(self, number: float) -> str | None:
         """Return the mark for a number that is registered."""

@@ -30,7 +30,7 @@ from projector.redaction.json_filter import JsonStreamFilter, Path
 from projector.redaction.json_grammar import ESCAPE
 from projector.redaction.policy import Limits
 from projector.redaction.steps import PIECE_CHARS, PositionMap, Step, StepWriter, in_pieces
-from projector.redaction.whole_values import clean_tree, only_bounding
+from projector.redaction.whole_values import clean_tree
 
 _NOTHING: Final[Cleaned[CleanText]] = Cleaned(CleanText(""))
 _UNPARSED_MAX_CHARS: Final = 4 * 1024 * 1024
@@ -195,7 +195,7 @@ class ArgumentStream:
             return None
         if not isinstance(tree, dict):
             return None
-        bounded_tree = clean_tree(tree, only_bounding(self._limits, self._limits.arguments_json_string_max_chars))
+        bounded_tree = clean_tree(tree, self._limits, self._limits.arguments_json_string_max_chars)
         shown = [path for path in self._filter.withheld if _shows_mark(bounded_tree.value, path)]
         notices = [notice("redacted", render(path)) for path in shown]
         return Cleaned(bounded_tree.value, bounded([*notices, *bounded_tree.notices]))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Final
 from urllib.parse import unquote, unquote_plus
 
 from projector.contracts import codec
@@ -122,37 +122,19 @@ def _url_part(detector: Detector, text: str, decoded: str) -> str:
 
 # trees
 
-_Clean: TypeAlias = Callable[[str], Cleaned[CleanText]]
-
 _INT64: Final = range(-(2**63), 2**64)  # what JSON encoders write: signed or unsigned 64 bits
 _MAX_BITS: Final = 13_000  # about 3,900 digits; Python refuses to write integers of more than 4,300
 _MAX_PATHS: Final = 64  # more than an event has notices; the notices that follow are of the whole tree
 
 
-class TreeRules(NamedTuple):
-    """How the parts of a tree are cleaned: strings, keys, values by their keys, registered numbers."""
+def clean_tree(
+    value: object, limits: Limits, string_max_chars: int | None, detector: Detector | None = None
+) -> Cleaned[CleanJson]:
+    """Return a tree of JSON's types, in bounded strings, containers and depth.
 
-    limits: Limits
-    string: _Clean
-    key: _Clean
-    verdict: Callable[[str], Verdict]
-    numbers: Mapping[str, str]
-
-
-def only_bounding(limits: Limits, string_max_chars: int | None) -> TreeRules:
-    """Return the rules for a tree that was parsed from clean text: it only needs its bounds."""
-    return TreeRules(
-        limits=limits,
-        string=lambda text: bound(codec.scrub(text), string_max_chars),
-        key=lambda text: bound(codec.scrub(text), limits.key_max_chars),
-        verdict=lambda _key: Verdict.PLAIN,
-        numbers={},
-    )
-
-
-def clean_tree(value: object, rules: TreeRules) -> Cleaned[CleanJson]:
-    """Return a tree of JSON's types, in bounded strings, containers and depth."""
-    walk = _Walk(rules)
+    Without a detector the tree was parsed from clean text and only needs its bounds.
+    """
+    walk = _Walk(limits, string_max_chars, detector)
     tree = walk.value(value)
     return Cleaned(CleanJson(tree), bounded(walk.notices))
 
@@ -160,14 +142,17 @@ def clean_tree(value: object, rules: TreeRules) -> Cleaned[CleanJson]:
 class _Walk:
     """One walk through a tree, with the path where it is."""
 
-    def __init__(self, rules: TreeRules) -> None:
-        self._rules = rules
+    def __init__(self, limits: Limits, string_max_chars: int | None, detector: Detector | None) -> None:
+        self._limits = limits
+        self._string_max_chars = string_max_chars
+        self._detector = detector
+        self._numbers = detector.values.numbers if detector is not None else {}
         self._path: list[str | int] = []
         self.notices: dict[Notice, None] = {}  # a set in order
 
     def value(self, value: object) -> object:
         if isinstance(value, str):
-            return self._cleaned(self._rules.string(value))
+            return self._string(value)
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, int | float):
@@ -182,7 +167,17 @@ class _Walk:
     def _notice(self, kind: NoticeType) -> None:
         self.notices[notice(kind, render(self._path) if len(self.notices) < _MAX_PATHS else "")] = None
 
-    def _cleaned(self, cleaned: Cleaned[CleanText]) -> str:
+    def _string(self, text: str) -> str:
+        if self._detector is None:
+            return self._noticed(bound(codec.scrub(text), self._string_max_chars))
+        return self._noticed(clean_text(self._detector, text, self._string_max_chars))
+
+    def _key(self, text: str) -> Cleaned[CleanText]:
+        if self._detector is None:
+            return bound(codec.scrub(text), self._limits.key_max_chars)
+        return clean_key(self._detector, text, self._limits.key_max_chars)
+
+    def _noticed(self, cleaned: Cleaned[CleanText]) -> str:
         for each in cleaned.notices:
             self._notice(each.type)
         return cleaned.value
@@ -191,7 +186,7 @@ class _Walk:
         if isinstance(value, int) and value.bit_length() > _MAX_BITS:
             self._notice("truncated")
             return None
-        if self._rules.numbers and (mark := self._rules.numbers.get(repr(value))) is not None:
+        if self._numbers and (mark := self._numbers.get(repr(value))) is not None:
             self._notice("redacted")
             return mark
         if isinstance(value, float):
@@ -215,23 +210,20 @@ class _Walk:
         most = self._max_entries()
         self._path.append("")
         for name, member in list(members.items())[:most]:
-            cleaned = self._rules.key(str(name))
+            cleaned = self._key(str(name))
             self._path[-1] = cleaned.value
-            found[self._cleaned(cleaned)] = self._member(str(name), member)
+            found[self._noticed(cleaned)] = self._member(str(name), member)
         self._path.pop()
         if len(members) > most:
             self._notice("truncated")
         return found
 
     def _member(self, name: str, member: object) -> object:
-        verdict = self._rules.verdict(name)
-        number = isinstance(member, int | float) and not isinstance(member, bool)
-        if verdict is Verdict.PLAIN or (verdict is Verdict.SENSITIVE_UNLESS_NUMBER and number):
+        if self._detector is None or not self._detector.keys.hides(name, member):
             return self.value(member)
         self._notice("redacted")
         return REDACTED
 
     def _max_entries(self) -> int:
         """Return how many entries a container may have here: none below the deepest level."""
-        limits = self._rules.limits
-        return limits.container_max_entries if len(self._path) < limits.container_max_depth else 0
+        return self._limits.container_max_entries if len(self._path) < self._limits.container_max_depth else 0

@@ -22,7 +22,7 @@ from projector.redaction.spans import Finder
 from tests.property.canaries import DELTAS, NESTINGS, Event, cut_everywhere, deltas, errors_with, everywhere
 from tests.property.recordings import FINDER, essence, leaks, lines_of, recorded, strings
 from tests.property.soundness import cut, examples, play, sampled
-from tests.rule_samples import FORMATS, WORD, WORDS, Format, Word
+from tests.rule_samples import FORMATS, KEY_WORDS, WORD, Format, Word
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 CASES: Final = replay.load_cases(EXAMPLES)
@@ -30,7 +30,7 @@ KINDS: Final = (*DELTAS, "reasoning_text", "shell_call_command", "not_known")
 """Deltas of the Responses API, and of what comes after it."""
 
 each_format: Final = pytest.mark.parametrize("row", FORMATS, ids=[row.name for row in FORMATS])
-each_key: Final = pytest.mark.parametrize("rule", WORDS, ids=lambda rule: rule.name)
+each_key: Final = pytest.mark.parametrize("rule", KEY_WORDS, ids=lambda rule: rule.name)
 each_case: Final = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
@@ -87,7 +87,7 @@ def cases_of(places: Iterable[str], usual: Collection[str]) -> list[ParameterSet
 
 def secret_of(row: Format) -> tuple[str, str]:
     """Give what is secret in an example, and its context: what follows the anchor, found without the detector."""
-    words = "|".join("[-_. ]?".join(rule.name) for rule in WORDS)
+    words = "|".join("[-_. ]?".join(rule.name) for rule in KEY_WORDS)
     anchor = re.compile(row.anchor.replace(WORD, f"(?:{words})"), re.IGNORECASE if row.ignore_case else 0)
     found = anchor.search(row.matches[0])
     assert found is not None
@@ -190,7 +190,7 @@ def test_an_id_that_looks_like_a_credential_is_replaced_everywhere_alike(row: Fo
     assert second["item_id"] == "msg_1"
 
 
-@pytest.mark.parametrize(("rule", "nest"), sampled(WORDS, ["value", "JSON text in JSON text"]))
+@pytest.mark.parametrize(("rule", "nest"), sampled(KEY_WORDS, ["value", "JSON text in JSON text"]))
 def test_no_value_of_a_sensitive_key_is_kept_at_any_cut(rule: Word, nest: str) -> None:
     secrets = (771_177_117_711, {"a": ["quiet heron 7"]})
     for secret in secrets:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from projector.redaction.rules import KeyRules, Verdict
-from tests.rule_samples import WORDS, Word
+from tests.rule_samples import KEY_WORDS, Word
 
 PLAIN, SENSITIVE, COUNT = Verdict.PLAIN, Verdict.SENSITIVE, Verdict.SENSITIVE_UNLESS_NUMBER
 
 
-@pytest.mark.parametrize("row", WORDS, ids=[row.name for row in WORDS])
+@pytest.mark.parametrize("row", KEY_WORDS, ids=[row.name for row in KEY_WORDS])
 def test_each_rule_has_an_example(row: Word) -> None:
     assert KeyRules().verdict(row.matches[0]) is SENSITIVE
     assert KeyRules(remove=[row.name]).verdict(row.name) is PLAIN
