@@ -16,16 +16,8 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from projector.server.catalog import Catalog
+    from projector.server.config.agent_settings import AgentSettings, WorkflowSettings
     from projector.server.http.stream_route import Site
-
-
-class HasDialects(Protocol):
-    """A configured agent or workflow."""
-
-    @property
-    def dialects(self) -> tuple[str, ...]:
-        """Dialects that a request may choose."""
-        ...
 
 
 class Extension(Protocol):
@@ -48,7 +40,7 @@ class ExtensionSettings(Table, ABC):
     """The table of an extension; an empty table in the configuration enables it."""
 
     @abstractmethod
-    def check(self, agents: Mapping[str, HasDialects | None], workflows: Mapping[str, HasDialects]) -> None:
+    def check(self, agents: Mapping[str, AgentSettings | None], workflows: Mapping[str, WorkflowSettings]) -> None:
         """Check the table against the configured agents and workflows; an agent that is None has the defaults.
 
         Raises:

@@ -112,7 +112,7 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
         ("port = 70000", "projector.toml: `port` must be at most 65535"),
         ('[upstreams.a]\napi_key = "sk-in-the-file"', "`upstreams.a.api_key`: expected a variable as `${NAME}`, or"),
         ('[upstreams.a]\napi_key = "${NOT_THERE}"', "`upstreams.a.api_key`: the variable NOT_THERE is not set"),
-        ('[upstreams.a]\napi_key_file = "none"', "`upstreams.a.api_key_file`: cannot be read: No such file"),
+        ('[upstreams.a]\napi_key_file = "none"', "`upstreams.a.api_key_file`: not found"),
         ('[upstreams.a]\napi_key = "${MCP_TOKEN}"\napi_key_file = "key"', "cannot be combined with `api_key`"),
         ('[upstreams.a]\napi = "telepathy"', "`upstreams.a.api`: unknown api `telepathy`; known: `openai_"),
         ('[upstreams.a]\nbase_url = "https://me:secret@host/v1"', "`upstreams.a.base_url`: "),
@@ -191,7 +191,7 @@ def test_what_a_variable_cannot_say(environ: dict[str, str], message: str) -> No
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_bytes(b"\xff")
-    with pytest.raises(SettingsError, match="expected TOML in UTF-8"):
+    with pytest.raises(SettingsError, match="expected UTF-8"):
         load({}, config=tmp_path / "a.toml")
 
 

@@ -11,10 +11,11 @@ from pydantic import Field, JsonValue, StringConstraints, model_validator
 from projector._errors import UsageError
 from projector.openwop.conformance.definitions import FIXTURES, DefinitionError, RegisteredWorkflow, register
 from projector.openwop.event_log import DEFAULT_THRESHOLD
-from projector.server.extensions import Extension, ExtensionSettings, HasDialects
+from projector.server.extensions import Extension, ExtensionSettings
 
 if TYPE_CHECKING:
     from projector.server.catalog import Catalog
+    from projector.server.config.agent_settings import AgentSettings, WorkflowSettings
     from projector.server.http.stream_route import Site
 
 DIALECT: Final = "openwop"
@@ -78,14 +79,14 @@ class OpenWopSettings(ExtensionSettings):
             raise DefinitionError(f"workflows.{name}: `id` must be `{name}`")
         return workflow
 
-    def check(self, agents: Mapping[str, HasDialects | None], workflows: Mapping[str, HasDialects]) -> None:
+    def check(self, agents: Mapping[str, AgentSettings | None], workflows: Mapping[str, WorkflowSettings]) -> None:
         """Check that agents, workflows and configured nodes have different names.
 
         Raises:
             UsageError: two have the same name.
         """
         counts = Counter(list(self.registered()))
-        kinds: tuple[Mapping[str, HasDialects | None], ...] = (agents, workflows)
+        kinds: tuple[Mapping[str, AgentSettings | None] | Mapping[str, WorkflowSettings], ...] = (agents, workflows)
         for kind in kinds:
             counts.update(name for name, one in kind.items() if one is None or DIALECT in one.dialects)
         for name in sorted(counts):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal, Protocol, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, JsonValue, StringConstraints, field_validator, model_validator
 
@@ -104,15 +104,6 @@ class Passthrough(Table):
     """Redaction policy of both routes."""
 
 
-class HasPolicy(Protocol):
-    """A configured agent."""
-
-    @property
-    def policy(self) -> Policy:
-        """Redaction policy of its streams."""
-        ...
-
-
 class StepSettings(Table):
     """A step of a workflow: one request to one agent."""
 
@@ -167,7 +158,7 @@ class WorkflowSettings(Table):
         _ = self.definition
         return self
 
-    def check(self, name: str, agents: Mapping[str, HasPolicy | None]) -> None:
+    def check(self, name: str, agents: Mapping[str, AgentSettings | None]) -> None:
         """Check the workflow against the configured agents; an agent that is None has the defaults.
 
         Raises:

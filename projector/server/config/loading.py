@@ -173,15 +173,20 @@ def _variable(path: FieldPath) -> str:
 
 def _parse(config: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(config.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SettingsError(f"{config}: not found") from None
-    except OSError as error:
-        raise SettingsError(f"{config}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise SettingsError(f"{config}: expected TOML in UTF-8") from None
+        return tomllib.loads(_read_text(config, str(config)))
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{config}: not TOML: {_position(error)}") from None
+
+
+def _read_text(path: Path, name: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SettingsError(f"{name}: not found") from None
+    except OSError as error:
+        raise SettingsError(f"{name}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{name}: expected UTF-8") from None
 
 
 def _position(error: tomllib.TOMLDecodeError) -> str:
@@ -252,12 +257,7 @@ def _read_files(node: Any, folder: Path, path: FieldPath = ()) -> None:
             field = key.removesuffix(_FILE)
             if field in node:
                 raise SettingsError(f"`{path_name(at)}`: cannot be combined with `{field}`")
-            try:
-                node[field] = (folder / value).read_text(encoding="utf-8").strip()
-            except OSError as error:
-                raise SettingsError(f"`{path_name(at)}`: cannot be read: {error.strerror}") from None
-            except UnicodeDecodeError:
-                raise SettingsError(f"`{path_name(at)}`: cannot be read: expected UTF-8") from None
+            node[field] = _read_text(folder / value, f"`{path_name(at)}`").strip()
 
 
 def _first_error(

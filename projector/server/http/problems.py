@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
@@ -69,24 +70,15 @@ _FAULT_STATUS: Final[Mapping[str, HTTPStatus]] = {
 includes 401 and 403 of the provider: they concern the key of this server, not the caller."""
 
 
+@dataclass(eq=False)
 class Problem(Exception):  # noqa: N818 - RFC 9457's own word
     """An error response instead of a stream."""
 
-    def __init__(
-        self,
-        status: HTTPStatus,
-        code: str,
-        detail: str,
-        *,
-        is_retryable: bool = False,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(code)
-        self.status = status
-        self.code = code
-        self.detail = detail
-        self.is_retryable = is_retryable
-        self.headers = dict(headers or {})
+    status: HTTPStatus
+    code: str
+    detail: str
+    is_retryable: bool = False
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 def request_id(scope: Scope) -> str:
@@ -104,14 +96,14 @@ def problem(code: str, detail: str | None = None) -> Problem:
     headers = _retry_after(row.status)
     if row.status is HTTPStatus.UNAUTHORIZED:
         headers["www-authenticate"] = "Bearer"
-    return Problem(row.status, code, detail or row.detail, is_retryable=row.is_retryable, headers=headers)
+    return Problem(row.status, code, detail or row.detail, row.is_retryable, headers)
 
 
 def problem_of_fault(fault: Fault, retry_after_s: int | None = None) -> Problem:
     """Return the problem of a fault that occurs before the response has started."""
     status = _FAULT_STATUS.get(fault.code, HTTPStatus.BAD_GATEWAY)
     headers = _retry_after(status, retry_after_s)
-    return Problem(status, fault.code, fault.message, is_retryable=fault.is_retryable, headers=headers)
+    return Problem(status, fault.code, fault.message, fault.is_retryable, headers)
 
 
 def _retry_after(status: HTTPStatus, seconds: int | None = None) -> dict[str, str]:

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio
 import structlog
@@ -17,8 +17,10 @@ from starlette.types import Receive, Scope, Send
 from projector.server.http.problems import Problem
 from projector.server.streaming.session import StreamSession
 from projector.server.telemetry import tracing
-from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.stream_stats import StreamStats, Terminal, terminal_of
+
+if TYPE_CHECKING:
+    from projector.server.telemetry.metrics import Metrics
 
 log: Final = structlog.get_logger()
 
