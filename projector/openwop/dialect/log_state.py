@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector.contracts.limits import NOTICES_MAX_ITEMS
@@ -44,58 +45,54 @@ class PendingNotices:
         return released
 
 
+@dataclass(slots=True)
 class ReasoningItem:
     """A reasoning item of the stream."""
 
-    __slots__ = ("agent_id", "has_blocks")
-
-    def __init__(self, agent_id: str) -> None:
-        self.agent_id = agent_id
-        self.has_blocks = False
+    agent_id: str
+    has_blocks: bool = False
 
 
+@dataclass(slots=True)
 class ReasoningBlock:
     """An open reasoning block: consecutive output of one item with one verbosity."""
 
-    __slots__ = ("agent_id", "item_id", "notices", "part", "room", "sequence", "text", "verbosity")
-
-    def __init__(self, agent_id: str, item_id: str, verbosity: Verbosity, room: int) -> None:
-        self.agent_id = agent_id
-        self.item_id = item_id
-        self.verbosity = verbosity
-        self.part: int | None = None
-        """Index of the current part of the item."""
-        self.text: compose.Gathered[str] = compose.Gathered()
-        self.room = room
-        """Remaining characters."""
-        self.sequence = 0
-        """Sequence number of the next delta."""
-        self.notices = PendingNotices()
+    agent_id: str
+    item_id: str
+    verbosity: Verbosity
+    room: int
+    """Remaining characters."""
+    part: int | None = None
+    """Index of the current part of the item."""
+    text: compose.Gathered[str] = field(default_factory=compose.Gathered)
+    sequence: int = 0
+    """Sequence number of the next delta."""
+    notices: PendingNotices = field(default_factory=PendingNotices)
 
 
+@dataclass(slots=True)
 class OpenCall:
     """A tool call, from its announcement to its result."""
 
-    def __init__(self, item_id: str, tool_type: str, agent_id: str) -> None:
-        self.item_id = item_id
-        self.id = item_id
-        self.tool_type = tool_type
-        self.agent_id = agent_id
-        self.name = tool_type
-        self.server_label: str | None = None
-        self.inputs: dict[str, Any] = {}
-        """The member `inputs` of the payload, if there are any."""
-        self.members: dict[str, Any] = {}
-        """Members of the tool statuses, by their public names."""
-        self.event_id = ""
-        """Id of the `agent.toolCalled` event; empty before it is emitted."""
-        self.output: Frame | None = None
-        """Output frame, until the status shows whether the call failed."""
-        self.is_awaiting = False
-        """Whether it waits for approval."""
-        self.is_cut_off = False
-        self.is_returned = False
-        self.notices = PendingNotices()
+    item_id: str
+    id: str
+    tool_type: str
+    name: str
+    agent_id: str
+    server_label: str | None = None
+    inputs: dict[str, Any] = field(default_factory=dict)
+    """The member `inputs` of the payload, if there are any."""
+    members: dict[str, Any] = field(default_factory=dict)
+    """Members of the tool statuses, by their public names."""
+    event_id: str = ""
+    """Id of the `agent.toolCalled` event; empty before it is emitted."""
+    output: Frame | None = None
+    """Output frame, until the status shows whether the call failed."""
+    is_awaiting: bool = False
+    """Whether it waits for approval."""
+    is_cut_off: bool = False
+    is_returned: bool = False
+    notices: PendingNotices = field(default_factory=PendingNotices)
 
 
 class Suspension(NamedTuple):
@@ -113,28 +110,28 @@ class OpenNode(NamedTuple):
     id: str
 
 
+@dataclass(slots=True)
 class ResponseState:
     """One response of the provider."""
 
-    def __init__(self) -> None:
-        self.has_failed = False
-        self.reason: str | None = None
-        """Reason of its final status."""
-        self.has_ended = False
-        self.pending: set[str] = set()
-        """Item ids of function calls without a result."""
-        self.awaiting: list[OpenCall] = []
-        """Calls that wait for approval."""
+    has_failed: bool = False
+    has_ended: bool = False
+    reason: str | None = None
+    """Reason of its final status."""
+    pending: set[str] = field(default_factory=set)
+    """Item ids of function calls without a result."""
+    awaiting: list[OpenCall] = field(default_factory=list)
+    """Calls that wait for approval."""
 
 
+@dataclass(slots=True)
 class BranchState:
     """One branch of the run; the main branch always exists."""
 
-    def __init__(self) -> None:
-        self.model: str | None = None
-        self.response = ResponseState()
-        """The current or last response."""
-        self.suspended: list[Suspension] = []
+    model: str | None = None
+    response: ResponseState = field(default_factory=ResponseState)
+    """The current or last response."""
+    suspended: list[Suspension] = field(default_factory=list)
 
 
 class AgentTracker:

@@ -51,7 +51,8 @@ def on_added(state: LogState, frame: Frame) -> None:
     """Record a call; a call without a public tool type is emitted now, with its type only."""
     item_type = frame["item_type"]
     tool_type = ITEM_TOOLS.get(item_type, item_type)
-    call = state.calls[frame["item_id"]] = OpenCall(frame["item_id"], tool_type, state.agent_id)
+    item_id = frame["item_id"]
+    call = state.calls[item_id] = OpenCall(item_id, item_id, tool_type, tool_type, state.agent_id)
     if tool_type == "function":
         state.branch.response.pending.add(call.item_id)
     if item_type not in ITEM_TOOLS:

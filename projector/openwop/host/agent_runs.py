@@ -6,7 +6,7 @@ A run sends one request to the upstream, and another one after each approval.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, Final
 
 from starlette.types import Scope
@@ -18,14 +18,14 @@ from projector.core.canonical import Frame
 from projector.core.faults import FAULTS
 from projector.dialects.options import DialectOptions
 from projector.openwop.conformance.definitions import definition
-from projector.openwop.event_log import Verbosity
+from projector.openwop.event_log import Verbosity, present
 from projector.openwop.host.bindings import (
     AGENT_NODE_ID,
     AGENT_TYPE_ID,
     Begin,
+    RunRedactors,
     StreamWork,
     check_configurable,
-    least,
     node_of,
 )
 from projector.openwop.host.host_errors import HostError
@@ -33,7 +33,6 @@ from projector.openwop.host.run_log import Interrupt
 from projector.openwop.host.run_requests import RunRequest, is_accepted
 from projector.openwop.host.runs import Answers, HostRun, RunFailedError
 from projector.openwop.host.settings import DIALECT
-from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding
 from projector.server.http import requests
 from projector.server.http.problems import Problem
@@ -52,23 +51,6 @@ _PARAMETERS: Final[Mapping[str, str]] = {"temperature": "temperature", "max_toke
 """Member of `configurable` -> parameter of an agent request."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentRequest:
-    """Request for a run of an agent.
-
-    Args:
-        binding: the agent.
-        redactor: redactor of its policy, with the verbosity of the run.
-        body: request to the upstream.
-        conversation_id: conversation of the caller.
-    """
-
-    binding: AgentBinding
-    redactor: Redactor
-    body: Mapping[str, Any]
-    conversation_id: str | None = None
-
-
 class AgentWorkflow:
     """An agent that can be run."""
 
@@ -76,12 +58,12 @@ class AgentWorkflow:
         self._name = str(binding.name)
         self._binding = binding
         self._site = site
-        self._redactors: dict[Verbosity, Redactor] = {binding.settings.policy.reasoning: binding.redactor}
+        self._redactors = RunRedactors(binding.redactor)
 
     @property
     def verbosity(self) -> Verbosity:
         """Verbosity of the agent's policy."""
-        return self._binding.settings.policy.reasoning
+        return self._redactors.verbosity
 
     def document(self) -> dict[str, Any]:
         """Return the definition: one node."""
@@ -90,19 +72,26 @@ class AgentWorkflow:
     def prepare(self, request: RunRequest, caller: str, scope: Scope) -> Begin:
         """Validate `inputs`, which are those of `/api/v1/chat/stream` without the agent."""
         check_configurable(request.configurable)
-        parsed = self._parse(request)
-        self._check_ownership(parsed, caller)
-        stats = begin_stream(scope, self._binding.stats(DIALECT, caller, parsed.body, parsed.conversation_id))
+        ownership = self._site.ownership
+        body, conversation_id = self._parse(request)
+        previous = body.get("previous_response_id")
+        if isinstance(previous, str):
+            ownership.check_response(previous, caller)
+        if conversation_id is not None:
+            ownership.enter_conversation(conversation_id, caller)
+        redactor = self._redactors.at_most(request.configurable.reasoning_verbosity)
+        stats = begin_stream(scope, self._binding.stats(DIALECT, caller, body, conversation_id))
 
         def begin(run: HostRun) -> AgentWork:
             stats.stream_id = run.run_id
-            return AgentWork(run, parsed, stats, self._site)
+            return AgentWork(run, replace(self._binding, redactor=redactor), body, stats, self._site)
 
         return begin
 
-    def _parse(self, request: RunRequest) -> AgentRequest:
+    def _parse(self, request: RunRequest) -> tuple[Mapping[str, Any], str | None]:
+        """Return the request to the upstream and the conversation id."""
         options = {name: getattr(request.configurable, member) for member, name in _PARAMETERS.items()}
-        parameters = {name: value for name, value in options.items() if value is not None}
+        parameters = present(**options)
         inputs = dict(request.inputs)
         if "agent" in inputs:
             raise HostError("validation_error", "`inputs.agent` is not supported: `workflowId` names the agent.")
@@ -111,32 +100,19 @@ class AgentWorkflow:
             inputs["parameters"] = own | parameters if isinstance(own, dict) else own
         try:
             chat = requests.parse_chat(inputs)
-            body = agent_body(chat, self._binding)
+            return agent_body(chat, self._binding), chat.conversation_id
         except Problem as invalid:
             raise HostError("validation_error", f"`inputs`: {invalid.detail}") from None
-        redactor = self._redactor(least(self.verbosity, request.configurable.reasoning_verbosity))
-        return AgentRequest(self._binding, redactor, body, chat.conversation_id)
-
-    def _redactor(self, verbosity: Verbosity) -> Redactor:
-        if verbosity not in self._redactors:
-            policy = self._binding.settings.policy.model_copy(update={"reasoning": verbosity})
-            self._redactors[verbosity] = Redactor(policy)
-        return self._redactors[verbosity]
-
-    def _check_ownership(self, request: AgentRequest, caller: str) -> None:
-        previous = request.body.get("previous_response_id")
-        if isinstance(previous, str):
-            self._site.ownership.check_response(previous, caller)
-        if request.conversation_id is not None:
-            self._site.ownership.enter_conversation(request.conversation_id, caller)
 
 
 class AgentWork(StreamWork):
     """Work of a run of an agent. While the run waits for approval it does not count as a stream."""
 
-    def __init__(self, run: HostRun, request: AgentRequest, stats: StreamStats, site: Site) -> None:
-        self._binding = binding = request.binding
-        self._body = request.body
+    def __init__(
+        self, run: HostRun, binding: AgentBinding, body: Mapping[str, Any], stats: StreamStats, site: Site
+    ) -> None:
+        self._binding = binding
+        self._body = body
         self._responses: dict[str, str] = {}
         """Id of an approval request -> id of its response."""
         self._reader: UpstreamReader | None = None
@@ -147,8 +123,8 @@ class AgentWork(StreamWork):
             provider=binding.provider.api,
             profile=binding.provider.profile,
             dialect=DIALECT,
-            redactor=request.redactor,
-            context=StreamContext(run.run_id, request.conversation_id, binding.name),
+            redactor=binding.redactor,
+            context=StreamContext(run.run_id, stats.conversation_id, binding.name),
             run=True,
             output_format="ndjson",
             takes_host_events=binding.provider.upstream.is_recording,
@@ -161,7 +137,7 @@ class AgentWork(StreamWork):
                 provider=binding.provider.name,
             ),
         )
-        super().__init__(run, stats, site, pipeline, len(codec.dumps(request.body)))
+        super().__init__(run, stats, site, pipeline, len(codec.dumps(body)))
 
     @property
     def is_upstream_open(self) -> bool:

@@ -16,6 +16,7 @@ from projector.openwop.event_log import VENDOR, Verbosity, agent_id
 from projector.openwop.host.host_errors import LOG_FULL, HostError
 from projector.openwop.host.run_requests import Configurable, RunRequest
 from projector.openwop.host.runs import HostRun, RunFailedError, RunStoppedError, Work
+from projector.redaction.redactor import Redactor
 from projector.server.http.stream_route import Site
 from projector.server.streaming.memory import Account
 from projector.server.telemetry.stream_stats import StreamStats
@@ -56,9 +57,20 @@ class RunnableWorkflow(Protocol):
         ...
 
 
-def least(policy: Verbosity, requested: Verbosity | None) -> Verbosity:
-    """Return the verbosity of a run: the requested one, at most that of the policy."""
-    return min(policy, requested or policy, key=VERBOSITIES.index)
+class RunRedactors:
+    """Redactors of one policy, by the verbosity of reasoning, which a run may reduce."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self.verbosity: Verbosity = redactor.policy.reasoning
+        self._policy = redactor.policy
+        self._redactors = {self.verbosity: redactor}
+
+    def at_most(self, requested: Verbosity | None) -> Redactor:
+        """Return the redactor of the requested verbosity, or of the policy's if that is less."""
+        verbosity = min(self.verbosity, requested or self.verbosity, key=VERBOSITIES.index)
+        if verbosity not in self._redactors:
+            self._redactors[verbosity] = Redactor(self._policy.model_copy(update={"reasoning": verbosity}))
+        return self._redactors[verbosity]
 
 
 def check_configurable(options: Configurable, *unsupported: str) -> None:

@@ -146,7 +146,7 @@ PATHS: Final[Mapping[str, Mapping[str, Any]]] = {
         )
     },
 }
-"""Path -> OpenAPI path item, for all routes of `projector.openwop.host.routes` but the one for unknown paths."""
+"""Path -> OpenAPI path item, for all routes of `projector.openwop.host.host` but the one for unknown paths."""
 
 
 def schemas() -> dict[str, Any]:

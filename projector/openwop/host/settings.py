@@ -56,7 +56,7 @@ class OpenWopSettings(ExtensionSettings):
 
     def start(self, catalog: Catalog, site: Site) -> Extension:
         """Create the host."""
-        from projector.openwop.host.routes import Host  # noqa: PLC0415 - the table is validated without the host
+        from projector.openwop.host.host import Host  # noqa: PLC0415 - the table is validated without the host
 
         return Host(self, catalog, site)
 

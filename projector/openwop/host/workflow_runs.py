@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,13 +13,12 @@ from projector.dialects.options import DialectOptions
 from projector.dialects.workflow import position_of
 from projector.openwop.conformance.definitions import definition
 from projector.openwop.event_log import Verbosity, shortened
-from projector.openwop.host.bindings import AGENT_TYPE_ID, Begin, StreamWork, check_configurable, least, node_of
+from projector.openwop.host.bindings import AGENT_TYPE_ID, Begin, RunRedactors, StreamWork, check_configurable, node_of
 from projector.openwop.host.host_errors import APPROVAL_IN_STEP, HostError
 from projector.openwop.host.run_log import Interrupt
 from projector.openwop.host.run_requests import RunRequest
 from projector.openwop.host.runs import HostRun, RunFailedError
 from projector.openwop.host.settings import DIALECT
-from projector.redaction.redactor import Redactor
 from projector.server.catalog import WorkflowBinding
 from projector.server.http import requests
 from projector.server.http.problems import Problem
@@ -32,33 +31,18 @@ from projector.server.upstream.protocol import UpstreamError
 from projector.workflows.definition import Step
 
 
-@dataclass(frozen=True, slots=True)
-class StepsRequest:
-    """Request for a run of a workflow.
-
-    Args:
-        binding: the workflow, with the verbosity of the run.
-        message: input of the first steps.
-        conversation_id: conversation of the caller.
-    """
-
-    binding: WorkflowBinding
-    message: str
-    conversation_id: str | None = None
-
-
 class StepsWorkflow:
     """A workflow that can be run."""
 
     def __init__(self, binding: WorkflowBinding, site: Site) -> None:
         self._site = site
         self._binding = binding
-        self._bindings: dict[Verbosity, WorkflowBinding] = {self.verbosity: binding}
+        self._redactors = RunRedactors(binding.redactor)
 
     @property
     def verbosity(self) -> Verbosity:
         """Verbosity of the workflow's policy."""
-        return self._binding.redactor.policy.reasoning
+        return self._redactors.verbosity
 
     def document(self) -> dict[str, Any]:
         """Return the definition: a node for each step, edges from each stage to the next."""
@@ -85,11 +69,11 @@ class StepsWorkflow:
             raise HostError("validation_error", f"`inputs`: {invalid.detail}") from None
         if inputs.conversation_id is not None:
             self._site.ownership.enter_conversation(inputs.conversation_id, caller)
-        binding = self._with_verbosity(least(self.verbosity, request.configurable.reasoning_verbosity))
+        redactor = self._redactors.at_most(request.configurable.reasoning_verbosity)
         facts = StreamStats(
             dialect=DIALECT,
             caller=caller,
-            agent=binding.name,
+            agent=self._binding.name,
             conversation_id=inputs.conversation_id,
             metadata=inputs.metadata or {},
         )
@@ -97,28 +81,21 @@ class StepsWorkflow:
 
         def begin(run: HostRun) -> StepsWork:
             stats.stream_id = run.run_id
-            return StepsWork(run, StepsRequest(binding, inputs.message, inputs.conversation_id), stats, self._site)
+            return StepsWork(run, replace(self._binding, redactor=redactor), inputs.message, stats, self._site)
 
         return begin
-
-    def _with_verbosity(self, verbosity: Verbosity) -> WorkflowBinding:
-        if verbosity not in self._bindings:
-            policy = self._binding.redactor.policy.model_copy(update={"reasoning": verbosity})
-            self._bindings[verbosity] = replace(self._binding, redactor=Redactor(policy))
-        return self._bindings[verbosity]
 
 
 class StepsWork(StreamWork):
     """Work of a run of a workflow, which counts as one stream."""
 
-    def __init__(self, run: HostRun, request: StepsRequest, stats: StreamStats, site: Site) -> None:
-        binding = request.binding
+    def __init__(self, run: HostRun, binding: WorkflowBinding, message: str, stats: StreamStats, site: Site) -> None:
         providers = {agent.provider.name for agent in binding.agents.values()}
         pipeline = binding.pipeline(
             stats,
             StreamContext(
                 run.run_id,
-                request.conversation_id,
+                stats.conversation_id,
                 workflow={"workflow_key": binding.name, "workflow_run_id": run.run_id},
             ),
             options=DialectOptions(
@@ -129,11 +106,11 @@ class StepsWork(StreamWork):
             ),
             output_format="ndjson",
         )
-        super().__init__(run, stats, site, pipeline, len(request.message))
+        super().__init__(run, stats, site, pipeline, len(message))
         assert self._account is not None  # noqa: S101 - the run is admitted now
         self._steps = WorkflowSource(
             binding,
-            request.message,
+            message,
             pipeline,
             stats,
             self._account,
