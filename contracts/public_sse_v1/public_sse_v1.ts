@@ -1,6 +1,6 @@
 // Generated from the models of `public_sse_v1`; do not edit.
 
-/** Where in a workflow run an event belongs (6.2). */
+/** Position of an event in a workflow run (6.2). */
 export interface WorkflowContext {
   workflow_key?: string | null;
   workflow_run_id?: string | null;
@@ -11,15 +11,15 @@ export interface WorkflowContext {
   branch_index?: number | null;
 }
 
-/** Something was withheld or cut, and where (8). */
+/** A value was withheld or truncated (8). */
 export interface Notice {
   type: "redacted" | "truncated";
-  /** Dots and brackets, beginning at the event: `tool.results[2].text`. */
+  /** Path from the event to the value: `tool.results[2].text`. */
   path: string;
   message: string;
 }
 
-/** A web page that a message cites. */
+/** A web page cited by a message. */
 export interface UrlCitation {
   type: "url_citation";
   start_index?: number;
@@ -28,7 +28,7 @@ export interface UrlCitation {
   url?: string;
 }
 
-/** A file that a message cites. */
+/** A file cited by a message. */
 export interface FileCitation {
   type: "file_citation";
   file_id?: string;
@@ -36,7 +36,7 @@ export interface FileCitation {
   index?: number;
 }
 
-/** A file of a code interpreter container that a message cites. */
+/** A file of a code interpreter container, cited by a message. */
 export interface ContainerFileCitation {
   type: "container_file_citation";
   container_id?: string;
@@ -46,7 +46,7 @@ export interface ContainerFileCitation {
   end_index?: number;
 }
 
-/** What the payload of every tool status has. */
+/** Members of every tool status. */
 export interface Tool {
   tool_call_id: string;
 }
@@ -59,7 +59,7 @@ export interface WebSearchTool extends Tool {
   sources?: string[];
 }
 
-/** A passage that a file search found. */
+/** A passage found by a file search. */
 export interface FileSearchResult {
   file_id?: string;
   filename?: string;
@@ -68,7 +68,7 @@ export interface FileSearchResult {
   attributes?: Record<string, unknown>;
 }
 
-/** A search in the host's files. */
+/** A file search. */
 export interface FileSearchTool extends Tool {
   tool_type: "file_search";
   status: "in_progress" | "searching" | "completed";
@@ -76,7 +76,7 @@ export interface FileSearchTool extends Tool {
   results?: FileSearchResult[];
 }
 
-/** Code that runs in a container. */
+/** Code run in a container. */
 export interface CodeInterpreterTool extends Tool {
   tool_type: "code_interpreter";
   status: "in_progress" | "interpreting" | "completed";
@@ -84,7 +84,7 @@ export interface CodeInterpreterTool extends Tool {
   container_mode?: "auto" | "explicit";
 }
 
-/** An image that is made; its bytes travel in chunks. */
+/** A generated image; its bytes are sent in chunks. */
 export interface ImageGenerationTool extends Tool {
   tool_type: "image_generation";
   status: "in_progress" | "generating" | "partial_image" | "completed";
@@ -95,7 +95,7 @@ export interface ImageGenerationTool extends Tool {
   background?: string;
 }
 
-/** A function of the host; `in_progress` at the end of a stream waits for the client. */
+/** A function call; `in_progress` at the end of the stream means that it waits for the client. */
 export interface FunctionTool extends Tool {
   tool_type: "function";
   status: "in_progress" | "completed" | "failed";
@@ -116,7 +116,7 @@ export interface McpTool extends Tool {
   output?: unknown;
 }
 
-/** The large field that chunks belong to. */
+/** The field that chunks belong to. */
 export interface ChunkTarget {
   entity_kind: "tool_call" | "message";
   entity_id: string;
@@ -124,7 +124,7 @@ export interface ChunkTarget {
   part_index?: number;
 }
 
-/** What went wrong, and whether a retry may help. */
+/** Error of a stream, and whether a retry may succeed. */
 export interface ErrorDetail {
   code?: string;
   message: string;
@@ -132,7 +132,7 @@ export interface ErrorDetail {
   is_retryable: boolean;
 }
 
-/** A file that the host keeps. */
+/** A file stored by the host. */
 export interface Attachment {
   object_id: string;
   filename?: string;
@@ -140,7 +140,7 @@ export interface Attachment {
   url?: string;
 }
 
-/** Tokens used; what the provider does not report is absent. */
+/** Token usage; numbers that the provider does not report are absent. */
 export interface Usage {
   input_tokens?: number;
   output_tokens?: number;
@@ -149,7 +149,7 @@ export interface Usage {
   reasoning_output_tokens?: number;
 }
 
-/** The result as a whole. */
+/** The complete result. */
 export interface FinalDetail {
   status: "completed" | "failed" | "incomplete" | "refused" | "cancelled";
   response_text?: string;
@@ -160,10 +160,10 @@ export interface FinalDetail {
   usage?: Usage;
 }
 
-/** What every event has (6). */
+/** Members of every event (6). */
 export interface Envelope {
   schema: "public_sse_v1";
-  /** Rises by one with every event of the stream. */
+  /** Increases by one with every event of the stream. */
   event_id: number;
   stream_id: string;
   /** UTC with milliseconds and `Z`. */
@@ -176,34 +176,34 @@ export interface Envelope {
   notices?: Notice[];
 }
 
-/** An event that belongs to one output item (6.3). */
+/** An event of one output item (6.3). */
 export interface ItemEvent extends Envelope {
-  /** The place of the item in the transcript. */
+  /** Position of the item in the transcript. */
   output_index: number;
   item_id: string;
 }
 
-/** An event that belongs to one tool call. */
+/** An event of one tool call. */
 export interface CallEvent extends ItemEvent {
   tool_call_id: string;
 }
 
-/** The status of a response has changed (9.1). */
+/** The status of a response changed (9.1). */
 export interface Lifecycle extends Envelope {
   kind: "lifecycle";
   status: "queued" | "in_progress" | "completed" | "failed" | "incomplete" | "cancelled";
   reason?: string;
 }
 
-/** What both ends of an output item say. */
+/** Members of both item events. */
 export interface OutputItem extends ItemEvent {
-  /** The provider's own name of the type: `message`, `reasoning`, `function_call`, ... */
+  /** The provider's item type: `message`, `reasoning`, `function_call`, ... */
   item_type: string;
   role?: string;
   status?: string;
 }
 
-/** An output item begins (9.2). */
+/** An output item starts (9.2). */
 export interface OutputItemAdded extends OutputItem {
   kind: "output_item.added";
 }
@@ -213,48 +213,48 @@ export interface OutputItemDone extends OutputItem {
   kind: "output_item.done";
 }
 
-/** More text of a message, to append (9.3). */
+/** Text to append to a message (9.3). */
 export interface MessageDelta extends ItemEvent {
   kind: "message.delta";
   content_index: number;
   delta: string;
 }
 
-/** A source of a part of a message (9.4). */
+/** A source cited by a part of a message (9.4). */
 export interface MessageCitation extends ItemEvent {
   kind: "message.citation";
   content_index: number;
   citation: Citation;
 }
 
-/** More text of a reasoning summary, to append (9.5). */
+/** Text to append to a reasoning summary (9.5). */
 export interface ReasoningSummaryDelta extends ItemEvent {
   kind: "reasoning_summary.delta";
   summary_index: number;
   delta: string;
 }
 
-/** More text of a refusal, to append (9.6). */
+/** Text to append to a refusal (9.6). */
 export interface RefusalDelta extends ItemEvent {
   kind: "refusal.delta";
   content_index: number;
   delta: string;
 }
 
-/** A refusal as a whole (9.6). */
+/** The complete refusal (9.6). */
 export interface RefusalDone extends ItemEvent {
   kind: "refusal.done";
   content_index: number;
   refusal_text: string;
 }
 
-/** A tool call has come to a status, or says more about it (9.7). */
+/** The status of a tool call, or a member of it, changed (9.7). */
 export interface ToolStatus extends ItemEvent {
   kind: "tool.status";
   tool: AnyTool;
 }
 
-/** More of the arguments of a call, to append (9.8). */
+/** Text to append to the arguments of a call (9.8). */
 export interface ToolArgumentsDelta extends CallEvent {
   kind: "tool.arguments.delta";
   tool_type: "function" | "mcp";
@@ -262,36 +262,36 @@ export interface ToolArgumentsDelta extends CallEvent {
   delta: string;
 }
 
-/** The arguments of a call as a whole (9.8). */
+/** The complete arguments of a call (9.8). */
 export interface ToolArgumentsDone extends CallEvent {
   kind: "tool.arguments.done";
   tool_type: "function" | "mcp";
   tool_name: string;
   arguments_text: string;
-  /** The parse of the text, where that is an object. */
+  /** The parsed text, if it is an object. */
   arguments_json?: Record<string, unknown>;
 }
 
-/** More of the code of a call, to append (9.9). */
+/** Text to append to the code of a call (9.9). */
 export interface ToolCodeDelta extends CallEvent {
   kind: "tool.code.delta";
   delta: string;
 }
 
-/** The code of a call as a whole (9.9). */
+/** The complete code of a call (9.9). */
 export interface ToolCodeDone extends CallEvent {
   kind: "tool.code.done";
   code: string;
 }
 
-/** What a tool gave back (9.10). */
+/** The output of a tool (9.10). */
 export interface ToolOutput extends CallEvent {
   kind: "tool.output";
   tool_type: "web_search" | "file_search" | "code_interpreter" | "image_generation" | "function" | "mcp";
   output: unknown;
 }
 
-/** One chunk of a large field; each decodes alone (9.11). */
+/** One chunk of a large field; each can be decoded alone (9.11). */
 export interface ChunkDelta extends ItemEvent {
   kind: "chunk.delta";
   target: ChunkTarget;
@@ -306,13 +306,13 @@ export interface ChunkDone extends ItemEvent {
   target: ChunkTarget;
 }
 
-/** The stream has failed; its last event (9.12). */
+/** The stream failed; last event (9.12). */
 export interface ErrorEvent extends Envelope {
   kind: "error";
   error: ErrorDetail;
 }
 
-/** The stream has ended; its last event (9.13). */
+/** The stream ended; last event (9.13). */
 export interface FinalEvent extends Envelope {
   kind: "final";
   final: FinalDetail;

@@ -1,7 +1,7 @@
-"""JSON in and out, with its edges: the only module that calls orjson (CONTRACT D31).
+"""Encode and decode JSON, including the edge cases of CONTRACT D31: the only module that calls orjson.
 
-orjson is strict and fast; what it refuses is read once more by the standard library, which takes lone surrogates, NaN
-and integers of any size. Nothing here names a payload value in an error.
+orjson is strict and fast; text that it rejects is parsed again by the standard library, which accepts lone surrogates,
+NaN and integers of any size. No error contains a payload value.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class CodecError(ValueError):
 
 
 class TooDeepError(CodecError):
-    """The text is nested deeper than any parser reads."""
+    """The text is nested too deeply for any parser."""
 
 
 def loads(data: bytes | str) -> Any:
-    """Read one JSON text of a provider.
+    """Parse one JSON text of a provider.
 
     NaN and infinities become None, lone surrogates stay (see `scrub`), malformed UTF-8 becomes U+FFFD.
 
@@ -40,22 +40,22 @@ def loads(data: bytes | str) -> Any:
 
 
 def loads_exact(text: str) -> Any:
-    """Read one JSON text of a tool strictly, with integers of any size kept exact; numbers beyond a double are None.
+    """Parse one JSON text of a tool strictly; integers of any size stay exact, numbers beyond a double become None.
 
-    orjson turns integers over 64 bits into floats without a word; only text with a run of 19 digits can hold one.
+    orjson silently turns integers over 64 bits into floats; only text with a run of 19 digits can contain one.
 
     Raises:
-        CodecError: the text is not JSON (NaN and infinities are not), or too deep.
+        CodecError: the text is not JSON (NaN and infinities are not JSON), or too deep.
     """
     if _LONG_DIGITS.search(text) is None:
         try:
             return orjson.loads(text)
         except orjson.JSONDecodeError:
-            pass  # lone surrogates and numbers beyond a double are JSON all the same
+            pass  # lone surrogates and numbers beyond a double are valid JSON
     try:
         return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except RecursionError:
-        raise TooDeepError("expected JSON of a depth that can be read") from None
+        raise TooDeepError("expected JSON that is nested less deeply") from None
     except ValueError:
         raise CodecError("expected JSON text") from None
 
@@ -64,7 +64,7 @@ _LONG_DIGITS: Final = re.compile(r"\d{19}")
 
 
 def dumps(value: object) -> bytes:
-    """Write one JSON text in UTF-8.
+    """Encode one value as JSON in UTF-8.
 
     Lone surrogates become U+FFFD, integers over 64 bits strings, NaN and infinities null.
 
@@ -82,7 +82,7 @@ def dumps(value: object) -> bytes:
 
 
 def dumps_exact(value: object) -> bytes:
-    """Write one JSON text as it was read: lone surrogates and integers of any size stay.
+    """Encode one value as it was parsed: lone surrogates and integers of any size stay.
 
     Raises:
         CodecError: a type that is not JSON, or nested deeper than 254 levels.
@@ -94,11 +94,11 @@ def dumps_exact(value: object) -> bytes:
     try:
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError):
-        return dumps(value)  # an infinity beside them: what cannot be kept is written as ever
+        return dumps(value)  # an infinity: fall back to the lossy form
 
 
 def scrub(text: str) -> str:
-    """Give the text with each lone surrogate as U+FFFD; a pair in two halves becomes its character."""
+    """Return the text with lone surrogates replaced by U+FFFD; a split pair becomes its character."""
     if text.isascii() or _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -109,7 +109,7 @@ def _loads_slow(data: bytes | str) -> Any:
     try:
         return json.loads(text, parse_constant=_null_constant)
     except RecursionError:
-        raise TooDeepError("expected JSON of a depth that can be read") from None
+        raise TooDeepError("expected JSON that is nested less deeply") from None
     except ValueError:
         raise CodecError("expected JSON text") from None
 
@@ -128,7 +128,7 @@ def _refuse_constant(_name: str) -> None:
 
 
 def _writable(value: object) -> object:
-    """Give a copy that orjson can write."""
+    """Return a copy that orjson can encode."""
     if isinstance(value, str):
         return scrub(value)
     if isinstance(value, bool) or value is None:

@@ -1,7 +1,7 @@
 """The vocabulary of `public_sse_v1` (seed contract, sections 6 and 9): schema name, kinds, enumerations.
 
-Public kinds are the normative list of section 9; nothing is ever added to it. Private kinds travel inside the
-pipeline only, for dialects that may say more; `public_sse_v1` lists each of them as dropped.
+Public kinds are the normative list of section 9, which is closed. Private kinds exist only inside the pipeline, for
+dialects that may emit more; `public_sse_v1` lists each of them as dropped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 SCHEMA: Final = "public_sse_v1"
 
 VENDOR: Final = "public-sse"
-"""Prefix of names that we add to the protocols of others (CONTRACT D37)."""
+"""Prefix of names that this project adds to other protocols (CONTRACT D37)."""
 
 
 class Kind(StrEnum):
@@ -40,7 +40,7 @@ class Kind(StrEnum):
 
 
 class PrivateKind(StrEnum):
-    """Kinds for dialects that may say more, or must know more, than the public one (CONTRACT D36, D37)."""
+    """Kinds for dialects that emit or need more than the public one (CONTRACT D36, D37)."""
 
     BRANCH = "branch"
     RESPONSE_META = "response.meta"
@@ -78,7 +78,7 @@ TOOL_TYPES: Final[Mapping[str, ToolType]] = {
     "mcp_call": "mcp",
     "mcp_approval_request": "mcp",
 }
-"""Item types with a public tool type; an item of another type is said as `output_item.*` only (CONTRACT D22)."""
+"""Item types with a public tool type; other items are emitted as `output_item.*` only (CONTRACT D22)."""
 
 STATUS_RANKS: Final[Mapping[ToolType, Mapping[str, int]]] = {
     "web_search": {"in_progress": 0, "searching": 1, "completed": 2},
@@ -88,10 +88,10 @@ STATUS_RANKS: Final[Mapping[ToolType, Mapping[str, int]]] = {
     "function": {"in_progress": 0, "completed": 1, "failed": 1},
     "mcp": {"awaiting_approval": 0, "in_progress": 1, "completed": 2, "failed": 2},
 }
-"""The order of section 9.7's statuses: none goes back, and of two of one rank the first stays (CONTRACT D15)."""
+"""Order of the statuses of section 9.7: a status never goes back; of two with one rank the first stays (D15)."""
 
 ENDED_STATUSES: Final = frozenset({"completed", "failed"})
-"""What a tool call ends with."""
+"""End statuses of a tool call."""
 
 REDACTED: Final = "<redacted>"
-"""What stands in place of a withheld value (section 8.1)."""
+"""Replacement for a withheld value (section 8.1)."""

@@ -1,7 +1,7 @@
-"""Every number of the contract, with its unit in the name. Characters are Unicode code points.
+"""Limits of the contract, with their units in the names. Characters are Unicode code points.
 
-The first group is the seed contract's section 8.1; the second is CONTRACT D14, D26, D27; the third is the house's own.
-A policy may change what a host needs changed; these are the defaults.
+The first group is section 8.1 of the seed contract, the second CONTRACT D14, D26 and D27, the third this project's own.
+These are defaults; a policy may change some of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KEY_MAX_CHARS: Final = 256
 TITLE_MAX_CHARS: Final = 500
 URL_MAX_CHARS: Final = 4_096
 
-# of the house
+# of this project
 EVENT_MAX_BYTES: Final = 32 * 1024 * 1024  # one SSE event of the provider: a 20 MB image in base64 fits
 DELTA_MAX_CHARS: Final = 32_768  # six bytes a character when all are escaped: 196,608, under FRAME_MAX_BYTES
 QUERY_MAX_CHARS: Final = 2_000  # a search query or a revised prompt

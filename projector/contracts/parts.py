@@ -1,8 +1,8 @@
-"""What events of `public_sse_v1` are made of (seed contract, sections 6 to 9): the parts below the event itself.
+"""Components of the events of `public_sse_v1` (seed contract, sections 6 to 9).
 
-JSON Schema and TypeScript are made from these classes, docstrings included, so those speak to readers of the wire. Two
-kinds of optional member: the `Maybe` ones are absent or have a value; those of `| None` may be null as well, because
-the seed shows null there (CONTRACT D3).
+JSON Schema and TypeScript are generated from these classes and their docstrings, which address readers of the stream.
+There are two kinds of optional members: `Maybe` members are absent or have a value; `| None` members may also be null,
+because the seed shows null there (CONTRACT D3).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class _NeverNull:
-    """Reads `T | None` as: None in Python when the key is absent, and no null on the wire."""
+    """Marks `T | None` as None in Python if the key is absent, but never null in JSON."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         schema = handler(source)
@@ -32,13 +32,13 @@ Json: TypeAlias = dict[str, object]
 
 
 class Model(BaseModel):
-    """What all parts of an event share: no unknown members, no conversions, no changes."""
+    """Base of all parts of an event: strict, frozen, without unknown members."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class WorkflowContext(Model):
-    """Where in a workflow run an event belongs (6.2)."""
+    """Position of an event in a workflow run (6.2)."""
 
     workflow_key: str | None = None
     workflow_run_id: str | None = None
@@ -50,11 +50,11 @@ class WorkflowContext(Model):
 
 
 class Notice(Model):
-    """Something was withheld or cut, and where (8)."""
+    """A value was withheld or truncated (8)."""
 
     type: kinds.NoticeType
     path: str
-    """Dots and brackets, beginning at the event: `tool.results[2].text`."""
+    """Path from the event to the value: `tool.results[2].text`."""
     message: str
 
 
@@ -62,7 +62,7 @@ class Notice(Model):
 
 
 class UrlCitation(Model):
-    """A web page that a message cites."""
+    """A web page cited by a message."""
 
     type: Literal["url_citation"]
     start_index: Maybe[Count] = None
@@ -72,7 +72,7 @@ class UrlCitation(Model):
 
 
 class FileCitation(Model):
-    """A file that a message cites."""
+    """A file cited by a message."""
 
     type: Literal["file_citation"]
     file_id: Maybe[str] = None
@@ -81,7 +81,7 @@ class FileCitation(Model):
 
 
 class ContainerFileCitation(Model):
-    """A file of a code interpreter container that a message cites."""
+    """A file of a code interpreter container, cited by a message."""
 
     type: Literal["container_file_citation"]
     container_id: Maybe[str] = None
@@ -98,7 +98,7 @@ Citation: TypeAlias = Annotated[UrlCitation | FileCitation | ContainerFileCitati
 
 
 class Tool(Model):
-    """What the payload of every tool status has."""
+    """Members of every tool status."""
 
     tool_call_id: str
 
@@ -113,7 +113,7 @@ class WebSearchTool(Tool):
 
 
 class FileSearchResult(Model):
-    """A passage that a file search found."""
+    """A passage found by a file search."""
 
     file_id: Maybe[str] = None
     filename: Maybe[str] = None
@@ -123,7 +123,7 @@ class FileSearchResult(Model):
 
 
 class FileSearchTool(Tool):
-    """A search in the host's files."""
+    """A file search."""
 
     tool_type: Literal["file_search"]
     status: kinds.SearchStatus
@@ -132,7 +132,7 @@ class FileSearchTool(Tool):
 
 
 class CodeInterpreterTool(Tool):
-    """Code that runs in a container."""
+    """Code run in a container."""
 
     tool_type: Literal["code_interpreter"]
     status: kinds.InterpreterStatus
@@ -141,7 +141,7 @@ class CodeInterpreterTool(Tool):
 
 
 class ImageGenerationTool(Tool):
-    """An image that is made; its bytes travel in chunks."""
+    """A generated image; its bytes are sent in chunks."""
 
     tool_type: Literal["image_generation"]
     status: kinds.ImageStatus
@@ -153,7 +153,7 @@ class ImageGenerationTool(Tool):
 
 
 class FunctionTool(Tool):
-    """A function of the host; `in_progress` at the end of a stream waits for the client."""
+    """A function call; `in_progress` at the end of the stream means that it waits for the client."""
 
     tool_type: Literal["function"]
     status: kinds.FunctionStatus
@@ -185,7 +185,7 @@ AnyTool: TypeAlias = Annotated[
 
 
 class ChunkTarget(Model):
-    """The large field that chunks belong to."""
+    """The field that chunks belong to."""
 
     entity_kind: kinds.EntityKind
     entity_id: str
@@ -194,7 +194,7 @@ class ChunkTarget(Model):
 
 
 class ErrorDetail(Model):
-    """What went wrong, and whether a retry may help."""
+    """Error of a stream, and whether a retry may succeed."""
 
     code: Maybe[str] = None
     message: str
@@ -203,7 +203,7 @@ class ErrorDetail(Model):
 
 
 class Attachment(Model):
-    """A file that the host keeps."""
+    """A file stored by the host."""
 
     object_id: str
     filename: Maybe[str] = None
@@ -212,7 +212,7 @@ class Attachment(Model):
 
 
 class Usage(Model):
-    """Tokens used; what the provider does not report is absent."""
+    """Token usage; numbers that the provider does not report are absent."""
 
     input_tokens: Maybe[Count] = None
     output_tokens: Maybe[Count] = None
@@ -222,7 +222,7 @@ class Usage(Model):
 
 
 class FinalDetail(Model):
-    """The result as a whole."""
+    """The complete result."""
 
     status: kinds.FinalStatus
     response_text: Maybe[str] = None

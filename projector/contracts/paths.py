@@ -1,7 +1,7 @@
-"""The paths of notices (seed section 8, CONTRACT D26): how they are written and how they are followed.
+"""Format, parse and resolve the paths of notices (seed section 8, CONTRACT D26).
 
-A path is dots and brackets, for people: `tool.results[2].text`, `arguments_json.a["x.y"]`. A key that is no plain word
-stands in brackets as a JSON string. Reading is more generous than writing: any run without `.` and `[` is a key.
+A path uses dots and brackets: `tool.results[2].text`, `arguments_json.a["x.y"]`. A key that is not a plain word is
+written in brackets as a JSON string. The parser is more lenient: any run without `.` and `[` is a key.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STEP: Final = re.compile(
 
 
 class Absent(Enum):
-    """What `resolve` gives where there is no such place; no JSON value is equal to it."""
+    """Result of `resolve` for a path that does not exist; equal to no JSON value."""
 
     ABSENT = "absent"
 
@@ -35,23 +35,23 @@ ABSENT: Final = Absent.ABSENT
 
 
 def join_key(path: str, key: str) -> str:
-    """Give the path of a member; below the empty path it begins with its dot."""
+    """Return the path of a member; below the empty path it starts with a dot."""
     return f"{path}.{key}" if _PLAIN_KEY.fullmatch(key) else f"{path}[{codec.dumps(key).decode()}]"
 
 
 def join_index(path: str, index: int) -> str:
-    """Give the path of an entry of an array."""
+    """Return the path of an array entry."""
     return f"{path}[{index}]"
 
 
 def steps(path: str) -> list[str | int] | None:
-    """Give the keys and indexes that a path is made of; None when it is not a path."""
+    """Parse a path into keys and indexes; return None if it is not a path."""
     found: list[str | int] = []
     end = 0
     while end < len(path):
         step = _STEP.match(path, end)
         if step is None or (step["key"] is not None and path[end].startswith(".") is (end == 0)):
-            return None  # keys are parted by a dot, and none stands before the first
+            return None  # keys are separated by a dot, with none before the first
         end = step.end()
         try:
             found.append(_key(step))
@@ -61,7 +61,7 @@ def steps(path: str) -> list[str | int] | None:
 
 
 def resolve(event: object, path: str) -> object:
-    """Give the value at a place of an event, or `ABSENT` when there is no such place or no such path."""
+    """Return the value at a path of an event, or `ABSENT` if the path is invalid or does not exist."""
     way = steps(path)
     if way is None:
         return ABSENT
@@ -72,7 +72,7 @@ def resolve(event: object, path: str) -> object:
 
 
 def find(event: object, pattern: str) -> list[tuple[str, object]]:
-    """Give each place that a pattern names, with its path, in order; the key `*` stands for every entry or member."""
+    """Return the path and value of each match of a pattern, in order; `*` matches every entry or member."""
     way = _pattern_steps(pattern)
     places = [] if way is None else [("", event)]
     for step in way or ():
@@ -82,7 +82,7 @@ def find(event: object, pattern: str) -> list[tuple[str, object]]:
 
 @cache
 def _pattern_steps(pattern: str) -> Sequence[str | int] | None:
-    """Read a pattern once: there are few of them, and each is asked of every event."""
+    """Parse a pattern once: there are few, and each is applied to every event."""
     return steps(pattern)
 
 

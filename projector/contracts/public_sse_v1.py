@@ -1,7 +1,7 @@
-"""The events of `public_sse_v1`: one class a kind, told apart by `kind` (seed contract, sections 6 and 9).
+"""The events of `public_sse_v1`, one class for each `kind` (seed contract, sections 6 and 9).
 
-Normative. JSON Schema and TypeScript are made from these classes, docstrings included, so those speak to readers of the
-wire. Rules over a whole stream, and every limit, are in `projector.contracts.stream_rules`.
+Normative. JSON Schema and TypeScript are generated from these classes and their docstrings, which address readers of
+the stream. Rules over a whole stream, and the limits, are in `projector.contracts.stream_rules`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from projector.contracts.parts import (
 
 
 class Envelope(Model):
-    """What every event has (6)."""
+    """Members of every event (6)."""
 
     schema_: Literal["public_sse_v1"] = Field(alias="schema")
     event_id: Annotated[int, Field(ge=1)]
-    """Rises by one with every event of the stream."""
+    """Increases by one with every event of the stream."""
     stream_id: str
     server_timestamp: str
     """UTC with milliseconds and `Z`."""
@@ -46,15 +46,15 @@ class Envelope(Model):
 
 
 class ItemEvent(Envelope):
-    """An event that belongs to one output item (6.3)."""
+    """An event of one output item (6.3)."""
 
     output_index: Count
-    """The place of the item in the transcript."""
+    """Position of the item in the transcript."""
     item_id: str
 
 
 class CallEvent(ItemEvent):
-    """An event that belongs to one tool call."""
+    """An event of one tool call."""
 
     tool_call_id: str
 
@@ -63,7 +63,7 @@ class CallEvent(ItemEvent):
 
 
 class Lifecycle(Envelope):
-    """The status of a response has changed (9.1)."""
+    """The status of a response changed (9.1)."""
 
     kind: Literal["lifecycle"]
     status: kinds.LifecycleStatus
@@ -71,16 +71,16 @@ class Lifecycle(Envelope):
 
 
 class OutputItem(ItemEvent):
-    """What both ends of an output item say."""
+    """Members of both item events."""
 
     item_type: str
-    """The provider's own name of the type: `message`, `reasoning`, `function_call`, ..."""
+    """The provider's item type: `message`, `reasoning`, `function_call`, ..."""
     role: Maybe[str] = None
     status: Maybe[str] = None
 
 
 class OutputItemAdded(OutputItem):
-    """An output item begins (9.2)."""
+    """An output item starts (9.2)."""
 
     kind: Literal["output_item.added"]
 
@@ -92,7 +92,7 @@ class OutputItemDone(OutputItem):
 
 
 class MessageDelta(ItemEvent):
-    """More text of a message, to append (9.3)."""
+    """Text to append to a message (9.3)."""
 
     kind: Literal["message.delta"]
     content_index: Count
@@ -100,7 +100,7 @@ class MessageDelta(ItemEvent):
 
 
 class MessageCitation(ItemEvent):
-    """A source of a part of a message (9.4)."""
+    """A source cited by a part of a message (9.4)."""
 
     kind: Literal["message.citation"]
     content_index: Count
@@ -108,7 +108,7 @@ class MessageCitation(ItemEvent):
 
 
 class ReasoningSummaryDelta(ItemEvent):
-    """More text of a reasoning summary, to append (9.5)."""
+    """Text to append to a reasoning summary (9.5)."""
 
     kind: Literal["reasoning_summary.delta"]
     summary_index: Count
@@ -116,7 +116,7 @@ class ReasoningSummaryDelta(ItemEvent):
 
 
 class RefusalDelta(ItemEvent):
-    """More text of a refusal, to append (9.6)."""
+    """Text to append to a refusal (9.6)."""
 
     kind: Literal["refusal.delta"]
     content_index: Count
@@ -124,7 +124,7 @@ class RefusalDelta(ItemEvent):
 
 
 class RefusalDone(ItemEvent):
-    """A refusal as a whole (9.6)."""
+    """The complete refusal (9.6)."""
 
     kind: Literal["refusal.done"]
     content_index: Count
@@ -135,14 +135,14 @@ class RefusalDone(ItemEvent):
 
 
 class ToolStatus(ItemEvent):
-    """A tool call has come to a status, or says more about it (9.7)."""
+    """The status of a tool call, or a member of it, changed (9.7)."""
 
     kind: Literal["tool.status"]
     tool: AnyTool
 
 
 class ToolArgumentsDelta(CallEvent):
-    """More of the arguments of a call, to append (9.8)."""
+    """Text to append to the arguments of a call (9.8)."""
 
     kind: Literal["tool.arguments.delta"]
     tool_type: kinds.CallType
@@ -151,32 +151,32 @@ class ToolArgumentsDelta(CallEvent):
 
 
 class ToolArgumentsDone(CallEvent):
-    """The arguments of a call as a whole (9.8)."""
+    """The complete arguments of a call (9.8)."""
 
     kind: Literal["tool.arguments.done"]
     tool_type: kinds.CallType
     tool_name: str
     arguments_text: str
     arguments_json: Maybe[Json] = None
-    """The parse of the text, where that is an object."""
+    """The parsed text, if it is an object."""
 
 
 class ToolCodeDelta(CallEvent):
-    """More of the code of a call, to append (9.9)."""
+    """Text to append to the code of a call (9.9)."""
 
     kind: Literal["tool.code.delta"]
     delta: str
 
 
 class ToolCodeDone(CallEvent):
-    """The code of a call as a whole (9.9)."""
+    """The complete code of a call (9.9)."""
 
     kind: Literal["tool.code.done"]
     code: str
 
 
 class ToolOutput(CallEvent):
-    """What a tool gave back (9.10)."""
+    """The output of a tool (9.10)."""
 
     kind: Literal["tool.output"]
     tool_type: kinds.ToolType
@@ -187,7 +187,7 @@ class ToolOutput(CallEvent):
 
 
 class ChunkDelta(ItemEvent):
-    """One chunk of a large field; each decodes alone (9.11)."""
+    """One chunk of a large field; each can be decoded alone (9.11)."""
 
     kind: Literal["chunk.delta"]
     target: ChunkTarget
@@ -207,14 +207,14 @@ class ChunkDone(ItemEvent):
 
 
 class ErrorEvent(Envelope):
-    """The stream has failed; its last event (9.12)."""
+    """The stream failed; last event (9.12)."""
 
     kind: Literal["error"]
     error: ErrorDetail
 
 
 class FinalEvent(Envelope):
-    """The stream has ended; its last event (9.13)."""
+    """The stream ended; last event (9.13)."""
 
     kind: Literal["final"]
     final: FinalDetail
@@ -241,15 +241,15 @@ PublicEvent: TypeAlias = Annotated[
     | FinalEvent,
     Field(discriminator="kind"),
 ]
-"""Every event of the public stream, told apart by `kind`."""
+"""Every event of the public stream, discriminated by `kind`."""
 
 EVENT_ADAPTER: Final[TypeAdapter[PublicEvent]] = TypeAdapter(PublicEvent)
 
 
 def parse_event(value: object) -> PublicEvent:
-    """Read one event from its JSON value.
+    """Parse one event from its JSON value.
 
     Raises:
-        pydantic.ValidationError: the value is no event of the contract; `errors()` says where.
+        pydantic.ValidationError: the value is not an event of the contract.
     """
     return EVENT_ADAPTER.validate_python(value)

@@ -1,4 +1,4 @@
-"""Published forms of the models: JSON Schema and TypeScript. `python -m projector.generate` writes the files."""
+"""Generate JSON Schema and TypeScript from the models. `python -m projector.generate` writes the files."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ def typescript() -> bytes:
 
 
 class PlainSchema(GenerateJsonSchema):
-    """Says what the wire holds: no titles that repeat names, no defaults, which are Python's.
+    """Schema generator without titles that repeat names and without defaults, which concern Python only.
 
-    `discriminator` is OpenAPI's word, which strict validators refuse; the constant `kind` of each branch says the same.
+    `discriminator` is OpenAPI's keyword, which strict validators reject; the constant `kind` of a branch replaces it.
     """
 
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # asked of each field; none has a title
-        """Say no: a field has no title."""
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - no field has a title
+        """Return False: a field has no title."""
         return False
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        """Leave defaults out."""
+        """Omit defaults."""
         return self.generate_inner(schema["schema"])
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        """Leave a model's title out: it is its name."""
+        """Omit the title of a model: it is its name."""
         model = super().model_schema(schema)
         model.pop("title", None)
         return model
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
-        """Leave the discriminator out."""
+        """Omit the discriminator."""
         union = super().tagged_union_schema(schema)
         union.pop("discriminator", None)
         return union
@@ -74,13 +74,13 @@ def _typescript() -> Iterator[str]:
 
 
 def _models(module: ModuleType) -> list[type[Model]]:
-    """Give the models that a module defines, in the order of its lines, which puts parts before wholes."""
+    """Return the models that a module defines, in source order: parts before wholes."""
     found = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Model)]
     return [each for each in found if each is not Model and each.__module__ == module.__name__]
 
 
 def _interface(model: type[Model], schemas: Mapping[str, Schema]) -> Iterator[str]:
-    """Write one class, without the members that its parent has written."""
+    """Write one interface, without the members of its parent."""
     schema, parent = schemas[model.__name__], model.__mro__[1]
     inherited: Mapping[str, Schema] = {} if parent is Model else schemas[parent.__name__]["properties"]
     extends = "" if parent is Model else f" extends {parent.__name__}"
@@ -95,7 +95,7 @@ def _interface(model: type[Model], schemas: Mapping[str, Schema]) -> Iterator[st
 
 
 def _type(schema: Schema) -> str:
-    """Write a type by the first word that decides it; a schema without one is `unknown`."""
+    """Write a type by the first keyword that decides it; without one it is `unknown`."""
     return next((write(schema[word]) for word, write in _WRITERS.items() if word in schema), "unknown")
 
 
@@ -110,7 +110,7 @@ def _array(item: Schema) -> str:
 
 
 def _members(union: Any) -> tuple[str, ...]:
-    """Give the names of the models of `Annotated[A | B, ...]`."""
+    """Return the names of the models of `Annotated[A | B, ...]`."""
     return tuple(model.__name__ for model in union.__origin__.__args__)
 
 
@@ -125,7 +125,7 @@ _UNIONS: Final[Mapping[tuple[str, ...], str]] = {
     _members(parts.Citation): "Citation",
     _members(parts.AnyTool): "AnyTool",
 }
-"""Unions that members refer to, and their names."""
+"""Unions with a name of their own."""
 
 _WORDS: Final[Mapping[str, str]] = {
     "string": "string",
@@ -145,4 +145,4 @@ _WRITERS: Final[Mapping[str, Callable[[Any], str]]] = {
     "items": _array,
     "type": _WORDS.__getitem__,
 }
-"""How TypeScript writes what a word of JSON Schema says; in this order, because most schemas have a `type` too."""
+"""Writers by JSON Schema keyword; the order matters, because most schemas have a `type` too."""

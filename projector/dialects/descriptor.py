@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:  # a descriptor is read by commands that must start without pydantic
     from pydantic import TypeAdapter
 
-    from projector.contracts.stream_rules.checking import Checker
+    from projector.contracts.stream_rules.table import Checker
     from projector.core.canonical import Frame, WireEvent
     from projector.dialects.options import DialectOptions
     from projector.redaction.policy import Policy

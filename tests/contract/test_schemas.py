@@ -42,7 +42,7 @@ def test_a_branch_is_closed_and_requires_the_envelope(kind: kinds.Kind) -> None:
     assert branch["additionalProperties"] is False
     assert {"schema", "event_id", "stream_id", "server_timestamp", "kind"} <= set(branch["required"])
     assert branch["properties"]["event_id"] == {
-        "description": "Rises by one with every event of the stream.",
+        "description": "Increases by one with every event of the stream.",
         "minimum": 1,
         "type": "integer",
     }

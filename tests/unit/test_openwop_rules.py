@@ -183,4 +183,4 @@ def test_a_violation_says_where_and_nothing_of_the_value() -> None:
 
 
 def test_every_rule_says_something() -> None:
-    assert all(rule.name == name and len(rule.says.split()) > 3 and rule.source for name, rule in RULES.items())
+    assert all(rule.name == name and len(rule.text.split()) > 3 and rule.source for name, rule in RULES.items())

@@ -1,7 +1,7 @@
 """The rules over a whole public stream, as a sans-IO checker.
 
-`RULES` is the list of them; `check_stream` and `StreamChecker` apply it. The models say what one event may hold, these
-rules what a stream may say: with which numbers, in which order, how long, and how it ends.
+`RULES` is the list of them; `check_stream` and `StreamChecker` apply it. The models define what one event may
+hold; these rules define a stream: numbering, order, lengths, and how it ends.
 """
 
 from projector.contracts.stream_rules.checker import StreamChecker, check_stream

@@ -1,104 +1,119 @@
-"""Rules of output items: their slots, and how they begin and end (seed sections 6.3 and 9.2, CONTRACT D6, D7)."""
+"""Rules of output items and their chunks (seed sections 6.3, 7.3, 9.2 and 9.11, CONTRACT D6, D7, D21, D22)."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from projector.contracts.parts import FunctionTool, UrlCitation, WebSearchTool
+from projector.contracts.kinds import TOOL_TYPES
+from projector.contracts.limits import IMAGE_CHUNK_MAX_CHARS
+from projector.contracts.parts import ChunkTarget, FunctionTool, UrlCitation, WebSearchTool
 from projector.contracts.public_sse_v1 import (
+    ChunkDelta,
+    ChunkDone,
     ErrorEvent,
     FinalEvent,
     ItemEvent,
     MessageCitation,
+    MessageDelta,
     OutputItemAdded,
     OutputItemDone,
     PublicEvent,
+    ReasoningSummaryDelta,
+    RefusalDelta,
+    RefusalDone,
+    ToolArgumentsDelta,
+    ToolArgumentsDone,
+    ToolCodeDelta,
+    ToolCodeDone,
     ToolOutput,
     ToolStatus,
 )
-from projector.contracts.stream_rules.fits import fits
-from projector.contracts.stream_rules.table import Breach
+from projector.contracts.stream_rules.table import Finding
 
 STRAY: Final = frozenset({"slot", "item_added_once", "item_done_once", "item_after_done", "item_kind"})
-"""What an event breaks that cannot be counted to its item: the rules of calls, chunks and texts do not look at it."""
+"""Rules whose violation means that an event cannot be assigned to its item; other groups then skip the event."""
 
 
 @dataclass(slots=True)
 class _Item:
     item_id: str
     item_type: str | None
-    """None of one that was not announced."""
+    """None if the item was not announced."""
     is_open: bool
     response_id: str | None = None
     late_statuses: int = 0
 
 
-class ItemWatch:
-    """Follows each output item from its announcement to its end."""
+class ItemRules:
+    """Rules of each output item, from its announcement to its end."""
 
     def __init__(self) -> None:
         self._items: dict[int, _Item] = {}
         self._slots: dict[str, int] = {}
         self._citing: set[int] = set()
-        """Slots of the messages that cite a web page."""
+        """Slots of messages that cite a web page."""
 
-    def see(self, event: PublicEvent, /) -> list[Breach]:
-        """Take the next event; return what it breaks."""
+    def check(self, event: PublicEvent, /) -> list[Finding]:
+        """Check the next event."""
         if isinstance(event, ItemEvent):
             return self._item_event(event)
         if isinstance(event, ErrorEvent | FinalEvent):
             return [
-                Breach("item_closed", f"expected `output_item.done` of item {slot} before the terminal")
+                Finding("item_closed", f"expected `output_item.done` of item {slot} before the terminal")
                 for slot, item in self._items.items()
                 if item.is_open
             ]
         return []
 
-    def _item_event(self, event: ItemEvent) -> list[Breach]:
+    def _item_event(self, event: ItemEvent) -> list[Finding]:
         slot = event.output_index
         item = self._items.get(slot)
         if item is not None and item.item_id != event.item_id:
-            return [Breach("slot", f"expected the `item_id` that item {slot} was said with")]
+            return [Finding("slot", f"expected the `item_id` that item {slot} was announced with")]
         if self._slots.setdefault(event.item_id, slot) != slot:
-            return [Breach("slot", f"expected `output_index` {self._slots[event.item_id]} for this `item_id`")]
+            return [Finding("slot", f"expected `output_index` {self._slots[event.item_id]} for this `item_id`")]
         if isinstance(event, MessageCitation) and isinstance(event.citation, UrlCitation):
             self._citing.add(slot)
         return self._open(event) if item is None else self._response(event, item) + self._known(event, item)
 
-    def _response(self, event: ItemEvent, item: _Item) -> list[Breach]:
-        """Compare the response of an event with that of its item, which may have been unknown at first."""
+    def _response(self, event: ItemEvent, item: _Item) -> list[Finding]:
+        """Compare the response of an event with that of its item, which may be unknown at first."""
         item.response_id = item.response_id or event.response_id
         if event.response_id in {None, item.response_id} or _is_of_a_function(event):
             return []
-        return [Breach("item_response", f"expected the `response_id` that item {event.output_index} was said with")]
+        return [
+            Finding("item_response", f"expected the `response_id` that item {event.output_index} was announced with")
+        ]
 
-    def _known(self, event: ItemEvent, item: _Item) -> list[Breach]:
+    def _known(self, event: ItemEvent, item: _Item) -> list[Finding]:
         slot, was_open = event.output_index, item.is_open
         if isinstance(event, OutputItemAdded):
-            return [Breach("item_added_once", f"expected `output_item.added` of item {slot} once")]
+            return [Finding("item_added_once", f"expected `output_item.added` of item {slot} once")]
         if isinstance(event, OutputItemDone):
             item.is_open = False
-            return [] if was_open else [Breach("item_done_once", f"expected `output_item.done` of item {slot} once")]
+            return [] if was_open else [Finding("item_done_once", f"expected `output_item.done` of item {slot} once")]
         if not was_open and not self._may_be_late(event, item):
-            return [Breach("item_after_done", f"expected nothing more of item {slot}")]
+            return [Finding("item_after_done", f"expected no further event of item {slot}")]
         if item.item_type is not None and not fits(event, item.item_type):
-            return [Breach("item_kind", f"expected no such event of item {slot}, by its `item_type`")]
+            return [Finding("item_kind", f"expected no such event of item {slot}, by its `item_type`")]
         return []
 
-    def _open(self, event: ItemEvent) -> list[Breach]:
+    def _open(self, event: ItemEvent) -> list[Finding]:
         is_open = not isinstance(event, OutputItemDone)
         item_type = event.item_type if isinstance(event, OutputItemAdded) else None
         self._items[event.output_index] = _Item(event.item_id, item_type, is_open, event.response_id)
         if item_type is not None:
             return []
-        return [Breach("item_announced", f"expected `output_item.added` of item {event.output_index} first")]
+        return [Finding("item_announced", f"expected `output_item.added` of item {event.output_index} first")]
 
     def _may_be_late(self, event: ItemEvent, item: _Item) -> bool:
-        """Tell whether an event may follow the end of its item.
+        """Return whether an event may follow the end of its item.
 
-        A function runs after the response (D17). A search may learn at the end of a citing message what was cited of
-        it: one status for each such message (D19).
+        A function runs after the response (D17). A search may get one more status at the end of each message that
+        cites it (D19).
         """
         if isinstance(event, ToolStatus) and isinstance(event.tool, WebSearchTool):
             item.late_statuses += 1
@@ -107,9 +122,88 @@ class ItemWatch:
 
 
 def _is_of_a_function(event: ItemEvent) -> bool:
-    """Tell whether an event says what a function gave, which may come when its response has long ended (D17)."""
+    """Return whether an event is the result of a function, which may follow the end of its response (D17)."""
     match event:
         case ToolOutput(tool_type="function") | ToolStatus(tool=FunctionTool()):
             return True
         case _:
             return False
+
+
+TEXT_TYPES: Final[Mapping[str, tuple[type[ItemEvent], ...]]] = {
+    "message": (MessageDelta, MessageCitation, RefusalDelta, RefusalDone),
+    "reasoning": (ReasoningSummaryDelta,),
+}
+"""Item types other than tool calls, and their events; a type in neither table has no events but `output_item.*`."""
+
+
+def fits(event: ItemEvent, item_type: str) -> bool:
+    """Return whether an event other than `output_item.*` may belong to an item of this type."""
+    tool_type = _tool_type(event)
+    if tool_type is not None:
+        return TOOL_TYPES.get(item_type) == tool_type
+    return isinstance(event, TEXT_TYPES.get(item_type, ()))
+
+
+def _tool_type(event: ItemEvent) -> str | None:
+    match event:
+        case ToolStatus():
+            return event.tool.tool_type
+        case ToolArgumentsDelta() | ToolArgumentsDone() | ToolOutput():
+            return event.tool_type
+        case ToolCodeDelta() | ToolCodeDone():
+            return "code_interpreter"
+        case ChunkDelta() | ChunkDone():
+            return "image_generation"
+        case _:
+            return None
+
+
+_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+
+
+@dataclass(slots=True)
+class _Chunks:
+    slot: int
+    next_index: int = 0
+    is_open: bool = True
+
+
+class ChunkRules:
+    """Rules of each chunk target."""
+
+    def __init__(self) -> None:
+        self._targets: dict[ChunkTarget, _Chunks] = {}
+
+    def check(self, event: PublicEvent, /) -> list[Finding]:
+        """Check the next event."""
+        match event:
+            case ChunkDelta() | ChunkDone():
+                chunks = self._targets.setdefault(event.target, _Chunks(event.output_index))
+                return _check(chunks, event)
+            case ErrorEvent() | FinalEvent():
+                return [
+                    Finding("chunk_unfinished", f"expected `chunk.done` of item {chunks.slot} before the terminal")
+                    for chunks in self._targets.values()
+                    if chunks.is_open
+                ]
+        return []
+
+
+def _check(chunks: _Chunks, event: ChunkDelta | ChunkDone) -> list[Finding]:
+    if chunks.slot != event.output_index:
+        return [Finding("chunk_item", f"expected the target to belong to item {chunks.slot}")]
+    if not chunks.is_open:
+        return [Finding("chunk_closed", f"expected no `{event.kind}` after `chunk.done`")]
+    if isinstance(event, ChunkDone):
+        chunks.is_open = False
+        return []
+    found = []
+    if event.chunk_index != chunks.next_index:
+        found.append(Finding("chunk_index", f"expected {chunks.next_index}, found {event.chunk_index}"))
+    chunks.next_index = event.chunk_index + 1
+    if len(event.data) > IMAGE_CHUNK_MAX_CHARS:
+        found.append(Finding("chunk_chars", f"expected at most {IMAGE_CHUNK_MAX_CHARS}, found {len(event.data)}"))
+    if _BASE64.fullmatch(event.data) is None:
+        found.append(Finding("chunk_base64", "expected base64 that decodes alone"))
+    return found

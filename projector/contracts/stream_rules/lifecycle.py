@@ -1,16 +1,17 @@
 """Rules of `lifecycle` and of the status that a stream ends with (CONTRACT D10 to D12).
 
-Responses follow each other in each branch of a run, and a stream without a workflow has one branch; branches are told apart by
-their place in the workflow. Whatever is open in a branch when a response ends there belongs to it. A response is known by
-its id; before the id is known, and from providers that give none, a `lifecycle` without id belongs to the response
-before it. Some servers give every response of a run the same id: what begins after an end is another response.
+Responses follow each other in each branch of a run; a stream without a workflow has one branch. Branches are
+identified by their position in the workflow. Items that are open in a branch when a response ends there belong to
+that response. A response is identified by its ID; a `lifecycle` without ID belongs to the response before it (the ID
+may not be known yet, and some providers send none). Some servers give every response of a run the same ID: a status
+after an end status then starts another response.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from projector.contracts.parts import FunctionTool
 from projector.contracts.public_sse_v1 import (
@@ -23,11 +24,29 @@ from projector.contracts.public_sse_v1 import (
     ToolOutput,
     ToolStatus,
 )
-from projector.contracts.stream_rules.places import Place, place_of
-from projector.contracts.stream_rules.table import Breach
+from projector.contracts.stream_rules.table import Finding
+
+
+class BranchKey(NamedTuple):
+    """The branch of a run that an event belongs to; all None if the stream has no workflow (seed section 6.2)."""
+
+    stage: str | None = None
+    group: str | None = None
+    branch: int | None = None
+
+
+def branch_key(event: PublicEvent) -> BranchKey:
+    """Return the branch of an event."""
+    workflow = event.workflow
+    return (
+        BranchKey()
+        if workflow is None
+        else BranchKey(workflow.stage_name, workflow.parallel_group, workflow.branch_index)
+    )
+
 
 _BEGINNINGS: Final = frozenset({"queued", "in_progress"})
-"""The statuses of a response that has not ended."""
+"""Statuses of a response that has not ended."""
 _WEIGHTS: Final[Mapping[str, int]] = {
     **dict.fromkeys(_BEGINNINGS, 0),
     "completed": 0,
@@ -36,31 +55,31 @@ _WEIGHTS: Final[Mapping[str, int]] = {
     "failed": 3,
     "cancelled": 4,
 }
-"""Of the statuses of a run's responses, the heaviest is the run's (D12)."""
+"""The status of a run is the heaviest status of its responses (D12)."""
 
 
 class _Branch:
-    """What is open where responses follow each other."""
+    """State of one branch, in which responses follow each other."""
 
     def __init__(self) -> None:
         self.last: Lifecycle | None = None
-        """What was said last of the present response."""
+        """Last `lifecycle` of the current response."""
         self.open: set[int] = set()
-        """Slots of the items that are open."""
+        """Slots of open items."""
 
 
-class LifecycleWatch:
-    """Follows the status of one response after the other, branch by branch."""
+class LifecycleRules:
+    """Rules of the status of each response, branch by branch."""
 
     def __init__(self) -> None:
-        self._branches: dict[Place, _Branch] = defaultdict(_Branch)
+        self._branches: dict[BranchKey, _Branch] = defaultdict(_Branch)
         self._heaviest = "completed"
         self._overdue: set[int] = set()
-        """Slots of the items that were open when their response ended."""
+        """Slots of items that were open when their response ended."""
 
-    def see(self, event: PublicEvent, /) -> list[Breach]:
-        """Take the next event; return what it breaks."""
-        branch = self._branches[place_of(event)]
+    def check(self, event: PublicEvent, /) -> list[Finding]:
+        """Check the next event."""
+        branch = self._branches[branch_key(event)]
         match event:
             case Lifecycle():
                 return self._lifecycle(event, branch)
@@ -76,12 +95,12 @@ class LifecycleWatch:
                 for other in self._branches.values():  # the host may have changed the context of its response
                     other.open.discard(event.output_index)
         if isinstance(event, ItemEvent) and event.output_index in self._overdue:
-            return [Breach("lifecycle_last", f"expected nothing more of item {event.output_index}")]
+            return [Finding("lifecycle_last", f"expected no further event of item {event.output_index}")]
         return []
 
-    def _lifecycle(self, event: Lifecycle, branch: _Branch) -> list[Breach]:
+    def _lifecycle(self, event: Lifecycle, branch: _Branch) -> list[Finding]:
         last, branch.last = branch.last, event
-        self._heaviest = max(self._heaviest, _to_the_run(event), key=_WEIGHTS.__getitem__)
+        self._heaviest = max(self._heaviest, _run_status(event), key=_WEIGHTS.__getitem__)
         if _is_end(event):
             self._overdue |= branch.open
         if last is None or last.response_id not in {None, event.response_id}:
@@ -89,19 +108,19 @@ class LifecycleWatch:
         if _is_end(last) and (last.response_id is None or not _is_end(event)):
             return []  # the first of another response
         if last.status == event.status:
-            return [Breach("lifecycle_repeats", f"expected another status than `{last.status}`")]
+            return [Finding("lifecycle_repeats", f"expected another status than `{last.status}`")]
         if _is_end(last):
-            return [Breach("lifecycle_order", f"expected no `{event.status}` after `{last.status}`")]
+            return [Finding("lifecycle_order", f"expected no `{event.status}` after `{last.status}`")]
         return []
 
-    def _final(self, status: str) -> list[Breach]:
+    def _final(self, status: str) -> list[Finding]:
         if _WEIGHTS[status] < _WEIGHTS[self._heaviest]:
-            return [Breach("final_status", f"expected no `{status}` after a response that is `{self._heaviest}`")]
+            return [Finding("final_status", f"expected no `{status}` after a response that is `{self._heaviest}`")]
         return []
 
 
-def _to_the_run(event: Lifecycle) -> str:
-    """Give what the status of a response is to its run at least; a workflow may go on without a step that failed."""
+def _run_status(event: Lifecycle) -> str:
+    """Return the least status of the run after this response; a workflow may continue without a failed step."""
     is_step = event.workflow is not None and event.workflow.step_name is not None
     return "incomplete" if is_step and _WEIGHTS[event.status] > _WEIGHTS["incomplete"] else event.status
 

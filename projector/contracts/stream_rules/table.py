@@ -1,34 +1,34 @@
-"""The rules by name: what each says, where it comes from, and how much it weighs."""
+"""The rules by name, their violations, and what the checkers of all dialects share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from projector.contracts.public_sse_v1 import PublicEvent
 
 Level: TypeAlias = Literal["seed", "house"]
-"""`seed`: the contract itself, so any client may break. `house`: our decisions (CONTRACT), stricter or wider."""
+"""`seed`: the contract itself; a violation may break any client. `house`: a decision of this project (CONTRACT)."""
 
 
 class Rule(NamedTuple):
-    """One rule; `source` is a section of the seed contract or a decision."""
+    """A rule; `source` is a section of the seed contract or a decision (Dn)."""
 
     name: str
     level: Level
-    says: str
+    text: str
     source: str
 
 
-class Breach(NamedTuple):
-    """A rule that an event breaks. The message may name ids, kinds, statuses, paths and numbers; never text."""
+class Finding(NamedTuple):
+    """A violated rule. The message may name ids, kinds, statuses, paths and numbers; never text of the stream."""
 
     rule: str
     message: str
 
 
 class Violation(NamedTuple):
-    """A breach, and where: the line from 1, and the event's own id where it could be read."""
+    """A finding and its position: the line number from 1, and the event's ID where it could be read."""
 
     line: int
     event_id: int | None
@@ -37,11 +37,11 @@ class Violation(NamedTuple):
     message: str
 
 
-class Watch(Protocol):
-    """Some of the rules, over one stream."""
+class RuleGroup(Protocol):
+    """A group of rules, checked over one stream."""
 
-    def see(self, event: PublicEvent, /) -> list[Breach]:
-        """Take the next event; return what it breaks."""
+    def check(self, event: PublicEvent, /) -> list[Finding]:
+        """Check the next event."""
         ...
 
 
@@ -52,57 +52,64 @@ _ROWS: Final = (
     Rule("surrogate", "house", "text holds no lone surrogates", "D31"),
     Rule("kind", "seed", "`kind` is one of section 9", "9"),
     Rule("schema", "seed", "`schema` is `public_sse_v1`", "5"),
-    Rule("extra_member", "seed", "no members but those of the contract", "7.2"),
-    Rule("shape", "seed", "required members are there, and members have their types and values", "9"),
+    Rule("extra_member", "seed", "no members other than those of the contract", "7.2"),
+    Rule("shape", "seed", "required members are present, with the right types and values", "9"),
     Rule("null", "house", "a member without a value is absent, not null", "D3"),
     # the envelope
-    Rule("event_id_rises", "seed", "`event_id` rises", "6.3"),
-    Rule("event_id_gapless", "house", "`event_id` starts at 1 and rises by 1", "D1"),
+    Rule("event_id_rises", "seed", "`event_id` increases", "6.3"),
+    Rule("event_id_gapless", "house", "`event_id` starts at 1 and increases by 1", "D1"),
     Rule("one_stream", "seed", "all events have the same `stream_id`", "6.1"),
     Rule("timestamp_form", "house", "`server_timestamp` is UTC with milliseconds and `Z`", "D2"),
     Rule("timestamp_order", "house", "`server_timestamp` never goes back", "D2"),
-    Rule("one_conversation", "house", "`conversation_id`, once said, is not another one", "D9"),
+    Rule("one_conversation", "house", "`conversation_id`, once set, does not change", "D9"),
     # the end
     Rule("terminal_missing", "seed", "the stream ends with `final` or `error`", "7.1"),
     Rule("one_terminal", "seed", "there is one terminal event", "7.1"),
     Rule("after_terminal", "seed", "nothing follows the terminal event", "7.1"),
     # the lifecycle
-    Rule("lifecycle_repeats", "house", "`lifecycle` is said when the status of a response changes", "D10"),
-    Rule("lifecycle_order", "house", "a response does not go from one end to another", "D10"),
+    Rule("lifecycle_repeats", "house", "`lifecycle` is sent only when the status of a response changes", "D10"),
+    Rule("lifecycle_order", "house", "a response does not change from one end status to another", "D10"),
     Rule("lifecycle_last", "house", "items are done before the `lifecycle` that ends their response", "D11"),
-    Rule("final_status", "house", "`final.status` is no better than what `lifecycle` said of what had to be", "D12"),
+    Rule("final_status", "house", "`final.status` is no better than the status of any required response", "D12"),
     # items
     Rule("slot", "house", "`output_index` and `item_id` belong together, one to one", "D6"),
-    Rule("item_announced", "house", "`output_item.added` comes before everything else of an item", "D7"),
+    Rule("item_announced", "house", "`output_item.added` is the first event of an item", "D7"),
     Rule("item_added_once", "house", "an item is added once", "D6"),
     Rule("item_done_once", "house", "an item is done once", "D7"),
-    Rule("item_after_done", "house", "after `output_item.done` nothing of the item, but for D17 and D19", "D15"),
-    Rule("item_response", "house", "an item has one `response_id`, but for what a function gives later", "D4"),
-    Rule("item_kind", "house", "an item has events of its type only: texts, reasoning, those of one tool type", "D22"),
+    Rule("item_after_done", "house", "no event of an item follows its `output_item.done`, except D17 and D19", "D15"),
+    Rule("item_response", "house", "an item has one `response_id`, except results of functions", "D4"),
+    Rule("item_kind", "house", "an item has only the events of its type", "D22"),
     Rule("item_closed", "house", "every item is done before the terminal", "D7"),
     # tool calls
     Rule("call_id", "house", "`tool_call_id` is the same on every event of a call", "D8"),
     Rule("call_id_unique", "house", "`tool_call_id` belongs to one item", "D8"),
-    Rule("status_order", "house", "a tool's status never goes back, nor from one end to another", "D15"),
-    Rule("status_repeats", "house", "a tool's status is said again only when a member of it changed", "D15"),
-    Rule("call_order", "house", "a call says a status first; a hosted or MCP one then input, output, end", "D15"),
+    Rule("status_order", "house", "a tool's status never goes back, nor from one end state to another", "D15"),
+    Rule("status_repeats", "house", "a tool's status is repeated only when one of its members changed", "D15"),
+    Rule(
+        "call_order",
+        "house",
+        "a call begins with a status; a hosted or MCP call continues with input, output, end",
+        "D15",
+    ),
     Rule("function_end", "house", "a function ends after its output, or after its item is done", "D17"),
-    Rule("arguments_closed", "house", "`tool.arguments.done` is said once, and no delta follows it", "D23"),
-    Rule("arguments_joined", "house", "`arguments_text` is what its deltas make", "D23"),
+    Rule("arguments_closed", "house", "`tool.arguments.done` is sent once, and no delta follows it", "D23"),
+    Rule("arguments_joined", "house", "`arguments_text` equals its joined deltas", "D23"),
     Rule("arguments_parsed", "house", "`arguments_json` is the parse of `arguments_text`", "D23"),
-    Rule("code_closed", "house", "`tool.code.done` is said once, and no delta follows it", "D30"),
-    Rule("code_joined", "house", "`code` is what its deltas make, or was cut with a notice", "D27"),
+    Rule("code_closed", "house", "`tool.code.done` is sent once, and no delta follows it", "D30"),
+    Rule("code_joined", "house", "`code` equals its joined deltas, or was truncated with a notice", "D27"),
     # chunks
     Rule("chunk_item", "house", "a chunk target belongs to one item", "D21"),
-    Rule("chunk_index", "house", "`chunk_index` counts 0, 1, 2 ... for each target", "D21"),
+    Rule("chunk_index", "house", "`chunk_index` counts 0, 1, 2, ... for each target", "D21"),
     Rule("chunk_closed", "house", "a closed chunk target does not reopen", "D21"),
     Rule("chunk_unfinished", "house", "every chunk target is closed before the terminal", "D7"),
     Rule("chunk_chars", "seed", "a chunk holds at most 131,072 characters", "8.1"),
     Rule("chunk_base64", "house", "each chunk decodes alone", "D21"),
     # texts
-    Rule("refusal_closed", "house", "`refusal.done` is said once for a part, and no delta follows it", "D30"),
-    Rule("refusal_joined", "house", "`refusal_text` is what its deltas make, or was cut with a notice", "D30"),
-    Rule("final_text", "house", "the texts of `final` hold what was said, or were cut with a notice", "D13"),
+    Rule("refusal_closed", "house", "`refusal.done` is sent once for a part, and no delta follows it", "D30"),
+    Rule("refusal_joined", "house", "`refusal_text` equals its joined deltas, or was truncated with a notice", "D30"),
+    Rule(
+        "final_text", "house", "the texts of `final` contain the streamed texts, or were truncated with a notice", "D13"
+    ),
     # bounds
     Rule("arguments_text_chars", "seed", "`arguments_text` has at most 8,000 characters", "8.1"),
     Rule("arguments_json_chars", "seed", "strings of `arguments_json` have at most 4,000 characters", "8.1"),
@@ -120,7 +127,34 @@ _ROWS: Final = (
     Rule("integer_bits", "house", "integers over 64 bits are written as strings", "D31"),
     # notices
     Rule("notice_items", "house", "an event has at most 32 notices, and one for their parent", "D26"),
-    Rule("notice_once", "house", "one notice for a path and type", "D26"),
-    Rule("notice_path", "house", "the path of a notice names a place in its event", "D26"),
+    Rule("notice_once", "house", "at most one notice for each path and type", "D26"),
+    Rule("notice_path", "house", "the path of a notice exists in its event", "D26"),
 )
 RULES: Final[Mapping[str, Rule]] = {row.name: row for row in _ROWS}
+
+
+class Checker(Protocol):
+    """Checks one stream, line by line."""
+
+    def feed(self, line_no: int, line: bytes | str, /) -> list[Violation]:
+        """Check one line; return its violations."""
+        ...
+
+    def close(self) -> list[Violation]:
+        """Check the end of the stream; return what is missing."""
+        ...
+
+
+def violations(rules: Mapping[str, Rule], line: int, event_id: int | None, found: Iterable[Finding]) -> list[Violation]:
+    """Return findings with their line and the level of their rule."""
+    return [
+        Violation(line, event_id, violation.rule, rules[violation.rule].level, violation.message) for violation in found
+    ]
+
+
+def check_lines(checker: Checker, lines: Iterable[bytes | str]) -> list[Violation]:
+    """Check a whole stream and return its violations in order; lines are numbered from 1."""
+    found = []
+    for number, line in enumerate(lines, 1):
+        found += checker.feed(number, line)
+    return found + checker.close()

@@ -1,4 +1,4 @@
-"""Rules of texts that stream: what was said in deltas is what `done` and `final` say (CONTRACT D13, D23, D30)."""
+"""Rules of streamed texts: `done` and `final` hold what the deltas held (CONTRACT D13, D23, D30)."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from projector.contracts.public_sse_v1 import (
     RefusalDelta,
     RefusalDone,
 )
-from projector.contracts.stream_rules.notices import is_cut
-from projector.contracts.stream_rules.places import Place, place_of
-from projector.contracts.stream_rules.table import Breach
+from projector.contracts.stream_rules.lifecycle import BranchKey, branch_key
+from projector.contracts.stream_rules.table import Finding
+from projector.contracts.stream_rules.values import is_truncated
 
 _BLANK_LINE: Final = "\n\n"
-_PART_JOINTS: Final[Mapping[str, str]] = {
+_SEPARATORS: Final[Mapping[str, str]] = {
     "response_text": "",
     "reasoning_summary_text": _BLANK_LINE,
     "refusal_text": _BLANK_LINE,
 }
-"""The texts of `final`, and what stands between the parts of one item; items are parted by a blank line."""
+"""Texts of `final`, and the separator between the parts of one item; items are separated by a blank line."""
 
 
 class StreamedText:
-    """A text that comes in deltas and then as a whole; `name` is that of its rules, `<name>_closed` and so on."""
+    """A text sent as deltas and then as a whole; `name` is the prefix of its rules (`<name>_closed`, ...)."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -39,32 +39,32 @@ class StreamedText:
         self._whole: str | None = None
 
     @property
-    def is_silent(self) -> bool:
-        """Whether nothing was said yet."""
+    def is_empty(self) -> bool:
+        """Whether no text was sent yet."""
         return not self._deltas and self._whole is None
 
-    def delta(self, text: str, *, max_chars: int | None = None) -> list[Breach]:
-        """Take a delta; the one that passes `max_chars` is told."""
+    def delta(self, text: str, *, max_chars: int | None = None) -> list[Finding]:
+        """Check a delta; the one that exceeds `max_chars` is reported."""
         if self._whole is not None:
-            return [Breach(f"{self._name}_closed", "expected no delta after the whole")]
+            return [Finding(f"{self._name}_closed", "expected no delta after the whole")]
         before, self._chars = self._chars, self._chars + len(text)
         self._deltas.append(text)
         if max_chars is not None and before <= max_chars < self._chars:
-            return [Breach(f"{self._name}_text_chars", f"expected at most {max_chars} characters in all deltas")]
+            return [Finding(f"{self._name}_text_chars", f"expected at most {max_chars} characters in all deltas")]
         return []
 
-    def done(self, text: str, *, is_cut: bool = False) -> list[Breach]:
-        """Take the whole."""
+    def done(self, text: str, *, is_truncated: bool = False) -> list[Finding]:
+        """Check the whole text."""
         if self._whole is not None:
-            return [Breach(f"{self._name}_closed", "expected the whole once")]
+            return [Finding(f"{self._name}_closed", "expected the whole once")]
         self._whole = text
-        if self._deltas and not is_cut and "".join(self._deltas) != text:
-            return [Breach(f"{self._name}_joined", "expected the whole to be what the deltas make")]
+        if self._deltas and not is_truncated and "".join(self._deltas) != text:
+            return [Finding(f"{self._name}_joined", "expected the whole to equal the joined deltas")]
         return []
 
 
 class _Transcript:
-    """The parts of one of final's texts, by slot and index."""
+    """Parts of one text of `final`, by slot and index."""
 
     def __init__(self) -> None:
         self._items: dict[int, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -72,20 +72,20 @@ class _Transcript:
     def add(self, slot: int, index: int, text: str) -> None:
         self._items[slot][index].append(text)
 
-    def stands_in(self, text: str, part_joint: str) -> bool:
-        """Tell whether a text is made of the items, in any order, which D13 leaves open.
+    def is_contained_in(self, text: str, separator: str) -> bool:
+        """Return whether a text consists of the items, in any order (D13 leaves it open).
 
-        It may be longer: a snapshot of the provider fills what was never streamed.
+        The text may be longer: a snapshot of the provider fills what was never streamed.
         """
         items = [{index: "".join(deltas) for index, deltas in parts.items()} for parts in self._items.values()]
-        least = _BLANK_LINE.join(filter(None, (part_joint.join(filter(None, parts.values())) for parts in items)))
+        least = _BLANK_LINE.join(filter(None, (separator.join(filter(None, parts.values())) for parts in items)))
         return len(text) >= len(least) and all(
             _holds(text, parts.values()) or _holds(text, [parts[index] for index in sorted(parts)]) for parts in items
         )
 
 
 def _holds(text: str, parts: Iterable[str]) -> bool:
-    """Tell whether the parts stand in the text, one after the other."""
+    """Return whether the text contains the parts, one after the other."""
     end = 0
     for part in parts:
         start = text.find(part, end)
@@ -95,25 +95,25 @@ def _holds(text: str, parts: Iterable[str]) -> bool:
     return True
 
 
-class TextWatch:
-    """Compares refusals with their deltas and, in a stream of one response, `final` with what was said."""
+class TextRules:
+    """Rules that compare refusals with their deltas and, with one response, `final` with the streamed texts."""
 
     def __init__(self) -> None:
         self._refusals: dict[tuple[int, int], StreamedText] = {}
-        self._said = {name: _Transcript() for name in _PART_JOINTS}
+        self._streamed = {name: _Transcript() for name in _SEPARATORS}
         self._response_ids: set[str] = set()
-        self._places: set[Place] = set()
+        self._places: set[BranchKey] = set()
         self._has_ended = False
         self._is_run = False
 
-    def see(self, event: PublicEvent, /) -> list[Breach]:
-        """Take the next event; return what it breaks."""
+    def check(self, event: PublicEvent, /) -> list[Finding]:
+        """Check the next event."""
         self._count_responses(event)
         match event:
             case MessageDelta():
-                self._said["response_text"].add(event.output_index, event.content_index, event.delta)
+                self._streamed["response_text"].add(event.output_index, event.content_index, event.delta)
             case ReasoningSummaryDelta():
-                self._said["reasoning_summary_text"].add(event.output_index, event.summary_index, event.delta)
+                self._streamed["reasoning_summary_text"].add(event.output_index, event.summary_index, event.delta)
             case RefusalDelta():
                 return self._refusal_delta(event)
             case RefusalDone():
@@ -123,12 +123,12 @@ class TextWatch:
         return []
 
     def _count_responses(self, event: PublicEvent) -> None:
-        """Note when a second response begins: the texts of `final` are then those of the last one that has any."""
+        """Count responses: with several, the texts of `final` are those of the last one that has text."""
         if event.response_id is not None:
             self._response_ids.add(event.response_id)
         begins = isinstance(event, Lifecycle | OutputItemAdded)
         if begins:
-            self._places.add(place_of(event))
+            self._places.add(branch_key(event))
         self._is_run |= len(self._response_ids) > 1 or len(self._places) > 1 or (begins and self._has_ended)
         self._has_ended |= isinstance(event, Lifecycle) and event.status not in {"queued", "in_progress"}
 
@@ -136,22 +136,22 @@ class TextWatch:
         place = (event.output_index, event.content_index)
         return self._refusals.setdefault(place, StreamedText("refusal"))
 
-    def _refusal_delta(self, event: RefusalDelta) -> list[Breach]:
+    def _refusal_delta(self, event: RefusalDelta) -> list[Finding]:
         found = self._refusal(event).delta(event.delta)
         if not found:
-            self._said["refusal_text"].add(event.output_index, event.content_index, event.delta)
+            self._streamed["refusal_text"].add(event.output_index, event.content_index, event.delta)
         return found
 
-    def _refusal_done(self, event: RefusalDone) -> list[Breach]:
+    def _refusal_done(self, event: RefusalDone) -> list[Finding]:
         refusal = self._refusal(event)
-        if refusal.is_silent:
-            self._said["refusal_text"].add(event.output_index, event.content_index, event.refusal_text)
-        return refusal.done(event.refusal_text, is_cut=is_cut(event, "refusal_text"))
+        if refusal.is_empty:
+            self._streamed["refusal_text"].add(event.output_index, event.content_index, event.refusal_text)
+        return refusal.done(event.refusal_text, is_truncated=is_truncated(event, "refusal_text"))
 
-    def _final(self, event: FinalEvent) -> list[Breach]:
+    def _final(self, event: FinalEvent) -> list[Finding]:
         found = []
-        for name, part_joint in _PART_JOINTS.items():
+        for name, separator in _SEPARATORS.items():
             text = getattr(event.final, name) or ""
-            if not self._said[name].stands_in(text, part_joint) and not is_cut(event, f"final.{name}"):
-                found.append(Breach("final_text", f"expected `final.{name}` to hold what was said"))
+            if not self._streamed[name].is_contained_in(text, separator) and not is_truncated(event, f"final.{name}"):
+                found.append(Finding("final_text", f"expected `final.{name}` to contain the streamed text"))
         return found

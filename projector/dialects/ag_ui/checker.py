@@ -10,8 +10,7 @@ from pydantic import ValidationError
 
 from projector._validation import sentences
 from projector.contracts import codec
-from projector.contracts.stream_rules.checking import check_lines, violations
-from projector.contracts.stream_rules.table import Breach, Rule, Violation
+from projector.contracts.stream_rules.table import Finding, Rule, Violation, check_lines, violations
 from projector.dialects.ag_ui.events import parse_event
 
 _ROWS: Final = (
@@ -92,62 +91,62 @@ class AgUiChecker:
             event = codec.loads(line)
             parse_event(event)
         except codec.CodecError:
-            return self._violations([Breach("json", "expected JSON in UTF-8")])
+            return self._violations([Finding("json", "expected JSON in UTF-8")])
         except ValidationError as error:
-            return self._violations([Breach("shape", text) for text in sentences(error, event, root="event")])
+            return self._violations([Finding("shape", text) for text in sentences(error, event, root="event")])
         return self._violations([*self._check_run(event), *self._check_part(event)])
 
     def close(self) -> list[Violation]:
         """Check the end of the stream."""
         if self._has_ended:
             return []
-        return self._violations([Breach("terminal_missing", "expected `RUN_FINISHED` or `RUN_ERROR`")])
+        return self._violations([Finding("terminal_missing", "expected `RUN_FINISHED` or `RUN_ERROR`")])
 
-    def _check_run(self, event: Mapping[str, Any]) -> list[Breach]:
+    def _check_run(self, event: Mapping[str, Any]) -> list[Finding]:
         kind, found = event["type"], []
         if self._has_ended:
-            found.append(Breach("one_terminal", f"expected no `{kind}` after the end of the run"))
+            found.append(Finding("one_terminal", f"expected no `{kind}` after the end of the run"))
         if event["timestamp"] < self._at:
-            found.append(Breach("timestamp_order", "expected a time not before that of the previous event"))
+            found.append(Finding("timestamp_order", "expected a time not before that of the previous event"))
         self._at = event["timestamp"]
         if (kind == "RUN_STARTED") != (self._run is None):
-            found.append(Breach("run_started", f"expected `RUN_STARTED` first and once, found `{kind}`"))
+            found.append(Finding("run_started", f"expected `RUN_STARTED` first and once, found `{kind}`"))
         if self._run is None or kind == "RUN_FINISHED":
             run = (event.get("threadId", ""), event.get("runId", ""))
             self._run = self._run or run
             if run != self._run:
-                found.append(Breach("one_run", "expected the `threadId` and the `runId` of `RUN_STARTED`"))
+                found.append(Finding("one_run", "expected the `threadId` and the `runId` of `RUN_STARTED`"))
         if kind == "RUN_FINISHED":
-            found += [Breach("not_closed", f"expected the end of each {family}") for family, _ in sorted(self._open)]
+            found += [Finding("not_closed", f"expected the end of each {family}") for family, _ in sorted(self._open)]
         self._has_ended |= kind in _TERMINALS
         return found
 
-    def _check_part(self, event: Mapping[str, Any]) -> list[Breach]:
+    def _check_part(self, event: Mapping[str, Any]) -> list[Finding]:
         kind = event["type"]
         if (part := _PARTS.get(kind)) is not None:
             return self._follow(part, (part.family, event[part.name]))
         if kind == "TOOL_CALL_RESULT":
             call = (CALL, event["toolCallId"])
             is_known = call in self._begun and call not in self._open
-            return [] if is_known else [Breach("call_known", "expected the `toolCallId` of a call that has ended")]
+            return [] if is_known else [Finding("call_known", "expected the `toolCallId` of a call that has ended")]
         if kind == "ACTIVITY_SNAPSHOT":
             self._activities.add(event["messageId"])
         elif kind == "ACTIVITY_DELTA" and event["messageId"] not in self._activities:
-            return [Breach("activity_known", "expected the `messageId` of an activity")]
+            return [Finding("activity_known", "expected the `messageId` of an activity")]
         return []
 
-    def _follow(self, part: _Part, key: tuple[str, str]) -> list[Breach]:
+    def _follow(self, part: _Part, key: tuple[str, str]) -> list[Finding]:
         if part.act is _Act.BEGIN:
             is_new = key not in (self._open if part.family == STEP else self._begun)
             self._open.add(key)
             self._begun.add(key)
-            return [] if is_new else [Breach("id_unique", f"expected a new `{part.name}`: this {part.family} began")]
+            return [] if is_new else [Finding("id_unique", f"expected a new `{part.name}`: this {part.family} began")]
         is_open = key in self._open
         if part.act is _Act.END:
             self._open.discard(key)
-        return [] if is_open else [Breach("not_open", f"expected the `{part.name}` of an open {part.family}")]
+        return [] if is_open else [Finding("not_open", f"expected the `{part.name}` of an open {part.family}")]
 
-    def _violations(self, breaches: list[Breach]) -> list[Violation]:
+    def _violations(self, breaches: list[Finding]) -> list[Violation]:
         return violations(RULES, self._line, None, breaches)
 
 

@@ -13,8 +13,7 @@ from pydantic import ValidationError
 
 from projector._validation import sentences
 from projector.contracts import codec
-from projector.contracts.stream_rules.checking import check_lines
-from projector.contracts.stream_rules.table import Violation
+from projector.contracts.stream_rules.table import Violation, check_lines
 from projector.dialects.openresponses.events import parse_event
 from projector.dialects.openresponses.item_models import EXTENSION
 

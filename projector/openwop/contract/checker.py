@@ -12,13 +12,12 @@ from pydantic import ValidationError
 
 from projector._validation import sentences
 from projector.contracts import codec
-from projector.contracts.stream_rules.checking import check_lines, violations
-from projector.contracts.stream_rules.table import Breach, Rule, Violation
+from projector.contracts.stream_rules.table import Finding, Rule, Violation, check_lines, violations
 from projector.openwop.contract.events import parse_event
 from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS
 
 Event: TypeAlias = Mapping[str, Any]
-RuleGroup: TypeAlias = Callable[[Event], list[Breach]]
+RuleGroup: TypeAlias = Callable[[Event], list[Finding]]
 """Related rules: returns those that the next event violates. The events it gets are valid for their models."""
 
 _ROWS: Final = (
@@ -63,19 +62,19 @@ class EnvelopeRules:
         self._run_id: str | None = None
         self._ids: set[str] = set()
 
-    def __call__(self, event: Event) -> list[Breach]:
+    def __call__(self, event: Event) -> list[Finding]:
         """Return the rules that the next event violates."""
         found = []
         if event["sequence"] != self._next:
-            found.append(Breach("sequence", f"expected {self._next}, found {event['sequence']}"))
+            found.append(Finding("sequence", f"expected {self._next}, found {event['sequence']}"))
         self._next = event["sequence"] + 1
         self._run_id = self._run_id or event["runId"]
         if {event["runId"], event["payload"].get("runId", self._run_id)} != {self._run_id}:
-            found.append(Breach("one_run", "expected the `runId` of the first event"))
+            found.append(Finding("one_run", "expected the `runId` of the first event"))
         if event["eventId"] in self._ids:
-            found.append(Breach("event_id_unique", "expected an `eventId` that no earlier event has"))
+            found.append(Finding("event_id_unique", "expected an `eventId` that no earlier event has"))
         if "causationId" in event and event["causationId"] not in self._ids:
-            found.append(Breach("causation_known", "expected the `eventId` of an earlier event"))
+            found.append(Finding("causation_known", "expected the `eventId` of an earlier event"))
         self._ids.add(event["eventId"])
         return found
 
@@ -95,14 +94,14 @@ class RunRules:
         """Whether an interrupt is pending."""
         return any(self._nodes.values())
 
-    def __call__(self, event: Event) -> list[Breach]:
+    def __call__(self, event: Event) -> list[Finding]:
         """Return the rules that the next event violates."""
         name = event["type"]
         if self.has_ended:
-            return [Breach("one_terminal", "expected no event after the end of the run")]
+            return [Finding("one_terminal", "expected no event after the end of the run")]
         found = []
         if (name == "run.started") == self._has_started:
-            found.append(Breach("run_started", "expected `run.started` first, and only there"))
+            found.append(Finding("run_started", "expected `run.started` first, and only there"))
         self._has_started = True
         if name in RUN_TERMINALS:
             self.has_ended = True
@@ -113,36 +112,36 @@ class RunRules:
             self._decided = (event["payload"]["agentId"], event["payload"].get("confidence"))
         return found
 
-    def _end(self, name: str) -> list[Breach]:
+    def _end(self, name: str) -> list[Finding]:
         if self.is_waiting and name == "run.completed":
-            return [Breach("node_waits", "expected `node.resumed` before the end")]
-        return [Breach("node_closed", "expected every node to have ended")] if self._nodes else []
+            return [Finding("node_waits", "expected `node.resumed` before the end")]
+        return [Finding("node_closed", "expected every node to have ended")] if self._nodes else []
 
-    def _node(self, name: str, event: Event) -> list[Breach]:
+    def _node(self, name: str, event: Event) -> list[Finding]:
         node_id, payload = event["nodeId"], event["payload"]
         if (name == "node.started") == (node_id in self._nodes) or payload.get("nodeId", node_id) != node_id:
-            return [Breach("node_open", "expected a started node that has not ended, the same in the payload")]
+            return [Finding("node_open", "expected a started node that has not ended, the same in the payload")]
         waiting = self._nodes.setdefault(node_id, set())
         if name in NODE_TERMINALS:
             del self._nodes[node_id]
             if waiting and name == "node.completed":
-                return [Breach("node_waits", "expected `node.resumed` before the end")]
+                return [Finding("node_waits", "expected `node.resumed` before the end")]
         if name == "node.suspended":
             waiting.add(payload["interruptId"])
             return self._confidence(payload)
         if name == "node.resumed":
             if payload.get("interruptId") not in waiting:
-                return [Breach("node_waits", "expected a pending interrupt of the node")]
+                return [Finding("node_waits", "expected a pending interrupt of the node")]
             waiting.remove(payload["interruptId"])
         return []
 
-    def _confidence(self, payload: Mapping[str, Any]) -> list[Breach]:
+    def _confidence(self, payload: Mapping[str, Any]) -> list[Finding]:
         if payload["kind"] != "low-confidence":
             return []
         is_low = payload["observed"] < payload["threshold"]
         if is_low and self._decided == (payload["agentId"], payload["observed"]):
             return []
-        return [Breach("low_confidence", "expected a decision of this agent, below the threshold")]
+        return [Finding("low_confidence", "expected a decision of this agent, below the threshold")]
 
 
 class ReasoningRules:
@@ -151,26 +150,26 @@ class ReasoningRules:
     def __init__(self) -> None:
         self._open: dict[str, list[Mapping[str, Any]]] = {}
 
-    def __call__(self, event: Event) -> list[Breach]:
+    def __call__(self, event: Event) -> list[Finding]:
         """Return the rules that the next event violates."""
         name, payload = event["type"], event["payload"]
         if name == "agent.reasoning.delta":
             deltas = self._open.setdefault(payload["agentId"], [])
             deltas.append(payload)
             if payload["sequence"] != len(deltas) - 1:
-                return [Breach("block_sequence", f"expected {len(deltas) - 1}, found {payload['sequence']}")]
+                return [Finding("block_sequence", f"expected {len(deltas) - 1}, found {payload['sequence']}")]
         elif name == "agent.reasoned":
             return self._close(payload, self._open.pop(payload["agentId"], []))
         elif name in RUN_TERMINALS and self._open:
-            return [Breach("block_closed", "expected `agent.reasoned` for each block before the end")]
+            return [Finding("block_closed", "expected `agent.reasoned` for each block before the end")]
         return []
 
-    def _close(self, payload: Mapping[str, Any], deltas: list[Mapping[str, Any]]) -> list[Breach]:
+    def _close(self, payload: Mapping[str, Any], deltas: list[Mapping[str, Any]]) -> list[Finding]:
         found = []
         if deltas and "".join(delta["delta"] for delta in deltas) != payload["reasoning"]:
-            found.append(Breach("block_text", "expected the concatenated deltas"))
+            found.append(Finding("block_text", "expected the concatenated deltas"))
         if {delta.get("verbosity") for delta in deltas} - {payload.get("verbosity")}:
-            found.append(Breach("block_verbosity", "expected the verbosity of the deltas"))
+            found.append(Finding("block_verbosity", "expected the verbosity of the deltas"))
         return found
 
 
@@ -181,22 +180,22 @@ class CallRules:
         self._called: dict[str, Event] = {}
         self._returned: set[str] = set()
 
-    def __call__(self, event: Event) -> list[Breach]:
+    def __call__(self, event: Event) -> list[Finding]:
         """Return the rules that the next event violates."""
         name, payload = event["type"], event["payload"]
         if name == "agent.handoff" and payload["fromAgentId"] == payload["toAgentId"]:
-            return [Breach("handoff", "expected another agent")]
+            return [Finding("handoff", "expected another agent")]
         if name == "agent.toolCalled":
             if payload["callId"] in self._called:
-                return [Breach("call_id_unique", "expected a `callId` that no other call has")]
+                return [Finding("call_id_unique", "expected a `callId` that no other call has")]
             self._called[payload["callId"]] = event
         return self._return(event) if name == "agent.toolReturned" else []
 
-    def _return(self, event: Event) -> list[Breach]:
+    def _return(self, event: Event) -> list[Finding]:
         payload = event["payload"]
         call_id = payload["callId"]
         if call_id in self._returned:
-            return [Breach("call_id_unique", "expected one return of a call")]
+            return [Finding("call_id_unique", "expected one return of a call")]
         self._returned.add(call_id)
         call = self._called.get(call_id)
         is_cause = call is not None and call["eventId"] == event["causationId"]
@@ -205,9 +204,9 @@ class CallRules:
             or not is_cause
             or any(call["payload"][name] != payload[name] for name in ("agentId", "toolName"))
         ):
-            return [Breach("call_cause", "expected the event of this call")]
+            return [Finding("call_cause", "expected the event of this call")]
         has_both = "error" in payload and "outcome" in payload
-        return [Breach("call_end", "expected an outcome or an error")] if has_both else []
+        return [Finding("call_end", "expected an outcome or an error")] if has_both else []
 
 
 class ChunkRules:
@@ -216,13 +215,13 @@ class ChunkRules:
     def __init__(self) -> None:
         self._open: set[str] = set()
 
-    def __call__(self, event: Event) -> list[Breach]:
+    def __call__(self, event: Event) -> list[Finding]:
         """Return the rules that the next event violates."""
         name, payload = event["type"], event["payload"]
         if name == "output.chunk":
             (self._open.discard if payload["isLast"] else self._open.add)(payload["nodeId"])
         elif name in NODE_TERMINALS and payload["nodeId"] in self._open:
-            return [Breach("chunk_last", "expected the last chunk before the end of its node")]
+            return [Finding("chunk_last", "expected the last chunk before the end of its node")]
         return []
 
 
@@ -250,24 +249,24 @@ class LogChecker:
         try:
             event = codec.loads(line)
         except codec.CodecError:
-            return self._violations([Breach("json", "expected JSON in UTF-8")])
+            return self._violations([Finding("json", "expected JSON in UTF-8")])
         if not isinstance(event, dict):
-            return self._violations([Breach("json", "expected a JSON object")])
+            return self._violations([Finding("json", "expected a JSON object")])
         sequence = event.get("sequence")
         self._sequence = sequence if type(sequence) is int else None
         try:
             parse_event(event)
         except ValidationError as error:
-            return self._violations([Breach("shape", text) for text in sentences(error, event, root="event")])
+            return self._violations([Finding("shape", text) for text in sentences(error, event, root="event")])
         return self._violations([breach for group in self._groups for breach in group(event)])
 
     def close(self) -> list[Violation]:
         """Return what is missing at the end of the log."""
         if self._run.has_ended or self._run.is_waiting:
             return []
-        return self._violations([Breach("terminal_missing", "expected a terminal event or a pending interrupt")])
+        return self._violations([Finding("terminal_missing", "expected a terminal event or a pending interrupt")])
 
-    def _violations(self, breaches: list[Breach]) -> list[Violation]:
+    def _violations(self, breaches: list[Finding]) -> list[Violation]:
         return violations(RULES, self._line, self._sequence, breaches)
 
 

@@ -9,7 +9,7 @@ from projector.dialects.descriptor import Dialect, DialectWriter, Tables
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-    from projector.contracts.stream_rules.checking import Checker
+    from projector.contracts.stream_rules.table import Checker
     from projector.dialects.options import DialectOptions
     from projector.redaction.policy import Policy
 

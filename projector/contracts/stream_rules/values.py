@@ -1,7 +1,7 @@
-"""Bounds and forms of the values in one event (seed section 8.1, CONTRACT D3, D14, D27, D28, D31).
+"""Rules of the values in one event: limits, forms, notices (seed 8 and 8.1, CONTRACT D3, D14, D26 to D28, D31).
 
-Places are patterns of `projector.contracts.paths`: `*` is every entry or member. A place that an event does not have is passed
-over. The numbers are those of `projector.contracts.limits`; a host whose policy raises one leaves out what its rule says.
+Paths are patterns of `projector.contracts.paths`, where `*` is every entry or member; a path that an event does not
+have is skipped. The numbers are those of `projector.contracts.limits`; a host that raises a limit skips its rule.
 """
 
 from __future__ import annotations
@@ -10,22 +10,25 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from projector.contracts import limits
-from projector.contracts.paths import find
-from projector.contracts.stream_rules.table import Breach
+from projector.contracts.limits import NOTICES_MAX_ITEMS
+from projector.contracts.parts import Notice
+from projector.contracts.paths import ABSENT, find, resolve
+from projector.contracts.public_sse_v1 import PublicEvent
+from projector.contracts.stream_rules.table import Finding
 
 
 class _Text(NamedTuple):
-    """Texts of limited length."""
+    """A limit on the length of texts."""
 
     rule: str
     max_chars: int
-    places: tuple[str, ...]
+    paths: tuple[str, ...]
 
 
 class _Payload(NamedTuple):
-    """Trees of tool data, and the rule for their strings."""
+    """A tree of tool data, and the rule for its strings."""
 
-    place: str
+    pattern: str
     rule: str | None = None
     max_chars: int = 0
 
@@ -60,24 +63,24 @@ PAYLOADS: Final = (
 )
 URLS: Final = ("citation.url", "tool.sources.*", "final.attachments.*.url")
 NULLABLE: Final = ("conversation_id", "response_id", "agent", "workflow", "workflow.*", "final.structured_output")
-"""Where the models read null, because the seed shows it there."""
+"""Paths where the models accept null, because the seed shows it there."""
 _HOSTED_OUTPUT: Final = frozenset({"web_search", "file_search", "code_interpreter", "image_generation"})
 _INT64: Final = range(-(2**63), 2**64)  # what our codec writes as a number
 
 
-def check_bounds(members: Mapping[str, object]) -> list[Breach]:
-    """Check the values of one event that obeys its model."""
-    found = [Breach("null", f"`{path}`: expected no null") for place in NULLABLE for path in _nulls(members, place)]
+def check_bounds(members: Mapping[str, object]) -> list[Finding]:
+    """Check the values of one event that matches its model."""
+    found = [Finding("null", f"`{path}`: expected no null") for place in NULLABLE for path in _nulls(members, place)]
     found += _check_texts(members)
     for place in URLS:
         found += _check_urls(members, place)
     for path, results in find(members, "tool.results"):
         if isinstance(results, list) and len(results) > limits.FILE_SEARCH_RESULTS_MAX_ITEMS:
             most = limits.FILE_SEARCH_RESULTS_MAX_ITEMS
-            found.append(Breach("results_items", f"`{path}`: expected at most {most}, found {len(results)}"))
+            found.append(Finding("results_items", f"`{path}`: expected at most {most}, found {len(results)}"))
     for payload in PAYLOADS:
-        for path, tree in find(members, payload.place):
-            hosted = payload.place == "output" and members.get("tool_type") in _HOSTED_OUTPUT
+        for path, tree in find(members, payload.pattern):
+            hosted = payload.pattern == "output" and members.get("tool_type") in _HOSTED_OUTPUT
             found += _check_tree(path, tree, payload._replace(rule=None) if hosted else payload)
     return found
 
@@ -86,43 +89,43 @@ def _nulls(members: Mapping[str, object], place: str) -> list[str]:
     return [path for path, value in find(members, place) if value is None]
 
 
-def _check_texts(members: Mapping[str, object]) -> list[Breach]:
+def _check_texts(members: Mapping[str, object]) -> list[Finding]:
     return [
-        Breach(text.rule, f"`{path}`: expected at most {text.max_chars} characters, found {len(value)}")
+        Finding(text.rule, f"`{path}`: expected at most {text.max_chars} characters, found {len(value)}")
         for text in TEXTS
-        for place in text.places
-        for path, value in find(members, place)
+        for pattern in text.paths
+        for path, value in find(members, pattern)
         if isinstance(value, str) and len(value) > text.max_chars
     ]
 
 
-def _check_urls(members: Mapping[str, object], place: str) -> list[Breach]:
+def _check_urls(members: Mapping[str, object], place: str) -> list[Finding]:
     withheld = any(kind == "redacted" for _, kind in find(members, "notices.*.type"))
     return [
-        Breach("url_scheme", f"`{path}`: expected http or https, or a notice that it was withheld")
+        Finding("url_scheme", f"`{path}`: expected http or https, or a notice that it was withheld")
         for path, url in find(members, place)
         if isinstance(url, str) and not url[:8].lower().startswith(("http://", "https://")) and not withheld
     ]
 
 
-def _check_tree(path: str, tree: object, payload: _Payload) -> list[Breach]:
-    """Walk a tree by levels; say each rule that it breaks once, because a hostile tree breaks it everywhere."""
-    found: dict[str, Breach] = {}
+def _check_tree(path: str, tree: object, payload: _Payload) -> list[Finding]:
+    """Walk a tree by levels; report each violated rule once, because a hostile tree violates it everywhere."""
+    found: dict[str, Finding] = {}
     level, depth = [tree], 0
     while level:
         for value in level:
             for rule in _broken(value, payload):
-                found.setdefault(rule, Breach(rule, f"`{path}`: a value at level {depth} is over the limit"))
+                found.setdefault(rule, Finding(rule, f"`{path}`: a value at level {depth} is over the limit"))
         depth += 1
         level = [child for value in level for child in _children(value)]
         if depth > limits.CONTAINER_MAX_DEPTH and level:
-            found["container_levels"] = Breach("container_levels", f"`{path}`: expected at most {depth - 1} levels")
+            found["container_levels"] = Finding("container_levels", f"`{path}`: expected at most {depth - 1} levels")
             break
     return [*found.values()]
 
 
 def _broken(value: object, payload: _Payload) -> list[str]:
-    """Give the rules that a value breaks on its own."""
+    """Return the rules that a single value violates."""
     if isinstance(value, str):
         return [payload.rule] if payload.rule and len(value) > payload.max_chars else []
     if isinstance(value, dict | list):
@@ -136,3 +139,30 @@ def _children(value: object) -> list[object]:
     if isinstance(value, dict):
         return [*value.values()]
     return value if isinstance(value, list) else []
+
+
+def check_notices(event: PublicEvent, members: Mapping[str, object]) -> list[Finding]:
+    """Check the notices of one event against the event as it was sent."""
+    notices = event.notices or []
+    found = []
+    if len(notices) > NOTICES_MAX_ITEMS + 1:
+        found.append(
+            Finding("notice_items", f"expected at most {NOTICES_MAX_ITEMS} and a parent, found {len(notices)}")
+        )
+    seen = set()
+    for index, notice in enumerate(notices):
+        if resolve(members, notice.path) is ABSENT:
+            found.append(Finding("notice_path", f"`notices[{index}].path`: expected a path that exists in the event"))
+        if (notice.type, notice.path) in seen:
+            found.append(Finding("notice_once", f"`notices[{index}]`: expected another path or type"))
+        seen.add((notice.type, notice.path))
+    return found
+
+
+def is_truncated(event: PublicEvent, path: str | None = None) -> bool:
+    """Return whether a notice marks a truncation: of the member at `path`, of its parent, or of anything if None."""
+    return any(_covers(notice, path) for notice in event.notices or () if notice.type == "truncated")
+
+
+def _covers(notice: Notice, path: str | None) -> bool:
+    return path is None or notice.path == path or path.startswith(f"{notice.path}.")
