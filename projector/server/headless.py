@@ -38,7 +38,7 @@ class HeadlessWorkflow:
     ) -> AsyncGenerator[bytes, None]:
         """Run the workflow, and yield its stream; a failure of the run is its terminal event.
 
-        A chunk is produced when the last one was taken. Closing the generator closes the upstreams.
+        A chunk, of 64 KiB at most, is produced when the last one was taken. Closing the generator closes the upstreams.
 
         Args:
             message: of the caller, `{{request.message}}` in the inputs of the steps.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from anyio.lowlevel import checkpoint
 from starlette.types import Message, Send
@@ -25,35 +25,6 @@ HEADERS: Final = (
 
 SEND_MAX_BYTES: Final = 65_536
 """Of one send: what uvicorn buffers before it makes us wait, so that a slow client is seen to read."""
-
-
-class Writer(Protocol):
-    """The receiver of a stream."""
-
-    is_committed: bool
-    """Whether a failure must be reported in the stream: the status has been sent."""
-
-    async def write(self, data: bytes, *, is_last: bool = False) -> None:
-        """Write bytes, perhaps none."""
-        ...
-
-
-class CallbackWriter:
-    """Passes a stream to a callable, where there is no HTTP."""
-
-    def __init__(self, write: Write) -> None:
-        self.is_committed = True
-        self.error: Exception | None = None
-        self._write = write
-
-    async def write(self, data: bytes, *, is_last: bool = False) -> None:  # noqa: ARG002 - the callable returns then
-        """Pass bytes on; see `Writer`."""
-        if data and self.error is None:
-            try:
-                await self._write(data)
-            except Exception as error:
-                self.error = error
-                raise
 
 
 class ResponseWriter:
@@ -82,6 +53,7 @@ class ResponseWriter:
         self._on_gone = on_gone
         self._turn = asyncio.Lock()  # asyncio's own: every event acquires it, and anyio's has a checkpoint
         self.is_committed = False
+        """Whether the status was sent, so that a failure must be reported in the stream."""
         self.sent_at = time.monotonic()
         self.sending_since: float | None = None
 
@@ -91,7 +63,7 @@ class ResponseWriter:
         return self._turn.locked()
 
     async def write(self, data: bytes, *, is_last: bool = False) -> None:
-        """Send the head if it was not sent, then bytes; see `Writer`."""
+        """Send the head if it was not sent, then bytes, perhaps none."""
         async with self._turn:
             if not self.is_committed:
                 self.is_committed = True

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 import anyio
 import structlog
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from projector import Pipeline
 from projector.core.faults import FAULTS, Fault
@@ -27,9 +27,9 @@ from projector.core.sse import encode_comment
 from projector.dialects import DIALECTS
 from projector.server.config.settings import Timeouts
 from projector.server.http.problems import Problem, problem_of_fault
-from projector.server.streaming.deadlines import Clock, Timer, run_timed
+from projector.server.streaming.deadlines import Clock, Timer
 from projector.server.streaming.memory import Account
-from projector.server.streaming.response_writer import CallbackWriter, ResponseWriter, Write, Writer
+from projector.server.streaming.response_writer import ResponseWriter, Write
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.reader import UpstreamReader
@@ -119,7 +119,8 @@ class StreamSession:
         self._heartbeat_s = heartbeat_s
         self._headers = headers
         self._writer_type = writer_type
-        self._writer: Writer | None = None
+        self._writer: ResponseWriter | None = None
+        self._commits_first = False
         self._scope = anyio.CancelScope()
         self._problem: Problem | None = None
         self._last_bytes: Callable[[], bytes] = self._pipeline.close
@@ -157,23 +158,32 @@ class StreamSession:
                     await self._produce(writer, clock)
                 tasks.cancel_scope.cancel()
         finally:
-            self._finish()
+            self._pipeline.cancel()  # if the client is gone, what it received is the end of the stream
+            self.stats.dropped = self._pipeline.dropped
         if self._problem is not None:
             raise self._problem
 
     async def run_without_http(self, write: Write) -> None:
-        """Pass the stream to a callable; a failure of the stream is a terminal event.
+        """Pass the stream to a callable, at its own pace; a failure of the stream is a terminal event.
 
         Raises:
             Exception: what the callable raised; the upstreams are closed.
         """
-        writer = CallbackWriter(write)
-        try:
-            await run_timed(lambda clock: self._produce(writer, clock))
-        finally:
-            self._finish()
-        if writer.error is not None:
-            raise writer.error
+        failure: Exception | None = None
+
+        async def send(message: Message) -> None:
+            nonlocal failure
+            try:
+                if data := message.get("body"):
+                    await write(data)
+            except Exception as error:
+                failure = error
+                raise OSError from error  # as a server does whose client is gone
+
+        self._commits_first, self._stall_s = True, inf
+        await self.run({"http_version": "2"}, _never, send)
+        if failure is not None:
+            raise failure
 
     def cancel(self) -> None:
         """End the stream with `final` `cancelled`. Idempotent."""
@@ -201,11 +211,7 @@ class StreamSession:
         self.stats.is_client_gone = True
         self._scope.cancel()
 
-    def _finish(self) -> None:
-        self._pipeline.cancel()  # if the client is gone, what it received is the end of the stream
-        self.stats.dropped = self._pipeline.dropped
-
-    async def _produce(self, writer: Writer, clock: Clock) -> None:
+    async def _produce(self, writer: ResponseWriter, clock: Clock) -> None:
         """Write the whole stream; however the source ends, write the end of the stream."""
         self._writer = writer
 
@@ -215,6 +221,8 @@ class StreamSession:
                 await self._end(writer)  # before the upstream is closed, which may take a moment
 
         try:
+            if self._commits_first:
+                await writer.write(b"")
             await self._source.run(write, clock)
         except UpstreamError as error:
             self._on_failure(error.fault, error.retry_after_s)
@@ -232,7 +240,7 @@ class StreamSession:
         else:
             self._problem = problem_of_fault(fault, retry_after_s)
 
-    async def _end(self, writer: Writer) -> None:
+    async def _end(self, writer: ResponseWriter) -> None:
         """Write the end of the stream."""
         if self._is_ending:
             return
@@ -262,6 +270,12 @@ class StreamSession:
         if not writer.is_busy and not self._is_ending:
             self.stats.heartbeats += 1
             await writer.write(encode_comment(f"heartbeat {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"))
+
+
+async def _never() -> Message:
+    """Receive nothing: without HTTP no client disconnects."""
+    await anyio.sleep_forever()
+    return {}
 
 
 def log_crash(stats: StreamStats, error: Exception) -> None:
