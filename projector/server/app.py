@@ -15,7 +15,6 @@ from starlette.routing import Route
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
 from projector.server.extensions import Extension
-from projector.server.http import openapi
 from projector.server.http.authenticator import Authenticator
 from projector.server.http.problems import Problem, respond
 from projector.server.http.routes import routes
@@ -91,6 +90,8 @@ def create_app(
 
 def _openapi(app: Starlette, extensions: Iterable[Extension]) -> bytes:
     """Return the OpenAPI document of the routes of the application."""
+    from projector.server.http import openapi  # noqa: PLC0415 - it imports the models of all contracts
+
     routes = {
         route.path_format: getattr(route.endpoint, "dialects", ())
         for route in app.routes

@@ -185,7 +185,7 @@ async def test_keys_are_fetched_once_and_again_for_a_new_key(keys: KeyServer, mo
     keys.hold(key_set("one", "two"))
     with pytest.raises(Problem):
         await keeper.caller(scope(token("two")))  # too soon to ask again
-    monkeypatch.setattr("projector.server.http.authenticator._MIN_FETCH_INTERVAL_S", 0.0)
+    monkeypatch.setattr("projector.server.http.token_verifier._MIN_FETCH_INTERVAL_S", 0.0)
     assert await keeper.caller(scope(token("two"))) == "token:ann"
     assert keys.asked == 2
 

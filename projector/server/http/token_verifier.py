@@ -1,0 +1,112 @@
+"""Verification of signed tokens (JWT) with the public keys of their issuer. Imported if `auth.jwt` is configured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import aiohttp
+import anyio
+import jwt
+import structlog
+
+from projector.contracts import codec
+from projector.server.config.settings import Jwt
+from projector.server.http.problems import problem
+
+log: Final = structlog.get_logger()
+
+_FETCH_S: Final = 5.0
+_KEYS_MAX_BYTES: Final = 1024 * 1024
+_FRESH_S: Final = 300.0
+"""Lifetime of fetched keys: a revoked key is accepted for up to five minutes."""
+_MIN_FETCH_INTERVAL_S: Final = 10.0
+"""Tokens with an unknown key must not cause a fetch each time."""
+_CLOCK_SKEW_S: Final = 30.0
+_CALLER_MAX_CHARS: Final = 256
+
+
+class TokenVerifier:
+    """Verifies tokens with the public keys of their issuer."""
+
+    def __init__(self, settings: Jwt) -> None:
+        self._settings = settings
+        self._keys = _keys(settings.jwks) if settings.jwks is not None else {}
+        self._fetched_at = -_FRESH_S
+        self._fetching = anyio.Lock()
+
+    async def caller(self, token: str) -> str:
+        """Return the caller that a token names.
+
+        Raises:
+            Problem: an invalid or expired token, another issuer or audience, or the signing keys are unavailable.
+        """
+        settings = self._settings
+        try:
+            key = await self._key(jwt.get_unverified_header(token).get("kid"))
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=list(settings.algorithms),
+                audience=settings.audience,
+                issuer=settings.issuer,
+                leeway=_CLOCK_SKEW_S,
+                options={"require": ["exp", "iss", "aud", settings.caller_claim]},
+            )
+        except jwt.PyJWTError:
+            raise problem("unauthenticated") from None
+        name = claims[settings.caller_claim]
+        if not isinstance(name, str) or not 0 < len(name) <= _CALLER_MAX_CHARS:
+            raise problem("unauthenticated")
+        return name
+
+    async def _key(self, key_id: object) -> jwt.PyJWK:
+        if self._settings.jwks_url is not None and self._needs_fetch(key_id):
+            async with self._fetching:
+                if self._needs_fetch(key_id):
+                    await self._fetch(self._settings.jwks_url)
+        if not self._keys:
+            raise problem("auth_unavailable")
+        if key_id is None and len(self._keys) == 1:
+            return next(iter(self._keys.values()))
+        if key_id not in self._keys:
+            raise problem("unauthenticated")
+        return self._keys[key_id]
+
+    def _needs_fetch(self, key_id: object) -> bool:
+        age_s = time.monotonic() - self._fetched_at
+        return age_s >= _FRESH_S or (age_s >= _MIN_FETCH_INTERVAL_S and key_id not in self._keys)
+
+    async def _fetch(self, url: str) -> None:
+        """Fetch the keys; if that fails, keep the old ones."""
+        self._fetched_at = time.monotonic()
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_FETCH_S), trust_env=False) as session,
+                session.get(url, allow_redirects=False, raise_for_status=True) as response,
+            ):
+                self._keys = _keys(await _read(response)) or self._keys
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError, jwt.PyJWTError) as error:
+            log.warning("jwks_not_fetched", error_type=type(error).__name__)
+
+
+def _keys(document: str | bytes) -> Mapping[object, jwt.PyJWK]:
+    """Parse a JSON Web Key Set; keys of unknown types are skipped.
+
+    Raises:
+        ValueError, PyJWTError: the document is not a key set.
+    """
+    value: Any = codec.loads(document)
+    keys = value.get("keys", []) if isinstance(value, dict) else []
+    return {key.key_id: key for key in jwt.PyJWKSet(keys).keys}
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """Read a body up to a size limit."""
+    body = b""
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > _KEYS_MAX_BYTES:
+            break
+    return body
