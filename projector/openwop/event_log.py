@@ -25,6 +25,11 @@ SEQUENCE_MAX_CHARS: Final = 20
 RUN_TERMINALS: Final = frozenset({"run.completed", "run.failed", "run.cancelled"})
 NODE_TERMINALS: Final = frozenset({"node.completed", "node.failed", "node.cancelled"})
 
+SUMMARY_MAX_TOKENS: Final = 512
+"""Default limit of the protocol for a reasoning summary."""
+SUMMARY_MAX_CHARS: Final = SUMMARY_MAX_TOKENS * 4
+"""Four characters per token, an approximation for English text; only the provider can count tokens."""
+
 DEFAULT_THRESHOLD: Final = 0.7
 """Confidence below which a decision is suspended for approval (RFC 0002 section F)."""
 

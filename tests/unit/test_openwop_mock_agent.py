@@ -97,7 +97,7 @@ def test_off_says_no_reasoning_and_everything_else() -> None:
 
 
 def test_a_summary_is_bounded_and_so_are_its_deltas() -> None:
-    limit = mock_nodes.TOKEN_LIMIT * mock_nodes.CHARS_PER_TOKEN
+    limit = mock_nodes.SUMMARY_MAX_CHARS
     chunks = ["a" * (limit - 1), "bcd", "e"]
     said = plan({"mockReasoning": {"summary": "s", "streamChunks": chunks}}, verbosity="summary")
     assert [step.payload["delta"] for step in said[:-1]] == ["a" * (limit - 1), "b", ""]

@@ -10,8 +10,9 @@ from typing import Any, Final
 import pytest
 
 from projector import cli
-from projector.openwop.dialect.content import BLOCK_MAX_CHARS, SUMMARY_MAX_TOKENS
+from projector.openwop.dialect.content import BLOCK_MAX_CHARS
 from projector.openwop.dialect.log_state import NODE_ID
+from projector.openwop.event_log import SUMMARY_MAX_TOKENS
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs" / "openwop.md").read_text(encoding="utf-8")

@@ -18,7 +18,14 @@ from projector.contracts.parts import Count, Maybe
 from projector.openwop import agent_payloads
 from projector.openwop.contract.documents import ErrorBody
 from projector.openwop.contract.payloads import Name, OpenWopModel, Share
-from projector.openwop.event_log import AGENT_ID_MIN_CHARS, DEFAULT_THRESHOLD, Verbosity, is_low, present
+from projector.openwop.event_log import (
+    AGENT_ID_MIN_CHARS,
+    DEFAULT_THRESHOLD,
+    SUMMARY_MAX_CHARS,
+    Verbosity,
+    is_low,
+    present,
+)
 from projector.redaction.redactor import Redactor
 
 MOCK_AGENT: Final = "core.conformance.mock-agent"
@@ -28,11 +35,6 @@ STUB_REASONING: Final = "Configured reasoning of a mock agent."
 """Text of `mockReasoning: true`."""
 STUB_DECISION: Final = {"kind": "mock"}
 """Decision of an agent that is configured with a confidence only."""
-
-TOKEN_LIMIT: Final = 512
-"""Default limit of the protocol for a reasoning summary."""
-CHARS_PER_TOKEN: Final = 4
-"""Approximation for English text."""
 
 _WORKER_ID_MAX_CHARS: Final = 256
 
@@ -203,7 +205,7 @@ def _truncated(pieces: list[str], run: PlannedRun) -> list[str]:
     """Truncate a summary, its deltas included."""
     if run.verbosity != "summary":
         return pieces
-    room = TOKEN_LIMIT * CHARS_PER_TOKEN
+    room = SUMMARY_MAX_CHARS
     kept = []
     for piece in pieces:
         kept.append(piece[:room])

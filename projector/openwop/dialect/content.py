@@ -15,7 +15,7 @@ from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core.canonical import Frame
 from projector.openwop import agent_payloads
 from projector.openwop.dialect.log_state import LogState, ReasoningBlock, ReasoningItem
-from projector.openwop.event_log import VENDOR, Verbosity, present
+from projector.openwop.event_log import SUMMARY_MAX_CHARS, VENDOR, Verbosity, present
 from projector.redaction.clean import TRUNCATED_HERE, cut_text
 
 REFUSAL: Final = ":refusal"
@@ -29,13 +29,8 @@ IMAGE_MEMBERS: Final[Mapping[str, str]] = {
 }
 """Frame member -> event member."""
 
-SUMMARY_MAX_TOKENS: Final = 512
-"""Default limit of the protocol for a summary."""
-CHARS_PER_TOKEN: Final = 4
-"""Approximation for English text; only the provider can count tokens."""
-
 BLOCK_MAX_CHARS: Final[Mapping[str, int]] = {
-    "summary": SUMMARY_MAX_TOKENS * CHARS_PER_TOKEN,
+    "summary": SUMMARY_MAX_CHARS,
     "full": 1_048_576,  # repeated by its closing event: as much as a frame with trees may hold (CONTRACT D37)
 }
 """Verbosity -> length at which a block is truncated, with a notice."""

@@ -18,7 +18,8 @@ from projector.core.canonical import Frame
 from projector.core.faults import FAULTS
 from projector.dialects.options import DialectOptions
 from projector.openwop.conformance.definitions import definition
-from projector.openwop.event_log import Verbosity, present
+from projector.openwop.dialect.run_progress import ACTIVE_STATUSES
+from projector.openwop.event_log import present
 from projector.openwop.host.bindings import (
     AGENT_NODE_ID,
     AGENT_TYPE_ID,
@@ -44,9 +45,6 @@ from projector.server.telemetry.tracing import begin_stream
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.reader import UpstreamReader
 
-ACTIVE_STATUSES: Final = frozenset({"queued", "in_progress"})
-"""Statuses of a response that has not ended."""
-
 _PARAMETERS: Final[Mapping[str, str]] = {"temperature": "temperature", "max_tokens": "max_output_tokens"}
 """Member of `configurable` -> parameter of an agent request."""
 
@@ -59,11 +57,7 @@ class AgentWorkflow:
         self._binding = binding
         self._site = site
         self._redactors = RunRedactors(binding.redactor)
-
-    @property
-    def verbosity(self) -> Verbosity:
-        """Verbosity of the agent's policy."""
-        return self._redactors.verbosity
+        self.verbosity = self._redactors.verbosity
 
     def document(self) -> dict[str, Any]:
         """Return the definition: one node."""

@@ -39,10 +39,8 @@ _SERVER_OPTIONS: Final = ("model", "prompt_overrides")
 class RunnableWorkflow(Protocol):
     """An agent or a workflow that can be run."""
 
-    @property
-    def verbosity(self) -> Verbosity:
-        """Maximum verbosity of reasoning."""
-        ...
+    verbosity: Verbosity
+    """Maximum verbosity of reasoning."""
 
     def document(self) -> dict[str, Any]:
         """Return the definition, as in the protocol."""

@@ -11,9 +11,8 @@ from pydantic import BaseModel
 from projector.contracts import codec
 from projector.contracts.schema_export import PlainSchema
 from projector.openwop.conformance.definitions import FIXTURES
-from projector.openwop.conformance.mock_nodes import TOKEN_LIMIT
 from projector.openwop.contract.documents import Discovery, ErrorBody, EventList, EventPoll, RunCreated, RunSnapshot
-from projector.openwop.event_log import VENDOR, Verbosity
+from projector.openwop.event_log import SUMMARY_MAX_TOKENS, VENDOR, Verbosity
 from projector.openwop.host.bindings import VERBOSITIES
 from projector.openwop.host.run_requests import MAX_BUFFER_MS, MODES, InterruptAnswer, RunRequest
 
@@ -173,7 +172,7 @@ def capabilities(verbosities: Collection[Verbosity], *, conformance: bool, max_b
     families: dict[str, Any] = {
         "agents": {
             "supported": True,
-            "reasoning": {"verbosity": verbosity, "tokenLimit": TOKEN_LIMIT, "streaming": verbosity != "off"},
+            "reasoning": {"verbosity": verbosity, "tokenLimit": SUMMARY_MAX_TOKENS, "streaming": verbosity != "off"},
         },
         "providerUsage": {"supported": True},
     }

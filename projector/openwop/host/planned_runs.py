@@ -27,11 +27,7 @@ class PlannedWorkflow:
         self._registered = registered
         self._settings = settings
         self._redactor = redactor
-
-    @property
-    def verbosity(self) -> Verbosity:
-        """All reasoning is emitted."""
-        return "full"
+        self.verbosity: Verbosity = "full"
 
     def document(self) -> dict[str, Any]:
         """Return the definition."""

@@ -12,7 +12,7 @@ from projector import StreamContext
 from projector.dialects.options import DialectOptions
 from projector.dialects.workflow import position_of
 from projector.openwop.conformance.definitions import definition
-from projector.openwop.event_log import Verbosity, shortened
+from projector.openwop.event_log import shortened
 from projector.openwop.host.bindings import AGENT_TYPE_ID, Begin, RunRedactors, StreamWork, check_configurable, node_of
 from projector.openwop.host.host_errors import APPROVAL_IN_STEP, HostError
 from projector.openwop.host.run_log import Interrupt
@@ -38,11 +38,7 @@ class StepsWorkflow:
         self._site = site
         self._binding = binding
         self._redactors = RunRedactors(binding.redactor)
-
-    @property
-    def verbosity(self) -> Verbosity:
-        """Verbosity of the workflow's policy."""
-        return self._redactors.verbosity
+        self.verbosity = self._redactors.verbosity
 
     def document(self) -> dict[str, Any]:
         """Return the definition: a node for each step, edges from each stage to the next."""
