@@ -27,17 +27,17 @@ CALL_ID: Final = "call_" + "0" * 24
 
 
 def run(frames: Frames, reads: Sequence[bytes]) -> list[bytes]:
-    """Give what is written after each read."""
+    """Return what is written after each read."""
     numbers, rest, written = count(1), b"", []
     for read in reads:
         *blocks, rest = (rest + read).split(b"\n\n")
-        said = frames(blocks, numbers)
-        written.append(b"data: " + b"\n\ndata: ".join(said) + b"\n\n" if said else b"")
+        output = frames(blocks, numbers)
+        written.append(b"data: " + b"\n\ndata: ".join(output) + b"\n\n" if output else b"")
     return written
 
 
 def text(blocks: list[bytes], numbers: Iterator[int]) -> list[bytes]:
-    """Give a `message.delta` for each text delta."""
+    """Return a `message.delta` for each text delta."""
     return [
         orjson.dumps(
             {
@@ -60,7 +60,7 @@ def text(blocks: list[bytes], numbers: Iterator[int]) -> list[bytes]:
 
 
 def arguments(blocks: list[bytes], numbers: Iterator[int]) -> list[bytes]:
-    """Give a `tool.arguments.delta` for each fragment."""
+    """Return a `tool.arguments.delta` for each fragment."""
     return [
         orjson.dumps(
             {
@@ -85,7 +85,7 @@ def arguments(blocks: list[bytes], numbers: Iterator[int]) -> list[bytes]:
 
 
 def chat(blocks: list[bytes], numbers: Iterator[int]) -> list[bytes]:
-    """Give a `message.delta` for each chunk with text."""
+    """Return a `message.delta` for each chunk with text."""
     return [
         orjson.dumps(
             {
@@ -108,12 +108,12 @@ def chat(blocks: list[bytes], numbers: Iterator[int]) -> list[bytes]:
     ]
 
 
-def recorded(said: Sequence[dict[str, Any]]) -> Frames:
-    """Give a loop for a whole stream of any events, whose frames are known."""
+def recorded(known: Sequence[dict[str, Any]]) -> Frames:
+    """Return a loop for a whole stream of any events with known frames."""
 
     def frames(blocks: list[bytes], _numbers: Iterator[int]) -> list[bytes]:
         for block in blocks:
             orjson.loads(block[block.index(b"{") :])
-        return [orjson.dumps({**frame}) for frame in said]
+        return [orjson.dumps({**frame}) for frame in known]
 
     return frames

@@ -27,7 +27,7 @@ MESSAGE_DELTAS: Final = 1_000
 """A long answer of a model."""
 CALL_NAME: Final = "book_rooms"
 CALL_CHARS: Final = 6_000
-"""Arguments of one call: long, and below the contract's limit, so that every fragment is said."""
+"""Arguments of one call: long, and below the contract's limit, so that every fragment is written."""
 
 PROSE: Final = (
     "the stream of tokens is read and each word comes alone with its blank, so a page can show it at once; "
@@ -48,14 +48,14 @@ class Input(NamedTuple):
 
 
 def text(deltas: int, message_deltas: int = MESSAGE_DELTAS) -> Input:
-    """Give a Responses stream of messages, a word in each delta."""
+    """Return a Responses stream of messages, a word in each delta."""
     words = list(_words(deltas))
     rng = Random(deltas)
     events: list[Event] = [{"type": "response.created", "response": _response("in_progress")}]
     for at, start in enumerate(range(0, deltas, message_deltas)):
-        said = words[start : start + message_deltas]
+        parts = words[start : start + message_deltas]
         place = {"item_id": f"msg_{at:048x}", "output_index": at, "content_index": 0}
-        part = {"type": "output_text", "annotations": [], "logprobs": [], "text": "".join(said)}
+        part = {"type": "output_text", "annotations": [], "logprobs": [], "text": "".join(parts)}
         item = {"id": place["item_id"], "type": "message", "role": "assistant"}
         events += [
             _item("added", at, item, status="in_progress", content=[]),
@@ -67,7 +67,7 @@ def text(deltas: int, message_deltas: int = MESSAGE_DELTAS) -> Input:
                     "logprobs": [],
                     "obfuscation": "x" * rng.randint(2, 16),
                 }
-                for word in said
+                for word in parts
             ),
             {"type": "response.output_text.done", "text": part["text"], **place, "logprobs": []},
             _item("done", at, item, status="completed", content=[part]),
@@ -77,7 +77,7 @@ def text(deltas: int, message_deltas: int = MESSAGE_DELTAS) -> Input:
 
 
 def arguments(deltas: int, fragment_chars: int, call_chars: int = CALL_CHARS) -> Input:
-    """Give a Responses stream of function calls whose arguments come in fragments of one size."""
+    """Return a Responses stream of function calls, their arguments in fragments of one size."""
     rng = Random(fragment_chars)
     events: list[Event] = [{"type": "response.created", "response": _response("in_progress")}]
     wholes = [_document(rng, call_chars) for _ in range(deltas * fragment_chars // call_chars)]
@@ -103,7 +103,7 @@ def arguments(deltas: int, fragment_chars: int, call_chars: int = CALL_CHARS) ->
 
 
 def chat(deltas: int) -> Input:
-    """Give a Chat Completions stream that says one message, a word in each chunk."""
+    """Return a Chat Completions stream of one message, a word in each chunk."""
     words = list(_words(deltas))
     chunks = [
         _chunk({"role": "assistant", "content": "", "refusal": None}),
@@ -115,7 +115,7 @@ def chat(deltas: int) -> Input:
 
 
 def corpus() -> Input | None:
-    """Give the recorded Responses streams; None where they are not on this machine."""
+    """Return the recorded Responses streams; None if they are not on this machine."""
     recordings = [path.read_bytes().splitlines() for path in sorted(CORPUS.glob("*.ndjson"))]
     streams = [[_message(json.loads(line)) for line in lines if line.strip()] for lines in recordings]
     if not streams:
@@ -124,16 +124,16 @@ def corpus() -> Input | None:
 
 
 def events_of(streams: Iterable[list[bytes]]) -> Iterator[Event]:
-    """Give the events of streams that were made here, in order, without the mark that ends a Chat stream."""
+    """Yield the events of streams that were made here, in order, without the end mark of a Chat stream."""
     for reads in streams:
         for block in b"".join(reads).split(b"\n\n"):
             if b"{" in block:
                 yield json.loads(block[block.index(b"{") :])
 
 
-def _responses(name: str, events: list[Event], said: str) -> Input:
+def _responses(name: str, events: list[Event], text: str) -> Input:
     wire = [_message(event | {"sequence_number": number}) for number, event in enumerate(events)]
-    return Input(name, "openai_responses", [_reads(wire)], len(wire), said)
+    return Input(name, "openai_responses", [_reads(wire)], len(wire), text)
 
 
 def _message(event: Mapping[str, Any]) -> bytes:
@@ -155,7 +155,7 @@ def _words(count: int) -> Iterator[str]:
 
 
 def _document(rng: Random, min_chars: int) -> str:
-    """Give arguments as a model writes them: names, dates, numbers, prose, one level of nesting."""
+    """Return arguments as a model writes them: names, dates, numbers, prose, one level of nesting."""
     rooms: list[str] = []
     while sum(map(len, rooms)) < min_chars:
         room = {
@@ -171,7 +171,7 @@ def _document(rng: Random, min_chars: int) -> str:
 
 
 def _response(status: str) -> Event:
-    """Give a snapshot without its items, as some servers send it: the bare loop joins long events badly."""
+    """Return a snapshot without its items, as some servers send it: the bare loop cannot join long events."""
     return {
         "id": RESPONSE_ID,
         "object": "response",

@@ -1,4 +1,4 @@
-"""What a stream holds while it is open: traced bytes, without what was written."""
+"""Memory of an open stream: traced bytes, without the output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.subjects import CONTEXT, PUBLIC, REDACTOR
 from projector import Pipeline, build_pipeline
 
 CLOSERS: Final = (b".done", b'"finish_reason":"stop"')
-"""The first read that holds one of these is not fed: the stream has said deltas only, and is still open."""
+"""The first read with one of these is not fed: only deltas have been written, and the stream is still open."""
 
 
 GROWING: Final[Mapping[str, Callable[[int], Input]]] = {
@@ -27,17 +27,17 @@ GROWING: Final[Mapping[str, Callable[[int], Input]]] = {
 
 
 def at_rest(subject: Input) -> int:
-    """Give the bytes that a stream holds after its first read: it is open, and so is its first item."""
+    """Return the bytes that a stream holds after its first read: the stream and its first item are open."""
     return _held(subject, subject.streams[0][:1])
 
 
 def after_deltas(subject: Input) -> int:
-    """Give the bytes that a stream of one item holds after its last delta."""
+    """Return the bytes that a stream of one item holds after its last delta."""
     return _held(subject, list(takewhile(lambda read: not any(end in read for end in CLOSERS), subject.streams[0])))
 
 
 def of_text(subject: Input) -> int:
-    """Give the bytes that Python needs for the text of an input, as one string."""
+    """Return the bytes that Python needs for the text of an input, as one string."""
     return sys.getsizeof(subject.text)
 
 
@@ -49,7 +49,7 @@ def _held(subject: Input, reads: list[bytes]) -> int:
     gc.collect()
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    del stream  # it lived until here
+    del stream  # held until here
     return size
 
 

@@ -52,17 +52,17 @@ class Site:
             time.sleep(0.05)
 
     def cpu_s(self) -> float:
-        """Give the processor time that the process has used."""
+        """Return the processor time that the process has used."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[LOAD_OFFSET]) + int(fields[LOAD_OFFSET + 1])) * TICK_S
 
     def memory_kib(self) -> int:
-        """Give what the process has in memory."""
+        """Return the memory of the process."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
 
     async def ask(self, what: str) -> tuple[int, float]:
-        """Give the events of one stream, and the seconds to its first byte."""
+        """Return the events of one stream, and the seconds to its first byte."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**22)
         body = b'{"message": "%b"}' % what.encode()
         began = time.perf_counter()
@@ -77,17 +77,17 @@ class Site:
         return data.count(b"data: "), first_byte_s
 
     async def cpu_per_event_us(self, what: str, streams: int) -> float:
-        """Give what each event of some streams costs."""
+        """Return the cost of an event over several streams."""
         before = self.cpu_s()
         answers = await asyncio.gather(*(self.ask(what) for _ in range(streams)))
         return (self.cpu_s() - before) / sum(events for events, _ in answers) * 1e6
 
     async def first_byte_ms(self) -> float:
-        """Give the time to the first byte of a stream when nothing else is done."""
+        """Return the time to the first byte of a stream on an idle server."""
         return statistics.median([(await self.ask("one"))[1] for _ in range(FIRST_BYTES)]) * 1e3
 
     async def memory_per_stream_kib(self) -> float:
-        """Give what a running stream adds to the process, once it has seen as many before."""
+        """Return the memory that a running stream adds, once the process has served as many before."""
         before = self.memory_kib()
         running = [asyncio.create_task(self.ask("paced")) for _ in range(STREAMS)]
         await asyncio.sleep(2)
@@ -102,7 +102,7 @@ class Site:
 
 
 async def measure() -> bool:
-    """Print the table; give whether the target is reached."""
+    """Print the table and return whether the target is reached."""
     provider = Site("provider")
     plain, proxy = Site("pass-through", provider.port), Site("proxy", provider.port)
     sites = {"pass-through": plain, "proxy": proxy}

@@ -1,4 +1,4 @@
-"""Interleaved measuring: in each round every subject runs once, so that what disturbs the machine disturbs all of them.
+"""Interleaved measuring: in each round every subject runs once, so that other work on the machine disturbs all alike.
 
 CPU time of this process, not wall-clock time. The least of the rounds is the figure: a disturbance can only add.
 """
@@ -26,29 +26,29 @@ class Cost(NamedTuple):
 
     @property
     def median(self) -> float:
-        """How far a usual round is from the figure."""
+        """The cost of a usual round."""
         return median(self.rounds)
 
     def over(self, floor: Cost) -> Ratio:
-        """Give this cost in units of another one, measured in the same rounds."""
+        """Return this cost in units of another one, measured in the same rounds."""
         of_rounds = sorted(ours / theirs for ours, theirs in zip(self.rounds, floor.rounds, strict=True))
         return Ratio(self.least / floor.least, of_rounds[0], of_rounds[-1])
 
 
 class Ratio(NamedTuple):
-    """How often one cost holds another: of the least ones, and the extremes of the single rounds."""
+    """The ratio of two costs: of the least ones, and the extremes of the single rounds."""
 
     value: float
     low: float
     high: float
 
     def __str__(self) -> str:
-        """Write it with its spread."""
+        """Return the ratio with its spread."""
         return f"{self.value:.2f} ({self.low:.2f}-{self.high:.2f})"
 
 
 def measure(subjects: Mapping[str, Subject], rounds: int) -> dict[str, Cost]:
-    """Run the subjects in turn, so many rounds; give what each cost."""
+    """Run the subjects in turn for some rounds, and return the cost of each."""
     costs = {name: Cost([]) for name in subjects}
     for _ in range(rounds):
         for name, subject in subjects.items():

@@ -1,6 +1,6 @@
-"""`make bench`: what an event costs, as ratios to a bare loop, and what a stream holds. It prints, and never fails.
+"""`make bench`: the cost of an event as a ratio to a bare loop, and the memory of a stream. It prints and never fails.
 
-docs/performance.md says how to read it.
+docs/performance.md explains the figures.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROUNDS: Final = 9
 DELTAS: Final = 20_000
 LONG_FRAGMENT_CHARS: Final = 40
 DIALECT_MOST: Final = 1.5
-"""What a dialect may cost beside the public one; printed, like the other targets."""
+"""Most that a dialect may cost, in units of the public one; printed, like the other targets."""
 MEMORY_DELTAS: Final = (5_000, 20_000)
 
 BARE: Final = "bare loop"
@@ -35,7 +35,7 @@ STAGES: Final[Mapping[str, Callable[[Input], object]]] = {
 
 
 class Target(NamedTuple):
-    """What an input is held to; printed, not enforced, because machines differ."""
+    """The target of an input; printed, not enforced, because machines differ."""
 
     of: str
     words: str

@@ -1,4 +1,4 @@
-"""What the provider's SDK needs for its event objects: its own stream class over the same reads, without a network."""
+"""The provider SDK's event objects: its own stream class over the same reads, without a network."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ class _Reads:
 
 
 def objects(provider: str, reads: Sequence[bytes]) -> Stream[Any]:
-    """Give the event objects of a stream, as the SDK's client gives them with `stream=True`."""
+    """Return the event objects of a stream, as the SDK's client returns them with `stream=True`."""
     return Stream(cast_to=EVENT_TYPES[provider], response=cast("Any", _Reads(reads)), client=CLIENT)

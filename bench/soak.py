@@ -1,11 +1,11 @@
-"""Minutes of traffic, watched: `make soak`, Linux only. Streams end, break, are left and are cancelled all the while.
+"""Minutes of traffic under observation: `make soak`, Linux only. Streams end, break, lose clients and are cancelled.
 
-Every stream must end with its one terminal, nothing may be open when all is over, memory must be flat once the process
-is warm, and the loop must not let a request wait.
+Every stream must end with exactly one terminal event, nothing may be open at the end, memory must be flat once the
+process is warm, and the event loop must not delay requests.
 
-How long it lets one wait is told beside a server that does nothing, asked at the same moments. Moments at which the
-system let either of them wait for a processor are left out: what piles up then is not the loop's. Memory is judged by
-its trend over the whole time, not by two readings. So a machine that others use too need not make the run red.
+The delay is compared with that of a server that does nothing, probed at the same moments. Probes during which the
+system let either process wait for a processor are left out: that delay is not the loop's. Memory is judged by its trend
+over the whole time, not by two readings. So other work on the machine need not fail the run.
 
     python bench/soak.py [MINUTES]
 """
@@ -30,15 +30,15 @@ from projector.server.process import _raise_file_limit
 
 MINUTES: Final = 10.0
 WARM: Final = 0.3
-"""Of the time: until then pools, caches and the allocator's arenas still grow."""
+"""Share of the time in which pools, caches and the allocator's arenas still grow."""
 GROWTH_MAX: Final = 0.05
-"""Of memory, what its trend may add from warm to the end; a hundred bytes for each stream would be more."""
+"""Share of memory that the trend may add from warm to the end; a leak of a hundred bytes a stream exceeds it."""
 LAG_MAX_MS: Final = 100.0
-"""What 99 of 100 requests may wait for the loop, beyond the control: a person would not notice."""
+"""How much longer than the control 99 of 100 requests may wait for the loop; a person does not notice it."""
 REPORT_S: Final = 15.0
 PROBE_S: Final = 0.1
 STARVED_S: Final = 0.01
-"""A probe during which the process waited longer than this for a processor tells of the machine."""
+"""A probe during which the process waited longer than this for a processor measures the machine."""
 CLOSE_S: Final = 3.0
 """After the last stream."""
 KEPT_FILES: Final = 16
@@ -47,7 +47,7 @@ CLIENTS: Final = Path(__file__).with_name("soak_clients.py")
 
 
 class Watched:
-    """A server process that is asked whether it lives, again and again."""
+    """A server process that is probed repeatedly."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -55,7 +55,7 @@ class Watched:
         self.starved = 0
 
     async def probe(self) -> None:
-        """Note how long the loop let a request wait."""
+        """Record how long a request waited for the loop."""
         began, queued_s = time.perf_counter(), self._queued_s()
         await get(self.site, "/livez")
         waited_s = time.perf_counter() - began
@@ -65,24 +65,24 @@ class Watched:
             self.lags_ms.append(waited_s * 1e3)
 
     def lag_ms(self) -> float:
-        """Give what 99 of 100 requests waited at most."""
+        """Return the longest wait of 99 of 100 requests."""
         return statistics.quantiles(self.lags_ms, n=100)[-1]
 
     def open_files(self) -> int:
-        """Give how many files and sockets the process has open."""
+        """Return the number of open files and sockets of the process."""
         return len(list(Path(f"/proc/{self.site.process.pid}/fd").iterdir()))
 
     def _queued_s(self) -> float:
-        """Give how long the system has let the threads of the process wait for a processor.
+        """Return how long the threads of the process have waited for a processor.
 
-        All of them: while one that holds the interpreter's lock waits, the loop does.
+        All threads count: while the one with the interpreter's lock waits, the loop waits.
         """
         files = Path(f"/proc/{self.site.process.pid}/task").glob("*/schedstat")
         return sum(int(file.read_text(encoding="ascii").split()[1]) for file in files) / 1e9
 
 
 async def get(site: Site, path: str) -> bytes:
-    """Give a whole answer."""
+    """Return a whole response."""
     reader, writer = await asyncio.open_connection("127.0.0.1", site.port, limit=2**22)
     try:
         writer.write(b"GET %b HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n" % path.encode())
@@ -92,7 +92,7 @@ async def get(site: Site, path: str) -> bytes:
 
 
 async def watch(proxy: Watched, idle: Watched, clients: asyncio.subprocess.Process) -> list[int]:
-    """Give the memory at each probe, in KiB, until the clients have gone."""
+    """Return the memory at each probe, in KiB, until the clients have ended."""
     memory: list[int] = []
     reported_at = time.monotonic()
     while clients.returncode is None:
@@ -110,10 +110,10 @@ async def watch(proxy: Watched, idle: Watched, clients: asyncio.subprocess.Proce
 
 
 def growth(memory: list[int]) -> float:
-    """Give what the trend adds from warm to the end, as a part of the memory when warm.
+    """Return what the trend adds from warm to the end, as a share of the memory when warm.
 
     The trend is the median of the slopes between any two readings (Theil and Sen), so that a few high ones, when large
-    events are held, do not make it.
+    events are held, do not decide it.
     """
     warm = memory[int(len(memory) * WARM) :]
     step = max(1, len(warm) // 200)
@@ -123,7 +123,7 @@ def growth(memory: list[int]) -> float:
 
 
 async def still_open(proxy: Watched, files: int) -> list[str]:
-    """Give what is open that was not before the first stream."""
+    """Return what is open that was not open before the first stream."""
     text = (await get(proxy.site, "/metrics")).decode()
     gauges = dict(re.findall(r"^(projector_\w+) ([\d.]+)$", text, re.MULTILINE))
     names = ("projector_streams_active", "projector_upstream_open", "projector_memory_held_bytes")
@@ -133,7 +133,7 @@ async def still_open(proxy: Watched, files: int) -> list[str]:
 
 
 async def run(minutes: float) -> bool:
-    """Print what was seen; give whether all is well."""
+    """Print the figures and return whether all targets are reached."""
     provider, control = Site("provider"), Site("idle")
     sites = [provider, control, Site("proxy", provider.port)]
     proxy, idle = Watched(sites[-1]), Watched(control)

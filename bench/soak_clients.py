@@ -1,4 +1,4 @@
-"""The clients of `bench/soak.py`, in a process of their own, so that what they cost delays no probe.
+"""The clients of `bench/soak.py`, in a process of their own, so that their cost delays no probe.
 
     python bench/soak_clients.py PORT SECONDS
 
@@ -22,7 +22,7 @@ import uvloop
 
 CLIENTS: Final = 100
 PAUSE_S: Final = 1.0
-"""At most, between two visits: the proxy shall be busy, not drowned, or its queue is all that is measured."""
+"""Longest pause between two visits. Without pauses, the queue of the proxy would be all that is measured."""
 LEAVES_AFTER_S: Final = 2.0
 """At most; paced streams last five."""
 ENDS_S: Final = 60.0
@@ -61,7 +61,7 @@ class Clients:
         self.seen: Counter[str] = Counter()
 
     async def run(self) -> None:
-        """Come and go until the time is over."""
+        """Make visits until the time is over."""
         await asyncio.gather(*(self._client() for _ in range(CLIENTS)))
 
     async def _client(self) -> None:

@@ -1,4 +1,4 @@
-"""What is measured on an input: the pipeline, the bare loop, the SDK's objects, and the pipeline stage by stage."""
+"""The subjects measured on an input: pipeline, bare loop, the SDK's objects, and the pipeline stage by stage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONTEXT: Final = StreamContext(stream_id=bare_loop.STREAM_ID)
 
 
 def pipeline(subject: Input, dialect: str = PUBLIC, output_format: OutputFormat = "sse") -> Written:
-    """Run the whole pipeline over each stream, as a host with one policy does."""
+    """Run the whole pipeline over each stream, with one policy."""
     written = []
     for reads in subject.streams:
         stream = build_pipeline(
@@ -50,7 +50,7 @@ def bare(subject: Input, frames: bare_loop.Frames) -> Written:
 
 
 def bare_recorded(subject: Input) -> Callable[[], Written]:
-    """Give the bare loop over recordings: it knows their frames, and has one read each, since it joins events badly."""
+    """Return the bare loop over recordings, with their frames and one read each: it cannot join events."""
     known = [
         (bare_loop.recorded(frames), b"".join(reads))
         for reads, frames in zip(subject.streams, frames_of(subject), strict=True)
@@ -59,13 +59,13 @@ def bare_recorded(subject: Input) -> Callable[[], Written]:
 
 
 def frames_of(subject: Input) -> list[list[Frame]]:
-    """Give what the pipeline says of each stream."""
+    """Return the frames that the pipeline writes for each stream."""
     written = pipeline(subject, output_format="ndjson")
     return [[json.loads(line) for line in b"".join(reads).splitlines()] for reads in written]
 
 
 def sdk(subject: Input) -> None:
-    """Let the SDK make its event objects, and drop each of them; it raises where a provider reports an error."""
+    """Build and drop the SDK's event objects; the SDK raises where a provider reports an error."""
     for reads in subject.streams:
         with suppress(APIError):
             deque(sdk_objects.objects(subject.provider, reads), maxlen=0)

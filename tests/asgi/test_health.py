@@ -1,4 +1,4 @@
-"""What a container asks of its server, and the number of processes that it may ask for."""
+"""The health check of a container, and the number of workers."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Answered = Callable[[bytes], int]
 
 @pytest.fixture
 def answered() -> Any:
-    """Gives the port of a server that says these bytes to one request."""
+    """Starts a server that answers one request with these bytes; returns its port."""
     threads: list[threading.Thread] = []
 
     def start(answer: bytes) -> int:
         listener = socket.create_server(("127.0.0.1", 0))
 
-        def speak() -> None:
+        def respond() -> None:
             with listener, listener.accept()[0] as one:
                 one.recv(4096)
                 one.sendall(answer)
 
-        threads.append(threading.Thread(target=speak))
+        threads.append(threading.Thread(target=respond))
         threads[-1].start()
         return int(listener.getsockname()[1])
 
@@ -41,14 +41,14 @@ def answered() -> Any:
         assert not thread.is_alive()
 
 
-def test_a_server_lives(serve: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_is_up(serve: Any, capsys: pytest.CaptureFixture[str]) -> None:
     site = serve(demo=True)
     assert cli.main(["health", f"http://127.0.0.1:{site.port}"]) == 0
     assert cli.main(["health", f"http://localhost:{site.port}/any/path"]) == 0
     assert capsys.readouterr().out == "Server is up.\n" * 2
 
 
-def test_no_proxy_is_asked(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_proxy_is_used(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     assert health_failure(f"http://127.0.0.1:{serve(demo=True).port}") is None
@@ -62,7 +62,7 @@ def test_no_proxy_is_asked(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(b"", "no answer: RemoteDisconnected", id="silence"),
     ],
 )
-def test_a_server_that_does_not_live(
+def test_a_server_that_is_not_up(
     answered: Answered, capsys: pytest.CaptureFixture[str], answer: bytes, expected: str
 ) -> None:
     port = answered(answer)
@@ -70,7 +70,7 @@ def test_a_server_that_does_not_live(
     assert capsys.readouterr().out == f"/livez of 127.0.0.1, port {port}: {expected}\n"
 
 
-def test_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_listener(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     assert cli.main(["health", f"http://127.0.0.1:{port}"]) == 1
@@ -78,7 +78,7 @@ def test_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "https://127.0.0.1", "http://", "http://a:port", "http://[", ""])
-def test_what_is_no_address(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_urls(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["health", url]) == 2
     assert capsys.readouterr().err == "projector: expected the URL of a server, like http://127.0.0.1:8000\n"
 
@@ -92,13 +92,13 @@ def test_more_workers_are_refused_with_the_reason(workers: str, capsys: pytest.C
     assert "docs/deployment.md" in printed.err
 
 
-def test_one_worker_is_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_worker_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     served: list[str] = []
     monkeypatch.setattr("projector.server.process.run", lambda settings, **_: served.append(json.dumps(settings.port)))
     assert cli.main(["serve", "--workers", "1", "--port", "8123"]) == 0
     assert served == ["8123"]
 
 
-def test_a_number_of_workers_that_the_platform_sets_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_workers_in_the_environment_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEB_CONCURRENCY", "4")
     assert server(Settings(), demo=True).config.workers == 1

@@ -86,7 +86,7 @@ def written(name: str, text: str) -> None:
     path.write_text(text)
 
 
-def says(*events: dict[str, Any], end: str = "end") -> Callable[[Peer], Awaitable[None]]:
+def sends(*events: dict[str, Any], end: str = "end") -> Callable[[Peer], Awaitable[None]]:
     async def script(peer: Peer) -> None:
         await peer.start()
         for event in events:
@@ -102,7 +102,7 @@ def says(*events: dict[str, Any], end: str = "end") -> Callable[[Peer], Awaitabl
 
 
 async def test_a_request_becomes_a_case_that_replays(run: Run, upstream: Any, capfd: Any) -> None:
-    asked = await upstream(says(*EVENTS))
+    provider = await upstream(sends(*EVENTS))
     done = await run("--upstream", "one", "--dir", "kept", "--name", "hello")
     assert (done.status, done.err) == (0, "")
     assert done.out.splitlines() == [
@@ -110,7 +110,7 @@ async def test_a_request_becomes_a_case_that_replays(run: Run, upstream: Any, ca
         "Next: review the case, write its golden files, and commit both:",
         "  projector replay kept --update",
     ]
-    peer = asked.peers.get_nowait()
+    peer = provider.peers.get_nowait()
     assert peer.body == {**REQUEST, "stream": True}
     assert peer.header(b"authorization") == b"Bearer key-of-the-house"
     (case,) = replay.load_cases(Path("kept"))
@@ -128,7 +128,7 @@ async def test_a_request_becomes_a_case_that_replays(run: Run, upstream: Any, ca
 
 
 async def test_raw_keeps_everything_and_warns(run: Run, upstream: Any) -> None:
-    await upstream(says(*EVENTS))
+    await upstream(sends(*EVENTS))
     done = await run("--upstream", "one", "--raw", "--name", "hello")
     assert done.status == 0
     assert "--raw saves the stream unredacted" in done.err
@@ -137,7 +137,7 @@ async def test_raw_keeps_everything_and_warns(run: Run, upstream: Any) -> None:
 
 async def test_the_profile_of_the_upstream_goes_with_the_case(run: Run, upstream: Any) -> None:
     chunks = [{"id": "c", "choices": [{"index": 0, "delta": {"content": text}}]} for text in ("hm", "</think>Hello")]
-    await upstream(says(*chunks, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}))
+    await upstream(sends(*chunks, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}))
     done = await run("--upstream", "chat", "--name", "thought")
     assert (done.status, done.err) == (0, "")
     (case,) = replay.load_cases(Path("recordings"))
@@ -148,7 +148,7 @@ async def test_the_profile_of_the_upstream_goes_with_the_case(run: Run, upstream
 
 @pytest.mark.parametrize(("end", "code"), [("reset", "upstream_reset"), ("silence", "upstream_timeout_idle")])
 async def test_a_stream_that_breaks_off_is_a_case_that_does(run: Run, upstream: Any, end: str, code: str) -> None:
-    await upstream(says(*EVENTS[:2], end=end))
+    await upstream(sends(*EVENTS[:2], end=end))
     done = await run("--upstream", "one", "--name", "broken")
     assert done.status == 0
     assert f"The stream was cut off, and the case ends the same way: {code}" in done.out
@@ -157,7 +157,7 @@ async def test_a_stream_that_breaks_off_is_a_case_that_does(run: Run, upstream: 
 
 
 async def test_a_name_is_made_of_the_upstream_and_the_time(run: Run, upstream: Any) -> None:
-    await upstream(says(*EVENTS))
+    await upstream(sends(*EVENTS))
     assert (await run("--upstream", "one")).status == 0
     (case,) = replay.load_cases(Path("recordings"))
     upstream_name, day, time = case.name.split("-")
@@ -191,7 +191,7 @@ async def test_an_upstream_that_is_not_there_leaves_no_case(run: Run) -> None:
         (("--upstream", "one"), "{", "request.json: expected a request as a JSON object"),
     ],
 )
-async def test_mistakes_are_told_before_a_provider_is_asked(
+async def test_mistakes_are_reported_before_a_request_is_sent(
     run: Run, arguments: tuple[str, ...], request_text: str | None, message: str
 ) -> None:
     written("recordings/openai_chat/taken.ndjson", "{}\n")

@@ -1,4 +1,4 @@
-"""The inputs and floors of `make bench` are what they claim to be; otherwise its ratios say nothing."""
+"""The inputs and floors of `make bench` are what they claim to be; otherwise its ratios mean nothing."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Row(NamedTuple):
     def bare(self) -> list[dict[str, Any]]:
         return written_frames(subjects.bare(self.subject, self.loop))
 
-    def said(self) -> list[dict[str, Any]]:
+    def frames(self) -> list[dict[str, Any]]:
         (frames,) = subjects.frames_of(self.subject)
         return frames
 
     def deltas(self) -> list[dict[str, Any]]:
-        return [frame for frame in self.said() if frame["kind"] == self.kind]
+        return [frame for frame in self.frames() if frame["kind"] == self.kind]
 
 
 MADE: Final = {
@@ -72,34 +72,34 @@ def test_a_read_is_a_whole_segment(row: Row) -> None:
 
 
 @ROWS
-def test_the_pipeline_says_the_text_in_a_valid_stream(row: Row) -> None:
-    frames = row.said()
+def test_the_pipeline_writes_the_text_in_a_valid_stream(row: Row) -> None:
+    frames = row.frames()
     assert check_stream(json.dumps(frame) for frame in frames) == []
     assert "".join(frame["delta"] for frame in row.deltas()) == row.subject.text
     assert frames[-1]["final"]["status"] == "completed"
 
 
 @ROWS
-def test_the_bare_loop_says_the_same_text(row: Row) -> None:
+def test_the_bare_loop_writes_the_same_text(row: Row) -> None:
     assert "".join(frame["delta"] for frame in row.bare()) == row.subject.text
 
 
 @ROWS
-def test_the_bare_loop_says_as_many_frames_with_the_same_keys(row: Row) -> None:
+def test_the_bare_loop_writes_as_many_frames_with_the_same_keys(row: Row) -> None:
     bare, deltas = row.bare(), row.deltas()
     assert {frozenset(frame) for frame in bare} == {frozenset(frame) for frame in deltas}
     assert len(deltas) <= len(bare) <= 1.05 * len(deltas)  # a fragment may wait for the next one
 
 
 @pytest.mark.parametrize("name", ["text", "chat"])
-def test_the_bare_loop_says_the_very_frames_of_text(name: str) -> None:
+def test_the_bare_loop_writes_the_same_frames_of_text(name: str) -> None:
     row = MADE[name]
     assert [unnumbered(frame) for frame in row.bare()] == [unnumbered(frame) for frame in row.deltas()]
 
 
-def test_the_bare_loop_of_recordings_says_the_very_frames() -> None:
+def test_the_bare_loop_of_recordings_writes_the_same_frames() -> None:
     row = MADE["arguments in long fragments"]
-    assert written_frames(subjects.bare_recorded(row.subject)()) == row.said()
+    assert written_frames(subjects.bare_recorded(row.subject)()) == row.frames()
 
 
 def test_the_corpus_is_read_whole(corpus: Path) -> None:
@@ -115,7 +115,7 @@ def test_each_stage_runs_alone(run: Callable[[Input], None], row: Row) -> None:
     run(row.subject)
 
 
-def test_memory_holds_what_was_said() -> None:
+def test_memory_holds_the_text() -> None:
     subject = inputs.text(DELTAS, message_deltas=DELTAS)
     assert memory.after_deltas(subject) > memory.at_rest(subject) + len(subject.text)
 

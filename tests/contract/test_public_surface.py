@@ -1,4 +1,4 @@
-"""What users of the library and of the command line may build upon."""
+"""The public interface of the library and of the command line."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_methods(owner: type, method: str, parameters: str) -> None:
     assert str(inspect.signature(getattr(owner, method))) == parameters
 
 
-def test_a_pipeline_says_whether_it_has_ended() -> None:
+def test_a_pipeline_reports_whether_it_has_ended() -> None:
     pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1", context=StreamContext())
     assert pipeline.ended is False
     assert pipeline.close().startswith(b"data: {")
@@ -133,12 +133,12 @@ def test_commands(command: str, options: dict[str, list[str] | None]) -> None:
         assert choices is None or list(actions[name].choices or ()) == choices, name
 
 
-def test_every_command_says_what_it_does() -> None:
+def test_every_command_has_a_help() -> None:
     assert subparsers().choices.keys() >= {"demo", "serve", "project", "validate", "replay", "explain"}
     assert all(command.help for command in subparsers()._choices_actions)
 
 
-def test_every_argument_says_what_it_is() -> None:
+def test_every_argument_has_a_help() -> None:
     commands = dict(subparsers().choices)
     [of_config] = [a for a in commands.pop("config")._actions if isinstance(a, argparse._SubParsersAction)]
     arguments = [(name, a) for name, one in [*commands.items(), *of_config.choices.items()] for a in one._actions]

@@ -1,4 +1,4 @@
-"""A client behind whatever stands in front of the projector; it reads messages as they come, however they are cut."""
+"""A client behind a proxy in front of the projector; it reads messages as they arrive, however they are cut."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ ENDED: Final = {"type": "response.completed", "response": {"id": "r", "status": 
 
 
 def delta(text: str) -> dict[str, Any]:
-    """Give the provider's event that says some text."""
+    """Return a text delta of the provider."""
     return {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "content_index": 0, "delta": text}
 
 
 class Browser:
-    """One answer, and the messages of its stream that have come."""
+    """One response, and the messages of its stream that have arrived."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self._came = b""
 
     async def message(self) -> bytes:
-        """Give the next message or comment, without its blank line."""
+        """Return the next message or comment, without its blank line."""
         while b"\n\n" not in self._came:
             chunk = await self.answer.chunk()
             assert chunk, "the stream ended"
@@ -38,7 +38,7 @@ class Browser:
         return message
 
     async def frame(self) -> dict[str, Any]:
-        """Give the next frame; comments are passed over."""
+        """Return the next frame; comments are skipped."""
         while (message := await self.message()).startswith(b":"):
             pass
         frame = json.loads(message.removeprefix(b"data: "))
@@ -46,36 +46,36 @@ class Browser:
         return frame
 
     async def until(self, kind: str) -> dict[str, Any]:
-        """Give the next frame of a kind."""
+        """Return the next frame of a kind."""
         while (frame := await self.frame())["kind"] != kind:
             pass
         return frame
 
 
 class Dictation:
-    """A provider says the next event when the client has the last: what is held back anywhere ends in silence."""
+    """A provider that sends an event once the client has received the last one: any buffering blocks the stream."""
 
     def __init__(self) -> None:
         self._texts = [f"{number}," for number in range(20)]
-        self._may_say = asyncio.Semaphore(0)
+        self._may_send = asyncio.Semaphore(0)
 
     async def script(self, peer: Any) -> None:
-        """What the provider does."""
+        """Send the stream."""
         await peer.start()
         await peer.event(CREATED)
         for text in self._texts:
-            await self._may_say.acquire()
+            await self._may_send.acquire()
             await peer.event(delta(text))
-        await self._may_say.acquire()
+        await self._may_send.acquire()
         await peer.event(ENDED)
         await peer.end()
 
-    async def is_heard_by(self, browser: Browser) -> None:
-        """Ask for each event when the last has come."""
+    async def is_received_by(self, browser: Browser) -> None:
+        """Request each event when the last one has arrived."""
         for text in self._texts:
-            self._may_say.release()
+            self._may_send.release()
             assert (await browser.until("message.delta"))["delta"] == text
-        self._may_say.release()
+        self._may_send.release()
         assert (await browser.until("final"))["final"]["response_text"] == "".join(self._texts)
         assert await browser.answer.rest() == b""
 
@@ -84,7 +84,7 @@ class Dictation:
 async def asking(
     port: int, path: str = "/api/v1/chat/stream", body: object = None, **headers: str
 ) -> AsyncGenerator[Browser, None]:
-    """Ask with a connection of its own, which is closed in the end; the head of the answer has been read."""
+    """Send a request on its own connection, which is closed at the end, and read the head of the response."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**24)
     answer = Answer(reader, writer)
     try:
@@ -96,13 +96,13 @@ async def asking(
 
 
 def free_port() -> int:
-    """Give a port that nobody listens on."""
+    """Return a port without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return int(taken.getsockname()[1])
 
 
 async def listening(port: int, is_over: Callable[[], bool], limit_s: float = 30) -> None:
-    """Wait until somebody listens on a port, as long as the program that shall is not over."""
+    """Wait until a port has a listener; fail if the program that should listen has ended."""
     deadline = time.monotonic() + limit_s
     while True:
         with contextlib.suppress(OSError):
@@ -110,5 +110,5 @@ async def listening(port: int, is_over: Callable[[], bool], limit_s: float = 30)
             writer.close()
             return
         assert not is_over(), "the program ended"
-        assert time.monotonic() < deadline, "nobody listens"
+        assert time.monotonic() < deadline, "no listener"
         await asyncio.sleep(0.02)

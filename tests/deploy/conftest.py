@@ -1,4 +1,4 @@
-"""Servers and scripted upstreams, as the tests of the shell have them."""
+"""Servers and scripted upstreams, shared with the tests of the server."""
 
 from __future__ import annotations
 

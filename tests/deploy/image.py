@@ -1,6 +1,6 @@
-"""The Dockerfile, read, and its build stage carried out in a folder: what an engine would do, where none runs.
+"""A reader of the Dockerfile that runs its build stage in a folder, for machines without a container engine.
 
-Run as a program it builds into the folder that it is given; `make wheel` does.
+Run as a program it builds into the folder of its argument, as `make wheel` does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Step(NamedTuple):
     """One instruction of a stage."""
 
     name: str
-    said: str
+    text: str
 
 
 class Stage(NamedTuple):
@@ -32,51 +32,51 @@ class Stage(NamedTuple):
     steps: list[Step]
 
     def one(self, name: str) -> str:
-        """Give what an instruction says that stands in the stage once."""
-        (said,) = [step.said for step in self.steps if step.name == name]
-        return said
+        """Return the text of an instruction that the stage has once."""
+        (text,) = [step.text for step in self.steps if step.name == name]
+        return text
 
     def argv(self, name: str) -> list[str]:
-        """Give the exec form of an instruction, its options left out."""
-        said = self.one(name)
-        return [str(word) for word in json.loads(said[said.index("[") :])]
+        """Return the exec form of an instruction, without its options."""
+        text = self.one(name)
+        return [str(word) for word in json.loads(text[text.index("[") :])]
 
 
 def read(text: str) -> list[Stage]:
-    """Give the stages of a Dockerfile."""
+    """Return the stages of a Dockerfile."""
     stages: list[Stage] = []
     lines = re.sub(r"\\\n\s*", "", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)).splitlines()
     for line in filter(None, lines):
-        name, _, said = line.partition(" ")
+        name, _, text = line.partition(" ")
         if name == "FROM":
-            stages.append(Stage(said, []))
+            stages.append(Stage(text, []))
         else:
-            stages[-1].steps.append(Step(name, said))
+            stages[-1].steps.append(Step(name, text))
     return stages
 
 
 def dockerfile() -> list[Stage]:
-    """Give the stages of ours."""
+    """Return the stages of our Dockerfile."""
     return read((ROOT / "Dockerfile").read_text(encoding="utf-8"))
 
 
 def build(folder: Path) -> None:
-    """Carry out the first stage, with folders of `folder` instead of those at the top of the image."""
+    """Run the first stage, with `folder` as the root of the image."""
     workdir = folder / WORKDIR.lstrip("/")
     workdir.mkdir(parents=True)
-    for name, said in dockerfile()[0].steps:
+    for name, text in dockerfile()[0].steps:
         if name == "COPY":
-            *sources, target = said.split()
+            *sources, target = text.split()
             for source in sources:
                 _copy(source, workdir / target)
         elif name == "RUN":
-            _run(said, folder, workdir)
-        elif (name, said) != ("WORKDIR", WORKDIR):
-            raise NotImplementedError(f"{name} {said}")
+            _run(text, folder, workdir)
+        elif (name, text) != ("WORKDIR", WORKDIR):
+            raise NotImplementedError(f"{name} {text}")
 
 
 def _copy(source: str, target: Path) -> None:
-    """Copy what a fresh clone of the work tree has of it."""
+    """Copy the files that a fresh clone of the work tree has."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", source],  # noqa: S607 - any git
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""What the Dockerfile makes, without an engine: its steps were carried out in a folder, and what they left is run."""
+"""The image without a container engine: the steps of the Dockerfile were run in a folder, and the result is started."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def test_the_second_stage_takes_nothing_but_the_environment() -> None:
 
 
 def test_packages_are_installed_with_their_hashes() -> None:
-    installs = re.findall(r"install ([^&]*)", " ".join(step.said for step in BUILD.steps if step.name == "RUN"))
+    installs = re.findall(r"install ([^&]*)", " ".join(step.text for step in BUILD.steps if step.name == "RUN"))
     assert len(installs) == 3
     for install in installs:
         assert "--require-hashes -r requirements/" in install or "--no-deps dist/*.whl" in install
 
 
 def test_the_builder_is_sent_what_is_copied_and_no_more() -> None:
-    copied = {source.rstrip("/") for step in BUILD.steps if step.name == "COPY" for source in step.said.split()[:-1]}
+    copied = {source.rstrip("/") for step in BUILD.steps if step.name == "COPY" for source in step.text.split()[:-1]}
     lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if not line.startswith(("#", "!"))] == ["*", "**/__pycache__"]
     assert {line.removeprefix("!") for line in lines if line.startswith("!")} == copied
 
 
-def test_one_port_is_exposed_served_and_asked() -> None:
+def test_one_port_is_exposed_served_and_probed() -> None:
     command = FINAL.argv("CMD")
     assert command[:2] == ["projector", "serve"]
     assert command[command.index("--port") + 1] == FINAL.one("EXPOSE")
@@ -62,13 +62,13 @@ def test_one_port_is_exposed_served_and_asked() -> None:
 @pytest.fixture
 def environment(image: Path, tmp_path: Path) -> dict[str, str]:
     """The environment of the image, with its folders where the steps put them."""
-    said = dict(pair.split("=", 1) for pair in FINAL.one("ENV").split())
-    path = said.pop("PATH").replace("/opt/", f"{image}/opt/").replace("$PATH", os.defpath)
-    return {**said, "PATH": path, "HOME": str(tmp_path)}
+    environ = dict(pair.split("=", 1) for pair in FINAL.one("ENV").split())
+    path = environ.pop("PATH").replace("/opt/", f"{image}/opt/").replace("$PATH", os.defpath)
+    return {**environ, "PATH": path, "HOME": str(tmp_path)}
 
 
 def program(environment: dict[str, str], argv: list[str]) -> list[str]:
-    """Give a command with its program as the environment's PATH finds it."""
+    """Return a command with its program as the environment's PATH finds it."""
     found = shutil.which(argv[0], path=environment["PATH"])
     assert found is not None
     return [found, *argv[1:]]
@@ -76,7 +76,7 @@ def program(environment: dict[str, str], argv: list[str]) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def running(environment: dict[str, str], cwd: Path) -> AsyncGenerator[tuple[asyncio.subprocess.Process, int]]:
-    """The command of the image on a port that is free; gives the process and the port."""
+    """Run the command of the image on a free port; yield the process and the port."""
     command = program(environment, [*FINAL.argv("CMD"), "--port", "0"])
     process = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, env=environment, cwd=cwd
@@ -121,8 +121,8 @@ async def test_what_the_image_holds_is_served_and_ends_well(
     provider = {"OPENAI_BASE_URL": f"http://127.0.0.1:{upstream_port}/v1", "OPENAI_API_KEY": "sk-test"}
     async with running({**environment, **provider, **CALLERS}, tmp_path) as (process, port):
         health = program(environment, [*FINAL.argv("HEALTHCHECK")[:-1], f"http://127.0.0.1:{port}"])
-        asked = await asyncio.create_subprocess_exec(*health, env=environment, stdout=asyncio.subprocess.DEVNULL)
-        assert await asked.wait() == 0
+        probe = await asyncio.create_subprocess_exec(*health, env=environment, stdout=asyncio.subprocess.DEVNULL)
+        assert await probe.wait() == 0
         refused = await ask(port)
         assert refused.status == 401
         await refused.closed()

@@ -21,7 +21,7 @@ DEPLOY: Final = ROOT / "deploy"
 FINAL: Final = dockerfile()[-1]
 PORT: Final = int(FINAL.one("EXPOSE"))
 ENDING_S: Final = Settings().drain_timeout_s + LAST_WORDS_S + CLOSE_S
-"""What a server takes at most from SIGTERM to its end."""
+"""The longest time from SIGTERM to the end of a server."""
 
 COMPOSE: Final = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
 KUBERNETES_TEXT: Final = (DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")
@@ -31,7 +31,7 @@ POD: Final = KUBERNETES["Deployment"]["spec"]["template"]
 
 
 def parsed(command: list[str]) -> argparse.Namespace:
-    """Give what the command line understands."""
+    """Return the parsed arguments of a command line."""
     assert command[0] == "projector"
     return build_parser().parse_args(command[1:])
 
@@ -67,7 +67,7 @@ def test_compose_builds_the_image_and_serves_the_demo() -> None:
     assert seconds(service["stop_grace_period"]) >= ENDING_S
 
 
-def test_compose_publishes_nginx_where_the_demo_says_it_is() -> None:
+def test_compose_publishes_nginx_at_the_address_that_the_demo_prints() -> None:
     nginx = COMPOSE["services"]["nginx"]
     assert nginx["network_mode"] == "service:projector"
     assert nginx["depends_on"] == {"projector": {"condition": "service_healthy"}}
@@ -93,7 +93,7 @@ def test_its_command_is_one_of_ours() -> None:
 
 
 def test_its_configuration_can_be_served(tmp_path: Path) -> None:
-    """Its files, where the pod has them; its variables and secrets are those that the pod names, and no more."""
+    """The files are where the pod mounts them; variables and secrets are exactly those that the pod names."""
     mounts = {mount["name"]: mount["mountPath"] for mount in CONTAINER["volumeMounts"]}
     volumes = {volume["name"]: volume for volume in POD["spec"]["volumes"]}
     assert mounts.keys() == volumes.keys()
@@ -148,12 +148,12 @@ def test_its_ports_are_the_images() -> None:
 
 @pytest.mark.parametrize("probe", ["startupProbe", "livenessProbe", "readinessProbe"])
 def test_probes_ask_what_is_answered(probe: str) -> None:
-    asked = CONTAINER[probe]["httpGet"]
-    assert asked["port"] == CONTAINER["ports"][0]["name"]
-    assert asked["path"] == ("/readyz" if probe == "readinessProbe" else "/livez")
+    probed = CONTAINER[probe]["httpGet"]
+    assert probed["port"] == CONTAINER["ports"][0]["name"]
+    assert probed["path"] == ("/readyz" if probe == "readinessProbe" else "/livez")
 
 
-async def test_what_is_asked_is_there(serve: Any) -> None:
+async def test_the_probed_paths_are_there(serve: Any) -> None:
     site = serve(demo=True)
     paths = {CONTAINER[probe]["httpGet"]["path"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")}
     for path in paths | {POD["metadata"]["annotations"]["prometheus.io/path"]}:

@@ -40,7 +40,7 @@ def built(nextjs: Path) -> Path:
 
 @pytest.fixture
 def front(built: Path) -> Front:
-    """Starts Next.js before a server on this port; gives its own port."""
+    """Starts Next.js in front of a server on this port; returns its own port."""
 
     @contextlib.asynccontextmanager
     async def start(server: int) -> AsyncGenerator[int, None]:
@@ -67,7 +67,7 @@ async def test_frames_come_one_by_one(front: Front, serve: Any, upstream: Any) -
         assert browser.answer.headers["cache-control"] == "no-cache, no-transform"
         assert browser.answer.headers["x-accel-buffering"] == "no"
         assert "content-encoding" not in browser.answer.headers
-        await dictation.is_heard_by(browser)
+        await dictation.is_received_by(browser)
 
 
 async def test_heartbeats_cancel_and_problems_pass(front: Front, serve: Any, upstream: Any) -> None:
@@ -111,5 +111,5 @@ async def test_a_browser_that_leaves_closes_the_upstream(front: Front, serve: An
 async def test_no_server_is_a_problem_like_others(front: Front) -> None:
     async with front(free_port()) as port, asking(port, CHAT) as browser:
         assert (browser.answer.status, browser.answer.headers["retry-after"]) == (503, "5")
-        told = await browser.answer.problem()
-        assert (told["status"], told["code"], told["is_retryable"]) == (503, "server_shutdown", True)
+        problem = await browser.answer.problem()
+        assert (problem["status"], problem["code"], problem["is_retryable"]) == (503, "server_shutdown", True)

@@ -45,15 +45,15 @@ http {{
 Front: TypeAlias = Callable[..., AbstractAsyncContextManager[int]]
 
 
-def put(text: str, said: str, instead: str) -> str:
-    """Replace what stands in the file once."""
-    assert text.count(said) == 1, said
-    return text.replace(said, instead)
+def put(text: str, old: str, new: str) -> str:
+    """Replace a text that the file has once."""
+    assert text.count(old) == 1, old
+    return text.replace(old, new)
 
 
 @pytest.fixture
 def front(nginx: str, tmp_path: Path) -> Front:
-    """Starts nginx with the file before servers on these ports; gives its own port."""
+    """Starts nginx with the file in front of servers on these ports; returns its own port."""
 
     @contextlib.asynccontextmanager
     async def start(*ports: int, silence_s: int = 60) -> AsyncGenerator[int, None]:
@@ -83,31 +83,31 @@ async def test_frames_come_one_by_one(front: Front, serve: Any, upstream: Any) -
         assert browser.answer.headers["content-type"] == "text/event-stream; charset=utf-8"
         assert browser.answer.headers["cache-control"] == "no-cache, no-transform"
         assert "content-encoding" not in browser.answer.headers
-        await dictation.is_heard_by(browser)
+        await dictation.is_received_by(browser)
 
 
 async def test_heartbeats_keep_a_silent_stream(front: Front, serve: Any, upstream: Any) -> None:
-    """nginx takes two seconds of silence here; the provider's lasts until fifteen heartbeats have come."""
+    """nginx allows two seconds of silence here; the provider is silent until fifteen heartbeats have arrived."""
 
     async def script(peer: Any) -> None:
         await peer.start()
-        await heard.wait()
+        await has_heartbeats.wait()
         await peer.event(CREATED)
         await peer.event(ENDED)
         await peer.end()
 
-    heard = asyncio.Event()
+    has_heartbeats = asyncio.Event()
     await upstream(script)
     site = serve(heartbeat_s=0.2)
     async with front(site.port, silence_s=2) as port, asking(port) as browser:
         for _ in range(15):
             assert (await browser.message()).startswith(b": heartbeat ")
-        heard.set()
+        has_heartbeats.set()
         assert (await browser.until("final"))["final"]["status"] == "completed"
 
 
 async def test_without_heartbeats_nginx_cuts_a_silent_stream(front: Front, serve: Any, upstream: Any) -> None:
-    """What the test above would otherwise not have shown."""
+    """Without this the test above would prove nothing."""
 
     async def script(peer: Any) -> None:
         await peer.start()
@@ -122,7 +122,7 @@ async def test_without_heartbeats_nginx_cuts_a_silent_stream(front: Front, serve
 
 
 async def test_an_answer_in_one_piece_may_take_its_time(front: Front, serve: Any, upstream: Any) -> None:
-    """No heartbeat says that it lives; twice the silence that streams are allowed here."""
+    """There are no heartbeats; the silence is twice what streams are allowed here."""
 
     async def script(peer: Any) -> None:
         await peer.start()
@@ -173,7 +173,7 @@ async def test_a_client_that_leaves_closes_the_upstream(front: Front, serve: Any
         assert await site.is_quiet()
 
 
-async def test_a_body_that_is_too_large_is_told_by_the_projector(front: Front, serve: Any) -> None:
+async def test_a_body_that_is_too_large_is_refused_by_the_projector(front: Front, serve: Any) -> None:
     site = serve()
     body = b" " * (Settings().limits.max_body_bytes + 1)
     async with front(site.port) as port, asking(port, body=body) as browser:
@@ -182,7 +182,7 @@ async def test_a_body_that_is_too_large_is_told_by_the_projector(front: Front, s
 
 
 async def test_the_demo_plays_through_it(front: Front, serve: Any) -> None:
-    """As deploy/compose.yaml puts them together."""
+    """The arrangement of deploy/compose.yaml."""
     async with front(serve(demo=True).port) as port, asking(port) as browser:
         assert (await browser.until("final"))["final"]["status"] == "completed"
 
@@ -199,15 +199,15 @@ async def test_metrics_stay_inside(front: Front, serve: Any) -> None:
 
 async def test_no_server_is_a_problem_like_others(front: Front, serve: Any) -> None:
     site = serve()
-    nobody = free_port()
+    unused = free_port()
     async with front(site.port) as port, asking(port, body=b"{") as browser:
         ours = await browser.answer.problem()
-    async with front(nobody) as port, asking(port) as browser:
+    async with front(unused) as port, asking(port) as browser:
         assert (browser.answer.status, browser.answer.headers["retry-after"]) == (503, "5")
-        told = await browser.answer.problem()
-    assert ours.keys() - told.keys() == {"instance"}
-    assert (told["status"], told["code"], told["is_retryable"]) == (503, "server_shutdown", True)
-    assert re.fullmatch(r"req_[0-9a-f]{32}", told["request_id"])
+        problem = await browser.answer.problem()
+    assert ours.keys() - problem.keys() == {"instance"}
+    assert (problem["status"], problem["code"], problem["is_retryable"]) == (503, "server_shutdown", True)
+    assert re.fullmatch(r"req_[0-9a-f]{32}", problem["request_id"])
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ async def test_no_server_is_a_problem_like_others(front: Front, serve: Any) -> N
 async def test_several_servers_with_a_caller_at_one(
     front: Front, serve: Any, upstream: Any, stays: Callable[[int], dict[str, str]]
 ) -> None:
-    """Callers come until both servers have some; each one's cancel finds its stream."""
+    """Callers connect until both servers have some; each cancel reaches its stream."""
 
     async def script(peer: Any) -> None:
         await peer.start()

@@ -1,4 +1,4 @@
-"""`make sbom`: the bill says what the lock file pins, the same each time, as CycloneDX has it."""
+"""`make sbom`: the bill lists what the lock file pins, in CycloneDX, and is the same each time."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def test_it_lists_what_is_locked(bill: dict[str, Any]) -> None:
     assert sorted(hashes) == sorted(re.findall(r"sha256:(\w+)", LOCK))
 
 
-def test_it_says_who_asks_for_what(bill: dict[str, Any]) -> None:
+def test_it_lists_which_package_requires_which(bill: dict[str, Any]) -> None:
     graph = {one["ref"]: one.get("dependsOn", []) for one in bill["dependencies"]}
     assert graph.keys() == {one["bom-ref"] for one in bill["components"]} | {PROJECT["name"]}
-    asked = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["server"]]
-    names = {re.split(r"[\[>=;]", one)[0] for one in asked}
+    required = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["server"]]
+    names = {re.split(r"[\[>=;]", one)[0] for one in required}
     assert {ref.removeprefix("pkg:pypi/").partition("@")[0] for ref in graph[PROJECT["name"]]} == names
     reached: set[str] = set()
     waiting = [PROJECT["name"]]

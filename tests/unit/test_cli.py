@@ -1,4 +1,4 @@
-"""The command line: what it prints, and how it ends. What needs pipes, signals or a terminal is run as a program."""
+"""The command line: output and exit status. Tests with pipes, signals or a terminal run it as a program."""
 
 from __future__ import annotations
 
@@ -222,9 +222,9 @@ def written(tmp_path: Path, *lines: bytes) -> str:
 
 
 def test_validate_obeyed(run: Run, tmp_path: Path) -> None:
-    said = run("project", given=CREATED + HI + ENDED).out
-    as_sse = b": heartbeat\n\n" + b"".join(b"data: " + line + b"\n\n" for line in said.splitlines())
-    for lines in (said, as_sse, said.replace(b"\n", b"\r\n")):
+    output = run("project", given=CREATED + HI + ENDED).out
+    as_sse = b": heartbeat\n\n" + b"".join(b"data: " + line + b"\n\n" for line in output.splitlines())
+    for lines in (output, as_sse, output.replace(b"\n", b"\r\n")):
         done = run("validate", "--dialect", "public_sse_v1", written(tmp_path, lines))
         assert done == Done(0, b"", b"")
 
@@ -246,9 +246,9 @@ def test_validate_names_file_and_line(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_validate_every_dialect(run: Run, tmp_path: Path, dialect: str) -> None:
     for form in ("ndjson", "sse"):
-        said = run("project", "--dialect", dialect, "--out", form, given=CREATED + HI + ENDED).out
-        assert run("validate", "--dialect", dialect, written(tmp_path, said)) == Done(0, b"", b"")
-    cut = b"\n".join(said.rstrip().split(b"\n\n")[:-2])
+        output = run("project", "--dialect", dialect, "--out", form, given=CREATED + HI + ENDED).out
+        assert run("validate", "--dialect", dialect, written(tmp_path, output)) == Done(0, b"", b"")
+    cut = b"\n".join(output.rstrip().split(b"\n\n")[:-2])
     done = run("validate", "--dialect", dialect, written(tmp_path, cut))
     assert done.status == 1
     assert str(tmp_path).encode() in done.out
@@ -302,17 +302,17 @@ def test_replay_without_a_folder_takes_the_examples(run: Run, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "expected"),
     [
         ("response.output_text.delta", "response.output_text.delta: message.delta\n"),
         ("keepalive", f"keepalive: dropped\n  {DROPPED['keepalive']}\n"),
         ("shell_call", "shell_call (item): output_item.added and output_item.done only\n"),
     ],
 )
-def test_explain(run: Run, name: str, said: str) -> None:
+def test_explain(run: Run, name: str, expected: str) -> None:
     done = run("explain", name)
     assert (done.status, done.err) == (0, b"")
-    assert said in done.out.decode()
+    assert expected in done.out.decode()
 
 
 @pytest.mark.parametrize(

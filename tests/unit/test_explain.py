@@ -1,4 +1,4 @@
-"""The tables in words (docs/mapping.md, `projector explain`)."""
+"""The tables as text (docs/mapping.md, `projector explain`)."""
 
 from __future__ import annotations
 
@@ -86,5 +86,5 @@ def test_the_mapping_has_a_row_for_every_name() -> None:
 
 
 @pytest.mark.parametrize("handler", {*HANDLERS.values(), *HOST_HANDLERS.values(), *FINISHERS.values()})
-def test_every_handler_says_what_it_does(handler: object) -> None:
+def test_every_handler_has_a_summary(handler: object) -> None:
     assert explain.summary(handler).endswith(".")  # type: ignore[arg-type]  # handlers and finishers alike

@@ -34,7 +34,7 @@ addopts = ["--import-mode=importlib", "-p", "no:cacheprovider"]
     "streams/openai_chat/bye.ndjson": '{"choices": [{"index": 0, "delta": {"content": "Bye"}}]}\n[DONE]\n',
 }
 EACH: Final = len(DIALECTS)
-"""So many tests has a case."""
+"""Tests of one case."""
 
 RUN_ALL: Final = """
 import contextlib, io, json, os, sys
@@ -42,10 +42,10 @@ import pytest
 ended = []
 for folder, arguments in json.load(sys.stdin):
     os.chdir(folder)
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         status = pytest.main(["-p", "projector.pytest_plugin", *arguments])
-    ended.append((int(status), said.getvalue()))
+    ended.append((int(status), output.getvalue()))
 json.dump(ended, sys.stdout)
 """
 
@@ -59,7 +59,7 @@ class Job(NamedTuple):
 
 class Ended(NamedTuple):
     status: int
-    said: str
+    output: str
 
 
 def say_hi(streams: Path) -> None:
@@ -94,7 +94,7 @@ def move(streams: Path) -> None:
 
 RUNS: Final[Mapping[str, tuple[Job, int]]] = {
     "with everything else": (Job(), 2 * EACH + 1),
-    "not when something else is asked for": (Job(("tests",)), 1),
+    "not when other tests are named": (Job(("tests",)), 1),
     "by the option, beside something else": (Job(("tests", "--projector-cases", "streams")), 2 * EACH + 1),
     "the folder": (Job(("streams",)), 2 * EACH),
     "one provider": (Job(("streams/openai_chat",)), EACH),
@@ -111,7 +111,7 @@ MISTAKES: Final[Mapping[str, tuple[Job, str]]] = {
     "settings of nothing": (Job((), configure_nothing), "cases.toml: no input for `none`"),
     "a misspelled provider": (Job((), misspell), "unknown folder in `"),
 }
-"""What is wrong -> what pytest says before it runs anything."""
+"""What is wrong -> what pytest prints before it runs anything."""
 
 OTHERS: Final[Mapping[str, Job]] = {
     "differences": Job((), say_hi),
@@ -133,40 +133,40 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
     folders = [Path(shutil.copytree(project, tmp_path_factory.mktemp("job") / "copy")) for _ in JOBS]
     for folder, job in zip(folders, JOBS.values(), strict=True):
         job.change(folder / "streams")
-    asked = json.dumps([(str(folder), job.arguments) for folder, job in zip(folders, JOBS.values(), strict=True)])
+    jobs = json.dumps([(str(folder), job.arguments) for folder, job in zip(folders, JOBS.values(), strict=True)])
     run = subprocess.run(
-        [sys.executable, "-c", RUN_ALL], env=ENVIRONMENT, input=asked, capture_output=True, text=True, check=True
+        [sys.executable, "-c", RUN_ALL], env=ENVIRONMENT, input=jobs, capture_output=True, text=True, check=True
     )
     return {name: Ended(*one) for name, one in zip(JOBS, json.loads(run.stdout), strict=True)}
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_what_runs(ended: dict[str, Ended], name: str) -> None:
-    assert re.search(rf"\b{RUNS[name][1]} passed\b", ended[name].said), ended[name].said
+    assert re.search(rf"\b{RUNS[name][1]} passed\b", ended[name].output), ended[name].output
     assert ended[name].status == 0
 
 
-def test_a_failure_says_what_differs_and_what_to_do(ended: dict[str, Ended]) -> None:
-    status, said = ended["differences"]
-    assert "public_sse_v1/hello.ndjson: differs" in said
-    assert '"delta":"Hello"' in said
-    assert '"delta":"Hi"' in said
-    assert "ag_ui/bye.ndjson: golden is missing" in said
-    assert re.search(r"^To accept it: projector replay .*/streams --update$", said, re.MULTILINE)
-    assert "Traceback" not in said
-    assert (status, f"{EACH + 1} failed" in said) == (1, True)
+def test_a_failure_shows_the_difference_and_what_to_do(ended: dict[str, Ended]) -> None:
+    status, output = ended["differences"]
+    assert "public_sse_v1/hello.ndjson: differs" in output
+    assert '"delta":"Hello"' in output
+    assert '"delta":"Hi"' in output
+    assert "ag_ui/bye.ndjson: golden is missing" in output
+    assert re.search(r"^To accept it: projector replay .*/streams --update$", output, re.MULTILINE)
+    assert "Traceback" not in output
+    assert (status, f"{EACH + 1} failed" in output) == (1, True)
 
 
 def test_a_golden_without_an_input_fails(ended: dict[str, Ended]) -> None:
-    status, said = ended["an orphan"]
-    assert said.count("bye.ndjson: input is missing") >= EACH
-    assert (status, f"{EACH} failed, {EACH + 1} passed" in said) == (1, True)
+    status, output = ended["an orphan"]
+    assert output.count("bye.ndjson: input is missing") >= EACH
+    assert (status, f"{EACH} failed, {EACH + 1} passed" in output) == (1, True)
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_folder_without_cases_stops_the_run(ended: dict[str, Ended], name: str) -> None:
-    status, said = ended[name]
-    assert f"ERROR: projector_cases: {MISTAKES[name][1]}" in said
+    status, output = ended[name]
+    assert f"ERROR: projector_cases: {MISTAKES[name][1]}" in output
     assert status == pytest.ExitCode.USAGE_ERROR
 
 
@@ -174,9 +174,9 @@ def test_a_wrong_folder_is_nothing_to_a_run_of_other_tests(ended: dict[str, Ende
     assert ended["mistakes elsewhere"].status == 0
 
 
-def test_wrong_settings_fail_the_cases_that_are_asked_for(ended: dict[str, Ended]) -> None:
-    status, said = ended["wrong settings"]
-    assert "cases.toml: `bye`: `close` must be a string" in said
+def test_wrong_settings_fail_the_named_cases(ended: dict[str, Ended]) -> None:
+    status, output = ended["wrong settings"]
+    assert "cases.toml: `bye`: `close` must be a string" in output
     assert status == pytest.ExitCode.INTERRUPTED
 
 
