@@ -141,7 +141,9 @@ class _Items:
         self._settings = settings
         self._answers = approvals(run_input)
         self._messages = run_input.messages
-        self._settled = _settled(run_input.messages)
+        self._answered = _answered_calls(run_input.messages)
+        self._settled = {id(call) for call in self._answered.values()}
+        """Calls with a result, by identity: a client may use one ID for several."""
         self._items: list[Item] = []
 
     def translate(self) -> list[Item]:
@@ -157,18 +159,13 @@ class _Items:
 
     def _with_calls(self) -> Iterator[tuple[Message, list[ToolCall]]]:
         """Yield each message with those of its calls that are kept; a result with the call that it answers."""
-        waiting: dict[str, ToolCall] = {}
         for message in self._messages:
             if isinstance(message, AssistantMessage):
-                kept = [call for call in message.tool_calls or () if self._is_kept(call)]
-                waiting.update((call.id, call) for call in kept if not self._is_approval(call))
-                yield message, kept
-            elif isinstance(message, ToolMessage):
-                call = waiting.pop(message.tool_call_id, None)
-                if call is not None:
-                    yield message, [call]
-            else:
+                yield message, [call for call in message.tool_calls or () if self._is_kept(call)]
+            elif not isinstance(message, ToolMessage):
                 yield message, []
+            elif (call := self._answered.get(id(message))) is not None and not self._is_approval(call):
+                yield message, [call]
 
     def _is_approval(self, call: ToolCall) -> bool:
         return call.id in self._answers or _metadata(call, "item_type") == APPROVAL_REQUEST
@@ -243,16 +240,16 @@ WRITERS: Final[Mapping[type, Callable[[_Items, Any, list[ToolCall]], None]]] = {
 """Message -> what adds its items. Activities are dropped: they are the provider's own."""
 
 
-def _settled(messages: list[Message]) -> set[int]:
-    """Return the calls that a later message answers, by identity: a client may use one ID for several."""
+def _answered_calls(messages: list[Message]) -> dict[int, ToolCall]:
+    """Return the call that each result answers, by the identity of the result."""
     waiting: dict[str, ToolCall] = {}
-    settled: set[int] = set()
+    answered: dict[int, ToolCall] = {}
     for message in messages:
         if isinstance(message, AssistantMessage):
             waiting.update((call.id, call) for call in message.tool_calls or ())
         elif isinstance(message, ToolMessage) and message.tool_call_id in waiting:
-            settled.add(id(waiting.pop(message.tool_call_id)))
-    return settled
+            answered[id(message)] = waiting.pop(message.tool_call_id)
+    return answered
 
 
 def _without_lost_reasoning(items: list[Item]) -> list[Item]:
