@@ -1,4 +1,4 @@
-"""The map of the house has every room, each once, and no room that is not there."""
+"""The tables of docs/architecture.md name every folder and module once, and none that does not exist."""
 
 from __future__ import annotations
 
@@ -10,42 +10,30 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-SHELL: Final = "projector/server/"
-PACKAGES: Final = ("contracts/", "redaction/", "projector/", SHELL)
+TABLES: Final = dict(re.findall(r"^\| in `(\S+)` \| content \|\n\|---\|---\|\n((?:\|.*\n)+)", PAGE, re.MULTILINE))
+"""Folder -> the rows of its table."""
 
 
-def rooms() -> list[str]:
-    """Give the paths of the first columns; what follows in a row stands in the folder of its first."""
-    found: list[str] = []
-    for section in PAGE.partition("## Rooms")[2].partition("\nWho may import")[0].split("\n### "):
-        above = SHELL if "room in `projector/server/`" in section else ""
-        for cell in re.findall(r"^\| (`.+?) \|", section, re.MULTILINE):
-            first, *others = re.findall(r"`([^`]+)`", cell)
-            folder = above + first[: first.rstrip("/").rfind("/") + 1]
-            found += [above + first, *(folder + other for other in others)]
-    return found
+def names_of(rows: str) -> list[str]:
+    """Return the names in the first column."""
+    return [name for row in rows.splitlines() for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
 
 
-def parts(package: str) -> set[str]:
-    """Give the modules and folders that stand in a package, but for its own file and what marks it as typed."""
-    names = {path.name + "/" * path.is_dir() for path in (ROOT / package).iterdir()}
-    return {package + name for name in names - {"__init__.py", "py.typed", "__pycache__/"}}
+def parts_of(folder: Path) -> set[str]:
+    """Return modules and folders, without `__init__.py` and what is no source."""
+    names = {path.name + "/" * path.is_dir() for path in folder.iterdir()}
+    return names - {"__init__.py", "py.typed", "__pycache__/"}
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_every_part_has_its_place(package: str) -> None:
-    expected = parts(package) - {SHELL}
-    assert expected
-    assert expected <= set(rooms())
+def test_there_are_tables() -> None:
+    assert {"projector/", "projector/core/", "projector/server/"} <= TABLES.keys()
 
 
-def test_every_room_is_there_once() -> None:
-    found = rooms()
-    assert sorted(found) == sorted(set(found))
-    assert [room for room in found if not (ROOT / room).exists()] == []
+@pytest.mark.parametrize("folder", TABLES)
+def test_every_part_has_one_row(folder: str) -> None:
+    assert sorted(names_of(TABLES[folder])) == sorted(parts_of(ROOT / folder))
 
 
-def test_a_module_says_what_belongs_there() -> None:
-    """So that the map need not."""
-    modules = [path for package in PACKAGES for path in (ROOT / package).glob("*.py") if path.stat().st_size]
-    assert [path.name for path in modules if not path.read_text(encoding="utf-8").startswith(('"""', 'r"""'))] == []
+def test_each_module_states_what_belongs_in_it() -> None:
+    modules = [path for path in (ROOT / "projector").rglob("*.py") if path.stat().st_size]
+    assert [path for path in modules if not path.read_text(encoding="utf-8").startswith(('"""', 'r"""'))] == []
