@@ -17,7 +17,7 @@ TIMEOUTS = Timeouts(first_byte_s=10, idle_s=5, total_s=100)
         ("near the end", [97], (100, "upstream_timeout_total")),
     ],
 )
-def test_the_first_limit_counts(name: str, waits: list[float], expected: tuple[float, str]) -> None:
+def test_the_earliest_deadline_counts(name: str, waits: list[float], expected: tuple[float, str]) -> None:
     deadlines = Deadlines(TIMEOUTS, 0)
     deadlines.on_attempt(0)
     for now in waits:
@@ -26,7 +26,7 @@ def test_the_first_limit_counts(name: str, waits: list[float], expected: tuple[f
     assert deadlines.next() == expected, name
 
 
-def test_idle_stands_still_while_the_client_is_waited_for() -> None:
+def test_idle_does_not_run_while_the_client_is_awaited() -> None:
     deadlines = Deadlines(TIMEOUTS, 0)
     deadlines.on_attempt(0)
     deadlines.pause()

@@ -65,7 +65,7 @@ async def sends_an_endless_error(peer: Any) -> None:
         (speaks_no_http, 502, "upstream_malformed", False, None),
     ],
 )
-async def test_a_failure_before_the_head_is_a_problem(
+async def test_a_failure_before_the_status_is_a_problem(
     serve: Any, upstream: Any, script: Any, http: int, code: str, *, may_retry: bool, retry_after: str | None
 ) -> None:
     provider = await upstream(script)
@@ -86,7 +86,7 @@ async def test_a_failure_before_the_head_is_a_problem(
     assert provider.peers.qsize() == 1  # asked once, wherever it points
 
 
-async def test_nobody_listens(serve: Any) -> None:
+async def test_connection_refused(serve: Any) -> None:
     answer = await serve(retries={"max": 0}).ask()
     assert (answer.status, (await answer.problem())["code"]) == (502, "upstream_unreachable")
 
@@ -128,7 +128,7 @@ DONE = (
         (after_the_head(TEXT, DONE, end="reset"), "final", "completed"),
     ],
 )
-async def test_a_failure_after_the_head_is_a_terminal(
+async def test_a_failure_after_the_status_is_a_terminal(
     serve: Any, upstream: Any, script: Any, kind: str, code: str
 ) -> None:
     await upstream(script)
@@ -141,7 +141,7 @@ async def test_a_failure_after_the_head_is_a_terminal(
     assert [frame["kind"] in {"final", "error"} for frame in frames].count(True) == 1
 
 
-async def test_an_upstream_that_never_ends_is_left_after_its_terminal(serve: Any, upstream: Any) -> None:
+async def test_an_upstream_that_stays_open_is_closed_after_the_terminal(serve: Any, upstream: Any) -> None:
     async def script(peer: Any) -> None:
         await peer.start()
         await peer.chunk(DONE)
@@ -213,7 +213,7 @@ async def never_stops(peer: Any) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_a_time_out_before_the_head_is_a_problem(serve: Any, upstream: Any) -> None:
+async def test_a_timeout_before_the_status_is_a_problem(serve: Any, upstream: Any) -> None:
     provider = await upstream(never_answers)
     answer = await serve(timeouts=TIMEOUTS).ask()
     assert (answer.status, (await answer.problem())["code"]) == (504, "upstream_timeout_first_byte")
@@ -229,7 +229,7 @@ async def test_a_time_out_before_the_head_is_a_problem(serve: Any, upstream: Any
         (never_stops, "upstream_timeout_total"),
     ],
 )
-async def test_a_time_out_after_the_head_is_a_terminal(serve: Any, upstream: Any, script: Any, code: str) -> None:
+async def test_a_timeout_after_the_status_is_a_terminal(serve: Any, upstream: Any, script: Any, code: str) -> None:
     provider = await upstream(script)
     answer = await serve(timeouts=TIMEOUTS).ask()
     assert (await answer.frames())[-1]["error"]["code"] == code
@@ -259,7 +259,7 @@ async def test_a_connection_that_is_not_accepted(serve: Any, upstream_port: int)
         ("/api/v1/chat/stream", 405, "method_not_allowed"),
     ],
 )
-async def test_what_the_router_refuses_is_a_problem(serve: Any, path: str, http: int, code: str) -> None:
+async def test_errors_of_the_router_are_problems(serve: Any, path: str, http: int, code: str) -> None:
     answer = await serve().get(path)
     assert (answer.status, (await answer.problem())["code"]) == (http, code)
 

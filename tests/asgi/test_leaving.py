@@ -129,7 +129,7 @@ async def test_the_upstream_is_closed_while_a_send_is_blocked(serve: Any, upstre
     await asyncio.wait_for(peer.gone.wait(), SOON_S)
 
 
-async def test_many_leave_at_random_moments(serve: Any, upstream: Any) -> None:
+async def test_many_disconnect_at_random_moments(serve: Any, upstream: Any) -> None:
     async def script(peer: Any) -> None:
         await asyncio.sleep(chance.random() / 50)
         await peer.start()
@@ -151,7 +151,7 @@ async def test_many_leave_at_random_moments(serve: Any, upstream: Any) -> None:
     assert site.streams.held_bytes == 0
 
 
-async def test_a_client_that_leaves_while_it_asks_reaches_no_upstream(serve: Any, upstream: Any) -> None:
+async def test_a_disconnect_during_the_request_reaches_no_upstream(serve: Any, upstream: Any) -> None:
     provider = await upstream(before_the_head)
     site = serve()
     answer = await site.post(body=b'{"message": ', content_length="1000")
@@ -162,7 +162,7 @@ async def test_a_client_that_leaves_while_it_asks_reaches_no_upstream(serve: Any
     assert site.streams.active == 0
 
 
-async def test_a_client_that_takes_nothing_counts_as_gone(serve: Any, upstream: Any) -> None:
+async def test_a_client_that_stops_reading_is_disconnected(serve: Any, upstream: Any) -> None:
     async def script(peer: Any) -> None:
         await peer.start()
         while True:

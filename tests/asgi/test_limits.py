@@ -20,7 +20,7 @@ async def silent(peer: Any) -> None:
     await peer.gone.wait()
 
 
-async def test_more_streams_than_the_server_has_room_for(serve: Any, upstream: Any) -> None:
+async def test_too_many_streams_for_the_server(serve: Any, upstream: Any) -> None:
     await upstream(silent)
     site = serve(limits={"max_streams": 2})
     first, _ = [await site.ask() for _ in range(2)]
@@ -32,7 +32,7 @@ async def test_more_streams_than_the_server_has_room_for(serve: Any, upstream: A
     assert (await site.ask()).status == 200
 
 
-async def test_more_streams_than_a_caller_may_have(serve: Any, upstream: Any) -> None:
+async def test_too_many_streams_of_one_caller(serve: Any, upstream: Any) -> None:
     await upstream(silent)
     site = serve(limits={"max_streams_per_caller": 1})
     await site.ask()

@@ -18,7 +18,7 @@ from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account, Memory
         ("and ends", [b"data", b": a", b"\n\n"], 0),
     ],
 )
-def test_what_an_unfinished_event_holds(name: str, chunks: list[bytes], held: int) -> None:
+def test_bytes_held_by_an_unfinished_event(name: str, chunks: list[bytes], held: int) -> None:
     memory = Memory(100)
     account = Account(memory)
     assert not any(account.read(chunk) for chunk in chunks)
@@ -27,7 +27,7 @@ def test_what_an_unfinished_event_holds(name: str, chunks: list[bytes], held: in
     assert memory.held_bytes == 0
 
 
-def test_the_end_of_a_large_event_is_noticed() -> None:
+def test_the_end_of_a_large_event_is_detected() -> None:
     account = Account(Memory(10**9))
     half = b"x" * LARGE_EVENT_BYTES
     assert [account.read(part) for part in (half, b"x", b"x\n\ndata", b": small\n\n")] == [False, False, True, False]
@@ -50,7 +50,7 @@ async def test_one_at_a_time_while_the_budget_is_spent() -> None:
     await asyncio.wait_for(waiting[1], 1)
 
 
-async def test_all_go_on_when_bytes_are_free() -> None:
+async def test_all_continue_when_bytes_are_released() -> None:
     memory = Memory(10)
     body, first, second = (Account(memory) for _ in range(3))
     body.hold(8)
@@ -63,7 +63,7 @@ async def test_all_go_on_when_bytes_are_free() -> None:
     await asyncio.wait_for(waiting, 1)
 
 
-async def test_who_holds_no_unfinished_event_needs_no_turn() -> None:
+async def test_an_account_without_unfinished_event_needs_no_turn() -> None:
     memory = Memory(1)
     large, account = Account(memory), Account(memory)
     large.read(b"data: ")

@@ -147,7 +147,7 @@ async def test_the_profile_of_the_upstream_goes_with_the_case(run: Run, upstream
 
 
 @pytest.mark.parametrize(("end", "code"), [("reset", "upstream_reset"), ("silence", "upstream_timeout_idle")])
-async def test_a_stream_that_breaks_off_is_a_case_that_does(run: Run, upstream: Any, end: str, code: str) -> None:
+async def test_a_broken_stream_is_a_case_that_breaks(run: Run, upstream: Any, end: str, code: str) -> None:
     await upstream(sends(*EVENTS[:2], end=end))
     done = await run("--upstream", "one", "--name", "broken")
     assert done.status == 0
@@ -164,7 +164,7 @@ async def test_a_name_is_made_of_the_upstream_and_the_time(run: Run, upstream: A
     assert (upstream_name, len(day), len(time)) == ("one", 8, 6)
 
 
-async def test_an_upstream_that_refuses_leaves_no_case(run: Run, upstream: Any) -> None:
+async def test_a_refused_request_writes_no_case(run: Run, upstream: Any) -> None:
     async def refuse(peer: Peer) -> None:
         await peer.send(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n")
 
@@ -176,7 +176,7 @@ async def test_an_upstream_that_refuses_leaves_no_case(run: Run, upstream: Any) 
         replay.load_cases(Path("recordings"))
 
 
-async def test_an_upstream_that_is_not_there_leaves_no_case(run: Run) -> None:
+async def test_an_unreachable_upstream_writes_no_case(run: Run) -> None:
     done = await run("--upstream", "one")
     assert done == Done(1, "", "projector: upstream_unreachable: The provider could not be reached.\n")
 

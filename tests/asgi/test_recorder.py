@@ -64,9 +64,7 @@ def site(serve: Any, upstream_port: int, tmp_path: Path) -> Any:
     return serve(api_key=None, base_url=None, upstreams={"one": upstream}, **settings_with(tmp_path / "kept"))
 
 
-async def test_a_stream_of_the_agent_is_kept_as_a_case_without_secrets(
-    site: Any, upstream: Any, tmp_path: Path
-) -> None:
+async def test_a_stream_is_recorded_without_secrets(site: Any, upstream: Any, tmp_path: Path) -> None:
     folder = tmp_path / "kept"
 
     async def script(peer: Peer) -> None:
@@ -95,7 +93,7 @@ async def test_a_stream_of_the_agent_is_kept_as_a_case_without_secrets(
     assert case.source.stat().st_mode & 0o077 == 0
 
 
-async def test_a_stream_that_breaks_off_is_kept_with_its_fault(site: Any, upstream: Any, tmp_path: Path) -> None:
+async def test_a_broken_stream_is_recorded_with_its_fault(site: Any, upstream: Any, tmp_path: Path) -> None:
     async def script(peer: Peer) -> None:
         await peer.start()
         await peer.event(CREATED)
@@ -112,7 +110,7 @@ async def test_a_stream_that_breaks_off_is_kept_with_its_fault(site: Any, upstre
     assert json.loads(last)["error"] == said[-1]["error"]
 
 
-async def test_a_stream_whose_client_left_is_not_kept(site: Any, upstream: Any, tmp_path: Path) -> None:
+async def test_a_disconnected_stream_is_not_recorded(site: Any, upstream: Any, tmp_path: Path) -> None:
     async def script(peer: Peer) -> None:
         await peer.start()
         await peer.event(CREATED)
@@ -126,7 +124,7 @@ async def test_a_stream_whose_client_left_is_not_kept(site: Any, upstream: Any, 
     assert cases_in(tmp_path / "kept") == []
 
 
-async def test_a_process_writes_what_it_has_before_it_ends(upstream: Any, upstream_port: int, tmp_path: Path) -> None:
+async def test_a_process_writes_its_queue_before_it_exits(upstream: Any, upstream_port: int, tmp_path: Path) -> None:
     """Set up by variables alone, stopped at once: each of the streams that it answered is in the folder."""
 
     async def script(peer: Peer) -> None:
@@ -200,7 +198,7 @@ async def drain(upstream: RecordedUpstream) -> bytes:
         return b"".join([chunk async for chunk in chunks])
 
 
-async def test_what_waits_is_written_when_the_server_ends(tmp_path: Path) -> None:
+async def test_the_queue_is_written_at_shutdown(tmp_path: Path) -> None:
     keeper = Recorder()
     upstream = recorded_by(keeper, tmp_path, HELLO)
     for _ in range(5):
@@ -210,7 +208,7 @@ async def test_what_waits_is_written_when_the_server_ends(tmp_path: Path) -> Non
     assert keeper.running_bytes == 0
 
 
-async def test_no_more_than_so_many_are_kept_also_after_a_restart(tmp_path: Path, logged: list[Any]) -> None:
+async def test_max_streams_holds_across_restarts(tmp_path: Path, logged: list[Any]) -> None:
     for _ in range(2):
         keeper = Recorder()
         upstream = recorded_by(keeper, tmp_path, HELLO, max_streams=3)
@@ -221,7 +219,7 @@ async def test_no_more_than_so_many_are_kept_also_after_a_restart(tmp_path: Path
     assert [entry["max_streams"] for entry in logged if entry["event"] == "recording_full"] == [3, 3]
 
 
-async def test_a_stream_that_is_too_large_is_relayed_and_not_kept(tmp_path: Path, logged: list[Any]) -> None:
+async def test_a_large_stream_is_not_recorded(tmp_path: Path, logged: list[Any]) -> None:
     keeper = Recorder()
     upstream = recorded_by(keeper, tmp_path, HELLO, HELLO, max_stream_bytes=len(HELLO))
     assert await drain(upstream) == HELLO * 2
@@ -230,7 +228,7 @@ async def test_a_stream_that_is_too_large_is_relayed_and_not_kept(tmp_path: Path
     assert [entry["reason"] for entry in logged] == ["too large"]
 
 
-async def test_a_recording_that_marks_make_too_large_is_not_kept(tmp_path: Path, logged: list[Any]) -> None:
+async def test_a_recording_made_too_large_by_marks_is_not_written(tmp_path: Path, logged: list[Any]) -> None:
     keeper = Recorder([RegisteredValue.model_validate({"id": "x" * 64, "value": "Hell"})])
     upstream = recorded_by(keeper, tmp_path, HELLO, max_stream_bytes=len(HELLO))
     assert await drain(upstream) == HELLO
@@ -264,9 +262,7 @@ async def test_a_failing_disk_is_logged_and_nothing_else(tmp_path: Path, logged:
     assert (entry["event"], entry["agent"], entry["error_type"]) == ("recording_failed", "helper", "NotADirectoryError")
 
 
-async def test_no_stream_waits_for_a_slow_disk(
-    tmp_path: Path, logged: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_slow_disk_delays_no_stream(tmp_path: Path, logged: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "_write", lambda _take: time.sleep(0.05))
     monkeypatch.setattr(recorder, "_WAITING_MAX", 2)
     keeper = Recorder()
@@ -277,7 +273,7 @@ async def test_no_stream_waits_for_a_slow_disk(
     assert {entry["reason"] for entry in logged} == {"too many wait"}
 
 
-async def test_an_answer_without_bytes_is_not_kept(tmp_path: Path) -> None:
+async def test_an_empty_response_is_not_recorded(tmp_path: Path) -> None:
     keeper = Recorder()
     with pytest.raises(UpstreamError):
         await drain(recorded_by(keeper, tmp_path, fault="upstream_reset"))
@@ -285,7 +281,7 @@ async def test_an_answer_without_bytes_is_not_kept(tmp_path: Path) -> None:
     assert cases_in(tmp_path) == []
 
 
-async def test_a_failure_after_bytes_is_kept_and_passed_on(tmp_path: Path) -> None:
+async def test_a_failure_after_bytes_is_recorded_and_raised(tmp_path: Path) -> None:
     keeper = Recorder()
     with pytest.raises(UpstreamError, match="upstream_reset"):
         await drain(recorded_by(keeper, tmp_path, HELLO, fault="upstream_reset"))
@@ -295,7 +291,7 @@ async def test_a_failure_after_bytes_is_kept_and_passed_on(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("stream_id", ["../../etc/passwd", "stream_" + "g" * 32, "", "stream_" + "0" * 33])
-async def test_a_stream_id_that_is_none_of_ours_names_no_file(tmp_path: Path, stream_id: str) -> None:
+async def test_a_foreign_stream_id_is_no_file_name(tmp_path: Path, stream_id: str) -> None:
     keeper = Recorder()
     upstream = recorded_by(keeper, tmp_path, HELLO)
     async with upstream.open(ProviderRequest("openai_responses", {}, {}, stream_id)) as chunks:
@@ -306,7 +302,7 @@ async def test_a_stream_id_that_is_none_of_ours_names_no_file(tmp_path: Path, st
     assert (name, len(rest), rest.isalnum()) == ("helper", 32, True)
 
 
-async def test_a_stream_that_asks_an_agent_twice_has_two_cases(tmp_path: Path) -> None:
+async def test_two_requests_of_one_stream_are_two_cases(tmp_path: Path) -> None:
     keeper = Recorder()
     upstream = recorded_by(keeper, tmp_path, HELLO)
     for _ in range(2):

@@ -67,7 +67,7 @@ async def gives(*items: object) -> AsyncGenerator[object, None]:
 @pytest.mark.parametrize(
     "text", [TEXT, b'data: {"type":"response.output_text.delta","item_id":"m","delta":"a"}\n\n', SDK, SDK.to_json()]
 )
-async def test_whatever_an_event_is(text: object) -> None:
+async def test_every_type_of_source_item(text: object) -> None:
     client = await Client().call(PublicSSEResponse(gives(text, DONE)))
     assert b'"kind":"message.delta"' in client.body
     assert b'"response_text":"a"' in client.body
@@ -109,7 +109,7 @@ async def test_a_source_that_fails(items: list[object], status: int, code: bytes
     assert b"payload" not in client.body
 
 
-async def test_headers_and_background_are_the_routes() -> None:
+async def test_headers_and_background_of_the_route_are_kept() -> None:
     ran: list[int] = []
     response = PublicSSEResponse(gives(DONE), background=BackgroundTask(ran.append, 1))
     response.set_cookie("seen", "1")
@@ -131,7 +131,7 @@ async def test_a_response_is_cancelled() -> None:
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_the_hook_is_told_of_a_client_that_left(is_async: bool) -> None:  # noqa: FBT001 - a row of the table
+async def test_the_hook_is_called_after_a_disconnect(is_async: bool) -> None:  # noqa: FBT001 - a row of the table
     told: list[Terminal] = []
 
     async def hook(terminal: Terminal) -> None:
@@ -174,7 +174,7 @@ async def test_a_hook_that_fails_breaks_nothing(hook: Any, monkeypatch: pytest.M
     assert "payload" not in repr(lines)
 
 
-async def test_a_server_that_cancels_its_task_is_not_held_up_by_a_hook() -> None:
+async def test_a_hook_does_not_delay_a_cancelled_task() -> None:
     runs = asyncio.Event()
 
     async def hook(_terminal: Terminal) -> None:
@@ -188,7 +188,7 @@ async def test_a_server_that_cancels_its_task_is_not_held_up_by_a_hook() -> None
         await task
 
 
-async def test_hooks_that_wait_hold_up_no_large_event() -> None:
+async def test_blocking_hooks_do_not_delay_large_events() -> None:
     """There are as many of them as threads, and more; events are read in others."""
     may_end, running = threading.Event(), threading.Semaphore(0)
 
@@ -254,7 +254,7 @@ async def test_the_middleware_projects(app: Any, said: bytes) -> None:
     assert len(told) == 1
 
 
-async def test_the_middleware_ends_what_breaks() -> None:
+async def test_the_middleware_ends_a_stream_that_fails() -> None:
     client = Client()
     with pytest.raises(KeyError):
         await client.call(ProjectingMiddleware(inner(SSE_TEXT, fails=True)))
@@ -270,7 +270,7 @@ class GoneClient(Client):
         await super().send(message)
 
 
-async def test_the_middleware_is_told_by_send_that_the_client_left() -> None:
+async def test_a_send_that_raises_in_the_middleware_is_a_disconnect() -> None:
     told: list[Terminal] = []
     app = ProjectingMiddleware(inner(SSE_TEXT, SSE_DONE), Projection(on_terminal=told.append))
     with pytest.raises(OSError, match="gone"):  # whoever streams must learn of it
@@ -279,13 +279,13 @@ async def test_the_middleware_is_told_by_send_that_the_client_left() -> None:
 
 
 @pytest.mark.parametrize("app", [inner(b"a", status=404), inner(b"a", content_type="text/plain")])
-async def test_the_middleware_leaves_other_answers_alone(app: Any) -> None:
+async def test_the_middleware_passes_other_responses(app: Any) -> None:
     client = await Client().call(ProjectingMiddleware(app))
     assert client.body == b"a"
     assert client.headers[b"content-length"] == b"999"
 
 
-async def test_the_middleware_takes_an_answer_without_headers() -> None:
+async def test_the_middleware_passes_a_response_without_headers() -> None:
     async def app(_scope: Any, _receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200})  # ASGI lets it
         await send({"type": "http.response.body", "body": b"a"})
@@ -293,7 +293,7 @@ async def test_the_middleware_takes_an_answer_without_headers() -> None:
     assert (await Client().call(ProjectingMiddleware(app))).body == b"a"
 
 
-async def test_the_middleware_passes_other_protocols_on() -> None:
+async def test_the_middleware_passes_other_protocols() -> None:
     seen: list[str] = []
 
     async def app(scope: Any, _receive: Any, _send: Any) -> None:

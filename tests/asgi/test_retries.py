@@ -38,11 +38,11 @@ RETRIES = Retries(max=3, initial_backoff_s=1, max_backoff_s=3)
         (FAULTS["upstream_malformed"], None, 1, None),
     ],
 )
-def test_the_wait(fault: Fault, retry_after_s: int | None, attempt: int, expected: float | None) -> None:
+def test_the_backoff(fault: Fault, retry_after_s: int | None, attempt: int, expected: float | None) -> None:
     assert backoff_s(UpstreamError(fault, retry_after_s), attempt, RETRIES, chance=0) == expected
 
 
-def test_a_quarter_is_left_to_chance() -> None:
+def test_a_quarter_of_the_backoff_is_jitter() -> None:
     error = UpstreamError(http_status_fault(500))
     assert backoff_s(error, 1, RETRIES, chance=1) == 0.75
 
@@ -69,7 +69,7 @@ HEAD_ONLY = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 @pytest.mark.parametrize("failure", [BUSY + b"\r\n", BUSY + b"retry-after: 0\r\n\r\n", b"", HEAD_ONLY])
-async def test_a_failure_that_passes_is_not_seen(serve: Any, upstream: Any, text_events: Any, failure: bytes) -> None:
+async def test_a_retried_failure_is_not_visible(serve: Any, upstream: Any, text_events: Any, failure: bytes) -> None:
     provider = await upstream(failing(2, failure, text_events[-1]))
     answer = await serve(retries=QUICK).ask()
     assert answer.status == 200
@@ -84,14 +84,14 @@ async def test_attempts_are_bounded(serve: Any, upstream: Any, text_events: Any)
     assert provider.peers.qsize() == 3
 
 
-async def test_a_pause_that_is_too_long_goes_to_the_client(serve: Any, upstream: Any, text_events: Any) -> None:
+async def test_a_long_retry_after_is_passed_to_the_client(serve: Any, upstream: Any, text_events: Any) -> None:
     provider = await upstream(failing(9, BUSY + b"retry-after: 30\r\n\r\n", text_events[-1]))
     answer = await serve(retries=QUICK).ask()
     assert (answer.status, answer.headers["retry-after"]) == (503, "30")
     assert provider.peers.qsize() == 1
 
 
-async def test_nothing_is_asked_again_after_the_first_byte(serve: Any, upstream: Any) -> None:
+async def test_no_retry_after_the_first_byte(serve: Any, upstream: Any) -> None:
     async def script(peer: Any) -> None:
         await peer.start()
         await peer.chunk(b":")
@@ -104,7 +104,7 @@ async def test_nothing_is_asked_again_after_the_first_byte(serve: Any, upstream:
     assert provider.peers.qsize() == 1
 
 
-async def test_a_client_that_leaves_between_attempts_ends_them(serve: Any, upstream: Any, text_events: Any) -> None:
+async def test_a_disconnect_between_attempts_ends_them(serve: Any, upstream: Any, text_events: Any) -> None:
     provider = await upstream(failing(9, BUSY + b"\r\n", text_events[-1]))
     site = serve(retries={"initial_backoff_s": 3})
     answer = await site.post()
@@ -115,7 +115,7 @@ async def test_a_client_that_leaves_between_attempts_ends_them(serve: Any, upstr
     assert await site.is_quiet()
 
 
-async def test_a_later_attempt_has_a_first_byte_limit_of_its_own(serve: Any, upstream: Any) -> None:
+async def test_each_attempt_has_its_own_first_byte_limit(serve: Any, upstream: Any) -> None:
     asked = 0
 
     async def script(peer: Any) -> None:

@@ -140,7 +140,7 @@ async def test_the_client_leaves(play: Any, moment_s: float) -> None:
     assert upstream.opened == upstream.closed
 
 
-async def test_the_client_left_before_the_first_word() -> None:
+async def test_the_client_disconnects_before_the_first_byte() -> None:
     upstream, client = Upstream(silent), Client()
     client.left.set()
     with anyio.fail_after(1):
@@ -149,7 +149,7 @@ async def test_the_client_left_before_the_first_word() -> None:
     assert client.sent == []
 
 
-async def test_the_client_leaves_while_a_send_is_blocked() -> None:
+async def test_the_client_disconnects_while_a_send_is_blocked() -> None:
     upstream, client = Upstream(endless), Client()
     client.blocks.clear()
     asyncio.get_running_loop().call_later(0.02, client.left.set)
@@ -158,7 +158,7 @@ async def test_the_client_leaves_while_a_send_is_blocked() -> None:
     assert upstream.closed == 1
 
 
-async def test_a_thousand_clients_leave_at_random_moments() -> None:
+async def test_a_thousand_clients_disconnect_at_random_moments() -> None:
     chance = random.Random(1)
     loop = asyncio.get_running_loop()
     memory = Memory(10**9)
@@ -186,7 +186,7 @@ async def test_a_thousand_clients_leave_at_random_moments() -> None:
     assert memory.held_bytes == 0
 
 
-async def test_a_send_that_raises_is_a_client_that_left() -> None:
+async def test_a_send_that_raises_is_a_disconnect() -> None:
     upstream, client = Upstream(endless), Client()
 
     async def send(message: dict[str, Any]) -> None:
@@ -198,7 +198,7 @@ async def test_a_send_that_raises_is_a_client_that_left() -> None:
     assert upstream.closed == 1
 
 
-async def test_a_blocked_client_holds_the_upstream_back() -> None:
+async def test_a_blocked_client_stops_reading_from_the_upstream() -> None:
     """What one read said is not taken, so nothing more is read."""
     read = 0
 
@@ -216,7 +216,7 @@ async def test_a_blocked_client_holds_the_upstream_back() -> None:
     assert read == 0  # not even the head was taken
 
 
-async def test_the_task_of_the_server_is_cancelled() -> None:
+async def test_cancelling_the_server_task_closes_the_upstream() -> None:
     upstream, client = Upstream(text_then_silence), Client()
     task = asyncio.create_task(session(upstream).run(SCOPE, client.receive, client.send))
     await until(lambda: len(client.sent) > 1)
@@ -226,7 +226,7 @@ async def test_the_task_of_the_server_is_cancelled() -> None:
     assert upstream.closed == 1
 
 
-async def test_cancel_says_what_was_said_so_far() -> None:
+async def test_cancel_returns_the_text_so_far() -> None:
     upstream, client = Upstream(text_then_silence), Client()
     one = session(upstream)
     task = asyncio.create_task(one.run(SCOPE, client.receive, client.send))
@@ -248,7 +248,7 @@ RACES: dict[str, tuple[Callable[[StreamSession], None], ...]] = {
 
 @pytest.mark.parametrize("end", RACES)
 @pytest.mark.parametrize("pause_s", [None, 0, 0.002])
-async def test_who_ends_a_stream_first_ends_it(end: str, pause_s: float | None) -> None:
+async def test_the_first_of_several_ends_wins(end: str, pause_s: float | None) -> None:
     """A cancel while the server drains, a drain while it is cancelled, each again: at once, or some turns later."""
     upstream, client = Upstream(text_then_silence), Client()
     one = session(upstream)
@@ -264,7 +264,7 @@ async def test_who_ends_a_stream_first_ends_it(end: str, pause_s: float | None) 
     assert upstream.closed == 1
 
 
-async def test_cancel_before_the_upstream_answers_is_still_a_stream() -> None:
+async def test_cancel_before_the_upstream_responds_is_still_a_stream() -> None:
     upstream, client = Upstream(silent, opens_after_s=60), Client()
     one = session(upstream)
     task = asyncio.create_task(one.run(SCOPE, client.receive, client.send))
@@ -275,7 +275,7 @@ async def test_cancel_before_the_upstream_answers_is_still_a_stream() -> None:
     assert client.terminals == 1
 
 
-async def test_cancel_while_the_client_is_blocked_loses_nothing() -> None:
+async def test_cancel_while_the_client_is_blocked_drops_no_event() -> None:
     upstream, client = Upstream(endless), Client()
     client.blocks.clear()
     one = session(upstream)
@@ -290,7 +290,7 @@ async def test_cancel_while_the_client_is_blocked_loses_nothing() -> None:
     assert client.terminals == 1
 
 
-async def test_a_fault_of_the_server_before_the_head_is_a_problem() -> None:
+async def test_a_server_fault_before_the_status_is_a_problem() -> None:
     upstream, client = Upstream(silent, opens_after_s=60), Client()
     one = session(upstream)
     asyncio.get_running_loop().call_later(0.01, one.fail, FAULTS["server_shutdown"])
@@ -301,7 +301,7 @@ async def test_a_fault_of_the_server_before_the_head_is_a_problem() -> None:
     assert upstream.closed == 1
 
 
-async def test_a_mistake_in_the_pipeline_is_told_without_a_word_about_it() -> None:
+async def test_a_crash_of_the_pipeline_is_reported_without_payload() -> None:
     upstream, client = Upstream(whole), Client()
     one = session(upstream)
 
@@ -317,7 +317,7 @@ async def test_a_mistake_in_the_pipeline_is_told_without_a_word_about_it() -> No
     assert "sk-secret" not in repr(logs)
 
 
-async def test_a_failure_while_the_client_is_told_of_another_changes_nothing() -> None:
+async def test_a_failure_after_the_terminal_is_ignored() -> None:
     async def breaks() -> AsyncGenerator[bytes, None]:
         yield TEXT
         yield DONE
@@ -341,7 +341,7 @@ async def test_no_heartbeat_while_a_send_is_blocked() -> None:
     assert client.body.count(b": heartbeat") <= 1
 
 
-async def test_others_get_their_turn_between_reads_that_come_without_a_pause() -> None:
+async def test_other_tasks_run_between_chunks_without_a_pause() -> None:
     reads = [0]
 
     async def fast() -> AsyncGenerator[bytes, None]:
@@ -359,7 +359,7 @@ async def test_others_get_their_turn_between_reads_that_come_without_a_pause() -
     assert max(reads) <= 3
 
 
-async def test_bytes_that_come_one_by_one() -> None:
+async def test_chunks_of_one_byte() -> None:
     """Each of them a read of its own; nothing is sent for those that say nothing."""
 
     async def bytewise() -> AsyncGenerator[bytes, None]:
@@ -374,7 +374,7 @@ async def test_bytes_that_come_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(("size", "is_elsewhere"), [(LARGE_EVENT_BYTES // 2, False), (LARGE_EVENT_BYTES, True)])
-async def test_a_large_event_is_read_off_the_event_loop(*, size: int, is_elsewhere: bool) -> None:
+async def test_a_large_event_is_parsed_off_the_event_loop(*, size: int, is_elsewhere: bool) -> None:
     async def large() -> AsyncGenerator[bytes, None]:
         yield TEXT.replace(b'"a"', b'"%b"' % (b"a" * size))
         yield DONE
@@ -393,7 +393,7 @@ async def test_a_large_event_is_read_off_the_event_loop(*, size: int, is_elsewhe
     assert client.terminals == 1
 
 
-async def test_a_body_larger_than_one_send_is_cut() -> None:
+async def test_output_larger_than_one_send_is_split() -> None:
     async def large() -> AsyncGenerator[bytes, None]:
         yield TEXT * 1000
         yield DONE

@@ -32,7 +32,7 @@ def test_ended_streams_are_remembered_for_a_while() -> None:
     assert streams.cancel(f"stream_{_ENDED_MAX}", "me")
 
 
-def test_a_stream_is_its_callers() -> None:
+def test_only_its_caller_can_cancel_a_stream() -> None:
     streams = Streams(Limits())
     with streams.running(relay("a")):
         assert streams.cancel("a", "me")
@@ -48,7 +48,7 @@ async def test_a_draining_server_starts_no_stream() -> None:
         pass
 
 
-async def test_a_draining_server_lets_no_request_in() -> None:
+async def test_a_draining_server_admits_no_request() -> None:
     streams = Streams(Limits())
     await streams.drain(0, lambda: False)
     with pytest.raises(Problem) as caught, streams.admitted("a"):

@@ -1,4 +1,4 @@
-"""A run of a workflow without HTTP: what it says, however its upstreams and whoever takes it behave."""
+"""A run of a workflow without HTTP: its output, however its upstreams and its consumer behave."""
 
 from __future__ import annotations
 
@@ -106,24 +106,24 @@ class Upstream:
         """Nothing is kept."""
 
 
-class Listener:
-    """Where a run says things."""
+class Consumer:
+    """The callable of a run."""
 
     def __init__(self) -> None:
-        self.said = b""
+        self.data = b""
         self.gate = anyio.Event()
         self.gate.set()
 
-    async def say(self, data: bytes) -> None:
+    async def write(self, data: bytes) -> None:
         await self.gate.wait()
-        self.said += data
+        self.data += data
 
     @property
     def frames(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.said.splitlines()]
+        return [json.loads(line) for line in self.data.splitlines()]
 
     def ended(self) -> dict[str, Any]:
-        assert check_stream(self.said.splitlines()) == []
+        assert check_stream(self.data.splitlines()) == []
         return self.frames[-1]
 
 
@@ -175,9 +175,9 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_a_whole_run() -> None:
-    upstream, listener = Upstream({"a": whole, "b": whole}), Listener()
-    await a_run(upstream).run_without_http(listener.say)
-    assert listener.ended()["final"] == {"status": "completed", "response_text": "a\n\na"}
+    upstream, consumer = Upstream({"a": whole, "b": whole}), Consumer()
+    await a_run(upstream).run_without_http(consumer.write)
+    assert consumer.ended()["final"] == {"status": "completed", "response_text": "a\n\na"}
     assert upstream.open_now.total() == 0
 
 
@@ -186,64 +186,64 @@ async def test_a_whole_run() -> None:
     [(broken, "upstream_reset"), (refused, "upstream_unreachable"), (crashing, "internal_error")],
 )
 async def test_a_step_fails(play: Play, code: str) -> None:
-    upstream, listener = Upstream({"a": play, "b": text_then_silence}), Listener()
-    await a_run(upstream).run_without_http(listener.say)
-    assert listener.ended()["error"]["code"] == code
+    upstream, consumer = Upstream({"a": play, "b": text_then_silence}), Consumer()
+    await a_run(upstream).run_without_http(consumer.write)
+    assert consumer.ended()["error"]["code"] == code
     assert upstream.open_now.total() == 0
-    upstream, listener = Upstream({"a": play, "b": whole}), Listener()
-    await a_run(upstream, on_failure="continue").run_without_http(listener.say)
-    assert listener.ended()["final"]["status"] == "incomplete"
-    reasons = [frame["reason"] for frame in listener.frames if frame.get("reason")]
+    upstream, consumer = Upstream({"a": play, "b": whole}), Consumer()
+    await a_run(upstream, on_failure="continue").run_without_http(consumer.write)
+    assert consumer.ended()["final"]["status"] == "incomplete"
+    reasons = [frame["reason"] for frame in consumer.frames if frame.get("reason")]
     assert reasons == [code]
 
 
 async def test_all_steps_fail_and_the_run_goes_on() -> None:
-    upstream, listener = Upstream({"a": refused, "b": refused}), Listener()
-    await a_run(upstream, on_failure="continue").run_without_http(listener.say)
-    assert listener.ended()["final"] == {"status": "incomplete"}
+    upstream, consumer = Upstream({"a": refused, "b": refused}), Consumer()
+    await a_run(upstream, on_failure="continue").run_without_http(consumer.write)
+    assert consumer.ended()["final"] == {"status": "incomplete"}
 
 
 @pytest.mark.parametrize("play", [text_then_silence, endless])
 @pytest.mark.parametrize("moment", range(0, 40, 5))
-async def test_it_is_ended_from_elsewhere(play: Play, moment: int) -> None:
-    upstream, listener = Upstream({"a": play, "b": play}), Listener()
+async def test_cancelling_at_any_moment(play: Play, moment: int) -> None:
+    upstream, consumer = Upstream({"a": play, "b": play}), Consumer()
     run = a_run(upstream)
     async with anyio.create_task_group() as group:
-        group.start_soon(run.run_without_http, listener.say)
+        group.start_soon(run.run_without_http, consumer.write)
         for _ in range(moment):
             await anyio.lowlevel.checkpoint()
         run.cancel()
         run.cancel()
         run.fail(FAULTS["server_shutdown"])
-    assert listener.ended()["final"]["status"] == "cancelled"
+    assert consumer.ended()["final"]["status"] == "cancelled"
     assert upstream.open_now.total() == 0
 
 
-async def test_it_fails_from_elsewhere() -> None:
-    upstream, listener = Upstream({"a": text_then_silence, "b": text_then_silence}), Listener()
+async def test_failing_from_outside() -> None:
+    upstream, consumer = Upstream({"a": text_then_silence, "b": text_then_silence}), Consumer()
     run = a_run(upstream)
     async with anyio.create_task_group() as group:
-        group.start_soon(run.run_without_http, listener.say)
-        await until(lambda: len(listener.frames) >= 4)
+        group.start_soon(run.run_without_http, consumer.write)
+        await until(lambda: len(consumer.frames) >= 4)
         run.fail(FAULTS["server_shutdown"])
-    assert listener.ended()["error"]["code"] == "server_shutdown"
+    assert consumer.ended()["error"]["code"] == "server_shutdown"
 
 
-async def test_who_takes_nothing_stops_every_branch() -> None:
-    upstream, listener = Upstream({"a": endless, "b": endless, "c": endless}), Listener()
+async def test_a_blocked_consumer_stops_every_branch() -> None:
+    upstream, consumer = Upstream({"a": endless, "b": endless, "c": endless}), Consumer()
     run = a_run(upstream)
     async with anyio.create_task_group() as group:
-        group.start_soon(run.run_without_http, listener.say)
+        group.start_soon(run.run_without_http, consumer.write)
         await until(lambda: len(upstream.reads) == 3)
-        listener.gate = anyio.Event()
+        consumer.gate = anyio.Event()
         before = upstream.reads.copy()
         for _ in range(200):
             await anyio.lowlevel.checkpoint()
         ahead = upstream.reads - before
         assert max(ahead.values(), default=0) <= 2, "one read in hand, and the one that was under way"
-        listener.gate.set()
+        consumer.gate.set()
         run.cancel()
-    assert listener.ended()["final"]["status"] == "cancelled"
+    assert consumer.ended()["final"]["status"] == "cancelled"
 
 
 class LateUpstream(Upstream):
@@ -261,38 +261,38 @@ class LateUpstream(Upstream):
             yield chunks
 
 
-async def test_a_branch_is_not_blamed_for_who_takes_nothing() -> None:
+async def test_a_blocked_consumer_does_not_time_out_a_branch() -> None:
     """Its upstream answers in time, while the client has not yet taken what another branch said."""
-    upstream, listener = LateUpstream({"a": whole, "b": whole}), Listener()
+    upstream, consumer = LateUpstream({"a": whole, "b": whole}), Consumer()
     run = a_run(upstream, first_byte_s=2)
     async with anyio.create_task_group() as group:
-        group.start_soon(run.run_without_http, listener.say)
-        await until(lambda: listener.said != b"")
-        listener.gate = anyio.Event()
+        group.start_soon(run.run_without_http, consumer.write)
+        await until(lambda: consumer.data != b"")
+        consumer.gate = anyio.Event()
         upstream.may_answer.set()
         await anyio.sleep(2.5)
-        listener.gate.set()
-    assert listener.ended()["final"]["status"] == "completed"
+        consumer.gate.set()
+    assert consumer.ended()["final"]["status"] == "completed"
 
 
 async def test_branches_take_turns() -> None:
-    upstream, listener = Upstream({"a": endless, "b": endless}), Listener()
+    upstream, consumer = Upstream({"a": endless, "b": endless}), Consumer()
     run = a_run(upstream)
     async with anyio.create_task_group() as group:
-        group.start_soon(run.run_without_http, listener.say)
+        group.start_soon(run.run_without_http, consumer.write)
         while upstream.reads.total() < 400:
             await anyio.lowlevel.checkpoint()
         run.cancel()
-    heard = Counter(f["workflow"]["step_name"] for f in listener.frames if f["kind"] == "message.delta")
-    assert heard.keys() == {"step-a", "step-b"}
-    assert min(heard.values()) > 0.2 * max(heard.values()), "none waits while another one floods"
+    received = Counter(f["workflow"]["step_name"] for f in consumer.frames if f["kind"] == "message.delta")
+    assert received.keys() == {"step-a", "step-b"}
+    assert min(received.values()) > 0.2 * max(received.values()), "none waits while another one floods"
 
 
-async def test_a_group_asks_no_more_at_once_than_it_may() -> None:
-    upstream, listener = Upstream(dict.fromkeys("abcdef", whole)), Listener()
-    await a_run(upstream, max_parallel=2).run_without_http(listener.say)
+async def test_max_parallel_limits_open_upstreams() -> None:
+    upstream, consumer = Upstream(dict.fromkeys("abcdef", whole)), Consumer()
+    await a_run(upstream, max_parallel=2).run_without_http(consumer.write)
     assert upstream.most_open <= 2
-    assert listener.ended()["final"]["response_text"] == "\n\n".join("aaaaaa")
+    assert consumer.ended()["final"]["response_text"] == "\n\n".join("aaaaaa")
 
 
 def headless(upstream: Upstream) -> HeadlessWorkflow:
@@ -344,10 +344,10 @@ async def test_unknown_names_of_a_run_without_http() -> None:
 async def test_a_callable_that_fails_closes_the_upstreams() -> None:
     upstream = Upstream({"a": text_then_silence, "b": text_then_silence})
 
-    async def say(data: bytes) -> None:
+    async def write(data: bytes) -> None:
         if data:
             raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
-        await a_run(upstream).run_without_http(say)
+        await a_run(upstream).run_without_http(write)
     assert upstream.open_now.total() == 0

@@ -82,7 +82,7 @@ def test_a_workflow_with_its_defaults(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_served(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, expected: str) -> None:
+def test_invalid_workflows(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, expected: str) -> None:
     file = written(tmp_path, text)
     with pytest.raises(SettingsError) as refused:
         load({}, config=file)
@@ -91,7 +91,7 @@ def test_what_cannot_be_served(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert expected in capsys.readouterr().err
 
 
-async def test_whose_policy_counts(tmp_path: Path) -> None:
+async def test_the_policy_of_a_workflow(tmp_path: Path) -> None:
     own = "[agents.writer.policy]\nimages = 'host'\n[agents.auditor.policy]\nimages = 'host'\n"
     both = stage("s", step("a"), step("b", "auditor"))
     for text, images in (
@@ -104,7 +104,7 @@ async def test_whose_policy_counts(tmp_path: Path) -> None:
         await catalog.aclose()
 
 
-def test_what_is_printed_can_be_read_again(tmp_path: Path) -> None:
+def test_the_printed_configuration_can_be_loaded(tmp_path: Path) -> None:
     loaded = read({}, config=written(tmp_path, stage("s", step("a", input="say: {{request.message}}"), step("b"))))
     again = tmp_path / "again.toml"
     again.write_text(to_toml(loaded), encoding="utf-8")

@@ -196,7 +196,7 @@ async def test_a_sequence(site: Any, conductor: Conductor) -> None:
     }
 
 
-async def test_its_end_is_told(site: Any, conductor: Conductor) -> None:
+async def test_the_hook_receives_the_end(site: Any, conductor: Conductor) -> None:
     conductor.answer("crew", "Two shifts")
     conductor.answer("writer", "Part them")
     with capture_logs() as logs:
@@ -234,7 +234,7 @@ async def test_branches_interleave_as_they_arrive(site: Any, conductor: Conducto
     assert frames[-1]["final"]["usage"]["total_tokens"] == 33
 
 
-async def test_the_group_is_bounded(site: Any, conductor: Conductor) -> None:
+async def test_max_parallel_limits_a_group(site: Any, conductor: Conductor) -> None:
     reader = Reader(await site.post(path("narrow"), MESSAGE))
     first = await conductor.met.get()
     conductor.tell(first, created(first), delta("x"))
@@ -248,7 +248,7 @@ async def test_the_group_is_bounded(site: Any, conductor: Conductor) -> None:
 
 
 @pytest.mark.parametrize("how", ["reset", "truncated", "refuse", "failed", "error"])
-async def test_a_failing_branch_that_may_fail(site: Any, conductor: Conductor, how: str) -> None:
+async def test_an_optional_branch_fails(site: Any, conductor: Conductor, how: str) -> None:
     orders: dict[str, list[Any]] = {
         "reset": [created("cost"), delta("Fu"), "reset"],
         "truncated": [created("cost"), delta("Fu"), None],
@@ -299,7 +299,7 @@ async def test_a_response_that_failed_ends_the_run(site: Any, conductor: Conduct
     assert conductor.asked["writer"] == []
 
 
-async def test_a_run_that_never_began_is_a_problem(site: Any, conductor: Conductor) -> None:
+async def test_a_run_that_fails_before_the_status_is_a_problem(site: Any, conductor: Conductor) -> None:
     conductor.tell("cost", *["refuse"] * 3)
     answer = await site.ask(path("strict"), MESSAGE)
     assert answer.status == 503
@@ -324,7 +324,7 @@ async def test_cancelling_reaches_every_branch(site: Any, conductor: Conductor) 
     assert conductor.asked["writer"] == []
 
 
-async def test_a_client_that_leaves_closes_every_upstream(site: Any, conductor: Conductor) -> None:
+async def test_a_disconnect_closes_every_upstream(site: Any, conductor: Conductor) -> None:
     answer = await site.post(path("strict"), MESSAGE)
     conductor.tell("crew", created("crew"), delta("a"))
     await answer.read_head()
@@ -369,7 +369,7 @@ async def test_a_silent_branch_fails_alone(serve: Any, conductor: Conductor) -> 
     await asyncio.wait_for(conductor.peers["cost"].gone.wait(), 5)
 
 
-async def test_a_run_has_its_own_time(site: Any, conductor: Conductor) -> None:
+async def test_a_run_has_its_own_time_limit(site: Any, conductor: Conductor) -> None:
     conductor.tell("cost", created("cost"), delta("b"))
     conductor.tell("crew", created("crew"), delta("a"))
     frames = await Reader(await site.ask(path("brief"), MESSAGE)).to_the_end()
@@ -377,7 +377,7 @@ async def test_a_run_has_its_own_time(site: Any, conductor: Conductor) -> None:
     assert {frame["kind"] for frame in frames} >= {"output_item.done"}
 
 
-async def test_silence_is_filled(serve: Any, conductor: Conductor) -> None:
+async def test_heartbeats_during_silence(serve: Any, conductor: Conductor) -> None:
     site = serve(agents=AGENTS, workflows=WORKFLOWS, heartbeat_s=0.2, retries={"max": 0})
     answer = await site.ask(path("strict"), MESSAGE)
     assert (answer.status, (await answer.chunk())[:11]) == (200, b": heartbeat"), "before any upstream answered"
@@ -392,7 +392,7 @@ async def test_silence_is_filled(serve: Any, conductor: Conductor) -> None:
     await asyncio.wait_for(conductor.peers["crew"].gone.wait(), 5)
 
 
-async def test_a_run_that_fails_in_silence_is_told_so(serve: Any, conductor: Conductor) -> None:
+async def test_a_run_that_fails_after_a_heartbeat_has_its_terminal(serve: Any, conductor: Conductor) -> None:
     site = serve(agents=AGENTS, workflows=WORKFLOWS, heartbeat_s=0.2, retries={"max": 0})
     answer = await site.ask(path("sequence"), MESSAGE)
     conductor.tell("crew", "refuse")
@@ -401,7 +401,7 @@ async def test_a_run_that_fails_in_silence_is_told_so(serve: Any, conductor: Con
     assert frames[0]["error"]["code"] == "upstream_http_503"
 
 
-async def test_a_server_that_ends_tells_the_run(site: Any, conductor: Conductor, upstream_port: int) -> None:
+async def test_shutdown_ends_the_run(site: Any, conductor: Conductor, upstream_port: int) -> None:
     base = {"port": 0, "drain_timeout_s": 0, "base_url": f"http://localhost:{upstream_port}/v1"}
     ending = type(site)(Settings.model_validate(base | {"agents": AGENTS, "workflows": WORKFLOWS}), demo=False)
     answer = await ending.post(path("strict"), MESSAGE)
@@ -442,7 +442,7 @@ async def test_another_dialect(site: Any, conductor: Conductor) -> None:
         ("strict?dialect=ag_ui", MESSAGE, 422, "unknown_dialect"),
     ],
 )
-async def test_what_is_no_run(site: Any, workflow: str, body: Event, status: int, code: str) -> None:
+async def test_invalid_requests(site: Any, workflow: str, body: Event, status: int, code: str) -> None:
     name, _, query = workflow.partition("?")
     answer = await site.ask(path(name) + (f"?{query}" if query else ""), body)
     assert (answer.status, (await answer.problem())["code"]) == (status, code)
