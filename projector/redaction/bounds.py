@@ -7,6 +7,7 @@ for something large, in any order of the input.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from itertools import islice
 from typing import Final
@@ -64,11 +65,7 @@ def _cut(text: str, max_bytes: int) -> str:
 
 def _greatest(fits: Callable[[int], bool], most: int) -> int:
     """Return the greatest number up to `most` that fits; 0 when none does."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
+    return bisect_left(range(1, most + 1), True, key=lambda number: not fits(number))  # the sought key
 
 
 class _Measure:

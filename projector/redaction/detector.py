@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from projector.contracts import codec
 from projector.contracts.kinds import REDACTED
 from projector.redaction import patterns
-from projector.redaction.patterns import WORD, Search
+from projector.redaction.patterns import WORD, Find, Search
 from projector.redaction.policy import Policy
 from projector.redaction.rules import Format, KeyRules, Verdict, shipped
 
@@ -24,18 +24,6 @@ _SYNTAX: Final = re.compile(r"^\s|[{}\[\]\"\\\x00-\x1f]")
 _DIGITS: Final = frozenset("-0123456789")
 _OPEN_CHARS: Final = 4
 """At the end of a text so many characters of a registered value count as the value: the fewest that one may have."""
-
-
-class Find(NamedTuple):
-    """A place in a text: from `start`, `withheld` on to `end` stands a secret; open when `row` is None.
-
-    An open one is what may still become a secret; it reaches to the end of the text.
-    """
-
-    start: int
-    withheld: int
-    end: int
-    row: Format | None
 
 
 class Formats:
@@ -66,8 +54,7 @@ class Formats:
         return tail
 
     def _search(self, *, at_end: bool) -> Search:
-        ways = (way for index, row in enumerate(self.rows) for way in patterns.branches(index, row, at_end=at_end))
-        return Search(ways, [word for word in self.keys.words if word.isascii()], at_end=at_end)
+        return Search(self.rows, [word for word in self.keys.words if word.isascii()], at_end=at_end)
 
 
 @lru_cache(maxsize=64)
@@ -92,13 +79,11 @@ class Detector:
     def find(self, text: str, start: int, *, at_end: bool) -> Find | None:
         """Return the first credential at or after a position, or what may become one if the text goes on."""
         search = self.formats.last if at_end else self.formats.live
-        while (hit := search.first(text, start)) is not None:
-            if hit.row is None:
-                return Find(hit.start, hit.start, hit.end, None)
-            row = self.formats.rows[hit.row]
-            if WORD not in row.anchor or self._assigns(text[hit.start : hit.body], text[hit.body : hit.body + 1]):
-                return Find(hit.start, hit.body if row.keep_anchor else hit.start, hit.end, row)
-            start = hit.start + 1
+        while (found := search.first(text, start)) is not None:
+            start, body, _, row = found
+            if row is None or WORD not in row.anchor or self._assigns(text[start:body], text[body : body + 1]):
+                return found
+            start += 1
         return None
 
     def _assigns(self, anchor: str, first: str) -> bool:

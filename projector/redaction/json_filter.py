@@ -29,11 +29,12 @@ from projector.contracts.kinds import REDACTED
 from projector.redaction import json_grammar as grammar
 from projector.redaction.detector import Detector
 from projector.redaction.filters import ContentFilter, NumberFilter, ValueFilter, clean_plain, plain_filter
-from projector.redaction.json_grammar import Act, Expect
+from projector.redaction.json_grammar import Expect
 from projector.redaction.rules import Verdict
 from projector.redaction.steps import Step, StepBuffer
 
 Path: TypeAlias = tuple[str | int, ...]
+_Handlers: TypeAlias = dict[str, Callable[["JsonStreamFilter", str], None]]
 
 OPENERS: Final = frozenset('{["')
 """How a text begins that may be JSON."""
@@ -122,9 +123,9 @@ class JsonStreamFilter:
     # between values
 
     def _between(self, text: str, at: int) -> int:
-        act = grammar.GRAMMAR[self._expect].get(text[at])
-        if act is not None:
-            self._ACTS[act](self, text[at])
+        handler = self._HANDLERS[self._expect].get(text[at])
+        if handler is not None:
+            handler(self, text[at])
             return at + 1
         blanks = grammar.BLANKS.match(text, at)
         end = blanks.end() if blanks else at
@@ -298,16 +299,24 @@ class JsonStreamFilter:
             self._end_value()
         return at + 1
 
-    _ACTS: ClassVar[dict[Act, Callable[[JsonStreamFilter, str], None]]] = {
-        Act.OPEN: _open,
-        Act.CLOSE: _close,
-        Act.KEY_STRING: _key_string,
-        Act.VALUE_STRING: _value_string,
-        Act.NUMBER: _number_begins,
-        Act.LITERAL: _literal_begins,
-        Act.COLON: _colon,
-        Act.NEXT: _next,
+    _VALUE: ClassVar[_Handlers] = {
+        "{": _open,
+        "[": _open,
+        '"': _value_string,
+        **dict.fromkeys("-0123456789", _number_begins),
+        **dict.fromkeys("tfn", _literal_begins),
     }
+    _HANDLERS: ClassVar[dict[Expect, _Handlers]] = {
+        Expect.VALUE: _VALUE,
+        Expect.FIRST_KEY: {'"': _key_string, "}": _close},
+        Expect.KEY: {'"': _key_string},
+        Expect.COLON: {":": _colon},
+        Expect.NEXT_MEMBER: {",": _next, "}": _close},
+        Expect.FIRST_ENTRY: {**_VALUE, "]": _close},
+        Expect.NEXT_ENTRY: {",": _next, "]": _close},
+        Expect.NOTHING: {},
+    }
+    """What may come next -> character -> what reads it."""
 
 
 class _Mode(Enum):

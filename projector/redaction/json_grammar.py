@@ -1,4 +1,4 @@
-"""The grammar of JSON as tables, character by character: what may come next, and what it opens (RFC 8259).
+"""The grammar of JSON as tables and expressions (RFC 8259).
 
 The enumerations are of integers because they are keys of tables: integers hash at the speed of C.
 """
@@ -22,38 +22,6 @@ class Expect(IntEnum):
     NEXT_ENTRY = auto()
     NOTHING = auto()
 
-
-class Act(IntEnum):
-    """What a character does."""
-
-    OPEN = auto()
-    CLOSE = auto()
-    KEY_STRING = auto()
-    VALUE_STRING = auto()
-    NUMBER = auto()
-    LITERAL = auto()
-    COLON = auto()
-    NEXT = auto()
-
-
-_VALUE: Final = {
-    "{": Act.OPEN,
-    "[": Act.OPEN,
-    '"': Act.VALUE_STRING,
-    **dict.fromkeys("-0123456789", Act.NUMBER),
-    **dict.fromkeys("tfn", Act.LITERAL),
-}
-
-GRAMMAR: Final[dict[Expect, dict[str, Act]]] = {
-    Expect.VALUE: _VALUE,
-    Expect.FIRST_KEY: {'"': Act.KEY_STRING, "}": Act.CLOSE},
-    Expect.KEY: {'"': Act.KEY_STRING},
-    Expect.COLON: {":": Act.COLON},
-    Expect.NEXT_MEMBER: {",": Act.NEXT, "}": Act.CLOSE},
-    Expect.FIRST_ENTRY: {**_VALUE, "]": Act.CLOSE},
-    Expect.NEXT_ENTRY: {",": Act.NEXT, "]": Act.CLOSE},
-    Expect.NOTHING: {},
-}
 
 CONTAINERS: Final[dict[str, tuple[str, str | int, Expect]]] = {
     "{": ("}", "", Expect.FIRST_KEY),

@@ -23,7 +23,7 @@ first: compiling all of them costs ten times what most streams need.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Final, NamedTuple, TypeAlias
 
@@ -80,20 +80,21 @@ class Group(NamedTuple):
     body: int
 
 
-class Branch(NamedTuple):
-    """One way to write one format: its anchor, and how to read what follows it, once that is needed."""
+class Find(NamedTuple):
+    """A place in a text: at `start` stands a credential of the format `row`, whose pattern begins at `body`.
 
-    anchor: Sequence[Step]
-    rest: Callable[[], Iterable[Sequence[Step]]]
-
-
-class Hit(NamedTuple):
-    """What stands at `start`: the format `row`, its pattern from `body` on, or an open one where `row` is None."""
+    `row` is None for what may still become one; it reaches to the end of the text.
+    """
 
     start: int
     body: int
     end: int
-    row: int | None
+    row: Format | None
+
+    @property
+    def withheld(self) -> int:
+        """Where the secret begins: the anchor may be shown."""
+        return self.body if self.row is not None and self.row.keep_anchor else self.start
 
 
 def alternatives(pattern: str) -> list[str]:
@@ -131,92 +132,72 @@ def _any_case(char: str) -> str:
     return re.escape(char) if lower == upper else f"[{upper}{lower}]"
 
 
-def branches(row: int, form: Format, *, at_end: bool) -> Iterable[Branch]:
-    """Yield the ways to write a format: each alternative of its anchor with each of its patterns."""
-
-    def rest() -> Iterable[Sequence[Step]]:
-        bodies = alternatives(form.pattern) + (alternatives(form.pattern_at_end) if at_end else [])
-        for body in bodies:
-            yield [Mark("body", row, form.open_chars), *pieces(body), Mark("complete", row)]
-
-    for way in alternatives(form.anchor):
-        first, *more = pieces(way, ignore_case=form.ignore_case)
-        start: list[Step] = [first._replace(least=1, most=1)]
-        if not form.inside_words:
-            start.append(Mark(_WORD_START))
-        if first.most > 1:
-            start.append(Piece(first.atom, first.least - 1, first.most - 1))
-        yield Branch([*start, *more], rest)
-
-
-class Expression(NamedTuple):
-    """A compiled expression with the meaning of its groups; group 0 is the match and means nothing."""
-
-    regex: re.Pattern[str]
-    groups: tuple[Group, ...]
-
-
 class Search:
     """The search for the formats of a policy: in text that goes on, or in text that ends."""
 
-    def __init__(self, ways: Iterable[Branch], words: Iterable[str], *, at_end: bool) -> None:
+    def __init__(self, rows: Sequence[Format], words: Sequence[str], *, at_end: bool) -> None:
+        self._rows = rows
+        self._words = words
         self._at_end = at_end
-        self._words = tuple(words)
-        self._ways: dict[str, list[tuple[Branch, Sequence[Step]]]] = {}
-        for way in ways:
-            first, *more = way.anchor
-            for char in self._characters(first):
-                head = [RestOfWord(char), *more] if first == Piece(WORD) else more
-                self._ways.setdefault(char, []).append((way, head))
+        self._anchors: dict[str, list[tuple[int, Sequence[Step]]]] = {}  # by first character: row, what follows it
+        for index, row in enumerate(rows):
+            for way in alternatives(row.anchor):
+                if words or WORD not in way:
+                    self._add_anchor(index, row, pieces(way, ignore_case=row.ignore_case))
         self._scan: re.Pattern[str] | None = None
-        self._units: dict[str, Expression] = {}
+        self._units: dict[str, tuple[re.Pattern[str], tuple[Group, ...]]] = {}
 
-    def first(self, text: str, start: int = 0) -> Hit | None:
+    def first(self, text: str, start: int = 0) -> Find | None:
         """Return the first place at or after `start` where a credential stands or may begin."""
         scan = self._scan or self._compile_scan()
         while (found := scan.search(text, start)) is not None:
             start, end = found.span()
             if not self._at_end and end == len(text) and end - start < PREFIX_CHARS:
-                return Hit(start, start, end, None)  # too short to be complete
-            unit = self._units.get(text[start]) or self._compile(text[start])
-            if (match := unit.regex.match(text, start)) is not None:
-                group = unit.groups[match.lastindex or 0]
+                return Find(start, start, end, None)  # too short to be complete
+            regex, groups = self._units.get(text[start]) or self._compile(text[start])
+            if (match := regex.match(text, start)) is not None:
+                group = groups[match.lastindex or 0]
                 is_open = not group.complete and not self._at_end
-                return Hit(start, match.start(group.body), match.end(), None if is_open else group.row)
+                return Find(start, match.start(group.body), match.end(), None if is_open else self._rows[group.row])
             start += 1
         return None
 
-    def _characters(self, first: Step) -> Iterable[str]:
-        """Return the characters that a format may begin with; all formats begin in ASCII."""
-        if first == Piece(WORD):
-            return dict.fromkeys(char for word in self._words for char in (word[0].upper(), word[0]))
-        assert isinstance(first, Piece)  # noqa: S101  # `branches` puts a piece there
-        return _ascii(first.atom)
+    def _add_anchor(self, index: int, row: Format, anchor: Sequence[Piece]) -> None:
+        first, *more = anchor
+        rest: list[Step] = [] if row.inside_words else [Mark(_WORD_START)]
+        if first.most > 1:
+            rest.append(Piece(first.atom, first.least - 1, first.most - 1))
+        is_word = first.atom == WORD
+        chars = dict.fromkeys(char for word in self._words for char in (word[0].upper(), word[0]))
+        for char in chars if is_word else _ascii(first.atom):
+            word = [RestOfWord(char)] if is_word else []
+            self._anchors.setdefault(char, []).append((index, [*rest, *word, *more]))
 
     def _compile_scan(self) -> re.Pattern[str]:
         root = _Node()
-        for char, ways in self._ways.items():
+        for char, anchors in self._anchors.items():
             node = root.child(Piece(re.escape(char)))
-            for _way, head in ways:
-                node.add([*_prefix(head), Mark("complete")], char)
-        writer = _Writer(self._words, at_end=self._at_end, is_scan=True)
-        self._scan = re.compile(writer.start(root))
+            for _index, steps in anchors:
+                node.add([*_prefix(steps), Mark("complete")], char)
+        self._scan = re.compile(_Writer(self._words, at_end=self._at_end, is_scan=True).start(root))
         return self._scan
 
-    def _compile(self, char: str) -> Expression:
+    def _compile(self, char: str) -> tuple[re.Pattern[str], tuple[Group, ...]]:
         root = _Node()
         node = root.child(Piece(re.escape(char)))
-        for way, head in self._ways[char]:
-            for rest in way.rest():
-                node.add([*head, *rest], char)
+        for index, steps in self._anchors[char]:
+            row = self._rows[index]
+            bodies = alternatives(row.pattern) + (alternatives(row.pattern_at_end) if self._at_end else [])
+            for body in bodies:
+                node.add([*steps, Mark("body", index, row.open_chars), *pieces(body), Mark("complete", index)], char)
         writer = _Writer(self._words, at_end=self._at_end)
-        self._units[char] = unit = Expression(re.compile(writer.start(root)), tuple(writer.groups))
+        self._units[char] = unit = re.compile(writer.start(root)), tuple(writer.groups)
         return unit
 
 
 @cache
 def _ascii(atom: str) -> list[str]:
-    """Return the ASCII characters that an atom matches."""
+    """Return the ASCII characters that an atom matches: all formats begin with one."""
     return re.findall(atom, "".join(map(chr, range(128))))
 
 

@@ -44,11 +44,16 @@ def test_alternatives_are_parted_outside_classes() -> None:
 def told(text: str, *, open_chars: int = 1, at_end: bool = False) -> tuple[str, int] | None:
     """What is found, and where: complete, open, or nothing; open only where its anchor is not certain, at the end."""
     form = Format("x", "x", "k[xy]_", "[0-9]{3}-[a-f]{1,4}", "x", open_chars=open_chars)
-    found = Search(patterns.branches(7, form, at_end=at_end), (), at_end=at_end).first(text)
+    found = Search([form], [], at_end=at_end).first(text)
     if found is None:
         return None
-    is_whole = found.row == 7 and "-" in text[found.start : found.end - 1]
+    is_whole = found.row is form and "-" in text[found.start : found.end - 1]
     return ("complete" if is_whole else "open", found.start)
+
+
+@pytest.mark.parametrize("at_end", [True, False])
+def test_a_policy_without_words_finds_none(at_end: bool) -> None:  # noqa: FBT001  # a column of the table
+    assert Search([Format("x", "x", "--WORD |WORD=", "[a-z]", "x")], [], at_end=at_end).first("--a b --") is None
 
 
 @pytest.mark.parametrize(
