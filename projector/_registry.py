@@ -1,4 +1,4 @@
-"""Lists of descriptors whose rows are imported on first use (`projector.dialects.DIALECTS`, `projector.providers`)."""
+"""Registries of descriptors, imported on first use: `projector.dialects.DIALECTS`, `projector.providers.PROVIDERS`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """Name -> descriptor. A row is the descriptor itself or `"module:ATTRIBUTE"`, imported by the first look-up.
+    """Mapping of names to descriptors. A row is a descriptor or `"module:ATTRIBUTE"`, imported by the first look-up.
 
     Iterating yields names and imports nothing.
     """

@@ -1,4 +1,4 @@
-"""Wire vocabularies that streams are written in. `DIALECTS` is the list: one row and one folder each."""
+"""Wire formats of streams. `DIALECTS` has one row and one folder for each."""
 
 from __future__ import annotations
 

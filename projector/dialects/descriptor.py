@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # a descriptor is read by commands that must start without py
 
 
 class DialectWriter(Protocol):
-    """Encodes the frames of one stream as events of a dialect."""
+    """Encoder of the frames of one stream."""
 
     def feed(self, frame: Frame, /) -> list[WireEvent]:
         """Return the events of a frame, in order."""
@@ -35,7 +35,7 @@ class JsonAnswer(NamedTuple):
 
 
 class Assembly(Protocol):
-    """Builds the JSON answer of one stream."""
+    """Builder of the JSON answer of one stream."""
 
     @property
     def held_bytes(self) -> int:
@@ -53,7 +53,7 @@ class Assembly(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Assembler:
-    """How a dialect answers a request that does not stream.
+    """The JSON answer of a dialect, to a request that does not stream.
 
     Args:
         start: returns the assembly of one stream.
@@ -79,7 +79,7 @@ class Tables(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """A wire vocabulary.
+    """A wire format of streams.
 
     Args:
         writer: returns the writer of one stream.

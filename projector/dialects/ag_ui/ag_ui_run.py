@@ -120,7 +120,7 @@ class Activity:
 
 
 class IdAllocator:
-    """Allocates IDs that are unique in a thread.
+    """Allocator of IDs that are unique in a thread.
 
     Clients look up messages by ID in the whole conversation: with an ID that exists, text would be appended to an old
     message, and arguments to an old call.
@@ -142,7 +142,7 @@ class IdAllocator:
 
 
 class Transcript:
-    """Text of the last response with any text, joined as in `final` (CONTRACT D13)."""
+    """Text of the last response that had any, joined as in `final` (CONTRACT D13)."""
 
     def __init__(self) -> None:
         self._items: list[str] = []

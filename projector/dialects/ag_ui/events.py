@@ -1,4 +1,4 @@
-"""Models of the AG-UI 1.0 events that we emit: the discriminator is `type`.
+"""Models of the AG-UI 1.0 events that we emit. The discriminator is `type`.
 
 They are narrower than the protocol: they reject members that the protocol would allow. Wire names are camel case, no
 member is ever null, and metadata keys have our vendor prefix (CONTRACT D37). `checker.py` has the rules over a run.

@@ -1,6 +1,6 @@
 """Checker of the rules over a whole Open Responses stream, without I/O. Bad input is a violation, not an exception.
 
-The checker joins the stream as a client would: what deltas add up to must be what the later events repeat.
+The checker joins the stream as a client would: the joined deltas must equal what later events repeat.
 """
 
 from __future__ import annotations

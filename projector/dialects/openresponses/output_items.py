@@ -84,7 +84,7 @@ CORE: Final[Mapping[str, Mapping[str, object]]] = {
     "function_call": {"call_id": "", "name": "unknown", "arguments": ""},
     "function_call_output": {"call_id": "", "output": ""},
 }
-"""Item types of Open Responses that we write -> required members, with their first values."""
+"""Item type of Open Responses that we write -> its required members, with initial values."""
 
 STATUSES: Final[Mapping[str, str]] = {"failed": "incomplete"}
 """Our status of an item -> that of Open Responses, if they differ."""

@@ -1,4 +1,4 @@
-"""The `response` object of Open Responses, rebuilt from frames; its errors; and the answer that does not stream.
+"""The `response` object of Open Responses, its errors, and the JSON answer to a request that does not stream.
 
 One stream is one response object, even for a run of several responses. Its ID never changes.
 """
@@ -160,7 +160,7 @@ def seconds(frame: Frame) -> int:
 
 
 class ResponseAssembly:
-    """Builds the answer to a request that does not stream, from the error and the last event.
+    """Builder of the JSON answer, from the error and the last event.
 
     The last event repeats everything before it, so no other event is kept.
     """

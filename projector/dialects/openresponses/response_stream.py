@@ -1,4 +1,4 @@
-"""The events of one Open Responses stream: numbered, limited in size (CONTRACT D37), begun before anything else.
+"""State of one Open Responses stream, and its events: numbering, size limit (CONTRACT D37), start and end.
 
 Deltas are short. Only events that repeat a whole can be too large: the end of a part, an item or the response, and
 tool outputs. Their long texts are truncated to one size; then items are dropped from the end of the output.
@@ -91,7 +91,7 @@ class ResponseStream:
         self.emit("response.output_item.done", {"output_index": item.index, "item": item.wire()})
 
     def emit_extension(self, frame: Frame, item: Item) -> None:
-        """Write an event of our own, with the members of the public event, for a frame that the protocol lacks."""
+        """Write an event of our own, with the members of the public event, if the protocol has none."""
         members = {name: value for name, value in frame.items() if name not in TRANSLATED}
         self.emit(f"{VENDOR}:{frame['kind']}", item.position | members)
 

@@ -161,7 +161,7 @@ def _stream(route: _StreamRoute, dialects: Collection[str]) -> dict[str, Any]:
     parameters = [_parameter(name, "path", {}, "Name in the server's configuration.") for name in route.path]
     about = "Dialect of the stream. An agent may allow only some of these."
     parameters.append(_parameter("dialect", "query", {"enum": sorted(dialects)}, about))
-    responses = {"200": _response("Events, the last of which is the one terminal event.", content)}
+    responses = {"200": _response("Stream of events. The last one is the terminal event.", content)}
     responses |= _problems(*_STREAM_PROBLEMS)
     if route.allows_json:
         body, errors = _json_responses(dialects)

@@ -27,7 +27,7 @@ JSON_HEADERS: Final = (
 
 
 class JsonResponseWriter(ResponseWriter):
-    """Reads a stream of NDJSON to its end, then sends one document, with the status of its outcome.
+    """Writer of one JSON document, sent at the end of an NDJSON stream with the status of its outcome.
 
     Nothing is committed before that, so any earlier failure is a problem document.
     """
