@@ -9,7 +9,7 @@ unknown event may be complete or a piece.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -121,8 +121,14 @@ class RecordingShape:
         channels: returns the channels of one stream.
         name_event: adds to a payload what the name of its SSE message says; a line of a recording has no name.
         has_text_errors: whether an SSE message `error` may hold plain text.
+        counts: keys of the objects in which a key with `token` in it is a count; only texts are withheld in them.
+        ids: members that correlate events, in addition to `projector.recording.withholding.IDS`.
+        positions: numbers that are never secret, in addition to `projector.recording.withholding.POSITIONS`.
     """
 
     channels: Callable[[], TextChannels] = GenericChannels
     name_event: Callable[[Event, str], Event] = _without_name
     has_text_errors: bool = False
+    counts: Collection[tuple[str, ...]] = frozenset({("usage",)})
+    ids: frozenset[str] = frozenset()
+    positions: frozenset[str] = frozenset()

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from projector.contracts.kinds import REDACTED
-from projector.providers.recording_shape import ALONE, Path, TextChannels, keys_of
+from projector.providers.recording_shape import ALONE, Path, RecordingShape, keys_of
 from projector.recording.lines import FixedLine, shape_of
 from projector.redaction.spans import Finder, Span, without
 
@@ -33,11 +33,6 @@ POSITIONS: Final = frozenset(
     }
 )  # fmt: skip
 """Numbers that are never secret, although a registered value may be equal to one."""
-
-COUNTS: Final = frozenset(
-    {("usage",), ("choices", "usage"), ("x_groq", "usage"), ("response", "usage"), ("response", "tool_usage")}
-)
-"""Where keys with `token` in them are counts. Only texts are withheld under them."""
 
 EMPTIED: Final = frozenset({"logprobs", "prompt_text", "prompt_token_ids", "prompt_logprobs"})
 """Copies of texts, token by token, and prompts that a server echoes."""
@@ -71,7 +66,7 @@ class Withheld(NamedTuple):
 
 def withhold(provider: str, values: Iterable[Any], finder: Finder) -> Withheld:
     """Return the values of a stream, as `read_lines` returns them, without secrets and configuration."""
-    redaction = _StreamRedaction(finder, shape_of(provider).channels())
+    redaction = _StreamRedaction(finder, shape_of(provider))
     kept = [redaction.copy(value) for value in values]
     redaction.finish()
     return Withheld(kept, redaction.changed)
@@ -93,10 +88,13 @@ class _Leaf:
 class _StreamRedaction:
     """The redaction of one stream."""
 
-    def __init__(self, finder: Finder, channels: TextChannels) -> None:
+    def __init__(self, finder: Finder, shape: RecordingShape) -> None:
         self.changed = 0
         self._finder = finder
-        self._shape = channels
+        self._shape = shape.channels()
+        self._counts = shape.counts
+        self._ids = IDS | shape.ids
+        self._positions = POSITIONS | shape.positions
         self._leaves: list[_Leaf] = []
         self._channels: defaultdict[Hashable, list[int]] = defaultdict(list)
         self._alone: list[int] = []
@@ -143,7 +141,7 @@ class _StreamRedaction:
         elif isinstance(value, dict):
             copy: dict[str, Any] = {}
             holder[name] = copy
-            counts = counts or keys_of(path) in COUNTS
+            counts = counts or keys_of(path) in self._counts
             for key, member in value.items():
                 self._put_member(copy, value, str(key), member, path, counts=counts)
         elif isinstance(value, list):
@@ -177,7 +175,7 @@ class _StreamRedaction:
         holder[name] = text
         if not text:
             return
-        is_id = name in IDS
+        is_id = name in self._ids
         at = len(self._leaves)
         self._leaves.append(_Leaf(holder, name, text, is_id=is_id))
         for channel in (ALONE,) if is_id else self._shape.channels(path):
@@ -185,7 +183,7 @@ class _StreamRedaction:
 
     def _number(self, name: Any, value: Any) -> Any:
         """Return a number, or the mark of a registered one."""
-        if type(value) not in {int, float} or name in POSITIONS:
+        if type(value) not in {int, float} or name in self._positions:
             return value
         mark = self._finder.mark_of(value)
         self.changed += mark is not None

@@ -10,6 +10,7 @@ from projector.providers.openai_chat.chunk_fields import CHOICE_KNOWN, CHUNK_KNO
 from projector.providers.openai_chat.output import Calls
 from projector.providers.recording_shape import ALONE, NO_ITEM, Channels, Event, Path, RecordingShape, keys_of
 
+_COUNTS: Final = frozenset({("usage",), ("choices", "usage"), ("x_groq", "usage")})
 _HAS_PIECES: Final = frozenset({"delta", "text"})
 _PIECES: Final[Mapping[tuple[str, ...], str]] = {
     ("delta", "content"): "content",
@@ -90,4 +91,4 @@ def _with_error(chunk: Event, name: str) -> Event:
 
 def recording_shape() -> RecordingShape:
     """Return how Chat Completions streams are recorded."""
-    return RecordingShape(channels=ChatChannels, name_event=_with_error, has_text_errors=True)
+    return RecordingShape(channels=ChatChannels, name_event=_with_error, has_text_errors=True, counts=_COUNTS)

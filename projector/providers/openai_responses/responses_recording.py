@@ -42,6 +42,8 @@ _BEGINNINGS: Final[Mapping[Path, tuple[str, ...]]] = {
 }
 """Where an event may hold the beginning of a text -> the deltas that continue it."""
 
+_COUNTS: Final = frozenset({("usage",), ("response", "usage"), ("response", "tool_usage")})
+
 _COMPLETE: Final = (HANDLERS.keys() | DROPPED.keys() | HOST_HANDLERS.keys()) - DELTAS
 """Events whose strings are complete texts."""
 
@@ -66,4 +68,4 @@ def _typed(event: Event, name: str) -> Event:
 
 def recording_shape() -> RecordingShape:
     """Return how Responses streams are recorded."""
-    return RecordingShape(channels=ResponsesChannels, name_event=_typed)
+    return RecordingShape(channels=ResponsesChannels, name_event=_typed, counts=_COUNTS)
