@@ -43,6 +43,8 @@ class PassthroughRoute(NamedTuple):
     path: str
     required: str
     """Member that the body must have, beside `model`."""
+    summary: str
+    """Of the route in the OpenAPI document."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +74,7 @@ class Provider:
         upstream: `"module:Class"` of the upstream (`projector.server.upstream.protocol.Upstream`), which is created
             from its settings and timeouts; only the server imports it.
         request_path: path of a request below the upstream's base URL.
-        passthrough: the OpenAI-compatible route, if there is one.
+        passthrough: the route of the provider's own API, if the server offers it.
         profile: `"module:Class"` of the pydantic model of what differs between upstreams; None: they are all alike.
         message_fields: SSE fields outside the standard that carry a message (`projector.core.sse`, 5).
         recording: returns how a stream becomes the lines of a recording.

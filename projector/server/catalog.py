@@ -16,11 +16,10 @@ from projector.dialects import DIALECTS
 from projector.dialects.options import DialectOptions
 from projector.providers import PROVIDERS
 from projector.redaction.redactor import Redactor
-from projector.server.config.agent_settings import AgentSettings, Passthrough, WorkflowSettings
+from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import (
     DEFAULT,
-    PASSTHROUGH_APIS,
     Retries,
     Settings,
     Timeouts,
@@ -45,7 +44,7 @@ def provider_upstream(settings: UpstreamSettings, timeouts: Timeouts) -> Upstrea
 
 _PORTS: Final = {"http": 80, "https": 443}
 
-SHORTHAND_PASSTHROUGH: Final = Passthrough(responses=DEFAULT, chat_completions=DEFAULT)
+SHORTHAND_PASSTHROUGH: Final = Passthrough.model_validate(dict.fromkeys(PASSTHROUGH_APIS, DEFAULT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +185,7 @@ class Catalog:
         self.passthrough = {
             route: self._passthrough(self._upstreams[name], api, passthrough, settings)
             for route, api in PASSTHROUGH_APIS.items()
-            if (name := getattr(passthrough, route)) and api in self._upstreams[name].upstream.providers
+            if (name := passthrough.upstream_name(route)) and api in self._upstreams[name].upstream.providers
         }
         """The passthrough routes that are on, by the field names of `Passthrough`."""
 

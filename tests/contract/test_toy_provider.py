@@ -26,7 +26,7 @@ from tests.asgi.in_process import post
 
 DESCRIPTOR: Final = """
 from projector._registry import lazy
-from projector.providers.descriptor import InputTables, Provider
+from projector.providers.descriptor import InputTables, PassthroughRoute, Provider
 
 
 def write_request(request, profile):
@@ -47,6 +47,7 @@ PROVIDER = Provider(
     request_writer=write_request,
     telemetry_name="toymaker",
     upstream="toy_provider.connecting:ToyUpstream",
+    passthrough=PassthroughRoute("toys", "/v1/toys", "ask", "Ask a toy."),
     recording=recording,
     tables=lambda: InputTables(read={"line": frozenset({"say"})}, dropped={"line": {"mood": "not for pages"}}),
 )
@@ -113,6 +114,7 @@ class ToyUpstream:
     async def aclose(self):
         pass
 """
+ROOT: Final = Path(__file__).parents[2]
 STREAM: Final = b'{"say":"The vault holds a quiet ","mood":"calm"}\n{"say":"heron."}\n'
 
 
@@ -226,6 +228,35 @@ def test_an_upstream_of_it_is_recorded(tmp_path: Path, monkeypatch: pytest.Monke
     assert cli.main(["record", *arguments]) == 0
     lines = (tmp_path / "cases" / "toy" / "one.ndjson").read_bytes().splitlines()
     assert [json.loads(line)["say"] for line in lines] == ["You asked: ", "Who?"]
+
+
+PASSES: Final = """
+import asyncio
+import json
+
+from projector.providers import PROVIDERS
+
+PROVIDERS.register("toy", "toy_provider:PROVIDER")
+
+from projector.server.app import create_app
+from projector.server.config.loading import load_settings
+from tests.asgi.in_process import post
+
+settings = load_settings(environ={"PROJECTOR_UPSTREAMS__SHOP__API": "toy", "PROJECTOR_PASSTHROUGH__TOYS": "shop"})
+app = create_app(settings)
+answer = asyncio.run(post(app, "/v1/toys", model="bear", ask="Who?"))
+assert answer.status == 200, answer
+assert "/v1/toys" in json.loads(app.state.openapi())["paths"]
+print(answer.text)
+"""
+
+
+def test_its_own_api_is_a_route(tmp_path: Path) -> None:
+    """The row is registered before the server is imported: the settings have a field for each such route."""
+    path = ":".join([str(tmp_path), str(ROOT), *sys.path])
+    command = [sys.executable, "-c", PASSES]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env={"PYTHONPATH": path})
+    assert texts(done.stdout) == "You asked: Who?"
 
 
 READS: Final = """

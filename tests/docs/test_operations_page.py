@@ -30,6 +30,7 @@ from projector.server.upstream.demo import DemoUpstream
 ROOT: Final = Path(__file__).parents[2]
 SHELL: Final = ROOT / "projector" / "server"
 SOURCES: Final = sorted([*SHELL.rglob("*.py"), *(ROOT / "projector" / "openwop").rglob("*.py")])
+PROVIDERS: Final = sorted((ROOT / "projector" / "providers").rglob("*.py"))
 PAGE: Final = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 ALL_FAULTS: Final[Mapping[str, Fault]] = {**FAULTS, **RUN_FAULTS}
 LEVELS: Final = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
@@ -59,7 +60,7 @@ def test_every_route_has_its_row_and_no_other() -> None:
     app = create_app(Settings(), lambda *_: Both())
     routes = [route for route in app.routes if isinstance(route, Route)]
     assert {(method, route.path) for route in routes for method in (route.methods or set()) - {"HEAD"}} <= rows
-    source = "".join(path.read_text(encoding="utf-8") for path in SOURCES)
+    source = "".join(path.read_text(encoding="utf-8") for path in [*SOURCES, *PROVIDERS])
     assert [path for _, path in rows if f'"{path}"' not in source] == []
 
 

@@ -22,5 +22,7 @@ PROVIDER: Final = Provider(
     telemetry_name="openai",
     upstream="projector.server.upstream.openai_upstream:OpenAIUpstream",
     request_path="/chat/completions",
-    passthrough=PassthroughRoute("chat_completions", "/v1/chat/completions", "messages"),
+    passthrough=PassthroughRoute(
+        "chat_completions", "/v1/chat/completions", "messages", "Create a chat completion (Chat Completions API)."
+    ),
 )

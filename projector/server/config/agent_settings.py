@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field, JsonValue, StringConstraints, field_validator, model_validator
+from pydantic import Field, JsonValue, StringConstraints, create_model, field_validator, model_validator
 
 from projector._errors import UsageError, known_name
 from projector.contracts.limits import NAME_MAX_CHARS
+from projector.providers import PROVIDERS
 from projector.redaction.policy import Policy
 from projector.server.config.config_base import DEFAULT_DIALECT, Dialects, Name, Table
 from projector.workflows.definition import StepSource, Workflow, workflow_of
@@ -91,17 +92,32 @@ class AgentSettings(Table):
         return self
 
 
-class Passthrough(Table):
-    """OpenAI-compatible routes, which forward the request body; a route without an upstream is off."""
+PASSTHROUGH_APIS: Final[Mapping[str, str]] = {
+    route.setting: name for name, provider in PROVIDERS.items() if (route := provider.passthrough) is not None
+}
+"""Field of `Passthrough` -> the API that its upstream must have."""
 
-    responses: Name | None = None
-    """Upstream of `/v1/responses`."""
-    chat_completions: Name | None = None
-    """Upstream of `/v1/chat/completions`."""
+
+class _Passthrough(Table):
+    """Routes of the providers' own APIs, which forward the request body; a route without an upstream is off."""
+
     dialects: Dialects | None = None
     """Dialects that a request may select with `?dialect=`; all by default."""
     policy: Policy = Policy()
-    """Redaction policy of both routes."""
+    """Redaction policy of all routes."""
+
+    def upstream_name(self, route: str) -> str | None:
+        """Return the upstream of a route, by a name of `PASSTHROUGH_APIS`."""
+        name: str | None = getattr(self, route)
+        return name
+
+
+if TYPE_CHECKING:
+    Passthrough = _Passthrough
+else:  # `responses`, `chat_completions`: a field for each provider with such a route
+    Passthrough = create_model(
+        "Passthrough", __base__=_Passthrough, **dict.fromkeys(PASSTHROUGH_APIS, (Name | None, None))
+    )
 
 
 class StepSettings(Table):

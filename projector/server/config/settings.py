@@ -24,8 +24,8 @@ from pydantic import (
 )
 
 from projector._errors import known_name
-from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
-from projector.server.config.agent_settings import AgentSettings, Passthrough, WorkflowSettings
+from projector.providers import DEFAULT_PROVIDER, profile_of
+from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
 from projector.server.config.config_base import Api, BaseUrl, Name, Table, has_valid_host, matching
 from projector.server.extensions import EXTENSIONS, ExtensionSettings
 
@@ -34,11 +34,6 @@ DEFAULT: Final = "default"
 
 SHORTHAND: Final = frozenset({"api_key", "api_key_file", "base_url", "model"})
 """Settings of one upstream with one agent, for a configuration that names no upstreams."""
-
-PASSTHROUGH_APIS: Final[Mapping[str, str]] = {
-    route.setting: name for name, provider in PROVIDERS.items() if (route := provider.passthrough) is not None
-}
-"""Field of `Passthrough` -> the API that its upstream must have."""
 
 _DAY_S: Final = 86_400
 """Longest time-out: a larger value is a mistake, and the timers of the operating system reject it."""
@@ -254,7 +249,7 @@ class Settings(Table):
         for name in sorted(SHORTHAND & self.model_fields_set if self.upstreams else ()):
             raise ValueError(f"`{name}` cannot be combined with `upstreams`; set it in an upstream or an agent")
         for route, api in PASSTHROUGH_APIS.items():
-            named: str | None = getattr(self.passthrough, route, None)
+            named = self.passthrough.upstream_name(route) if self.passthrough is not None else None
             upstream = upstreams[known_name(f"upstream of passthrough.{route}", named, upstreams)] if named else None
             if upstream is not None and upstream.api != api:
                 raise ValueError(f"passthrough.{route}: expected an upstream with api `{api}`")

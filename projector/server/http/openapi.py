@@ -11,6 +11,7 @@ from projector.contracts import codec
 from projector.contracts.schema_export import PlainSchema
 from projector.dialects import DIALECTS
 from projector.dialects.ag_ui.run_input import RunAgentInput
+from projector.providers import PROVIDERS
 from projector.server.http.problems import PROBLEMS
 from projector.server.http.requests import ChatRequest, WorkflowRequest
 
@@ -86,10 +87,11 @@ _STREAMS: Final[Mapping[str, _StreamRoute]] = {
     "/api/v1/workflows/{workflow_key}/run-stream": _StreamRoute(
         "Run a workflow.", {"$ref": f"{SCHEMAS}WorkflowRequest"}, path=("workflow_key",)
     ),
-    "/v1/responses": _StreamRoute("Create a response (Responses API).", _passthrough("input"), allows_json=True),
-    "/v1/chat/completions": _StreamRoute(
-        "Create a chat completion (Chat Completions API).", _passthrough("messages"), allows_json=True
-    ),
+    **{
+        route.path: _StreamRoute(route.summary, _passthrough(route.required), allows_json=True)
+        for provider in PROVIDERS.values()
+        if (route := provider.passthrough) is not None
+    },
 }
 _PATHS: Final[Mapping[str, Schema]] = {
     "/api/v1/streams/{stream_id}/cancel": {
