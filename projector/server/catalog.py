@@ -55,16 +55,15 @@ class UpstreamBinding:
     api: str
     upstream: Upstream
     timeouts: Timeouts
+    retries: Retries
     profile: Mapping[str, object]
     address: tuple[str, int]
     """Host and port, for traces."""
 
-    def reader(
-        self, body: Mapping[str, object], stats: StreamStats, account: Account, retries: Retries
-    ) -> UpstreamReader:
+    def reader(self, body: Mapping[str, object], stats: StreamStats, account: Account) -> UpstreamReader:
         """Return the reader of one response."""
         request = ProviderRequest(self.api, body, stats.trace.headers, stats.stream_id)
-        return UpstreamReader(self.upstream, request, stats, account, timeouts=self.timeouts, retries=retries)
+        return UpstreamReader(self.upstream, request, stats, account, timeouts=self.timeouts, retries=self.retries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +248,9 @@ class Catalog:
 def _upstream(name: str, one: UpstreamSettings, settings: Settings, make_upstream: MakeUpstream) -> UpstreamBinding:
     timeouts, url = settings.timeouts_of(one), urlsplit(one.base_url)
     address = url.hostname or "", url.port or _PORTS[url.scheme]
-    return UpstreamBinding(name, one.api, make_upstream(one, timeouts), timeouts, one.profile, address)
+    return UpstreamBinding(
+        name, one.api, make_upstream(one, timeouts), timeouts, settings.retries, one.profile, address
+    )
 
 
 def _shorthand_agent(settings: Settings) -> AgentSettings:

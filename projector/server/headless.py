@@ -75,7 +75,7 @@ class HeadlessWorkflow:
         name = known_name("dialect", dialect or dialects[0], dialects)
         stats = begin_stream({"headers": []}, StreamStats(dialect=name, conversation_id=conversation_id))
         account = Account(Memory(settings.limits.max_memory_bytes))
-        source = workflow_source(binding, message, stats, account, settings.retries, output_format)
+        source = workflow_source(binding, message, stats, account, output_format)
         return StreamSession(stats, source, account, timeouts=settings.timeouts)
 
 

@@ -18,7 +18,7 @@ from projector.contracts.stream_rules import check_stream
 from projector.core.faults import FAULTS
 from projector.server import HeadlessWorkflow, workflow
 from projector.server.catalog import Catalog, WorkflowBinding
-from projector.server.config.settings import Retries, Settings, Timeouts
+from projector.server.config.settings import Settings, Timeouts
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.session import StreamSession
 from projector.server.streaming.workflow_source import workflow_source
@@ -151,6 +151,7 @@ def made(
             "agents": {name: {"upstream": "default", "model": name} for name in names},
             "workflows": {"w": {"stages": [{"name": "s", "steps": steps}], "max_parallel": max_parallel}},
             "timeouts": {"first_byte_s": first_byte_s},
+            "retries": {"max": 0},
         }
     )
     switch = Switch()
@@ -164,7 +165,7 @@ def a_run(
     switch.now = upstream
     stats = StreamStats(stream_id="stream_1", request_id="", dialect="public_sse_v1")
     account = Account(Memory(10**9))
-    source = workflow_source(offer, "hello", stats, account, retries=Retries(max=0), output_format="ndjson")
+    source = workflow_source(offer, "hello", stats, account, output_format="ndjson")
     return StreamSession(stats, source, account, timeouts=Timeouts())
 
 

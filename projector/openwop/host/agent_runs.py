@@ -187,7 +187,7 @@ class AgentWork(StreamWork):
         assert self._account is not None  # noqa: S101 - the run is admitted while it reads
         provider = self._binding.provider
         self._has_response_ended = False
-        reader = provider.reader(body, self.stats, self._account, self._site.settings.retries)
+        reader = provider.reader(body, self.stats, self._account)
         self._reader = reader
         try:
             await run_timed(lambda clock: reader.run(clock, _ignore_open, self._take))

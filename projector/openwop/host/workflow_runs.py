@@ -111,7 +111,6 @@ class StepsWork(StreamWork):
             stats,
             self._account,
             run_id=run.run_id,
-            retries=site.settings.retries,
         )
 
     @property

@@ -98,7 +98,7 @@ class WorkflowRoute(SessionRoute):
             metadata=request.metadata or {},
         )
         stats, settings = begin_stream(scope, facts), self._site.settings
-        source = workflow_source(binding, request.message, stats, account, retries=settings.retries)
+        source = workflow_source(binding, request.message, stats, account)
         return StreamSession(stats, source, account, timeouts=settings.timeouts, heartbeat_s=settings.heartbeat_s)
 
 

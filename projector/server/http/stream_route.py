@@ -133,7 +133,7 @@ class StreamRoute(SessionRoute):
         provider, settings = call.binding.provider, self._site.settings
         return StreamSession(
             stats,
-            ProviderSource(pipeline, provider.reader(call.body, stats, account, settings.retries)),
+            ProviderSource(pipeline, provider.reader(call.body, stats, account)),
             account,
             timeouts=provider.timeouts,
             heartbeat_s=settings.heartbeat_s if mode.has_heartbeats else math.inf,

@@ -19,7 +19,6 @@ from projector import Pipeline, StreamContext
 from projector.core.faults import FAULTS
 from projector.core.pipeline import OutputFormat, PipelineBranch
 from projector.server.catalog import WorkflowBinding
-from projector.server.config.settings import Retries
 from projector.server.http.request_bodies import agent_body
 from projector.server.http.requests import ChatRequest
 from projector.server.streaming.deadlines import Clock, Timer
@@ -42,7 +41,6 @@ class WorkflowSource:
         stats: of the stream; receives times and our own work.
         account: holds the bytes of unfinished events.
         run_id: names the run in the workflow context of every event.
-        retries: before the first byte of each upstream.
     """
 
     _write: Write
@@ -57,7 +55,6 @@ class WorkflowSource:
         account: Account,
         *,
         run_id: str,
-        retries: Retries,
     ) -> None:
         self.pipeline = pipeline
         self._binding = binding
@@ -65,7 +62,6 @@ class WorkflowSource:
         self._stats = stats
         self._account = account
         self._run_id = run_id
-        self._retries = retries
         self._ends_at = time.monotonic() + binding.settings.total_s
         self._turn = asyncio.Lock()  # asyncio's own: every chunk acquires it, and anyio's has a checkpoint
         self._limiter = anyio.CapacityLimiter(binding.settings.max_parallel)
@@ -151,7 +147,7 @@ class WorkflowSource:
     def _reader(self, step: Step, account: Account) -> UpstreamReader:
         agent = self._binding.agents[step.agent]
         body = agent_body(ChatRequest.model_construct(message=self._plan.input_of(step)), agent)
-        return agent.provider.reader(body, self._stats, account, self._retries)
+        return agent.provider.reader(body, self._stats, account)
 
     async def _on_open(self) -> None:
         """Commit the status, once: further steps would wait here for the client, and exceed their time limits."""
@@ -186,7 +182,6 @@ def workflow_source(
     message: str,
     stats: StreamStats,
     account: Account,
-    retries: Retries,
     output_format: OutputFormat = "sse",
 ) -> WorkflowSource:
     """Return a new run with its pipeline; the stats name its stream and dialect, and receive the ids of the run.
@@ -196,7 +191,6 @@ def workflow_source(
         message: of the caller.
         stats: of the stream.
         account: holds the bytes of unfinished events.
-        retries: before the first byte of each upstream.
         output_format: an event stream, or lines of JSON.
     """
     run_id = f"run_{uuid.uuid4().hex}"
@@ -204,4 +198,4 @@ def workflow_source(
     workflow = {"workflow_key": binding.name, "workflow_run_id": run_id}
     context = StreamContext(stats.stream_id, stats.conversation_id, workflow=workflow)
     pipeline = binding.pipeline(stats, context, output_format=output_format)
-    return WorkflowSource(binding, message, pipeline, stats, account, run_id=run_id, retries=retries)
+    return WorkflowSource(binding, message, pipeline, stats, account, run_id=run_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 
 import anyio
 
@@ -74,7 +75,8 @@ async def _record(
 async def _read(binding: UpstreamBinding, body: Mapping[str, object], data: bytearray) -> None:
     """Read a response to the end of its stream, within the upstream's time limits."""
     pipeline = build_pipeline(provider=binding.api, dialect=DEFAULT_DIALECT, profile=binding.profile)
-    reader = binding.reader(body, StreamStats(dialect=DEFAULT_DIALECT), Account(Memory(sys.maxsize)), Retries(max=0))
+    account, stats = Account(Memory(sys.maxsize)), StreamStats(dialect=DEFAULT_DIALECT)
+    reader = replace(binding, retries=Retries(max=0)).reader(body, stats, account)
 
     async def on_open() -> None:
         """Wait for the first byte."""
