@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import Enum, auto
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import ValidationError
 
@@ -33,38 +32,32 @@ _ROWS: Final = (
 RULES: Final[Mapping[str, Rule]] = {row.name: row for row in _ROWS}
 
 
-class _Act(Enum):
-    BEGIN = auto()
-    CONTINUE = auto()
-    END = auto()
-
-
 class _Part(NamedTuple):
     """What an event does to a message, call or step."""
 
     family: str
     name: str
     """Member with its ID."""
-    act: _Act
+    action: Literal["start", "continue", "end"]
 
 
 STEP: Final = "step"
 CALL: Final = "call"
 
 _PARTS: Final[Mapping[str, _Part]] = {
-    "STEP_STARTED": _Part(STEP, "stepName", _Act.BEGIN),
-    "STEP_FINISHED": _Part(STEP, "stepName", _Act.END),
-    "TEXT_MESSAGE_START": _Part("message", "messageId", _Act.BEGIN),
-    "TEXT_MESSAGE_CONTENT": _Part("message", "messageId", _Act.CONTINUE),
-    "TEXT_MESSAGE_END": _Part("message", "messageId", _Act.END),
-    "REASONING_START": _Part("reasoning", "messageId", _Act.BEGIN),
-    "REASONING_END": _Part("reasoning", "messageId", _Act.END),
-    "REASONING_MESSAGE_START": _Part("reasoning message", "messageId", _Act.BEGIN),
-    "REASONING_MESSAGE_CONTENT": _Part("reasoning message", "messageId", _Act.CONTINUE),
-    "REASONING_MESSAGE_END": _Part("reasoning message", "messageId", _Act.END),
-    "TOOL_CALL_START": _Part(CALL, "toolCallId", _Act.BEGIN),
-    "TOOL_CALL_ARGS": _Part(CALL, "toolCallId", _Act.CONTINUE),
-    "TOOL_CALL_END": _Part(CALL, "toolCallId", _Act.END),
+    "STEP_STARTED": _Part(STEP, "stepName", "start"),
+    "STEP_FINISHED": _Part(STEP, "stepName", "end"),
+    "TEXT_MESSAGE_START": _Part("message", "messageId", "start"),
+    "TEXT_MESSAGE_CONTENT": _Part("message", "messageId", "continue"),
+    "TEXT_MESSAGE_END": _Part("message", "messageId", "end"),
+    "REASONING_START": _Part("reasoning", "messageId", "start"),
+    "REASONING_END": _Part("reasoning", "messageId", "end"),
+    "REASONING_MESSAGE_START": _Part("reasoning message", "messageId", "start"),
+    "REASONING_MESSAGE_CONTENT": _Part("reasoning message", "messageId", "continue"),
+    "REASONING_MESSAGE_END": _Part("reasoning message", "messageId", "end"),
+    "TOOL_CALL_START": _Part(CALL, "toolCallId", "start"),
+    "TOOL_CALL_ARGS": _Part(CALL, "toolCallId", "continue"),
+    "TOOL_CALL_END": _Part(CALL, "toolCallId", "end"),
 }
 _TERMINALS: Final = frozenset({"RUN_FINISHED", "RUN_ERROR"})
 
@@ -136,18 +129,18 @@ class AgUiChecker:
         return []
 
     def _follow(self, part: _Part, key: tuple[str, str]) -> list[Finding]:
-        if part.act is _Act.BEGIN:
+        if part.action == "start":
             is_new = key not in (self._open if part.family == STEP else self._begun)
             self._open.add(key)
             self._begun.add(key)
             return [] if is_new else [Finding("id_unique", f"expected a new `{part.name}`: this {part.family} began")]
         is_open = key in self._open
-        if part.act is _Act.END:
+        if part.action == "end":
             self._open.discard(key)
         return [] if is_open else [Finding("not_open", f"expected the `{part.name}` of an open {part.family}")]
 
-    def _violations(self, breaches: list[Finding]) -> list[Violation]:
-        return violations(RULES, self._line, None, breaches)
+    def _violations(self, found: list[Finding]) -> list[Violation]:
+        return violations(RULES, self._line, None, found)
 
 
 def check_stream(lines: Iterable[bytes | str]) -> list[Violation]:
