@@ -1,4 +1,4 @@
-"""Access over real sockets: what a caller gets, and what of another's it does not."""
+"""Access control over real sockets: callers cannot use the streams, responses and conversations of others."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def plays(events: Any, *, ends: bool = True) -> Any:
 
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/responses", "/api/v1/streams/stream_1/cancel"])
-async def test_a_stranger_is_told_nothing_else(serve: Any, path: str) -> None:
+async def test_an_unauthenticated_caller_gets_401_on_every_path(serve: Any, path: str) -> None:
     answer = await serve(auth=AUTH).ask(path, b"not even read")
     assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
     assert (await answer.problem())["code"] == "unauthenticated"
 
 
-async def test_a_stream_is_its_callers(serve: Any, upstream: Any, text_events: Any) -> None:
+async def test_a_stream_belongs_to_its_caller(serve: Any, upstream: Any, text_events: Any) -> None:
     await upstream(plays(text_events, ends=False))
     site = serve(auth=AUTH)
     answer = await site.ask(**ANN)
@@ -48,7 +48,7 @@ async def test_a_stream_is_its_callers(serve: Any, upstream: Any, text_events: A
     assert (await answer.frames())[-1]["final"]["status"] == "cancelled"
 
 
-async def test_a_previous_response_is_its_callers(serve: Any, upstream: Any, text_events: Any) -> None:
+async def test_a_previous_response_belongs_to_its_caller(serve: Any, upstream: Any, text_events: Any) -> None:
     provider = await upstream(plays(text_events))
     site = serve(auth=AUTH)
     response_id = (await (await site.ask(**ANN)).frames())[-1]["response_id"]
@@ -62,8 +62,8 @@ async def test_a_previous_response_is_its_callers(serve: Any, upstream: Any, tex
     assert provider.peers.qsize() == 3
 
 
-async def test_after_a_restart_nobody_goes_on_from_a_response(serve: Any, upstream: Any, text_events: Any) -> None:
-    """Nor on another replica: who made it is not known there, so it is nobody's."""
+async def test_after_a_restart_no_response_can_be_continued(serve: Any, upstream: Any, text_events: Any) -> None:
+    """The same holds for another replica: the owner of the response is unknown there."""
     provider = await upstream(plays(text_events))
     response_id = (await (await serve(auth=AUTH).ask(**ANN)).frames())[-1]["response_id"]
     another = serve(auth=AUTH, heartbeat_s=14)
@@ -85,7 +85,7 @@ async def test_after_a_restart_nobody_goes_on_from_a_response(serve: Any, upstre
         ({"previous_response_id": {"id": "resp_1"}}, 422, "invalid_request"),
     ],
 )
-async def test_a_drop_in_caller_names_nothing_of_anothers(
+async def test_a_passthrough_caller_cannot_use_ids_of_others(
     serve: Any, upstream: Any, member: dict[str, object], status: int, code: str
 ) -> None:
     provider = await upstream(plays([]))
@@ -98,7 +98,7 @@ async def test_a_drop_in_caller_names_nothing_of_anothers(
     assert provider.peers.empty()
 
 
-async def test_a_drop_in_request_names_its_model(serve: Any, upstream: Any, upstream_port: int) -> None:
+async def test_a_passthrough_request_requires_a_model(serve: Any, upstream: Any, upstream_port: int) -> None:
     provider = await upstream(plays([]))
     one = {"one": {"base_url": f"http://localhost:{upstream_port}/v1", "api_key": "sk-one"}}
     site = serve(api_key=None, base_url=None, upstreams=one, passthrough={"responses": "one"})
@@ -108,7 +108,7 @@ async def test_a_drop_in_request_names_its_model(serve: Any, upstream: Any, upst
     assert (await provider.peers.get()).body["model"] == "m"
 
 
-async def test_a_conversation_is_its_callers(serve: Any, upstream: Any, text_events: Any) -> None:
+async def test_a_conversation_belongs_to_its_caller(serve: Any, upstream: Any, text_events: Any) -> None:
     await upstream(plays(text_events))
     site = serve(auth=AUTH)
     body = {"message": "hi", "conversation_id": "conv_of_ann"}
@@ -120,7 +120,7 @@ async def test_a_conversation_is_its_callers(serve: Any, upstream: Any, text_eve
     assert refused.status == 404
 
 
-async def test_a_browser_chooses_an_agent_and_sees_nothing_of_it(
+async def test_the_settings_of_an_agent_are_not_sent_to_clients(
     serve: Any, upstream: Any, upstream_port: int, text_events: Any
 ) -> None:
     provider = await upstream(plays(text_events))
@@ -137,9 +137,9 @@ async def test_a_browser_chooses_an_agent_and_sees_nothing_of_it(
             }
         },
     )
-    said = await (await site.ask(body={"message": "hi", "agent": "helper"})).rest()
-    assert b"secret sauce" not in said
-    assert b'"agent":"helper"' in said
+    output = await (await site.ask(body={"message": "hi", "agent": "helper"})).rest()
+    assert b"secret sauce" not in output
+    assert b'"agent":"helper"' in output
     peer = await provider.peers.get()
     assert peer.body == {
         "model": "gpt-x",
@@ -156,10 +156,10 @@ async def test_a_browser_chooses_an_agent_and_sees_nothing_of_it(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_what_a_provider_repeats_of_an_agent_reaches_no_browser(
+async def test_agent_settings_repeated_by_the_provider_are_not_sent_to_clients(
     serve: Any, upstream: Any, upstream_port: int, dialect: str
 ) -> None:
-    """Every response of the Responses API holds the instructions and tools of its request."""
+    """Every response of the Responses API repeats the instructions and tools of its request."""
     secret = {"instructions": "the secret sauce", "tools": [{"type": "function", "name": "secret_tool"}]}
     response = {"id": "resp_1", "model": "gpt-x", "status": "in_progress", "output": [], **secret}
     text = {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "delta": "Hi"}
@@ -179,13 +179,13 @@ async def test_what_a_provider_repeats_of_an_agent_reaches_no_browser(
         upstreams={"one": {"base_url": f"http://localhost:{upstream_port}/v1"}},
         agents={"helper": {"upstream": "one", "model": "gpt-x", "dialects": list(DIALECTS), **secret}},
     )
-    said = await (await site.ask(f"{CHAT}?dialect={dialect}")).rest()
-    assert b"Hi" in said
-    assert b"secret" not in said
+    output = await (await site.ask(f"{CHAT}?dialect={dialect}")).rest()
+    assert b"Hi" in output
+    assert b"secret" not in output
     assert b"secret" not in await (await site.get("/openapi.json")).rest()
 
 
-async def test_a_chat_upstream_is_asked_in_its_own_words(serve: Any, upstream: Any, upstream_port: int) -> None:
+async def test_a_chat_upstream_gets_requests_in_its_format(serve: Any, upstream: Any, upstream_port: int) -> None:
     async def script(peer: Any) -> None:
         await peer.start()
         await peer.chunk(
@@ -217,7 +217,7 @@ async def test_a_chat_upstream_is_asked_in_its_own_words(serve: Any, upstream: A
 @pytest.mark.parametrize(
     ("origins", "allowed"), [([], None), (["https://a.example"], "https://a.example"), (["https://b.example"], None)]
 )
-async def test_pages_of_other_origins_read_what_they_may(
+async def test_pages_of_allowed_origins_can_read_responses(
     serve: Any, upstream: Any, text_events: Any, origins: list[str], allowed: str | None
 ) -> None:
     await upstream(plays(text_events))
@@ -226,7 +226,7 @@ async def test_pages_of_other_origins_read_what_they_may(
     await answer.rest()
 
 
-async def test_the_document_names_the_routes_that_are_on(serve: Any) -> None:
+async def test_the_openapi_document_contains_the_enabled_routes(serve: Any) -> None:
     document = json.loads(await (await serve(passthrough={}).get("/openapi.json")).rest())
     assert "/api/v1/chat/stream" in document["paths"]
     assert "/v1/responses" not in document["paths"]

@@ -430,7 +430,7 @@ async def test_what_is_refused(site: Any, agent: str, asked: Any, status: int, c
     assert detail in refusal["detail"]
 
 
-async def test_a_stranger_is_told_nothing_else(site: Any) -> None:
+async def test_an_unauthenticated_caller_gets_401(site: Any) -> None:
     assert (await site.ask(path("plain"), b"not even read")).status == 401
 
 

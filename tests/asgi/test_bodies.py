@@ -223,7 +223,7 @@ def test_a_run_asks_as_the_agent(api: str, agent: dict[str, Any], body: dict[str
     "tool", [{"type": "function", "name": "ask"}, {"type": "function", "function": {"name": "ask"}}]
 )
 def test_a_tool_of_a_client_takes_no_name_of_the_agents(tool: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match="client_tools: `ask` is also in `tools`"):
+    with pytest.raises(ValidationError, match="`client_tools`: `ask` is also in `tools`"):
         offer(tools=[tool], client_tools=["ask"])
 
 

@@ -1,4 +1,4 @@
-"""Who may come in: keys, tokens, nobody named; what belongs to whom."""
+"""Authentication by keys and tokens; ownership of responses and conversations."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def scope(authorization: str | None) -> dict[str, Any]:
     return {"type": "http", "headers": headers, "client": ("127.0.0.1", 1)}
 
 
-def door(**token: object) -> Authenticator:
+def authenticator(**token: object) -> Authenticator:
     about = {"issuer": "https://login.example", "audience": "projector", "jwks": key_set("one")}
     auth = {"api_keys": {"web": hashed("key-1"), "app": hashed("key-2")}, "jwt": about | token}
     return Authenticator(Auth.model_validate(auth))
 
 
 def token(name: str = "one", **claims: object) -> str:
-    said = {claim: value for claim, value in (CLAIMS | claims).items() if value is not None}
-    return f"Bearer {jwt.encode(said, KEYS[name], 'RS256', {'kid': name})}"
+    present = {claim: value for claim, value in (CLAIMS | claims).items() if value is not None}
+    return f"Bearer {jwt.encode(present, KEYS[name], 'RS256', {'kid': name})}"
 
 
 @pytest.mark.parametrize(
@@ -62,43 +62,43 @@ def token(name: str = "one", **claims: object) -> str:
         (token(), "token:ann"),
     ],
 )
-async def test_who_is_known(authorization: str, caller: str) -> None:
-    assert await door().caller(scope(authorization)) == caller
+async def test_valid_credentials(authorization: str, caller: str) -> None:
+    assert await authenticator().caller(scope(authorization)) == caller
 
 
-async def test_clocks_differ() -> None:
-    assert await door().caller(scope(token(exp=time.time() - 10))) == "token:ann"
+async def test_clock_skew_is_tolerated() -> None:
+    assert await authenticator().caller(scope(token(exp=time.time() - 10))) == "token:ann"
 
 
 @pytest.mark.parametrize(
     ("name", "authorization"),
     [
-        ("nothing is shown", None),
-        ("another kind", "Basic key-1"),
+        ("no credentials", None),
+        ("another scheme", "Basic key-1"),
         ("an empty key", "Bearer "),
         ("an unknown key", "Bearer key-3"),
-        ("a hash is no key", f"Bearer {hashed('key-1')}"),
-        ("a token that has ended", token(exp=1)),
-        ("a token without an end", token(exp=None)),
-        ("a token for somebody else", token(aud="other")),
-        ("a token of somebody else", token(iss="https://evil.example")),
-        ("a token of nobody", token(sub=None)),
-        ("a token of an empty name", token(sub="")),
+        ("the hash of a key", f"Bearer {hashed('key-1')}"),
+        ("an expired token", token(exp=1)),
+        ("a token without an expiry", token(exp=None)),
+        ("a token for another audience", token(aud="other")),
+        ("a token of another issuer", token(iss="https://evil.example")),
+        ("a token without a caller", token(sub=None)),
+        ("a token with an empty caller", token(sub="")),
         ("a token with an unknown key", token("two")),
         ("a token without a signature", f"Bearer {jwt.encode(CLAIMS, None, 'none')}"),
         ("a token with a shared secret", f"Bearer {jwt.encode(CLAIMS, 'x' * 32, 'HS256', {'kid': 'one'})}"),
-        ("a token whose signature is broken", token()[:-6] + "AAAAAA"),
+        ("a token with an invalid signature", token()[:-6] + "AAAAAA"),
     ],
 )
-async def test_who_is_not(name: str, authorization: str | None) -> None:
+async def test_invalid_credentials(name: str, authorization: str | None) -> None:
     with pytest.raises(Problem) as caught:
-        await door().caller(scope(authorization))
+        await authenticator().caller(scope(authorization))
     assert (caught.value.status, caught.value.code) == (401, "unauthenticated"), name
     assert caught.value.headers == {"www-authenticate": "Bearer"}
 
 
 def unsigned(header: object) -> str:
-    """Write a token whose header is whatever one sends."""
+    """Return a token with any header."""
     head = base64.urlsafe_b64encode(json.dumps(header).encode()).rstrip(b"=").decode()
     return f"Bearer {head}.e30.AAAA"
 
@@ -121,16 +121,16 @@ def unsigned(header: object) -> str:
         "Bearer key-1 ",
     ],
 )
-async def test_what_is_no_token_at_all(authorization: str) -> None:
-    asked = {"type": "http", "headers": [(b"authorization", authorization.encode("latin-1"))]}
+async def test_malformed_tokens(authorization: str) -> None:
+    request = {"type": "http", "headers": [(b"authorization", authorization.encode("latin-1"))]}
     with pytest.raises(Problem) as caught:
-        await door().caller(asked)
+        await authenticator().caller(request)
     assert caught.value.code == "unauthenticated"
 
 
 @pytest.mark.parametrize("signed_with", ["the public key", "its modulus"])
-async def test_a_public_key_is_no_shared_secret(signed_with: str) -> None:
-    """Who knows the public key must not be able to sign with it as if it were a secret."""
+async def test_a_public_key_is_not_accepted_as_a_shared_secret(signed_with: str) -> None:
+    """The public key must not work as an HMAC secret (algorithm confusion)."""
     public = KEYS["one"].public_key()
     secret = {
         "the public key": public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
@@ -142,24 +142,24 @@ async def test_a_public_key_is_no_shared_secret(signed_with: str) -> None:
     ]
     signature = base64.urlsafe_b64encode(hmac.digest(secret, b".".join(parts), "sha256")).rstrip(b"=")
     with pytest.raises(Problem):
-        await door().caller(scope("Bearer " + b".".join([*parts, signature]).decode()))
+        await authenticator().caller(scope("Bearer " + b".".join([*parts, signature]).decode()))
 
 
-async def test_everybody_is_an_address_where_nobody_is_named() -> None:
+async def test_without_authentication_the_caller_is_an_address() -> None:
     assert await Authenticator(Auth()).caller(scope("Bearer anything")) == "address:127.0.0.1"
 
 
 class KeyServer:
-    """Answers with what it holds; counts."""
+    """A server with one response; counts its requests."""
 
     def __init__(self) -> None:
         self.answer = b""
-        self.asked = 0
+        self.requests = 0
         self.url = ""
 
     async def on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        self.asked += 1
+        self.requests += 1
         writer.write(self.answer)
         await writer.drain()
         writer.close()
@@ -176,51 +176,51 @@ async def keys() -> AsyncIterator[KeyServer]:
         yield served
 
 
-async def test_keys_are_fetched_once_and_again_for_a_new_key(keys: KeyServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_are_cached_and_fetched_for_an_unknown_key(keys: KeyServer, monkeypatch: pytest.MonkeyPatch) -> None:
     keys.hold(key_set("one"))
-    keeper = door(jwks=None, jwks_url=keys.url)
+    found = authenticator(jwks=None, jwks_url=keys.url)
     for _ in range(3):
-        assert await keeper.caller(scope(token())) == "token:ann"
-    assert keys.asked == 1
+        assert await found.caller(scope(token())) == "token:ann"
+    assert keys.requests == 1
     keys.hold(key_set("one", "two"))
     with pytest.raises(Problem):
-        await keeper.caller(scope(token("two")))  # too soon to ask again
+        await found.caller(scope(token("two")))  # too soon for another fetch
     monkeypatch.setattr("projector.server.http.token_verifier._MIN_FETCH_INTERVAL_S", 0.0)
-    assert await keeper.caller(scope(token("two"))) == "token:ann"
-    assert keys.asked == 2
+    assert await found.caller(scope(token("two"))) == "token:ann"
+    assert keys.requests == 2
 
 
 @pytest.mark.parametrize(
     ("body", "status"), [("{}", "200 OK"), ("<html>", "200 OK"), ("", "302 Found"), ("", "500 No")]
 )
-async def test_keys_that_cannot_be_had(keys: KeyServer, body: str, status: str) -> None:
+async def test_keys_that_cannot_be_fetched(keys: KeyServer, body: str, status: str) -> None:
     keys.hold(body, status)
     with pytest.raises(Problem) as caught:
-        await door(jwks=None, jwks_url=keys.url).caller(scope(token()))
+        await authenticator(jwks=None, jwks_url=keys.url).caller(scope(token()))
     assert (caught.value.status, caught.value.code) == (503, "auth_unavailable")
-    assert keys.asked == 1
+    assert keys.requests == 1
 
 
 @pytest.mark.parametrize(
     ("environ", "message"),
     [
-        ({"PROJECTOR_HOST": "0.0.0.0"}, "host: expected a loopback address, or callers in `auth`"),  # noqa: S104 - refused
+        ({"PROJECTOR_HOST": "0.0.0.0"}, "`host` must be a loopback address unless callers are"),  # noqa: S104 - refused
         ({"PROJECTOR_AUTH__API_KEYS": '{"web": "key-1"}'}, "PROJECTOR_AUTH__API_KEYS"),
         ({"PROJECTOR_AUTH__JWT__ISSUER": "a", "PROJECTOR_AUTH__JWT__AUDIENCE": "b"}, "expected either `jwks_url` or"),
         ({"PROJECTOR_CORS_ORIGINS": '["*"]'}, "PROJECTOR_CORS_ORIGINS"),
     ],
 )
-def test_what_would_let_anybody_in_is_refused(environ: dict[str, str], message: str) -> None:
+def test_an_unprotected_server_does_not_start(environ: dict[str, str], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         load(environ)
 
 
-def test_another_address_is_listened_on_where_callers_are_named() -> None:
+def test_a_public_address_is_allowed_with_authentication() -> None:
     environ = {"PROJECTOR_HOST": "0.0.0.0", "PROJECTOR_AUTH__API_KEYS": json.dumps({"web": hashed("key-1")})}  # noqa: S104 - with callers
     assert load(environ).auth.is_on
 
 
-def test_responses_and_conversations_are_their_callers() -> None:
+def test_responses_and_conversations_belong_to_their_callers() -> None:
     ownership = Ownership(kept_max=2)
     ownership.add_response("resp_1", "ann")
     ownership.add_response("resp_1", "bob")
@@ -236,7 +236,7 @@ def test_responses_and_conversations_are_their_callers() -> None:
         ownership.check_response("resp_1", "ann")  # only the newest are kept
 
 
-def test_a_conversation_that_goes_on_is_not_forgotten() -> None:
+def test_an_active_conversation_is_not_evicted() -> None:
     ownership = Ownership(kept_max=2)
     ownership.enter_conversation("conv_1", "ann")
     for number in range(2, 5):

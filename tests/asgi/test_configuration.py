@@ -1,4 +1,4 @@
-"""The file, the variables and the flags: which wins, what is refused, what is shown."""
+"""Configuration files, variables and flags: precedence, validation errors, printing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ENVIRON = {"OPENAI_API_KEY": "sk-of-the-environment", "MCP_TOKEN": "mcp-token-of
 
 @pytest.fixture
 def written(tmp_path: Path) -> Any:
-    """Writes a configuration and the files that it names."""
+    """Return a function that writes a configuration and the files that it refers to."""
     (tmp_path / "key").write_text("sk-of-a-file\n", encoding="utf-8")
     (tmp_path / "helper.md").write_text("Be short.\n", encoding="utf-8")
 
@@ -136,7 +136,7 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
         ),
         ('[upstreams.a]\nproxy = "http://me:secret@host:port"', "`upstreams.a.proxy`: expected http://host:port"),
         ("[upstreams.a]\nprofile.takes_options = 1", "profile of `openai_responses`"),
-        ('[agents.a]\nupstream = "b"\nmodel = "m"', "projector.toml: unknown upstream of agent `a` `b`; known: "),
+        ('[agents.a]\nupstream = "b"\nmodel = "m"', "projector.toml: unknown upstream of agent `a`: `b`; known: "),
         ('[agents.a]\nupstream = "default"\nmodel = "m"\ndialects = ["x"]', "unknown dialect `x`; known: "),
         (
             '[agents.a]\nupstream = "default"\nmodel = "m"\npolicy.image = "host"',
@@ -146,13 +146,16 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
         ('[agents."A b"]\nupstream = "default"\nmodel = "m"', "`agents.A b`: expected at most 64 of a to z"),
         ('[auth.api_keys]\na = "secret-key"', "`auth.api_keys.a`: expected the hash of a key: `sha256:` and"),
         ('cors_origins = ["https://secret.example/"]', "`cors_origins[0]`: expected an origin such as https://app."),
-        ('[passthrough]\nresponses = "a"', "unknown upstream of passthrough.responses `a`"),
+        ('[passthrough]\nresponses = "a"', "unknown upstream of `passthrough.responses`: `a`"),
         ('model = "m"\n[upstreams.a]', "`model` cannot be combined with `upstreams`"),
         ('[upstreams.a]\n[passthrough]\nchat_completions = "a"', "expected an upstream with api `openai_chat`"),
         ("port = secret-value", "not TOML: at line 1"),
+        ("[openwp]\nconformance = true", "`openwp` is unknown; did you mean `openwop`?"),
+        ("[openwop]\nconformnce = true", "`openwop.conformnce` is unknown; did you mean `openwop.conformance`?"),
+        ("[openwop]\nmax_runs = 0", "`openwop.max_runs` must be greater than 0"),
     ],
 )
-def test_what_cannot_be_is_refused_by_its_place(written: Any, text: str, message: str) -> None:
+def test_invalid_settings_are_rejected_by_path(written: Any, text: str, message: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load(ENVIRON, config=written(text))
     assert message in str(caught.value)
@@ -160,7 +163,7 @@ def test_what_cannot_be_is_refused_by_its_place(written: Any, text: str, message
 
 
 @pytest.mark.parametrize("key", ["secret\nkey", "secr\u00e9t", "secret key"])
-def test_a_key_that_no_header_can_hold(written: Any, tmp_path: Path, key: str) -> None:
+def test_a_key_that_is_no_header_value_is_rejected(written: Any, tmp_path: Path, key: str) -> None:
     (tmp_path / "odd").write_text(key, encoding="utf-8")
     for environ, config, place in (
         ({"ODD": key}, '[upstreams.a]\napi_key = "${ODD}"', "projector.toml: `upstreams.a.api_key`: "),
@@ -178,31 +181,32 @@ def test_a_key_that_no_header_can_hold(written: Any, tmp_path: Path, key: str) -
     [
         ({"PROJECTOR_AGENT__A__MODEL": "m"}, "; did you mean `PROJECTOR_AGENTS__A__MODEL`?"),
         ({"PROJECTOR_AGENTS__A__MODLE": "m"}, "; did you mean `PROJECTOR_AGENTS__A__MODEL`?"),
+        ({"PROJECTOR_OPENWOP__CONFORMNCE": "1"}, "; did you mean `PROJECTOR_OPENWOP__CONFORMANCE`?"),
         ({"PROJECTOR_AGENTS__A__TOOLS": "[secret"}, "`PROJECTOR_AGENTS__A__TOOLS`: expected JSON"),
         ({"PROJECTOR_AGENTS__A__ALLOWED_PARAMS": '["secret"]'}, "`PROJECTOR_AGENTS__A__ALLOWED_PARAMS` must be"),
     ],
 )
-def test_what_a_variable_cannot_say(environ: dict[str, str], message: str) -> None:
+def test_invalid_variables_are_rejected(environ: dict[str, str], message: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load(environ)
     assert message in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
-def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf_8_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_bytes(b"\xff")
     with pytest.raises(SettingsError, match="expected UTF-8"):
         load({}, config=tmp_path / "a.toml")
 
 
-def test_the_drop_in_routes_are_on_without_a_file_and_off_with_one(written: Any) -> None:
+def test_passthrough_routes_are_on_without_a_file_and_off_with_one(written: Any) -> None:
     assert load({}).passthrough is None
     passthrough = load({}, config=written("port = 1")).passthrough
     assert passthrough is not None
     assert (passthrough.responses, passthrough.chat_completions) == (None, None)
 
 
-def test_what_is_shown_holds_no_secret(written: Any) -> None:
+def test_printed_settings_contain_no_secret(written: Any) -> None:
     text = to_toml(read(ENVIRON | {"PROJECTOR_UPSTREAMS__LOCAL__PROFILE": "{}"}, config=written()))
     assert "sk-of" not in text
     assert "mcp-token" not in text
@@ -212,25 +216,25 @@ def test_what_is_shown_holds_no_secret(written: Any) -> None:
     assert "first_byte_s = 300.0" in text
 
 
-def test_what_a_variable_replaces_is_no_reference_any_more(written: Any) -> None:
-    said = {
+def test_a_reference_overridden_by_a_variable_is_printed_as_its_value(written: Any) -> None:
+    variables = {
         "PROJECTOR_UPSTREAMS__OPENAI__API_KEY": "sk-of-the-variable",
         "PROJECTOR_AGENTS__HELPER__TOOLS": "[]",
         "PROJECTOR_AGENTS__HELPER__POLICY": "{}",
     }
-    text = to_toml(read(ENVIRON | said, config=written()))
+    text = to_toml(read(ENVIRON | variables, config=written()))
     shown_again = tomllib.loads(text)
     assert shown_again["upstreams"]["openai"]["api_key"] == "**********"
     assert shown_again["agents"]["helper"]["tools"] == []
     assert "${" not in text
 
 
-def test_what_a_flag_replaces_is_no_reference_any_more(written: Any) -> None:
+def test_a_reference_overridden_by_a_flag_is_printed_as_its_value(written: Any) -> None:
     text = to_toml(read({"HERE": "::1"}, {"host": "127.0.0.1"}, written('host = "${HERE}"')))
     assert tomllib.loads(text)["host"] == "127.0.0.1"
 
 
-def test_what_is_shown_can_be_read_again(written: Any) -> None:
+def test_printed_settings_can_be_read_again(written: Any) -> None:
     text = FILE.replace('authorization = "${MCP_TOKEN}"', 'note = "\\u007f \\"x\\""')
     loaded = read(ENVIRON, config=written(text))
     again = read(ENVIRON, config=written(to_toml(loaded)))
@@ -239,12 +243,12 @@ def test_what_is_shown_can_be_read_again(written: Any) -> None:
     assert again.settings.timeouts == loaded.settings.timeouts
 
 
-def test_defaults_are_shown() -> None:
+def test_defaults_are_printed() -> None:
     assert tomllib.loads(to_toml(read({})))["port"] == Settings().port
 
 
 @pytest.mark.parametrize(
-    ("command", "text", "status", "said"),
+    ("command", "text", "status", "output"),
     [
         ("check", "port = 1", 0, "Configuration is valid.\n"),
         ("print", "port = 1", 0, "\nport = 1\n"),
@@ -252,8 +256,8 @@ def test_defaults_are_shown() -> None:
     ],
 )
 def test_the_commands(
-    written: Any, capsys: pytest.CaptureFixture[str], command: str, text: str, status: int, said: str
+    written: Any, capsys: pytest.CaptureFixture[str], command: str, text: str, status: int, output: str
 ) -> None:
     assert cli.main(["config", command, str(written(text))]) == status
     out, err = capsys.readouterr()
-    assert said in out + err
+    assert output in out + err

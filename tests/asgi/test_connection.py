@@ -1,4 +1,4 @@
-"""Clients that send a head slowly, never, or without an end; over real sockets."""
+"""Clients that send a request head slowly, not at all, or without an end; over real sockets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def connected(site: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
         pytest.param(PROBE + PROBE[:-2], id="a-request-and-half-of-another"),
     ],
 )
-async def test_a_head_that_does_not_arrive(serve: Any, sent: bytes) -> None:
+async def test_a_missing_head_times_out(serve: Any, sent: bytes) -> None:
     reader, writer = await connected(serve(timeouts={"request_read_s": BODY_S}))
     writer.write(sent)
     answer = await asyncio.wait_for(reader.read(), 10)  # to the end of the connection
@@ -37,8 +37,8 @@ async def test_a_head_that_does_not_arrive(serve: Any, sent: bytes) -> None:
     writer.close()
 
 
-async def test_a_blank_line_after_an_answer(serve: Any) -> None:
-    """It ends uvicorn's own wait for the next request."""
+async def test_a_blank_line_after_a_response(serve: Any) -> None:
+    """It stops uvicorn's keep-alive timer."""
     reader, writer = await connected(serve(timeouts={"request_read_s": BODY_S}))
     writer.write(PROBE)
     await reader.readuntil(b"ok\n")
@@ -47,7 +47,7 @@ async def test_a_blank_line_after_an_answer(serve: Any) -> None:
     writer.close()
 
 
-async def test_a_head_that_arrives_byte_by_byte_is_not_given_more_time(serve: Any) -> None:
+async def test_a_slow_head_does_not_extend_the_time_limit(serve: Any) -> None:
     reader, writer = await connected(serve(timeouts={"request_read_s": BODY_S}))
 
     async def trickle() -> None:
@@ -61,7 +61,7 @@ async def test_a_head_that_arrives_byte_by_byte_is_not_given_more_time(serve: An
     writer.close()
 
 
-async def test_a_head_without_an_end(serve: Any) -> None:
+async def test_a_head_that_is_too_large(serve: Any) -> None:
     reader, writer = await connected(serve())
     line = b"x: " + b"y" * 1_000 + b"\r\n"
     writer.write(b"GET /livez HTTP/1.1\r\n")
@@ -74,7 +74,7 @@ async def test_a_head_without_an_end(serve: Any) -> None:
     writer.close()
 
 
-async def test_a_stream_may_last_longer_than_a_head(serve: Any, upstream: Any, text_events: Any) -> None:
+async def test_a_stream_may_outlast_the_time_limit_of_a_head(serve: Any, upstream: Any, text_events: Any) -> None:
     async def script(peer: Any) -> None:
         await peer.start()
         await peer.event(text_events[0])
@@ -87,8 +87,8 @@ async def test_a_stream_may_last_longer_than_a_head(serve: Any, upstream: Any, t
     assert (await answer.frames())[-1]["kind"] == "final"
 
 
-async def test_many_requests_of_one_connection(serve: Any) -> None:
-    """The bytes of each head count for themselves."""
+async def test_several_requests_on_one_connection(serve: Any) -> None:
+    """The size limit applies to each head separately."""
     reader, writer = await connected(serve())
     wide = PROBE.replace(b"host: test", b"host: test\r\nx: " + b"y" * 20_000)
     for _ in range(8):

@@ -1,4 +1,4 @@
-"""What is told of streams: a line of log, metrics, traces; no ids as labels, no payload anywhere."""
+"""Reports of streams: log, metrics, traces. No IDs in labels, no payload anywhere."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_one_line_for_each_stream() -> None:
     }
 
 
-async def test_a_model_that_a_caller_names_is_cut(serve: Any, upstream: Any) -> None:
+async def test_a_model_name_of_a_caller_is_truncated(serve: Any, upstream: Any) -> None:
     async def script(peer: Any) -> None:
         await peer.start()
         await peer.chunk(DONE)
@@ -164,7 +164,7 @@ async def test_metrics_are_served(serve: Any, upstream: Any, text_events: Any) -
         ({}, None, None),
     ],
 )
-def test_a_trace_goes_on(headers: dict[str, str], trace_id: str | None, state: str | None) -> None:
+def test_a_trace_is_continued(headers: dict[str, str], trace_id: str | None, state: str | None) -> None:
     began = tracing.begin_stream(scope(**headers), record()).trace
     assert re.fullmatch("00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]", began.headers["traceparent"])
     assert began.headers["traceparent"] != GIVEN
@@ -172,7 +172,7 @@ def test_a_trace_goes_on(headers: dict[str, str], trace_id: str | None, state: s
     assert began.headers.get("tracestate") == state
 
 
-async def test_the_provider_is_told_of_the_trace(serve: Any, upstream: Any, text_events: Any) -> None:
+async def test_the_trace_is_propagated_to_the_provider(serve: Any, upstream: Any, text_events: Any) -> None:
     async def script(peer: Any) -> None:
         await peer.start()
         await peer.event(text_events[-1])
@@ -181,14 +181,14 @@ async def test_the_provider_is_told_of_the_trace(serve: Any, upstream: Any, text
     provider = await upstream(script)
     await (await serve().ask(traceparent=GIVEN)).rest()
     peer = await provider.peers.get()
-    said = peer.header(b"traceparent").decode()
-    assert said.split("-")[1] == GIVEN.split("-")[1]
-    assert said.split("-")[2] != GIVEN.split("-")[2]
+    sent = peer.header(b"traceparent").decode()
+    assert sent.split("-")[1] == GIVEN.split("-")[1]
+    assert sent.split("-")[2] != GIVEN.split("-")[2]
 
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """OpenTelemetry set up for this test alone: the process has only one provider of each, for good."""
+    """Set up OpenTelemetry for one test; a process cannot replace its global providers."""
     exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -204,7 +204,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return SimpleNamespace(exporter=exporter, reader=reader)
 
 
-def test_a_stream_is_a_span_of_a_client(recorded: SimpleNamespace) -> None:
+def test_a_stream_is_a_client_span(recorded: SimpleNamespace) -> None:
     one = record(CREATED, TEXT, DONE)
     began = tracing.begin_stream(scope(traceparent=GIVEN), one).trace
     tracing.end_stream(one)
@@ -243,11 +243,11 @@ def test_a_failed_stream_is_a_failed_span(recorded: SimpleNamespace) -> None:
     assert span.attributes["error.type"] == "upstream_truncated"
 
 
-def test_the_bounds_are_those_of_the_conventions() -> None:
+def test_buckets_are_those_of_the_conventions() -> None:
     assert (telemetry._SECONDS[0], telemetry._SECONDS[-1], len(telemetry._SECONDS)) == (0.01, 81.92, 14)
     assert [4**n for n in range(14)] == telemetry._TOKENS
     assert metrics.get_meter("projector") is not None
-    assert telemetry.begin(Headers(), record()) is None  # nobody set OpenTelemetry up
+    assert telemetry.begin(Headers(), record()) is None  # OpenTelemetry is not set up
 
 
 def test_libraries_are_logged_without_their_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +269,7 @@ def test_libraries_are_logged_without_their_arguments(monkeypatch: pytest.Monkey
     assert "payload" not in written.getvalue()
 
 
-def test_a_record_that_is_told_keeps_no_text() -> None:
+def test_reported_stats_keep_no_text() -> None:
     stats = StreamStats(stream_id="stream_1", request_id="req_1", dialect="public_sse_v1")
     usage = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
     final = {"status": "incomplete", "response_text": "tide", "usage": usage}

@@ -1,4 +1,4 @@
-"""The served document against the server, in one process: schemathesis makes requests of every kind it allows."""
+"""The server against its OpenAPI document, in one process: schemathesis generates requests of every kind."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ STREAMS: Final = {path for path, item in DOCUMENT["paths"].items() if "dialect" 
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-def test_the_server_does_as_it_says(case: Any) -> None:
-    if "agent" in case.path_parameters and len(case.path_parameters["agent"]) % 2:  # else nobody would be found
+def test_the_server_conforms_to_its_document(case: Any) -> None:
+    if "agent" in case.path_parameters and len(case.path_parameters["agent"]) % 2:  # otherwise no agent would be found
         case.path_parameters["agent"] = "default"
     case.call_and_validate(checks=CHECKS)
 
 
-def answers(path: str) -> dict[str, Any]:
+def responses(path: str) -> dict[str, Any]:
     return DOCUMENT["paths"][path]["post"]["responses"]["200"]["content"]
 
 
 def types_of(dialect: str) -> set[str]:
-    """Give the types of the events that the document lists for a dialect."""
+    """Return the event types that the document lists for a dialect."""
     schemas = DOCUMENT["components"]["schemas"]
     models = [schemas[event["$ref"].rpartition("/")[2]]["properties"] for event in schemas[dialect]["oneOf"]]
     words = [model.get("type", model.get("kind")) for model in models]
@@ -61,7 +61,7 @@ def test_every_dialect_is_described() -> None:
     assert DOCUMENT["components"]["schemas"].keys() >= DIALECTS.keys()
 
 
-def test_each_route_lists_the_dialects_that_a_request_may_choose() -> None:
+def test_each_route_lists_the_dialects_that_a_request_may_select() -> None:
     named = {path: DOCUMENT["paths"][path]["post"]["parameters"][-1]["schema"]["enum"] for path in STREAMS}
     everywhere = sorted(DIALECTS)
     assert named == {
@@ -70,7 +70,7 @@ def test_each_route_lists_the_dialects_that_a_request_may_choose() -> None:
         "/v1/responses": everywhere,
     }
     for path, dialects in named.items():
-        data = answers(path)["text/event-stream"]["schema"]["properties"]["data"]["anyOf"]
+        data = responses(path)["text/event-stream"]["schema"]["properties"]["data"]["anyOf"]
         refs = [{"$ref": f"#/components/schemas/{dialect}"} for dialect in dialects]
         assert data[0]["contentSchema"]["oneOf"] == refs
 
@@ -84,7 +84,7 @@ def test_the_events_of_each_dialect_are_listed() -> None:
     assert {"RUN_STARTED", "REASONING_ENCRYPTED_VALUE", "RUN_FINISHED", "RUN_ERROR"} <= types_of("ag_ui")
 
 
-def test_every_reference_leads_somewhere() -> None:
+def test_every_reference_resolves() -> None:
     def references(node: object) -> list[str]:
         if isinstance(node, dict):
             return [node["$ref"]] if "$ref" in node else [ref for value in node.values() for ref in references(value)]
@@ -94,7 +94,7 @@ def test_every_reference_leads_somewhere() -> None:
     assert set(references(DOCUMENT)) <= known
 
 
-def test_only_what_is_spoken_is_described() -> None:
+def test_only_configured_dialects_are_described() -> None:
     agents = {"helper": {"upstream": "one", "model": "m", "dialects": ["public_sse_v1"]}}
     app = create_app(Settings.model_validate({"upstreams": {"one": {}}, "agents": agents}))
     document = json.loads(app.state.openapi())
@@ -102,5 +102,5 @@ def test_only_what_is_spoken_is_described() -> None:
     assert not {"ag_ui", "openresponses"} & document["components"]["schemas"].keys()
 
 
-def test_the_document_is_no_burden() -> None:
+def test_the_size_of_the_document() -> None:
     assert len(APP.state.openapi()) < 200_000

@@ -1,4 +1,4 @@
-"""The server as a process: what it prints, how it ends."""
+"""The server as a process: output, draining, shutdown."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index"
 DONE = b'data: {"type":"response.completed","response":{"id":"r","status":"completed"}}\n\n'
 
 
-async def test_the_demo_prints_a_line_that_works(curl: str) -> None:
+async def test_the_demo_prints_a_working_command(curl: str) -> None:
     async with running(DEMO, 2) as demo:
         words = shlex.split(demo.lines[1].removeprefix("Try:"))
         assert words[:2] == ["curl", "-N"]
         process = await asyncio.create_subprocess_exec(curl, *words[1:], "-s", stdout=asyncio.subprocess.PIPE)
-        said, _ = await process.communicate()
-        assert said.startswith(b"data: {")
-        assert b'"kind":"final"' in said.split(b"\n\n")[-2]
+        output, _ = await process.communicate()
+        assert output.startswith(b"data: {")
+        assert b'"kind":"final"' in output.split(b"\n\n")[-2]
         assert "200 OK" in await demo.get("/readyz")
         demo.stop()
         assert await demo.exit_code() == 0
 
 
-async def test_running_streams_end_by_themselves_while_it_drains() -> None:
+async def test_running_streams_complete_while_the_server_drains() -> None:
     async with running(DEMO, 2) as demo:
         stream = await demo.stream()
         await stream.readuntil(b"\n\n")
@@ -53,7 +53,7 @@ async def test_running_streams_end_by_themselves_while_it_drains() -> None:
 
 
 @pytest.mark.parametrize("signals", [1, 2])
-async def test_streams_that_do_not_end_get_a_terminal(upstream: Any, upstream_port: int, signals: int) -> None:
+async def test_streams_that_do_not_complete_get_a_terminal(upstream: Any, upstream_port: int, signals: int) -> None:
     async def script(peer: Any) -> None:
         await peer.start()
         await peer.chunk(CREATED)
@@ -68,16 +68,16 @@ async def test_streams_that_do_not_end_get_a_terminal(upstream: Any, upstream_po
         for _ in range(signals):
             server.stop()
             await asyncio.sleep(0.2)
-        said = await stream.read()
-        assert b'"code":"server_shutdown"' in said
-        assert said.endswith(b"\r\n0\r\n\r\n")
+        output = await stream.read()
+        assert b'"code":"server_shutdown"' in output
+        assert output.endswith(b"\r\n0\r\n\r\n")
         assert await server.exit_code() == 0
         peer = await provider.peers.get()
         await asyncio.wait_for(peer.gone.wait(), 1)
 
 
-async def test_under_load_no_terminal_is_lost(upstream: Any, upstream_port: int) -> None:
-    """Of 100 streams some end by themselves while the server drains, some are ended by it; each is told."""
+async def test_under_load_every_stream_gets_a_terminal_event(upstream: Any, upstream_port: int) -> None:
+    """Of 100 streams some complete while the server drains, and some are ended by it."""
     chance = random.Random(1)
 
     async def script(peer: Any) -> None:
@@ -96,31 +96,31 @@ async def test_under_load_no_terminal_is_lost(upstream: Any, upstream_port: int)
         for stream in streams:
             await stream.readuntil(b"\n\n")
         server.stop()
-        said = await asyncio.gather(*(stream.read() for stream in streams))
+        output = await asyncio.gather(*(stream.read() for stream in streams))
         assert await server.exit_code() == 0
-    ends = [(data.count(b'"kind":"final"'), data.count(b'"code":"server_shutdown"')) for data in said]
+    ends = [(data.count(b'"kind":"final"'), data.count(b'"code":"server_shutdown"')) for data in output]
     assert set(ends) == {(1, 0), (0, 1)}
-    assert all(data.endswith(b"\r\n0\r\n\r\n") for data in said)
+    assert all(data.endswith(b"\r\n0\r\n\r\n") for data in output)
     async with asyncio.timeout(2):
         while provider.serving:  # noqa: ASYNC110 - each ends when it sees its connection closed
             await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com"])  # noqa: S104 - refused
-def test_another_address_without_callers(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+def test_a_public_address_requires_authentication(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     for name in [name for name in os.environ if name.startswith("PROJECTOR_")]:
         monkeypatch.delenv(name)
-    with pytest.raises(SettingsError, match="expected a loopback address, or callers in `auth`"):
+    with pytest.raises(SettingsError, match="`host` must be a loopback address"):
         load(os.environ, {"host": host, "port": 0})
 
 
-def test_an_address_that_cannot_be_listened_on() -> None:
+def test_an_unavailable_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(SettingsError, match=f"cannot listen on 127.0.0.1, port {port}: "):
             listen(Settings(port=port))
 
 
-def test_a_configuration_file_that_is_not_there(tmp_path: Any) -> None:
+def test_a_missing_configuration_file(tmp_path: Any) -> None:
     with pytest.raises(SettingsError, match=r"none\.toml: not found"):
         load({}, config=tmp_path / "none.toml")

@@ -14,7 +14,7 @@ USER = {"role": "user", "content": "hello"}
 
 
 @pytest.mark.parametrize(
-    ("body", "asked"),
+    ("body", "expected"),
     [
         ({"message": "hello"}, "hello"),
         ({"input": [USER]}, [{"type": "message"} | USER]),
@@ -43,9 +43,9 @@ USER = {"role": "user", "content": "hello"}
         ),
     ],
 )
-def test_what_may_be_asked(body: dict[str, Any], asked: object) -> None:
-    said = requests.parse_chat(body)
-    assert (said.message if said.input is None else said.items()) == asked
+def test_valid_bodies(body: dict[str, Any], expected: object) -> None:
+    request = requests.parse_chat(body)
+    assert (request.message if request.input is None else request.items()) == expected
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_what_may_be_asked(body: dict[str, Any], asked: object) -> None:
         ),
     ],
 )
-def test_what_may_not_be_asked(body: dict[str, Any], detail: str) -> None:
+def test_invalid_bodies(body: dict[str, Any], detail: str) -> None:
     with pytest.raises(Problem) as caught:
         requests.parse_chat(body)
     assert (caught.value.status, caught.value.code, caught.value.detail) == (422, "invalid_request", detail)
@@ -151,13 +151,13 @@ async def test_a_body_in_pieces() -> None:
         ([b"{}"], {"content_length": "101"}, 413),
     ],
 )
-async def test_a_body_that_is_refused(parts: list[bytes], headers: dict[str, str], status: int) -> None:
+async def test_a_body_that_is_rejected(parts: list[bytes], headers: dict[str, str], status: int) -> None:
     with pytest.raises(Problem) as caught:
         await _read(*parts, **headers)
     assert caught.value.status == status
 
 
-async def test_a_client_that_leaves_while_it_asks() -> None:
+async def test_a_client_that_disconnects_while_sending() -> None:
     async def receive() -> dict[str, Any]:
         return {"type": "http.disconnect"}
 

@@ -8,7 +8,7 @@ from projector.server.config.settings import Settings
 TIMEOUTS = ("CONNECT", "FIRST_BYTE", "IDLE", "TOTAL", "REQUEST_READ", "CLIENT_STALL_TIMEOUT")
 
 
-def test_nothing_said_is_the_defaults() -> None:
+def test_defaults() -> None:
     assert load({"PATH": "/bin", "HOME": "/"}) == Settings()
     assert Settings().host == "127.0.0.1"
 
@@ -28,10 +28,10 @@ def test_nothing_said_is_the_defaults() -> None:
     ],
 )
 def test_a_variable_sets_its_field(environ: dict[str, str], field: str, value: object) -> None:
-    said: object = load(environ)
+    found: object = load(environ)
     for name in field.split("."):
-        said = getattr(said, name)
-    assert said == value
+        found = getattr(found, name)
+    assert found == value
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_variable_sets_its_field(environ: dict[str, str], field: str, value: o
         ({"OPENAI_BASE_URL": "ftp://x"}, "`PROJECTOR_BASE_URL`: expected http:// or https://"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(environ: dict[str, str], message: str) -> None:
+def test_invalid_variables_are_rejected_by_name(environ: dict[str, str], message: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load(environ)
     assert message in str(caught.value)
@@ -60,8 +60,8 @@ def test_a_key_is_never_printed() -> None:
     assert "sk-very-secret" not in settings.model_dump_json()
 
 
-def test_flags_win_unless_they_are_none() -> None:
-    said = load({"PROJECTOR_PORT": "1", "PROJECTOR_HOST": "::1"}, {"port": 2, "host": None})
-    assert (said.port, said.host) == (2, "::1")
+def test_flags_take_precedence_unless_they_are_none() -> None:
+    settings = load({"PROJECTOR_PORT": "1", "PROJECTOR_HOST": "::1"}, {"port": 2, "host": None})
+    assert (settings.port, settings.host) == (2, "::1")
     with pytest.raises(SettingsError):
         load({}, {"port": 65536})

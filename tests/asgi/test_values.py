@@ -1,4 +1,4 @@
-"""How many values a request may hold, and that counting them is linear."""
+"""The limit on JSON values of a request; counting them is linear."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def many(value: str) -> bytes:
 
 
 @pytest.mark.parametrize("value", ["{}", "[]", "1", '"a"', '{"a":"b"}', "null", '"\\\\"', '"\\""'])
-async def test_too_many_values_are_not_read(serve: Any, value: str) -> None:
+async def test_too_many_values_are_rejected(serve: Any, value: str) -> None:
     refused = await serve().ask("/v1/responses", many(value))
     detail = f"The request body must have at most {VALUES_MAX} JSON values."
     assert (refused.status, (await refused.problem())["detail"]) == (413, detail)
 
 
 @pytest.mark.parametrize("text", [", " * MANY, "{[" * MANY, '\\"{,' * MANY, "\\" * MANY + "," * MANY, '",' * MANY])
-async def test_a_text_is_one_value(text: str) -> None:
+async def test_a_string_is_one_value(text: str) -> None:
     assert values_in(json.dumps({"input": [text, text]}).encode()) == 4
 
 
-async def test_a_long_conversation_is_read(serve: Any, upstream: Any, text_events: Any) -> None:
+async def test_a_long_conversation_is_accepted(serve: Any, upstream: Any, text_events: Any) -> None:
     async def script(peer: Any) -> None:
         await peer.start()
         await peer.event(text_events[-1])

@@ -1,4 +1,4 @@
-"""The tables `[workflows.NAME]` as a file says them: what can be served, and what is refused with its reason."""
+"""Tables `[workflows.NAME]` of a configuration file: defaults and validation errors."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def stage(name: str, *steps: str) -> str:
 
 
 def step(name: str, agent: str = "writer", **members: str) -> str:
-    said = "".join(f', {key} = "{value}"' for key, value in members.items())
-    return f'{{ name = "{name}", agent = "{agent}"{said} }}'
+    extra = "".join(f', {key} = "{value}"' for key, value in members.items())
+    return f'{{ name = "{name}", agent = "{agent}"{extra} }}'
 
 
 def test_a_workflow_with_its_defaults(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_workflow_with_its_defaults(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        pytest.param(stage("s", step("a", "writr")), "unknown agent of workflow `review` `writr`", id="no-such-agent"),
+        pytest.param(stage("s", step("a", "writr")), "unknown agent of workflow `review`: `writr`", id="no-such-agent"),
         pytest.param(
             stage("s", step("a", input="{{steps.b.text}}")),
             "`workflows.review`: step `a`: input: `{{steps.b.text}}` is not known here; known: request.message",

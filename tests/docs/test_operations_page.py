@@ -1,4 +1,4 @@
-"""docs/operations.md against the code: each table of it has a row for whatever there is, and no row for what is not."""
+"""docs/operations.md against the code: its tables have exactly the rows that the code has."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LEVELS: Final = frozenset({"debug", "info", "warning", "error", "exception", "cr
 
 
 def _tables() -> dict[str, dict[str, list[str]]]:
-    """Give the tables of the page by their first heading: the rows by their first cell, in which words are code."""
+    """Return the tables of the page by their first heading, and their rows by their first cell."""
     tables: dict[str, dict[str, list[str]]] = {}
     for block in re.findall(r"(?:^\|.*\n)+", PAGE, re.MULTILINE):
         head, _, *rows = ([cell.strip() for cell in line.split("|")[1:-1]] for line in block.splitlines())
@@ -70,13 +70,13 @@ class Both(DemoUpstream):
     providers = frozenset({"openai_responses", "openai_chat"})
 
 
-def test_every_flag_of_serve_is_said() -> None:
+def test_every_flag_of_serve_is_listed() -> None:
     (found,) = (one for one in commands.build_parser()._actions if isinstance(one, argparse._SubParsersAction))
     flags = {flag for action in found.choices["serve"]._actions for flag in action.option_strings} - {"-h", "--help"}
     assert flags == set(re.findall(r"`(--[a-z-]+)[ `]", PAGE.partition("\n## Configuration")[0]))
 
 
-def test_its_numbers_are_the_true_ones() -> None:
+def test_its_numbers_are_correct() -> None:
     assert (LAST_WORDS_S, HOOK_S, EVENT_MAX_BYTES) == (5, 10, 32 * 2**20)
     assert "up to five further seconds" in PAGE
     assert "took longer than ten seconds" in TABLES["event"]["hook_failed"][0]
@@ -92,13 +92,13 @@ def test_every_code_has_its_row_and_no_other() -> None:
     assert TABLES["code"].keys() == {*PROBLEMS, *ALL_FAULTS, "upstream_http_<status>"}
 
 
-def test_every_problem_is_said_with_its_status() -> None:
+def test_every_problem_has_its_status() -> None:
     for code, row in PROBLEMS.items():
         assert TABLES["code"][code][0] == str(row.status.value)
 
 
-def test_no_fault_is_said_with_another_status_than_its_own() -> None:
-    """A fault that only comes after the commit has none."""
+def test_every_fault_has_its_status() -> None:
+    """A fault that occurs only after the response has started has no status."""
     for code, fault in ALL_FAULTS.items():
         assert TABLES["code"][code][0] in {"", str(problem_of_fault(fault).status.value)}
 
@@ -110,7 +110,7 @@ def test_every_setting_has_its_row_and_no_other() -> None:
     assert TABLES["variable"].keys() == set(variables())
 
 
-def test_every_default_is_the_true_one() -> None:
+def test_every_default_is_correct() -> None:
     for path, field in fields():
         name = PREFIX + "__".join(path).upper()
         assert TABLES["variable"][name][0] == _written(field), name
@@ -130,7 +130,7 @@ def _written(about: Any) -> str:
 
 
 def _logged() -> Iterator[tuple[str, set[str]]]:
-    """Give each line that the shell logs: its event, and the names of the fields that stand in the call."""
+    """Yield the event and the field names of each log call of the server."""
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
@@ -143,16 +143,16 @@ def _logged() -> Iterator[tuple[str, set[str]]]:
 LOGGED: Final = list(_logged())
 
 
-def test_every_line_of_the_log_has_its_row_and_no_other() -> None:
+def test_every_log_event_has_its_row_and_no_other() -> None:
     assert TABLES["event"].keys() == {event for event, _ in LOGGED} | {"library"}
 
 
 @pytest.mark.parametrize(("event", "names"), LOGGED)
-def test_every_field_of_a_line_is_said(event: str, names: set[str]) -> None:
+def test_every_field_of_a_log_event_is_listed(event: str, names: set[str]) -> None:
     assert names <= set(re.findall(r"`(\w+)`", TABLES["event"][event][0]))
 
 
-def test_every_field_of_the_end_of_a_stream_is_said() -> None:
+def test_every_field_of_stream_end_is_listed() -> None:
     source = (SHELL / "telemetry" / "observer.py").read_text(encoding="utf-8").partition("\ndef _line(")[2]
     names = set(re.findall(r'^        "(\w+)": ', source, re.MULTILINE))
     assert len(names) > 10
@@ -165,15 +165,15 @@ def test_every_metric_has_its_row_and_no_other() -> None:
     assert TABLES["metric"].keys() == named
 
 
-def test_every_label_is_said() -> None:
+def test_every_label_is_listed() -> None:
     source = (SHELL / "telemetry" / "metrics.py").read_text(encoding="utf-8")
     counters = re.findall(r'self\._counter\("(\w+)", "[^"]*"((?:, "\w+")*)\)', source)
     assert len(counters) > 3
     for name, labels in counters:
-        said = set(re.findall(r"`(\w+)`", TABLES["metric"][f"{name}_total"][0]))
-        assert set(re.findall(r"\w+", labels)) <= said
+        listed = set(re.findall(r"`(\w+)`", TABLES["metric"][f"{name}_total"][0]))
+        assert set(re.findall(r"\w+", labels)) <= listed
 
 
-def test_every_measure_of_the_conventions_is_said() -> None:
-    spoken = re.findall(r"\"(gen_ai\.client[a-z._]+)\"", (SHELL / "telemetry" / "spans.py").read_text(encoding="utf-8"))
-    assert set(spoken) == set(re.findall(r"`(gen_ai\.client[a-z._]+)`", PAGE))
+def test_every_opentelemetry_metric_is_listed() -> None:
+    names = re.findall(r"\"(gen_ai\.client[a-z._]+)\"", (SHELL / "telemetry" / "spans.py").read_text(encoding="utf-8"))
+    assert set(names) == set(re.findall(r"`(gen_ai\.client[a-z._]+)`", PAGE))

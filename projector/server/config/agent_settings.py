@@ -88,7 +88,7 @@ class AgentSettings(Table):
             function = tool.get("function")
             name = function.get("name") if isinstance(function, dict) else tool.get("name")
             if name in self.client_tools:
-                raise ValueError(f"client_tools: `{name}` is also in `tools`")
+                raise ValueError(f"`client_tools`: `{name}` is also in `tools`")
         return self
 
 
@@ -180,7 +180,7 @@ class WorkflowSettings(Table):
         Raises:
             UsageError: an unknown agent, or no `policy` while the agents have different ones.
         """
-        used = [agents[known_name(f"agent of workflow `{name}`", agent, agents)] for agent in self.agents]
+        used = [agents[known_name(f"agent of workflow `{name}`:", agent, agents)] for agent in self.agents]
         policies = [agent.policy if agent is not None else Policy() for agent in used]
         if self.policy is None and any(policy != policies[0] for policy in policies):
             raise UsageError(f"workflow `{name}`: expected a `policy`, because its agents have different ones")

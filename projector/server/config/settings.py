@@ -233,14 +233,14 @@ class Settings(Table):
     @model_validator(mode="after")
     def _check_access(self) -> Settings:
         if not self.is_loopback and not self.auth.is_on:
-            raise ValueError("host: expected a loopback address, or callers in `auth`")
+            raise ValueError("`host` must be a loopback address unless callers are configured in `auth`")
         return self
 
     @model_validator(mode="after")
     def _check_names(self) -> Settings:
         upstreams: Mapping[str, UpstreamSettings | None] = self.upstreams or {DEFAULT: None}
         for name, agent in self.agents.items():
-            known_name(f"upstream of agent `{name}`", agent.upstream, upstreams)
+            known_name(f"upstream of agent `{name}`:", agent.upstream, upstreams)
         agents: Mapping[str, AgentSettings | None] = self.agents or ({} if self.upstreams else {DEFAULT: None})
         for name, workflow in self.workflows.items():
             workflow.check(name, agents)
@@ -250,7 +250,7 @@ class Settings(Table):
             raise ValueError(f"`{name}` cannot be combined with `upstreams`; set it in an upstream or an agent")
         for route, api in PASSTHROUGH_APIS.items():
             named = self.passthrough.upstream_name(route) if self.passthrough is not None else None
-            upstream = upstreams[known_name(f"upstream of passthrough.{route}", named, upstreams)] if named else None
+            upstream = upstreams[known_name(f"upstream of `passthrough.{route}`:", named, upstreams)] if named else None
             if upstream is not None and upstream.api != api:
-                raise ValueError(f"passthrough.{route}: expected an upstream with api `{api}`")
+                raise ValueError(f"`passthrough.{route}`: expected an upstream with api `{api}`")
         return self
