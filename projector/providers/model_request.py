@@ -21,7 +21,7 @@ class UnsupportedRequestError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRequest:
-    """A request to a model: the agent's part, which is in the words of the provider's API, and the caller's part."""
+    """A request to a model: the agent's part, in the format of the provider's API, and the caller's part."""
 
     model: str
     instructions: str | None = None
@@ -40,7 +40,7 @@ class ModelRequest:
     """Whether the response should contain encrypted reasoning."""
 
     def start(self, paths: ParameterPaths, client_tools: Sequence[Item]) -> Body:
-        """Return a body with model, parameters and tools; `client_tools` are in the words of the provider's API.
+        """Return a body with model, parameters and tools; `client_tools` are in the format of the provider's API.
 
         The caller's parameters take precedence over the agent's.
         """

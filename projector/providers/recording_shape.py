@@ -88,7 +88,7 @@ class GenericChannels:
         return (*self.of_delta(self._type, path), ALONE)
 
     def groups(self, channels: Iterable[Hashable], /) -> Iterable[Sequence[Hashable]]:
-        """Return the channels whose items are one."""
+        """Return the channels of each item that has several names."""
         found: defaultdict[Hashable, list[Hashable]] = defaultdict(list)
         for channel in channels:
             if isinstance(channel, _Channel):
@@ -119,7 +119,7 @@ class RecordingShape:
 
     Args:
         channels: returns the channels of one stream.
-        name_event: adds to a payload what the name of its SSE message says; a line of a recording has no name.
+        name_event: adds the name of an SSE message to its payload, if it has a meaning; lines have no names.
         has_text_errors: whether an SSE message `error` may hold plain text.
         counts: keys of the objects in which a key with `token` in it is a count; only texts are withheld in them.
         ids: members that correlate events, in addition to `projector.recording.withholding.IDS`.

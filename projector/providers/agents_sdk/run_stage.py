@@ -77,7 +77,7 @@ DROPPED_OUTPUTS: Final[Mapping[str, str]] = {
 
 
 class RunStage:
-    """Translates one run. `feed` takes its stream events, then `close` or `fail` takes its end.
+    """Translates one run: `feed` is called with its stream events, then `close` or `fail` at its end.
 
     Args:
         earlier: run items from before this stream: a resumed run answers calls of earlier streams.
@@ -232,7 +232,7 @@ RUN_ITEMS: Final[Mapping[str, StreamHandler]] = {
 """Run item -> its handler."""
 
 AT_THE_END: Final = frozenset({"tool_approval_item"})
-"""Run items that the SDK does not stream; `RunStage.close` takes them."""
+"""Run items that the SDK does not stream; they are arguments of `RunStage.close`."""
 
 
 def encode(events: Iterable[CanonicalEvent], dropped: Counter[str]) -> bytes:

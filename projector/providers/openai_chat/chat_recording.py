@@ -32,7 +32,7 @@ _PIECES: Final[Mapping[tuple[str, ...], str]] = {
 
 
 class ChatChannels:
-    """Channels of Chat Completions: pieces in the deltas of each choice, tool calls told apart as by the stage."""
+    """Channels of Chat Completions: pieces in the deltas of each choice, tool calls identified as in the stage."""
 
     def __init__(self) -> None:
         self._calls: dict[int, Calls] = {}

@@ -13,11 +13,13 @@ from projector.providers.descriptor import InputTables
 
 ERROR: Final = "error"
 
-_SAME = "the same in each chunk, of no use to a page"
+_SAME = "repeated in every chunk, not needed by a page"
 _OPERATIONS = "for the operator of the model, not for its users"
-_FILTERS = "verdicts of a content filter; what it withholds shows in the finish reason"
-_PADDING = "padding against guessing a text by the size of its chunks"
-_SERVER_TOOLS = "tools that one provider runs itself, without a stable shape"
+_FILTERS = "content filter results; the finish reason shows that content was filtered"
+_PADDING = "padding against guessing text from the size of chunks"
+_SERVER_TOOLS = "tools that one provider runs itself, without a stable format"
+_FINISH = "provider-specific form of `finish_reason`"
+_PROMPT = "the prompt is never published (section 7.2)"
 
 CHUNK_READ: Final = frozenset(
     {"id", "model", "created", "choices", "usage", "x_groq", "citations", "search_results", "error"}
@@ -27,8 +29,8 @@ CHUNK_DROPPED: Final[Mapping[str, str]] = {
     "system_fingerprint": _SAME,
     "service_tier": _SAME,
     "provider": _SAME,
-    "created_at": "`created` says it",
-    "model_id": "`model` says it",
+    "created_at": "same as `created`",
+    "model_id": "same as `model`",
     "model_version": _SAME,
     "generationId": _SAME,
     "episode_id": _SAME,
@@ -37,9 +39,9 @@ CHUNK_DROPPED: Final[Mapping[str, str]] = {
     "obfuscation": _PADDING,
     "p": _PADDING,
     "prompt_filter_results": _FILTERS,
-    "prompt_text": "the prompt never leaves (section 7.2)",
-    "prompt_token_ids": "the prompt never leaves (section 7.2)",
-    "prompt_logprobs": "the prompt never leaves (section 7.2)",
+    "prompt_text": _PROMPT,
+    "prompt_token_ids": _PROMPT,
+    "prompt_logprobs": _PROMPT,
     "kv_transfer_params": _OPERATIONS,
     "latency_checkpoint": _OPERATIONS,
     "sla_metrics": _OPERATIONS,
@@ -51,12 +53,12 @@ CHUNK_DROPPED: Final[Mapping[str, str]] = {
 
 CHOICE_READ: Final = frozenset({"index", "delta", "message", "finish_reason", "usage", "error"})
 CHOICE_DROPPED: Final[Mapping[str, str]] = {
-    "text": "the older interface's copy of the delta's text",
-    "logprobs": "probabilities of tokens, not for pages",
-    "token_ids": "numbers of tokens, not for pages",
-    "native_finish_reason": "`finish_reason` says it in terms that all share",
-    "stop_reason": "`finish_reason` says it in terms that all share",
-    "matched_stop": "`finish_reason` says it in terms that all share",
+    "text": "copy of the delta's text for the older API",
+    "logprobs": "token probabilities, not for pages",
+    "token_ids": "token IDs, not for pages",
+    "native_finish_reason": _FINISH,
+    "stop_reason": _FINISH,
+    "matched_stop": _FINISH,
     "seed": _OPERATIONS,
     "trace_details": _OPERATIONS,
     "obfuscation": _PADDING,
@@ -68,10 +70,10 @@ CHOICE_DROPPED: Final[Mapping[str, str]] = {
 DELTA_READ: Final = frozenset({"content", "refusal", "reasoning_details", "tool_calls", "function_call", "annotations"})
 """In addition to the profile's reasoning fields."""
 DELTA_DROPPED: Final[Mapping[str, str]] = {
-    "role": "a reply is the assistant's; some repeat the role, some leave it out",
-    "index": "the choice's own index counts",
-    "channel": "reasoning has a member of its own",
-    "token_id": "numbers of tokens, not for pages",
+    "role": "always the assistant; some servers repeat it, some omit it",
+    "index": "the choice has an index of its own",
+    "channel": "reasoning has its own member",
+    "token_id": "token IDs, not for pages",
     "obfuscation": _PADDING,
     "provider_metadata": _OPERATIONS,
     "audio": "the contract has no audio",

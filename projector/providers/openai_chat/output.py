@@ -65,7 +65,7 @@ class Calls:
 
 
 class ChatOutput:
-    """The output items of one response. Methods that take input return the events that it causes."""
+    """The output items of one response. Methods that add input return the events that it causes."""
 
     def __init__(self, dropped: Drops) -> None:
         self.response_id = ""

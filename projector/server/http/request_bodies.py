@@ -16,28 +16,28 @@ from projector.server.http.requests import ChatRequest
 Body: TypeAlias = dict[str, Any]
 
 
-def agent_body(asked: ChatRequest, binding: AgentBinding) -> Body:
+def agent_body(request: ChatRequest, binding: AgentBinding) -> Body:
     """Return the body for the agent's upstream.
 
     Raises:
         Problem: the agent does not allow a parameter, or its provider does not support the request.
     """
-    for name in sorted(asked.params() - binding.settings.allowed_params):
+    for name in sorted(request.params() - binding.settings.allowed_params):
         raise problem("invalid_request", f"`{name}` cannot be set here.")
     return _write(
         binding,
-        input=asked.items() if asked.message is None else asked.message,
-        parameters=asked.parameters.model_dump(exclude_none=True),
-        previous_response_id=asked.previous_response_id,
-        metadata=asked.metadata,
+        input=request.items() if request.message is None else request.message,
+        parameters=request.parameters.model_dump(exclude_none=True),
+        previous_response_id=request.previous_response_id,
+        metadata=request.metadata,
     )
 
 
-def run_body(asked: RunAgentInput, binding: AgentBinding, previous_response_id: str | None = None) -> Body:
+def run_body(request: RunAgentInput, binding: AgentBinding, previous_response_id: str | None = None) -> Body:
     """Return the body for a run of AG-UI. The client provides the conversation, and tools that the agent allows.
 
     Args:
-        asked: the request.
+        request: of the client.
         binding: the agent.
         previous_response_id: the response that asked for the approvals that are answered, if this request continues it.
 
@@ -45,19 +45,19 @@ def run_body(asked: RunAgentInput, binding: AgentBinding, previous_response_id: 
         Problem: the agent does not allow images or does not support the request, or there is nothing to answer.
     """
     agent = binding.settings
-    if has_images(asked) and "images" not in agent.allowed_params:
+    if has_images(request) and "images" not in agent.allowed_params:
         raise problem("invalid_request", "`images` cannot be set here.")
     settings = ConversationSettings(agent.policy.encrypted_reasoning, agent.trust_client_approvals)
     try:
-        said = conversation(
-            asked, client_tools=agent.client_tools, settings=settings, previous_response_id=previous_response_id
+        client = conversation(
+            request, client_tools=agent.client_tools, settings=settings, previous_response_id=previous_response_id
         )
     except InputRefusedError as error:
         raise problem("invalid_request", str(error)) from None
     return _write(
         binding,
-        input=said.items,
-        client_tools=said.tools,
+        input=client.items,
+        client_tools=client.tools,
         previous_response_id=previous_response_id,
         encrypted_reasoning=settings.encrypted_reasoning,
     )
@@ -70,11 +70,11 @@ def passthrough_body(body: Mapping[str, Any], binding: AgentBinding, *, required
         Problem: the `required` member is missing, or there is neither a model nor a default.
     """
     defaults = {} if binding.default_model is None else {"model": binding.default_model}
-    asked = {**defaults, **body}
+    sent = {**defaults, **body}
     for name in ("model", required):
-        if name not in asked:
+        if name not in sent:
             raise problem("invalid_request", f"`{name}` is missing.")
-    return asked
+    return sent
 
 
 def _write(binding: AgentBinding, **members: Any) -> Body:

@@ -1,4 +1,4 @@
-"""Connections to upstreams with an OpenAI API: Responses, Chat Completions, and whatever has the same transport.
+"""Connections to upstreams with an OpenAI API: Responses, Chat Completions, and others with the same transport.
 
 The `openai` SDK is only the transport: keys, URLs, the connection pool. Its retries, redirects, environment proxies
 and event models are not used. The body of a failed response is never read: only its status is reported.
