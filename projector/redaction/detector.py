@@ -23,7 +23,7 @@ _NUMBER: Final = re.compile(r"-?[0-9][0-9.eE+-]*")
 _SYNTAX: Final = re.compile(r"^\s|[{}\[\]\"\\\x00-\x1f]")
 _DIGITS: Final = frozenset("-0123456789")
 _OPEN_CHARS: Final = 4
-"""At the end of a text so many characters of a registered value count as the value: the fewest that one may have."""
+"""At the end of a text so many characters of a registered value count as the value: its minimal length."""
 
 
 class Formats:
@@ -36,16 +36,16 @@ class Formats:
 
     @cached_property
     def live(self) -> Search:
-        """The search in text that goes on."""
+        """The search in text that may continue."""
         return self._search(at_end=False)
 
     @cached_property
     def last(self) -> Search:
-        """The search in text that ends."""
+        """The search in complete text."""
         return self._search(at_end=True)
 
     def tail(self, row: Format) -> re.Pattern[str]:
-        """Return what goes on with a credential after its shortest form."""
+        """Return the expression for further characters of a credential, behind its shortest form."""
         tail = self._tails.get(row.name)
         if tail is None:
             pieces = patterns.pieces(patterns.alternatives(row.pattern)[0])
@@ -64,7 +64,7 @@ def _compiled(add: tuple[str, ...], remove: tuple[str, ...], off: frozenset[str]
 
 
 class Detector:
-    """The rules of a policy in the form in which text is searched."""
+    """A policy, ready for searching."""
 
     def __init__(self, policy: Policy) -> None:
         self.formats = _compiled(policy.sensitive_keys_add, policy.sensitive_keys_remove, policy.formats_off)
@@ -77,7 +77,7 @@ class Detector:
         return not self.values and self.formats.last.first(text) is None
 
     def find(self, text: str, start: int, *, at_end: bool) -> Find | None:
-        """Return the first credential at or after a position, or what may become one if the text goes on."""
+        """Return the first credential at or after a position, or what may become one if the text continues."""
         search = self.formats.last if at_end else self.formats.live
         while (found := search.first(text, start)) is not None:
             start, body, _, row = found

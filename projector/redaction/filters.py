@@ -1,7 +1,7 @@
-"""Filters of plain text and of numbers: what may be shown before the end is known, and what is withheld.
+"""Filters of plain text and of numbers: what may be shown before the end is known, what is withheld.
 
-A filter reads a text piece by piece and returns steps over it (`projector.redaction.steps`). What is covered after n
-characters depends on those n characters alone, not on where the pieces end. `end` covers the rest.
+A filter reads a text piece by piece and returns steps over it (`projector.redaction.steps`). The steps after n
+characters depend on those n characters alone, not on where the pieces end. `end` covers the rest.
 
     ValueFilter      registered values
     FormatFilter     credential formats
@@ -41,7 +41,7 @@ class ContentFilter(Filter, Protocol):
 
 
 class ValueFilter:
-    """Withholds registered values."""
+    """The filter that withholds registered values."""
 
     __slots__ = ("_held", "_values")
 
@@ -74,7 +74,7 @@ class ValueFilter:
 
 
 class FormatFilter:
-    """Withholds credentials of known formats."""
+    """The filter that withholds credentials of known formats."""
 
     __slots__ = ("_detector", "_held", "_in_word", "_shown", "_tail")
 
@@ -87,11 +87,11 @@ class FormatFilter:
 
     @property
     def in_credential(self) -> bool:
-        """Whether a credential was found that has not ended."""
+        """Whether the last credential may still continue."""
         return self._tail is not None
 
     def mark_of_rest(self, rest: str, /) -> str | None:
-        """Return an empty mark for all that follows if a credential goes on in it; None if it may be shown."""
+        """Return an empty mark for all that follows if it continues a credential; None if it may be shown."""
         return "" if self._tail is not None and self._tail.fullmatch(rest[:1]) else None
 
     def continue_after(self, shown: str) -> None:
@@ -108,7 +108,7 @@ class FormatFilter:
         return self._without_shown(steps) if self._shown else steps
 
     def end(self) -> list[Step]:
-        """Return the steps over what was held at the end of the text. A credential that has not ended goes on."""
+        """Return the steps over what was held at the end of the text. An unfinished credential may still continue."""
         steps: list[Step] = []
         self._filter(self._held, steps, at_end=True)
         self._in_word = False
@@ -126,7 +126,7 @@ class FormatFilter:
 
     def _filter(self, text: str, steps: list[Step], *, at_end: bool) -> None:
         while text:
-            before = 1 if self._in_word else 0  # one letter stands for the word that goes on
+            before = 1 if self._in_word else 0  # one letter in place of the word so far
             found = self._detector.find("0" + text if before else text, before, at_end=at_end)
             certain = len(text) if found is None else found.withheld - before
             if certain:
@@ -141,7 +141,7 @@ class FormatFilter:
         self._held = text
 
     def _drop_tail(self, tail: re.Pattern[str], text: str, steps: list[Step]) -> str:
-        """Drop what goes on with a credential; return what follows it, which begins a new word."""
+        """Drop further characters of a credential; return what follows it, which begins a new word."""
         match = tail.match(text)
         count = match.end() if match else 0
         if count:
@@ -156,7 +156,7 @@ def _is_word(char: str) -> bool:
 
 
 class PlainFilter:
-    """Withholds registered values and credentials of known formats."""
+    """The filter that withholds registered values and credentials of known formats."""
 
     __slots__ = ("_formats", "_held", "_values")
 
@@ -166,7 +166,7 @@ class PlainFilter:
         self._held = ""
 
     def mark_of_rest(self, rest: str, /) -> str | None:
-        """Return an empty mark for all that follows if a credential goes on in it; None if it may be shown."""
+        """Return an empty mark for all that follows if it continues a credential; None if it may be shown."""
         return self._formats.mark_of_rest(rest)
 
     def continue_after(self, shown: str) -> None:
@@ -178,11 +178,11 @@ class PlainFilter:
         return self._search_rest(self._values.feed(text), text)
 
     def end(self) -> list[Step]:
-        """Return the steps over what was held at the end of the text. A credential that has not ended goes on."""
+        """Return the steps over what was held at the end of the text. An unfinished credential may still continue."""
         return self._search_rest(self._values.end(), "") + self._formats.end()
 
     def _search_rest(self, found: list[Step], text: str) -> list[Step]:
-        """Search what is no registered value for formats; a value ends the text before it, as a quote would."""
+        """Search the text between registered values for formats; a value ends the text before it, as a quote would."""
         text = self._held + text
         steps: list[Step] = []
         at = 0
@@ -211,7 +211,7 @@ def clean_plain(detector: Detector, text: str) -> str:
 
 
 class NumberFilter:
-    """Withholds one number of a JSON document if it is registered; shows it as it comes while it cannot be."""
+    """The filter of one number in a JSON document: withholds it if it is registered."""
 
     def __init__(self, values: Values) -> None:
         self._values = values
@@ -236,7 +236,7 @@ class NumberFilter:
         return at
 
     def feed(self, text: str) -> list[Step]:
-        """Take what was read; return the steps that are certain now."""
+        """Add characters that were read; return the steps that are certain now."""
         if self._held is None:
             return [(len(text), None)]
         self._held += text

@@ -1,21 +1,20 @@
 r"""The filters of JSON: a document, piece by piece, and the strings in it (CONTRACT D23 to D25).
 
-The text is never rebuilt: along the tables of `projector.redaction.json_grammar` each character is shown as it stands
-or withheld. Four things make it wait, each bounded, and nothing else does:
+The text is never rebuilt: the filter follows the grammar, and each character is shown unchanged or withheld. Only
+four things are held, each bounded:
 
     an escape that is not finished               at most 11 characters
     what may become a credential                 until it can or cannot (`FormatFilter`)
     a number that may become a registered one    until it can or cannot (`NumberFilter`)
-    the value of a sensitive key                 for ever: a mark replaces all of it, and the grammar finds its end
+    the value of a sensitive key                 withheld: a mark replaces it, and the grammar finds its end
 
 Strings are searched with their escapes decoded and shown in the provider's spelling: `raw_steps` converts steps over
-decoded characters into steps over escapes. So `sk-\u0061...` is the credential that it spells, and a key counts as it
-reads.
+decoded characters into steps over escapes. So `sk-\u0061...` is found as `sk-a...`, and a key is compared decoded.
 
-A string that holds JSON is a document again, one escape level down: `StringFilter` feeds what it decodes into an inner
-`JsonStreamFilter`. A text may be JSON if its first character, blanks aside, is `{`, `[` or `"`. Several documents may
-follow each other (JSON lines). Where a text stops being JSON the rest is plain text, unless it stops inside something
-that is withheld: then the rest is withheld with it.
+A string that contains JSON is a document again, one escape level down: `StringFilter` feeds the decoded text into an
+inner `JsonStreamFilter`. A text may be JSON if its first character, blanks aside, is `{`, `[` or `"`. Several documents
+may follow each other (JSON lines). Where a text stops being JSON the rest is plain text, unless it stops inside a
+withheld value: then the rest is withheld too.
 """
 
 from __future__ import annotations
@@ -37,20 +36,20 @@ Path: TypeAlias = tuple[str | int, ...]
 _Handlers: TypeAlias = dict[str, Callable[["JsonStreamFilter", str], None]]
 
 OPENERS: Final = frozenset('{["')
-"""How a text begins that may be JSON."""
+"""First characters of a text that may be JSON."""
 _MAY_BE_JSON: Final = frozenset(" \t\n\r") | OPENERS
 
 _MAX_PATHS: Final = 64
-"""More paths than an event has notices, and deeper ones than a tree of the contract has."""
+"""Limit on the number and on the depth of kept paths: more than an event has notices and a tree has levels."""
 _MAX_LEVELS: Final = 3
-"""Documents in strings of documents; what is deeper is plain text."""
+"""Levels of JSON in strings; deeper text is plain text."""
 _CONTEXT_CHARS: Final = 512
-"""How much of a document plain text behind it is read with: `"password"` may be all that was JSON of a fragment."""
-_KEPT_CHARS: Final = _CONTEXT_CHARS + 16  # what a document may still hold of an escape is not context
+"""Characters of a document that are context for plain text behind it: `"password"` alone is valid JSON."""
+_KEPT_CHARS: Final = _CONTEXT_CHARS + 16  # an unfinished escape is not context
 
 
 class JsonStreamFilter:
-    """The filter of one JSON document. After `failed` it reads no more; `rest` is what it did not read.
+    """The filter of one JSON document. After `failed` it reads no more; `rest` is the unread text.
 
     `withheld` are the paths of marks in the outermost document, as keys and indexes.
     """
@@ -62,7 +61,7 @@ class JsonStreamFilter:
         self._expect = Expect.VALUE
         self._closers: list[str] = []
         self._path: list[str | int] = []
-        self._verdict = Verdict.PLAIN  # of the key whose value comes next
+        self._verdict = Verdict.PLAIN  # for the next value, by its key
         self._muted_at: int | None = None  # how many containers were open where a withheld value began
         self._key: list[str] | None = None
         self._string: ContentFilter | None = None

@@ -27,10 +27,10 @@ CONTAINERS: Final[dict[str, tuple[str, str | int, Expect]]] = {
     "{": ("}", "", Expect.FIRST_KEY),
     "[": ("]", 0, Expect.FIRST_ENTRY),
 }
-"""What closes a container, the first step of its paths, and what comes first in it."""
+"""Opening character -> closing character, first step of the paths inside, what may come first."""
 
 AFTER_VALUE: Final = {"}": Expect.NEXT_MEMBER, "]": Expect.NEXT_ENTRY}
-"""What comes behind a value, by what closes the container that it is in."""
+"""Closing character of the container -> what may come after a value in it."""
 
 LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
 
@@ -70,7 +70,7 @@ BLANKS: Final = re.compile(r"[ \t\n\r]*+")
 DIGIT_RUN: Final = re.compile(r"[0-9]*+")
 
 # Characters and whole escapes of a string. Its last part: a high surrogate escape and the low one behind it are
-# one character, so a high one waits until it is certain what stands behind it.
+# one character, so a high one waits until the next escape is certain.
 STRING_RUN: Final = re.compile(
     r"""
     (?: [^"\\\x00-\x1f]++

@@ -7,17 +7,16 @@ sensitive word, in any case, with `-`, `_`, `.` or a blank between its letters.
 
 At each position where a format may begin, a search finds one of three things:
 
-    complete    the shortest form stands there
-    open        the text ends inside what may become one: hold it back until more is known
-    nothing     no text that follows can make it a credential
+    complete    the shortest form
+    open        the text ends inside one: it is held until more is known
+    nothing     no continuation can make it a credential
 
-At the end of a text an open one counts only if `open_chars` of its pattern are there.
+In complete text an open one counts only if `open_chars` of its pattern are there.
 
-A search has two steps. One expression, the scan, looks for the first `PREFIX_CHARS` characters of all formats: each of
-its branches begins with a literal, so Python skips to possible starts at memory speed, and the look-behind for a
-word's start stands behind the first character for the same reason (6 ns a character instead of 51, measured). Where it
-stops, one expression for all formats that begin with that character decides. That one is compiled when it is needed
-first: compiling all of them costs ten times what most streams need.
+A search has two steps. One expression, the scan, looks for the first `PREFIX_CHARS` characters of all formats. Each of
+its branches begins with a literal, so that Python skips quickly to possible starts; the look-behind for the start of a
+word follows the first character for the same reason. Where the scan matches, one expression for all formats with that
+first character decides. It is compiled on first use: compiling all of them costs ten times what most streams need.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from typing import Final, NamedTuple, TypeAlias
 from projector.redaction.rules import Format
 
 WORD: Final = "WORD"
-"""In an anchor: each sensitive word of the policy (`projector.redaction.rules`), however it is written."""
+"""In an anchor: any sensitive word of the policy (`projector.redaction.rules`)."""
 
 NEVER: Final = 1 << 30
-"""As `open_chars`: an unfinished one is no credential."""
+"""As `open_chars`: an unfinished credential is shown."""
 
 PREFIX_CHARS: Final = 5
-"""The scan looks for so many characters of a format, and every format takes at least as many (`rule_files`)."""
+"""Length of the prefixes in the scan; `rule_files` rejects shorter formats."""
 
 _PIECE: Final = re.compile(
     r"(?P<atom>WORD|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\\[\]{}|?()*+^$.])"
@@ -48,7 +47,7 @@ _WORD_START: Final = "word start"
 
 
 class Piece(NamedTuple):
-    """One step of a pattern: an atom of Python's syntax, and how often it stands."""
+    """One step of a pattern: an atom of Python's syntax, and how often it is repeated."""
 
     atom: str
     least: int = 1
@@ -56,13 +55,13 @@ class Piece(NamedTuple):
 
 
 class RestOfWord(NamedTuple):
-    """A step: what follows the first letter of the sensitive words that begin with it, or a whole word without it."""
+    """A step: the rest of a sensitive word behind its first letter, or a whole word if `first` is empty."""
 
     first: str
 
 
 class Mark(NamedTuple):
-    """A step without characters: a word starts here, the pattern of format `row` begins here, or is complete here."""
+    """A step without characters: the start of a word, or the start (`body`) or end (`complete`) of a pattern."""
 
     what: str
     row: int = 0
@@ -73,7 +72,7 @@ Step: TypeAlias = Piece | RestOfWord | Mark
 
 
 class Group(NamedTuple):
-    """The meaning of an empty group: the row, whether it is complete here, and the group where its pattern begins."""
+    """The meaning of an empty group: a row, whether it is complete, and the group where its pattern begins."""
 
     row: int
     complete: bool
@@ -81,9 +80,9 @@ class Group(NamedTuple):
 
 
 class Find(NamedTuple):
-    """A place in a text: at `start` stands a credential of the format `row`, whose pattern begins at `body`.
+    """A credential of the format `row`, whose pattern begins at `body`.
 
-    `row` is None for what may still become one; it reaches to the end of the text.
+    `row` is None for text that may still become one; then `end` is the end of the text.
     """
 
     start: int
@@ -133,7 +132,7 @@ def _any_case(char: str) -> str:
 
 
 class Search:
-    """The search for the formats of a policy: in text that goes on, or in text that ends."""
+    """The search for the formats of a policy: in text that may continue, or in complete text (`at_end`)."""
 
     def __init__(self, rows: Sequence[Format], words: Sequence[str], *, at_end: bool) -> None:
         self._rows = rows
@@ -148,7 +147,7 @@ class Search:
         self._units: dict[str, tuple[re.Pattern[str], tuple[Group, ...]]] = {}
 
     def first(self, text: str, start: int = 0) -> Find | None:
-        """Return the first place at or after `start` where a credential stands or may begin."""
+        """Return the first credential at or after `start`, or the first text that may become one."""
         scan = self._scan or self._compile_scan()
         while (found := scan.search(text, start)) is not None:
             start, end = found.span()
@@ -197,7 +196,7 @@ class Search:
 
 @cache
 def _ascii(atom: str) -> list[str]:
-    """Return the ASCII characters that an atom matches: all formats begin with one."""
+    """Return the ASCII characters that an atom matches; every format begins with one."""
     return re.findall(atom, "".join(map(chr, range(128))))
 
 

@@ -55,7 +55,7 @@ class Redactor:
         return whole_values.clean_tree(value, self.policy.limits, string_max_chars, self._detector)
 
     def arguments(self, text: str) -> CleanArguments:
-        """Return the arguments of a call that is known as a whole."""
+        """Return the complete arguments of a call."""
         stream = self.argument_stream()
         stream.feed(text)
         return stream.finish().arguments

@@ -1,4 +1,4 @@
-"""Rule files: how the TOML files of `redaction/` are read and checked, and how `rules.json` is compiled from them.
+"""Reading and checking of the TOML files in `redaction/`, and compiling of `rules.json` from them.
 
 Nothing here is loaded while streams are cleaned. `redaction/README.md` describes the form of an entry.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +15,9 @@ from projector._resources import resource
 from projector._validation import nearest
 from projector.contracts import codec
 from projector.redaction import patterns
-from projector.redaction.rules import Format, Rules, Word
+from projector.redaction.detector import Detector
+from projector.redaction.filters import clean_plain
+from projector.redaction.rules import Format, Rules, Verdict, Word
 
 FILES: Final = (
     "words.toml",
@@ -25,8 +27,7 @@ FILES: Final = (
     "formats/services.toml",
     "formats/contexts.toml",
 )
-"""The shipped files. The first format that a text can still become decides: particular ones stand before general ones,
-and contexts last."""
+"""The shipped files, in the order in which formats decide: particular ones before general ones, contexts last."""
 
 MATERIAL: Final[Mapping[str, str]] = {
     "mixed": "a1B2c3D4e5F6g7H8i9J0k" * 8,
@@ -36,7 +37,7 @@ MATERIAL: Final[Mapping[str, str]] = {
     "uuid": "01234567-89ab-cdef-0123-456789abcdef",
     "join": "",
 }
-"""What stands for `{mixed:40}` and the like in a sample, so that no line of a file looks like a real secret."""
+"""Made-up text for `{mixed:40}` in a sample, so that no line of a file looks like a real secret."""
 
 _MATERIAL: Final = re.compile(r"\{(mixed|upper|lower|hex):(\d{1,3})\}|\{(uuid|join)\}")
 _TABLES: Final[Mapping[str, type[Format | Word]]] = {
@@ -52,7 +53,7 @@ class RuleFileError(ValueError):
 
 
 class _Field(NamedTuple):
-    """The form of a field: whether a value has it, and what is expected."""
+    """The form of a field: a check of its value, and what is expected."""
 
     accepts: Callable[[Any], bool]
     expected: str
@@ -202,23 +203,19 @@ def _length(pattern: str, *, literal_only: bool = False) -> int:
 _LITERAL_CHARS: Final = 3
 
 
-def check_samples(rules: Rules, withholds: Callable[[str], bool], sensitive: Callable[[str], bool]) -> list[str]:
-    """Return an error for each sample that the rules do not treat as its entry expects.
+def check_samples(rules: Rules, detector: Detector) -> list[str]:
+    """Return an error for each sample that a detector does not treat as its entry expects."""
 
-    Args:
-        rules: the entries whose samples are checked.
-        withholds: whether something of a text is withheld.
-        sensitive: whether the value of a key is withheld, even if it is a number.
-    """
-    checks: tuple[tuple[Sequence[Format | Word], Callable[[str], bool]], ...] = (
-        (rules.formats, withholds),
-        *((rows, sensitive) for rows in (rules.words, rules.exceptions, rules.counts)),
-    )
+    def is_withheld(row: Format | Word, sample: str) -> bool:
+        if isinstance(row, Format):
+            return clean_plain(detector, sample) != sample
+        return detector.keys.verdict(sample) is Verdict.SENSITIVE
+
+    entries: list[Format | Word] = [*rules.formats, *rules.words, *rules.exceptions, *rules.counts]
     return [
         f"`{row.name}`: `{field}` {number}: expected to be {'withheld' if expected else 'shown'}"
-        for rows, check in checks
-        for row in rows
+        for row in entries
         for field, samples, expected in (("matches", row.matches, True), ("harmless", row.harmless, False))
         for number, sample in enumerate(samples, 1)
-        if check(sample) is not expected
+        if is_withheld(row, sample) is not expected
     ]

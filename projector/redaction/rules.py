@@ -23,13 +23,8 @@ from projector.contracts import codec
 class Format(NamedTuple):
     """One kind of credential.
 
-    `anchor` and `pattern` are in the language of `projector.redaction.patterns`: the anchor identifies the format, the
-    pattern is the shortest secret that can follow it. Both are withheld, the anchor unless `keep_anchor` (a context
-    such as `Bearer ` is no secret), and so are the characters of the class `tail` that follow (by default, those of
-    the pattern's last class).
-
-    `open_chars`: at the end of a text so many characters of the pattern make an unfinished credential one. It is 1
-    unless ordinary words begin like the format. Where a count does not decide, `pattern_at_end` does.
+    `anchor` and `pattern` are in the language of `projector.redaction.patterns`; `redaction/README.md` describes all
+    fields.
     """
 
     name: str
@@ -43,13 +38,12 @@ class Format(NamedTuple):
     keep_anchor: bool = False
     ignore_case: bool = False
     inside_words: bool = False
-    """It may begin inside a word (`DB_PASSWORD=`); elsewhere a letter or digit before it rules it out."""
     matches: tuple[str, ...] = ()
     harmless: tuple[str, ...] = ()
 
 
 class Word(NamedTuple):
-    """A word that makes a key sensitive, wherever it stands in the key or only where it is the whole key."""
+    """A word that makes a key sensitive: anywhere in the key, or only as the whole key."""
 
     name: str
     about: str
@@ -81,7 +75,7 @@ def shipped() -> Rules:
 _SEPARATORS: Final = re.compile(r"[-_.\s]+")
 _MEMO_MAX_KEYS: Final = 4_096
 _MEMO_KEY_CHARS: Final = 64
-"""Real schemas repeat a few short keys for ever; hostile ones must not fill the memory."""
+"""Real schemas repeat a few short keys; hostile ones must not fill the memory."""
 
 
 class Verdict(Enum):
@@ -123,7 +117,7 @@ class KeyRules:
         return known
 
     def hides(self, key: str, value: object) -> bool:
-        """Return whether a key withholds its value: a count is shown where it is a number."""
+        """Return whether the value of a key is withheld: a count is shown if it is a number."""
         verdict = self.verdict(key)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return verdict is Verdict.SENSITIVE or (verdict is Verdict.SENSITIVE_UNLESS_NUMBER and not is_number)

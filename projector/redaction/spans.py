@@ -30,7 +30,7 @@ class Span(NamedTuple):
 
 
 class Finder:
-    """The search for what a policy withholds, in texts, keys and numbers that are known as a whole; immutable.
+    """The search for what a policy withholds, in complete texts, keys and numbers; immutable.
 
     `pause` is called between small pieces of work, so that the caller can let others run.
     """

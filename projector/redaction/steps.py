@@ -1,4 +1,4 @@
-"""Steps: what a filter decides about the text that it read.
+"""Steps: the decisions of a filter about the text that it read.
 
 `(n, None)` shows the next n characters as they are, `(n, mark)` shows the mark in their place; an empty mark drops
 them. Characters that no step covers yet are held.
@@ -15,7 +15,7 @@ from projector.redaction.json_grammar import ESCAPE
 Step: TypeAlias = tuple[int, str | None]
 
 PIECE_CHARS: Final = 4_096
-"""Text is read in pieces, so that a step that looks at its rest again costs a bounded time."""
+"""Text is read in pieces, so that searching the rest of a piece again costs a bounded time."""
 
 
 def in_pieces(text: str) -> Iterator[str]:
@@ -127,7 +127,7 @@ class StepBuffer:
 
 
 def _escaped(mark: str) -> str:
-    """Return a mark as it stands inside a JSON string; no other character of a mark needs an escape."""
+    """Return a mark escaped for a JSON string; a mark has no other character that needs an escape."""
     return mark.replace("\\", "\\\\").replace('"', '\\"')
 
 

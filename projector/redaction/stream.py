@@ -122,7 +122,7 @@ class ArgumentStream:
         self._marked = False
         self._unread = False
         self._clean: Gathered[CleanText] = Gathered()  # the whole clean text, to be parsed; the deltas are its start
-        self._late: Gathered[str] = Gathered()  # what came behind the limit, to be read at the end
+        self._late: Gathered[str] = Gathered()  # fragments behind the limit, read at the end
         self._late_chars = 0
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
@@ -226,7 +226,7 @@ _ESCAPE_MAX_CHARS: Final = 12
 
 
 def _shows_mark(tree: object, path: Path) -> bool:
-    """Return whether a tree has the path, and a mark stands there: in the value, or in the key that leads to it."""
+    """Return whether a tree shows a mark at a path: in the value, or in the key of the value."""
     for step in path:
         if isinstance(tree, dict):
             tree = tree.get(step, _ABSENT)

@@ -1,4 +1,4 @@
-"""Cleaning of values that are known as a whole: texts, keys, web addresses, trees (CONTRACT D25, D27, D28, D31)."""
+"""Cleaning of complete values: texts, keys, web addresses, trees (CONTRACT D25, D27, D28, D31)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from projector.redaction.rules import Verdict
 from projector.redaction.steps import StepWriter, in_pieces
 
 AT_ONCE_MAX_CHARS: Final = 32_768
-"""A longer text is read in pieces, only as far as it is shown: nothing else runs while one expression searches."""
+"""A longer text is read in pieces, only as far as it is shown: one search blocks all other threads."""
 
 # texts
 
@@ -73,7 +73,7 @@ def bound(text: str, max_chars: int | None) -> Cleaned[CleanText]:
 
 
 def is_clean(detector: Detector, text: str) -> bool:
-    """Return whether one search of the whole shows that nothing is withheld."""
+    """Return whether one search shows that nothing is withheld; False if that takes more."""
     blanks = BLANKS.match(text)
     first = text[blanks.end() : blanks.end() + 1] if blanks else ""
     return len(text) <= AT_ONCE_MAX_CHARS and first not in OPENERS and detector.passes(text)
@@ -87,7 +87,7 @@ _WEB: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _READ_TIMES: Final = 2
-"""So many times its limit is read of an address; marks are seldom longer than what they replace."""
+"""An address is read up to so many times its limit; marks are seldom longer than what they replace."""
 _PARAMETERS: Final = re.compile(r"([?&;#])([^?&;#]*)")
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from projector._resources import resource
 from projector.redaction import rule_files
+from projector.redaction.detector import Detector
 from projector.redaction.policy import Policy
-from projector.redaction.redactor import Redactor
 from projector.redaction.rule_files import RuleFileError
-from projector.redaction.rules import KeyRules, Rules, Verdict, shipped
+from projector.redaction.rules import Rules, shipped
 
-REDACTOR = Redactor(Policy())
+DETECTOR = Detector(Policy())
 GOOD = {
     "name": '"acme-key"',
     "about": '"Acme API keys"',
@@ -26,15 +26,6 @@ GOOD = {
 }
 
 
-def wrong_samples(rules: Rules) -> list[str]:
-    sensitive = KeyRules()
-    return rule_files.check_samples(
-        rules,
-        lambda text: bool(REDACTOR.text(text).notices),
-        lambda key: sensitive.verdict(key) is Verdict.SENSITIVE,
-    )
-
-
 def entry(**fields: str | None) -> str:
     row = {**GOOD, **fields}
     return "\n".join(["[[format]]", *(f"{name} = {value}" for name, value in row.items() if value is not None)])
@@ -42,7 +33,7 @@ def entry(**fields: str | None) -> str:
 
 def test_every_sample_of_the_shipped_files_is_withheld_or_shown() -> None:
     rules = rule_files.shipped_files()
-    assert wrong_samples(rules) == []
+    assert rule_files.check_samples(rules, DETECTOR) == []
     assert [len(rows) > 0 for rows in rules] == [True] * 4
 
 
@@ -62,7 +53,7 @@ def test_every_file_of_the_folder_is_shipped() -> None:
 def test_a_wrong_sample_is_named_without_its_text() -> None:
     row = shipped().formats[0]._replace(matches=("no secret",), harmless=("ghp" + "_" + "a1B2" * 9,))
     word = shipped().words[0]._replace(matches=("name",), harmless=("token",))
-    assert wrong_samples(Rules((row,), (word,))) == [
+    assert rule_files.check_samples(Rules((row,), (word,)), DETECTOR) == [
         "`aws-access-key-id`: `matches` 1: expected to be withheld",
         "`aws-access-key-id`: `harmless` 1: expected to be shown",
         "`apikey`: `matches` 1: expected to be withheld",
