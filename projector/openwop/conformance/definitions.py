@@ -202,7 +202,7 @@ _FIXTURES: Final = (
         {
             "mockReasoning": {"summary": "One tool call is sufficient; then hand over.", "tokenCount": 24},
             "mockToolCalls": [
-                {"toolId": "openwop.echo:echo", "arguments": {"x": 1}, "result": {"x": 1}, "durationMs": 1},
+                {"toolId": "openwop.echo:echo", "arguments": {"x": 1}, "result": {"x": 1}, "durationMs": 1}
             ],
             "mockHandoff": {"toAgentId": "core.conformance.handoff-target", "reason": "demo-handoff"},
             "mockDecision": {"decision": {"next": "done"}, "confidence": 1},
@@ -218,7 +218,7 @@ _FIXTURES: Final = (
                 "summary": "The question is simple, and so is the answer.",
                 "tokenCount": 12,
                 "streamChunks": ["The question is simple. ", "It needs one sentence. ", "Write that sentence."],
-            },
+            }
         },
     ),
     _fixture(

@@ -230,13 +230,7 @@ class LogChecker:
 
     def __init__(self) -> None:
         self._run = RunRules()
-        self._groups: tuple[RuleGroup, ...] = (
-            EnvelopeRules(),
-            self._run,
-            ReasoningRules(),
-            CallRules(),
-            ChunkRules(),
-        )
+        self._groups: tuple[RuleGroup, ...] = (EnvelopeRules(), self._run, ReasoningRules(), CallRules(), ChunkRules())
         self._line = 0
         self._sequence: int | None = None
 

@@ -15,15 +15,7 @@ from projector.dialects.workflow import BranchPosition, position_of
 from projector.openwop import agent_payloads, event_log
 from projector.openwop.dialect import tool_calls
 from projector.openwop.dialect.content import close_text, emit_final_text
-from projector.openwop.dialect.log_state import (
-    COMPLETED,
-    NODE_ID,
-    TYPE_ID,
-    LogState,
-    OpenNode,
-    Position,
-    ResponseState,
-)
+from projector.openwop.dialect.log_state import COMPLETED, NODE_ID, TYPE_ID, LogState, OpenNode, Position, ResponseState
 from projector.openwop.event_log import VENDOR, present, shortened
 
 ACTIVE_STATUSES: Final = frozenset({"queued", "in_progress"})

@@ -39,11 +39,9 @@ from projector.server.http import requests
 from projector.server.http.problems import Problem
 from projector.server.http.request_bodies import agent_body
 from projector.server.http.stream_route import Site
-from projector.server.streaming.deadlines import run_timed
+from projector.server.streaming.session import ProviderSource
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream
-from projector.server.upstream.protocol import UpstreamError
-from projector.server.upstream.reader import UpstreamReader
 
 _PARAMETERS: Final[Mapping[str, str]] = {"temperature": "temperature", "max_tokens": "max_output_tokens"}
 """Member of `configurable` -> parameter of an agent request."""
@@ -109,8 +107,6 @@ class AgentWork(StreamWork):
         self._body = body
         self._responses: dict[str, str] = {}
         """Id of an approval request -> id of its response."""
-        self._reader: UpstreamReader | None = None
-        self._has_response_ended = False
         stats.on_response = lambda response_id: site.ownership.add_response(response_id, run.caller)
         stats.on_approval = self._responses.__setitem__
         pipeline = build_pipeline(
@@ -133,11 +129,6 @@ class AgentWork(StreamWork):
         )
         super().__init__(run, stats, site, pipeline, len(codec.dumps(body)))
 
-    @property
-    def is_upstream_open(self) -> bool:
-        """Whether a request to the upstream is open."""
-        return self._reader is not None and self._reader.is_open
-
     async def run(self, run: HostRun) -> None:
         """Write all events.
 
@@ -148,7 +139,10 @@ class AgentWork(StreamWork):
         body = self._body
         self._body = {name: value for name, value in body.items() if name != "input"}  # approvals have another input
         while True:
-            await self._read_response(body)
+            assert self._account is not None  # noqa: S101 - the run is admitted while it reads
+            reader = self._binding.provider.reader(body, self.stats, self._account)
+            self._is_complete = False
+            await self._read(ProviderSource(self._pipeline, reader))
             if self._pipeline.ended or not run.is_suspended:
                 break
             if run.log.state.pending:
@@ -158,11 +152,6 @@ class AgentWork(StreamWork):
             body = self._approval_body(await run.answers())
             run.log.extend(self._pipeline.next_response())
         run.log.extend(self._pipeline.close())
-
-    def halt(self) -> None:
-        """Stop reading from the upstream."""
-        if self._reader is not None:
-            self._reader.stop()
 
     def answer(self, run: HostRun, interrupt: Interrupt, value: object) -> object:
         """Return whether the tool call is approved; the last answer makes the run count as a stream again.
@@ -177,31 +166,6 @@ class AgentWork(StreamWork):
             self._admit()
         return is_approved
 
-    async def _read_response(self, body: Mapping[str, Any]) -> None:
-        """Write the events of one response.
-
-        Raises:
-            RunFailedError: the upstream failed or timed out, or the log is full.
-            RunStoppedError: the run was stopped.
-        """
-        assert self._account is not None  # noqa: S101 - the run is admitted while it reads
-        provider = self._binding.provider
-        self._has_response_ended = False
-        reader = provider.reader(body, self.stats, self._account)
-        self._reader = reader
-        try:
-            await run_timed(lambda clock: reader.run(clock, _ignore_open, self._take))
-        except UpstreamError as error:
-            raise RunFailedError(error.fault) from None
-        self._check_running()
-
-    async def _take(self, chunk: bytes) -> bool:
-        """Write the events of one read; return whether the response is complete."""
-        assert self._reader is not None  # noqa: S101 - it calls this
-        log = self._run.log
-        log.extend(await self._reader.feed(self._pipeline.feed, chunk))
-        return self._pipeline.ended or self._has_response_ended or log.is_full
-
     def _approval_body(self, answers: Answers) -> Mapping[str, Any]:
         """Return the request that continues a response with approvals."""
         approvals = [
@@ -212,9 +176,5 @@ class AgentWork(StreamWork):
 
     def _on_frame(self, frame: Frame) -> None:
         if frame["kind"] == Kind.LIFECYCLE:
-            self._has_response_ended = frame["status"] not in ACTIVE_STATUSES
+            self._is_complete = frame["status"] not in ACTIVE_STATUSES
         self.stats.on_frame(frame)
-
-
-async def _ignore_open() -> None:
-    """Ignore the response headers: no client waits for them."""

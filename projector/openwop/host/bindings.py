@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, Final, Protocol, TypeAlias
@@ -18,8 +17,11 @@ from projector.openwop.host.run_requests import Configurable, RunRequest
 from projector.openwop.host.runs import HostRun, RunFailedError, RunStoppedError, Work
 from projector.redaction.redactor import Redactor
 from projector.server.http.stream_route import Site
+from projector.server.streaming.deadlines import run_timed
 from projector.server.streaming.memory import Account
+from projector.server.streaming.session import StreamSource
 from projector.server.telemetry.stream_stats import StreamStats
+from projector.server.upstream.protocol import UpstreamError
 
 AGENT_TYPE_ID: Final = f"vendor.{VENDOR}.agent"
 """Node type of agents; `vendor.*` types may emit agent events (RFC 0023 section A)."""
@@ -110,14 +112,22 @@ class StreamWork(Work):
         self._run = run
         self._site = site
         self._pipeline = pipeline
+        self._source: StreamSource | None = None
+        self._is_complete = False
+        """Whether the rest of the source is not needed."""
         self._admission = ExitStack()
         self._account: Account | None = None
         self._admit().hold(n_bytes)
 
     @property
-    @abstractmethod
     def is_upstream_open(self) -> bool:
         """Whether a request to an upstream is open."""
+        return self._source is not None and self._source.is_upstream_open
+
+    def halt(self) -> None:
+        """Stop reading from upstreams."""
+        if self._source is not None:
+            self._source.stop()
 
     def cancel(self) -> None:
         """End the run with `run.cancelled`."""
@@ -138,17 +148,27 @@ class StreamWork(Work):
         self.stats.dropped = self._pipeline.dropped
         await self._site.observer.report(self.stats)
 
-    def _check_running(self) -> None:
-        """Check after reading that the run may continue.
+    async def _read(self, source: StreamSource) -> None:
+        """Write the events of a source.
 
         Raises:
+            RunFailedError: an upstream failed or timed out, or the log is full.
             RunStoppedError: the run was stopped.
-            RunFailedError: the log is full.
         """
+        self._source = source
+        try:
+            await run_timed(lambda clock: source.run(self._write, clock))
+        except UpstreamError as error:
+            raise RunFailedError(error.fault) from None
         if self._run.is_stopped:
             raise RunStoppedError
         if self._run.log.is_full and not self._pipeline.ended:
             raise RunFailedError(LOG_FULL)
+
+    async def _write(self, lines: bytes) -> None:
+        self._run.log.extend(lines)
+        if self._is_complete or self._run.log.is_full:
+            self.halt()
 
     def _admit(self) -> Account:
         """Count as a stream of the caller; return the account of its memory.

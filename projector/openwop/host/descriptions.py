@@ -69,9 +69,7 @@ _MODE: Final = _query(
     "streamMode", {"type": "string"}, f"Comma-separated list of: {', '.join(MODES)}; `debug` includes all events."
 )
 _BUFFER: Final = _query(
-    "bufferMs",
-    {"type": "integer", "minimum": 0},
-    f"Milliseconds to collect a batch; at most {MAX_BUFFER_MS}.",
+    "bufferMs", {"type": "integer", "minimum": 0}, f"Milliseconds to collect a batch; at most {MAX_BUFFER_MS}."
 )
 _LAST: Final = {
     "name": "Last-Event-ID",
@@ -88,10 +86,7 @@ _KEY: Final = {
 _EVENTS: Final[Mapping[str, Any]] = {
     "200": {
         "description": "Events of the run; as JSON the whole log, whatever the `streamMode`.",
-        "content": {
-            "text/event-stream": {"schema": {"type": "string"}},
-            **_content(_ref(EventList)),
-        },
+        "content": {"text/event-stream": {"schema": {"type": "string"}}, **_content(_ref(EventList))},
     }
 }
 

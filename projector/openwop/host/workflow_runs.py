@@ -23,11 +23,9 @@ from projector.server.catalog import WorkflowBinding
 from projector.server.http import requests
 from projector.server.http.problems import Problem
 from projector.server.http.stream_route import Site
-from projector.server.streaming.deadlines import run_timed
 from projector.server.streaming.workflow_source import WorkflowSource
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream
-from projector.server.upstream.protocol import UpstreamError
 from projector.workflows.definition import Step
 
 
@@ -104,19 +102,7 @@ class StepsWork(StreamWork):
         )
         super().__init__(run, stats, site, pipeline, len(message))
         assert self._account is not None  # noqa: S101 - the run is admitted now
-        self._steps = WorkflowSource(
-            binding,
-            message,
-            pipeline,
-            stats,
-            self._account,
-            run_id=run.run_id,
-        )
-
-    @property
-    def is_upstream_open(self) -> bool:
-        """Whether a request to an upstream is open."""
-        return self._steps.is_upstream_open
+        self._steps = WorkflowSource(binding, message, pipeline, stats, self._account, run_id=run.run_id)
 
     async def run(self, run: HostRun) -> None:
         """Write all events.
@@ -125,18 +111,10 @@ class StepsWork(StreamWork):
             RunFailedError: a required step failed before any output, a step requires an approval, or the log is full.
             RunStoppedError: the run was stopped.
         """
-        try:
-            await run_timed(lambda clock: self._steps.run(self._write, clock))
-        except UpstreamError as error:
-            raise RunFailedError(error.fault) from None
-        self._check_running()
+        await self._read(self._steps)
         if run.log.state.pending and not self._pipeline.ended:
             raise RunFailedError(APPROVAL_IN_STEP)
         run.log.extend(self._pipeline.close())
-
-    def halt(self) -> None:
-        """Start no more steps and stop reading from all upstreams."""
-        self._steps.stop()
 
     def answer(self, _run: HostRun, _interrupt: Interrupt, _value: object) -> object:
         """Reject the answer: workflow steps do not support approvals.
@@ -145,8 +123,3 @@ class StepsWork(StreamWork):
             HostError: always.
         """
         raise HostError("interrupt_not_found", APPROVAL_IN_STEP.message)
-
-    async def _write(self, lines: bytes) -> None:
-        self._run.log.extend(lines)
-        if self._run.log.is_full:
-            self._steps.stop()
