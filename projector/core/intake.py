@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from projector._errors import UsageError
@@ -25,16 +26,16 @@ HOST_PREFIX: Final = "projector."
 HOST_MARK: Final = b'"projector.'
 
 
+@dataclass(eq=False)
 class Intake:
     """Passes the bytes of one upstream to its branch."""
 
-    def __init__(
-        self, projector: PublicStreamProjector, branch: StreamState, make_decoder: MakeDecoder, make_stage: MakeStage
-    ) -> None:
-        self.branch = branch
-        self._projector = projector
-        self._make_decoder = make_decoder
-        self._make_stage = make_stage
+    branch: StreamState
+    _projector: PublicStreamProjector
+    _make_decoder: MakeDecoder
+    _make_stage: MakeStage
+
+    def __post_init__(self) -> None:
         self._start()
 
     @property
@@ -110,19 +111,14 @@ class Intake:
         return output
 
 
+@dataclass(eq=False)
 class RecordedIntake(Intake):
     """The intake of a recording: it contains host events (CONTRACT D35), and the bytes of every branch."""
 
-    def __init__(
-        self,
-        projector: PublicStreamProjector,
-        branch: StreamState,
-        make_decoder: MakeDecoder,
-        make_stage: MakeStage,
-        open_branch: OpenBranch,
-    ) -> None:
-        super().__init__(projector, branch, make_decoder, make_stage)
-        self._open_branch = open_branch
+    _open_branch: OpenBranch
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._branches: dict[str, Intake] = {}
         self._current: Intake = self
 

@@ -5,8 +5,8 @@ This is the composition root: it connects the stages, and has the default clock 
 
 from __future__ import annotations
 
+import os
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -133,7 +133,7 @@ class Pipeline:
             row = PROVIDERS[known_name("provider", provider, PROVIDERS)]
             settings = profile_of(provider, profile or {})
         branch = self._projector.open_branch(context)
-        self._intakes.append(Intake(self._projector, branch, self._make_decoder(row), partial(row.stage, settings)))
+        self._intakes.append(Intake(branch, self._projector, self._make_decoder(row), partial(row.stage, settings)))
         return self._intakes[-1]
 
     def _open_recorded(self, event: CanonicalEvent) -> Intake:
@@ -148,8 +148,8 @@ class Pipeline:
         branch, decoder = self._projector.main, self._make_decoder(self._provider)
         stage = partial(self._provider.stage, self._profile)
         if is_recording:
-            return RecordedIntake(self._projector, branch, decoder, stage, self._open_recorded)
-        return Intake(self._projector, branch, decoder, stage)
+            return RecordedIntake(branch, self._projector, decoder, stage, self._open_recorded)
+        return Intake(branch, self._projector, decoder, stage)
 
     def _make_decoder(self, provider: Provider) -> MakeDecoder:
         return partial(decoder_for, self._input_format, self._max_event_bytes, provider.message_fields)
@@ -294,7 +294,7 @@ def build_pipeline(
         raise UsageError("expected a policy or a redactor, not both")
     context = context or StreamContext()
     if context.stream_id is None:
-        context = replace(context, stream_id=f"stream_{uuid.uuid4().hex}")
+        context = replace(context, stream_id=f"stream_{os.urandom(16).hex()}")
     return Pipeline(
         provider=PROVIDERS[provider],
         profile=profile_of(provider, profile or {}),

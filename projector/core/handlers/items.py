@@ -54,6 +54,8 @@ ITEMS_ONLY: Final[Mapping[str, str]] = {
 }
 """Item types of which only `output_item.*` is emitted, and why (D22)."""
 
+CHANNELS: Final = (messages.TEXT, messages.REFUSAL, messages.SUMMARY, messages.REASONING, tool_calls.CODE)
+
 ITEM_TYPE_MAX_CHARS: Final = 80
 """How many characters of an unknown item type are kept for the counts."""
 
@@ -119,7 +121,7 @@ def close(state: StreamState, item: Item, raw: Mapping[str, object], default: st
 
     The status is the provider's, else `default`, else `incomplete`: the item was cut off (D7).
     """
-    output = messages.flush(item) + messages.flush_reasoning(item) + tool_outputs.close(item)
+    output = [frame for channel in CHANNELS for frame in channel.flush(item)] + tool_outputs.close(item)
     if item.cited:
         output += tool_outputs.cite(state)
     item.open = False

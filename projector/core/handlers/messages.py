@@ -17,10 +17,10 @@ from projector.core.transcript import Item
 from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanText
 
-TEXT: Final = TextChannel("message", attrgetter("texts"), delta=frames.message_delta)
+TEXT: Final = TextChannel(item_type="message", parts=attrgetter("texts"), delta=frames.message_delta)
 REFUSAL: Final = TextChannel(
-    "message",
-    attrgetter("refusals"),
+    item_type="message",
+    parts=attrgetter("refusals"),
     delta=frames.refusal_delta,
     done=frames.refusal_done,
     member="refusal",
@@ -28,15 +28,15 @@ REFUSAL: Final = TextChannel(
 )
 
 SUMMARY: Final = TextChannel(
-    "reasoning",
-    attrgetter("summaries"),
+    item_type="reasoning",
+    parts=attrgetter("summaries"),
     delta=frames.reasoning_summary_delta,
     index="summary_index",
     levels=frozenset({"summary", "full"}),
 )
 REASONING: Final = TextChannel(
-    "reasoning",
-    attrgetter("reasoning"),
+    item_type="reasoning",
+    parts=attrgetter("reasoning"),
     delta=frames.reasoning_delta,
     done=frames.reasoning_done,
     levels=frozenset({"full"}),
@@ -70,7 +70,7 @@ def on_text_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     if 0 < len(cleaned.value) <= DELTA_MAX_CHARS:  # nearly every event: nothing to split
         output.append(frames.message_delta(item.slot, item.item_id, content_index, cleaned))
         return output
-    return output + TEXT.deltas(item, content_index, cleaned)
+    return output + TEXT.emit_delta(item, content_index, cleaned)
 
 
 def on_annotation(state: StreamState, event: CanonicalEvent) -> list[Frame]:
@@ -94,11 +94,6 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
     return output + REFUSAL.finish(state, item, _texts(parts, "refusal", "refusal"))
 
 
-def flush(item: Item) -> list[Frame]:
-    """Emit what was held back of texts and refusals, when the item closes."""
-    return TEXT.flush(item) + REFUSAL.flush(item)
-
-
 def finish_reasoning(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
     """Emit summaries and texts that come only with the finished item, once (D30)."""
     output = SUMMARY.finish(state, item, _texts(_parts(raw, "summary"), "text"))
@@ -109,12 +104,6 @@ def finish_reasoning(state: StreamState, item: Item, raw: Mapping[str, object]) 
         cleaned = compose.joined(stream.feed(encrypted), stream.close())
         output.append(frames.reasoning_encrypted(item.slot, item.item_id, cleaned.value))
     return output
-
-
-def flush_reasoning(item: Item) -> list[Frame]:
-    """Emit what was held back, when the item closes; an open full text ends with what it has."""
-    output = SUMMARY.flush(item) if item.summaries else []
-    return output + REASONING.flush(item) if item.reasoning else output
 
 
 def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping[str, object]) -> list[Frame]:

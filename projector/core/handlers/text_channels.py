@@ -7,6 +7,7 @@ left out. When the item closes, what the filter still held back is emitted.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core import canonical as read
@@ -19,6 +20,7 @@ from projector.core.truncation import split_delta
 from projector.redaction.clean import Cleaned, CleanText
 
 
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class TextChannel:
     """One kind of growing text.
 
@@ -38,56 +40,39 @@ class TextChannel:
         is_done_on_close: whether an item that closes emits `done` for a text without one.
     """
 
-    def __init__(
-        self,
-        item_type: str,
-        parts: Callable[[Item], dict[int, TextPart]],
-        *,
-        delta: TextBuilder,
-        done: TextBuilder | None = None,
-        index: str | None = "content_index",
-        member: str = "text",
-        levels: frozenset[str] | None = None,
-        find: Callable[[StreamState, CanonicalEvent, str], tuple[Item, list[Frame]]] = StreamState.item_of,
-        new_part: Callable[[StreamState], TextPart] = lambda state: TextPart(state.redactor.message_stream),
-        key: Callable[[Item, int], int | CleanText] = lambda _item, position: position,
-        skips_empty: bool = False,
-        is_brief: bool = False,
-        is_done_on_close: bool = False,
-    ) -> None:
-        self.item_type = item_type
-        self.parts = parts
-        self._delta = delta
-        self._done = done
-        self._index = index
-        self._member = member
-        self._levels = levels
-        self._find = find
-        self._new_part = new_part
-        self._key = key
-        self._skips_empty = skips_empty
-        self._is_brief = is_brief
-        self._is_done_on_close = is_done_on_close
+    item_type: str
+    parts: Callable[[Item], dict[int, TextPart]]
+    delta: TextBuilder
+    done: TextBuilder | None = None
+    index: str | None = "content_index"
+    member: str = "text"
+    levels: frozenset[str] | None = None
+    find: Callable[[StreamState, CanonicalEvent, str], tuple[Item, list[Frame]]] = StreamState.item_of
+    new_part: Callable[[StreamState], TextPart] = lambda state: TextPart(state.redactor.message_stream)
+    key: Callable[[Item, int], int | CleanText] = lambda _item, position: position
+    skips_empty: bool = False
+    is_brief: bool = False
+    is_done_on_close: bool = False
 
     def on_delta(self, state: StreamState, event: CanonicalEvent) -> list[Frame]:
         """Emit what may be shown of the delta now."""
-        position = 0 if self._index is None else read.index(event, self._index)
+        position = 0 if self.index is None else read.index(event, self.index)
         delta = read.text(event, "delta")
-        if self._skips_empty and not delta:
+        if self.skips_empty and not delta:
             return []
-        item, output = self._find(state, event, self.item_type)
+        item, output = self.find(state, event, self.item_type)
         if not self._is_shown(state):
             return output
         part = self.part(state, item, position)
-        if part.done and not self._is_done_on_close:  # a `done` of full reasoning does not end its item
+        if part.done and not self.is_done_on_close:  # a `done` of full reasoning does not end its item
             raise read.UnreadableEvent(f"`{event.get('type')}`: its text is complete")
-        return output + self.deltas(item, position, part.feed(delta))
+        return output + self.emit_delta(item, position, part.feed(delta))
 
     def on_done(self, state: StreamState, event: CanonicalEvent) -> list[Frame]:
         """Emit what the deltas left out, then the complete text if its kind has a frame for it."""
-        position = 0 if self._index is None else read.index(event, self._index)
-        text = read.text(event, self._member)
-        item, output = self._find(state, event, self.item_type)
+        position = 0 if self.index is None else read.index(event, self.index)
+        text = read.text(event, self.member)
+        item, output = self.find(state, event, self.item_type)
         return output + self.complete(state, item, position, text)
 
     def complete(self, state: StreamState, item: Item, position: int, text: str) -> list[Frame]:
@@ -95,17 +80,15 @@ class TextChannel:
         if not self._is_shown(state):
             return []
         part = self.part(state, item, position)
-        if self._skips_empty and not text and not part.text:
+        if self.skips_empty and not text and not part.text:
             return []
-        had_text, was_done = bool(part.text), part.done
+        had_text = bool(part.text)
         rest = part.complete(text)
         if rest is None:
             state.count("done differs from its deltas")
             rest = part.close()
-        if was_done:
-            return []
-        is_needless = self._is_brief and not had_text and len(part.text) <= DELTA_MAX_CHARS
-        return ([] if is_needless else self.deltas(item, position, rest)) + self.done(item, position, part)
+        is_needless = self.is_brief and not had_text and len(part.text) <= DELTA_MAX_CHARS
+        return ([] if is_needless else self.emit_delta(item, position, rest)) + self.emit_done(item, position, part)
 
     def finish(self, state: StreamState, item: Item, texts: Mapping[int, str]) -> list[Frame]:
         """Emit what is missing of the complete texts of a finished item."""
@@ -118,9 +101,9 @@ class TextChannel:
         """Emit what was held back, when the item closes."""
         output: list[Frame] = []
         for position, part in self.parts(item).items():
-            output += self.deltas(item, position, part.close())
-            if self._is_done_on_close:
-                output += self.done(item, position, part)
+            output += self.emit_delta(item, position, part.close())
+            if self.is_done_on_close:
+                output += self.emit_done(item, position, part)
         return output
 
     def part(self, state: StreamState, item: Item, position: int) -> TextPart:
@@ -128,21 +111,21 @@ class TextChannel:
         parts = self.parts(item)
         part = parts.get(position)
         if part is None:
-            part = parts[position] = self._new_part(state)
+            part = parts[position] = self.new_part(state)
         return part
 
-    def deltas(self, item: Item, position: int, delta: Cleaned[CleanText]) -> list[Frame]:
+    def emit_delta(self, item: Item, position: int, delta: Cleaned[CleanText]) -> list[Frame]:
         """Build the frames of a delta."""
-        key = self._key(item, position)
-        return [self._delta(item.slot, item.item_id, key, piece) for piece in split_delta(delta)]
+        key = self.key(item, position)
+        return [self.delta(item.slot, item.item_id, key, piece) for piece in split_delta(delta)]
 
-    def done(self, item: Item, position: int, part: TextPart) -> list[Frame]:
+    def emit_done(self, item: Item, position: int, part: TextPart) -> list[Frame]:
         """Build the frame with the complete text, once; nothing if this kind has none."""
-        if self._done is None or part.done:
+        if self.done is None or part.done:
             return []
         part.done = True
         whole = Cleaned(part.text, part.notices)
-        return [self._done(item.slot, item.item_id, self._key(item, position), whole)]
+        return [self.done(item.slot, item.item_id, self.key(item, position), whole)]
 
     def _is_shown(self, state: StreamState) -> bool:
-        return self._levels is None or state.policy.reasoning in self._levels
+        return self.levels is None or state.policy.reasoning in self.levels

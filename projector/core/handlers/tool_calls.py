@@ -117,7 +117,7 @@ def finish_code(state: StreamState, item: Item, _call: ToolCall, raw: Mapping[st
     output = CODE.flush(item)
     if not item.code or raw.get("status") == "incomplete":
         return output
-    return output + CODE.done(item, 0, item.code[0])
+    return output + CODE.emit_done(item, 0, item.code[0])
 
 
 def call_of(state: StreamState, event: CanonicalEvent, item_type: str) -> tuple[Item, ToolCall, list[Frame]]:
@@ -184,8 +184,8 @@ def _code_item(state: StreamState, event: CanonicalEvent, item_type: str) -> tup
 
 
 CODE: Final = TextChannel(
-    "code_interpreter_call",
-    attrgetter("code"),
+    item_type="code_interpreter_call",
+    parts=attrgetter("code"),
     delta=frames.tool_code_delta,
     done=frames.tool_code_done,
     index=None,

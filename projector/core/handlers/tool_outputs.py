@@ -46,12 +46,9 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
 
 
 def close(item: Item) -> list[Frame]:
-    """Emit what was held back, and the last status of a call if it is known."""
+    """Emit the last status of a call if it is known."""
     call = item.call
-    if call is None:
-        return []
-    output = tool_calls.CODE.flush(item)
-    return output + (tool_calls.emit_status(item, call, call.outcome) if call.outcome is not None else [])
+    return [] if call is None or call.outcome is None else tool_calls.emit_status(item, call, call.outcome)
 
 
 def cite(state: StreamState) -> list[Frame]:
