@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from projector.core.growing_text import TextPart, align_positions
+from projector.core.growing_text import CallArguments, TextPart, align_positions
+from projector.redaction.clean import Cleaned, CleanText
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
+from projector.redaction.stream import ArgumentsEnd
 
 REDACTOR = Redactor(Policy.load({"registered": [{"value": "quay-7781"}]}))
 
@@ -81,3 +83,46 @@ def test_notices_stay_with_the_text(deltas: tuple[str, ...]) -> None:
 )
 def test_align_positions(streamed: list[int], finished: list[int], places: dict[int, int]) -> None:
     assert align_positions(streamed, finished) == places
+
+
+class CountingFilter:
+    """Counts the characters that a call's arguments pass to redaction."""
+
+    def __init__(self, chars: list[int]) -> None:
+        self._chars = chars
+        self._filter = REDACTOR.argument_stream()
+
+    def feed(self, fragment: str) -> Cleaned[CleanText]:
+        self._chars[0] += len(fragment)
+        return self._filter.feed(fragment)
+
+    def finish(self) -> ArgumentsEnd:
+        return self._filter.finish()
+
+
+@pytest.mark.parametrize(
+    ("deltas", "whole", "chars", "agrees"),
+    [
+        (['{"a":', ' "quay-7781"}'], '{"a": "quay-7781"}', 18, True),
+        (['{"a":'], '{"a": 1}', 8, True),
+        ([], '{"a": 1}', 8, True),
+        (['{"a": 1}'], None, 8, True),
+        pytest.param(['{"a": 1}'], '{"a": 2}', 16, False, id="D23-contradicts"),
+        pytest.param(['{"a": "quay-7781"}'], '{"a": "quay-7782"}', 36, False, id="D23-contradicts-in-what-is-redacted"),
+        pytest.param(['{"a": "\ud83d', '\ude00"}'], '{"a": "😀"}', 21, True, id="D31-two-halves-are-filtered-again"),
+    ],
+)
+def test_arguments_are_filtered_once_if_the_whole_agrees(
+    deltas: list[str], whole: str | None, chars: int, *, agrees: bool
+) -> None:
+    counted = [0]
+    arguments = CallArguments(REDACTOR, is_plain=False)
+    arguments._make_filter = lambda: CountingFilter(counted)
+    arguments._filter = arguments._make_filter()
+    for delta in deltas:
+        arguments.feed(delta)
+    _, end = arguments.complete(whole)
+    assert (counted[0], arguments.agrees) == (chars, agrees)
+    same = REDACTOR.argument_stream()
+    same.feed("".join(deltas) if not agrees or whole is None else whole)
+    assert end == same.finish().arguments

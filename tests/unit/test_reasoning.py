@@ -131,6 +131,18 @@ CONTENT: Final = [{"type": "reasoning_text", "text": "step one"}]
             id="D36-encrypted-under-its-own-switch",
         ),
         pytest.param({}, [summary(None), summary_done(5), full(5), full_done(None)], [], id="D30-wrong-types"),
+        pytest.param(
+            {},
+            [item_done(summary=[{"type": ["summary_text"], "text": "Hm"}])],
+            [ADDED, said("Hm"), DONE],
+            id="D30-a-type-that-is-a-list",
+        ),
+        pytest.param(
+            {"reasoning": "full"},
+            [full("a"), full_done("a"), full("b"), item_done()],
+            [ADDED, said_full("a"), said_full_done("a"), DONE],
+            id="D30-a-delta-after-its-done",
+        ),
     ],
 )
 def test_reasoning(play: Callable[..., list[Event]], policy: Event, events: list[Event], expected: list[Event]) -> None:

@@ -150,7 +150,7 @@ def _texts(parts: Mapping[int, Mapping[str, object]], member: str, kind: str | N
     return {
         position: text
         for position, part in parts.items()
-        if type(text := part.get(member)) is str and kind in {None, part.get("type")}
+        if type(text := part.get(member)) is str and (kind is None or part.get("type") == kind)
     }
 
 
