@@ -189,22 +189,19 @@ class StreamSession:
         """End the stream with `final` `cancelled`. Idempotent."""
         self._stop(self._pipeline.cancel)
 
-    def fail(self, fault: Fault) -> None:
-        """End the stream with a fault."""
-        self._stop(lambda: self._pipeline.close(fault), fault)
+    def fail(self, fault: Fault, retry_after_s: int | None = None) -> None:
+        """End the stream with a fault: with a problem document, or with a terminal event once the status is sent."""
+        if self._stop(lambda: self._pipeline.close(fault)) and (self._writer is None or not self._writer.is_committed):
+            self._problem = problem_of_fault(fault, retry_after_s)
 
-    def _stop(self, last_bytes: Callable[[], bytes], fault: Fault | None = None) -> None:
+    def _stop(self, last_bytes: Callable[[], bytes]) -> bool:
+        """Choose the end of the stream, and stop the source; return False if the end was chosen before."""
         if self._is_stopped or self._pipeline.ended:
-            return
+            return False
         self._is_stopped = True
-        if fault is not None and not self._is_committed:
-            self._problem = problem_of_fault(fault)
         self._last_bytes = last_bytes
         self._source.stop()
-
-    @property
-    def _is_committed(self) -> bool:
-        return self._writer is not None and self._writer.is_committed
+        return True
 
     def _disconnect(self) -> None:
         """End everything: the client is gone."""
@@ -225,20 +222,12 @@ class StreamSession:
                 await writer.write(b"")
             await self._source.run(write, clock)
         except UpstreamError as error:
-            self._on_failure(error.fault, error.retry_after_s)
+            self.fail(error.fault, error.retry_after_s)
         except Exception as error:  # noqa: BLE001 - whatever it is, the stream gets its terminal
             log_crash(self.stats, error)
-            self._on_failure(FAULTS["internal_error"])
+            self.fail(FAULTS["internal_error"])
         if self._problem is None:
             await self._end(writer)
-
-    def _on_failure(self, fault: Fault, retry_after_s: int | None = None) -> None:
-        if self._is_stopped:
-            return
-        if self._is_committed:
-            self._last_bytes = lambda: self._pipeline.close(fault)
-        else:
-            self._problem = problem_of_fault(fault, retry_after_s)
 
     async def _end(self, writer: ResponseWriter) -> None:
         """Write the end of the stream."""
