@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from projector import cli
+from projector.redaction.policy import Policy
 from projector.server.config.config_dump import to_toml
 from projector.server.config.loading import SettingsError, load, read
 from projector.server.config.settings import Settings
@@ -97,6 +98,8 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
     helper = settings.agents["helper"]
     assert (helper.model, helper.allowed_params, helper.policy.images) == ("gpt-other", {"top_p"}, "host")
     assert settings.timeouts_of(settings.upstreams["local"]).idle_s == 7
+    named = load(ENVIRON | {"PROJECTOR_AGENTS__HELPER__POLICY": "strict"}, config=written())
+    assert named.agents["helper"].policy == Policy.named("strict")
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ print(json.dumps({
     "own": [contracts.NAME, redaction.NAME],
     "last": json.loads((pipeline.feed(stream) + pipeline.close()).splitlines()[-1])["final"],
     "examples": sorted(DemoUpstream().examples),
+    "strict": projector.Policy.named("strict").reasoning,
     "resources": {name: sorted(path.name for path in resource(name).iterdir()) for name in ["contracts", "redaction"]},
 }))
 """
@@ -116,6 +117,7 @@ def test_the_library_works_beside_them(project: Path, installed: Path) -> None:
     assert Path(used["file"]).is_relative_to(installed)
     assert used["own"] == ["the user's own"] * 2
     assert used["last"] == {"status": "completed", "response_text": "Bye"}
+    assert used["strict"] == "off"
     sources = ROOT / "examples_ndjson" / "openai_responses"
     assert used["examples"] == sorted(path.stem for path in sources.glob("*.ndjson"))
     for name, held in used["resources"].items():
