@@ -1,6 +1,6 @@
-"""Plain texts for pydantic's validation errors: names and expectations, never a value of the input.
+"""Texts for pydantic's validation errors: names and expectations, never a value of the input.
 
-The only place that turns a `ValidationError` into text. It does not import pydantic: whoever caught an error has.
+All validation errors of this project are described here. The module does not import pydantic: its callers have.
 """
 
 from __future__ import annotations
@@ -16,59 +16,52 @@ if TYPE_CHECKING:
 FieldPath: TypeAlias = tuple[str | int, ...]
 
 FIELDS_MAX: Final = 16
-"""Invalid fields that are reported of one input: a hostile one could have thousands."""
+"""Invalid fields that are reported for one input: a hostile input could have thousands."""
 
 _SAFE_NAME: Final = re.compile(r"[A-Za-z0-9_.$:/@-]{1,80}")
-"""Any other key may be text of a user, and is not shown."""
+"""Keys that are shown. Any other key may contain user data."""
 
 _TEXTS: Final[Mapping[str, str]] = {
-    "missing": "is missing",
-    "extra_forbidden": "is unknown",
-    "string_type": "must be a string",
-    "string_too_short": "must have at least {min_length} characters",
-    "string_too_long": "must have at most {max_length} characters",
-    "string_pattern_mismatch": "must match `{pattern}`",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_parsing_size": "must be a smaller number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "finite_number": "must be a finite number",
-    "greater_than": "must be greater than {gt}",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than": "must be less than {lt}",
-    "less_than_equal": "must be at most {le}",
-    "dict_type": "must be an object",
-    "mapping_type": "must be an object",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "list_type": "must be a list",
-    "tuple_type": "must be a list",
-    "set_type": "must be a list",
-    "frozen_set_type": "must be a list",
-    "too_short": "must have at least {min_length} entries",
-    "too_long": "must have at most {max_length} entries",
-    "multiple_of": "must be a multiple of {multiple_of}",
-    "literal_error": "must be {expected}",
-    "enum": "must be {expected}",
-    "none_required": "must be null",
-    "path_type": "must be a path",
-    "union_tag_invalid": "has an unsupported {discriminator}; expected {expected_tags}",
-    "union_tag_not_found": "has no {discriminator}",
+    kind: text
+    for kinds, text in (
+        ("missing", "is missing"),
+        ("extra_forbidden", "is unknown"),
+        ("string_type", "must be a string"),
+        ("string_too_short", "must have at least {min_length} characters"),
+        ("string_too_long", "must have at most {max_length} characters"),
+        ("string_pattern_mismatch", "must match `{pattern}`"),
+        ("bool_type bool_parsing", "must be true or false"),
+        ("int_type int_parsing int_from_float", "must be a whole number"),
+        ("int_parsing_size", "must be a smaller number"),
+        ("float_type float_parsing", "must be a number"),
+        ("finite_number", "must be a finite number"),
+        ("greater_than", "must be greater than {gt}"),
+        ("greater_than_equal", "must be at least {ge}"),
+        ("less_than", "must be less than {lt}"),
+        ("less_than_equal", "must be at most {le}"),
+        ("multiple_of", "must be a multiple of {multiple_of}"),
+        ("dict_type mapping_type model_type model_attributes_type", "must be an object"),
+        ("list_type tuple_type set_type frozen_set_type", "must be a list"),
+        ("too_short", "must have at least {min_length} entries"),
+        ("too_long", "must have at most {max_length} entries"),
+        ("literal_error enum", "must be {expected}"),
+        ("none_required", "must be null"),
+        ("path_type", "must be a path"),
+        ("union_tag_invalid", "has an unsupported {discriminator}; expected {expected_tags}"),
+        ("union_tag_not_found", "has no {discriminator}"),
+    )
+    for kind in kinds.split()
 }
 """pydantic's error type -> the text; a field in braces is a limit of the model, from the error's context."""
 _OURS: Final = "value_error"
-"""The type of what a validator of this project raises, with a text of its own."""
+"""Error type of the validators of this project, which write their own texts."""
 
 
 class InvalidField(NamedTuple):
     """One field that a model rejected."""
 
     path: FieldPath
-    """Position in the input, without pydantic's own steps for branches of a union and for keys."""
+    """Position in the input, without the steps that pydantic adds for union branches and keys."""
     type: str
     """pydantic's error type."""
     text: str
@@ -94,7 +87,7 @@ def invalid_fields(error: ValidationError, source: object, model: object = None)
 
     Args:
         error: pydantic's.
-        source: the input that was validated; shortens paths to what stands in it.
+        source: the input that was validated; only steps that exist in it are kept in paths.
         model: the model, to suggest the nearest known name for an unknown one.
     """
     rows = error.errors(include_input=False, include_url=False)
@@ -103,7 +96,7 @@ def invalid_fields(error: ValidationError, source: object, model: object = None)
     for row in rows[:FIELDS_MAX]:
         kind, path = row["type"], tuple(_in_source(row["loc"], source, row["type"]))
         text = _text(kind, row)
-        if kind == "extra_forbidden" and (meant := nearest(str(path[-1]), _known_names(model, path[:-1]))):
+        if kind == "extra_forbidden" and path and (meant := nearest(str(path[-1]), _known_names(model, path[:-1]))):
             text += f"; did you mean `{path_name((*path[:-1], meant))}`?"
         fields.append(InvalidField(path, kind, text))
     return fields
@@ -134,7 +127,7 @@ def path_name(path: Iterable[str | int], *, is_masked: bool = True) -> str:
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """Return the known name that is most like another name, None if none is."""
+    """Return the most similar known name, None if none is similar."""
     import difflib  # noqa: PLC0415 - needed by errors only
 
     return next(iter(difflib.get_close_matches(name[:80], list(known), n=1, cutoff=cutoff)), None)
@@ -157,7 +150,7 @@ def _plain(limit: object) -> str:
 
 
 def _in_source(path: FieldPath, source: Any, kind: str) -> Iterator[str | int]:
-    """Yield the steps of a path that stand in the input; the last may be the name that is missing in it."""
+    """Yield the steps of a path that exist in the input; the last one may be the name of a missing field."""
     for position, step in enumerate(path):
         rest = path[position + 1 :]
         if isinstance(source, Mapping):
@@ -173,7 +166,7 @@ def _in_source(path: FieldPath, source: Any, kind: str) -> Iterator[str | int]:
 
 
 def _known_names(kind: Any, path: FieldPath) -> Iterator[str]:
-    """Yield the names that a type knows at a path."""
+    """Yield the field names that a type has at a path."""
     members = getattr(kind, "model_fields", None)
     if members is None:
         inner = typing.get_args(kind)

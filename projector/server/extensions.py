@@ -1,6 +1,6 @@
-"""Extensions of the server: optional subpackages, each configured by a table of its own in the settings.
+"""Extensions of the server: optional subpackages with a table of their own in the settings.
 
-Nothing of an extension is imported before its table is used: no other module of the server names one.
+An extension is a row of `EXTENSIONS` and a field of `Settings`. It is imported when its table is configured.
 """
 
 from __future__ import annotations
@@ -53,6 +53,6 @@ class ExtensionSettings(Table, ABC):
 
 
 EXTENSIONS: Final[Registry[type[ExtensionSettings]]] = Registry(
-    {"openwop": "projector.openwop.host.settings:OpenWopSettings"},
+    {"openwop": "projector.openwop.host.settings:OpenWopSettings"}
 )
 """Name of the table -> its settings."""
