@@ -1,4 +1,4 @@
-"""The checker of Open Responses finds what a stream breaks, and says where."""
+"""The checker of Open Responses reports each violated rule and its line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def insert(to: int, event: Event) -> Edit:
 
 
 def said(edits: tuple[Edit, ...]) -> list[bytes]:
-    """Give the stream after some edits, numbered again."""
+    """Return the stream after some edits, with new sequence numbers."""
     events = json.loads(json.dumps(STREAM))
     for edit in edits:
         edit(events)
@@ -147,13 +147,13 @@ CASES: Final[dict[str, tuple[tuple[Edit, ...], set[str]]]] = {
 
 
 @pytest.mark.parametrize(("edits", "expected"), CASES.values(), ids=CASES)
-def test_breaches(edits: tuple[Edit, ...], expected: set[str]) -> None:
+def test_violations(edits: tuple[Edit, ...], expected: set[str]) -> None:
     found = {one.message.removeprefix("expected ") for one in check_stream(said(edits))}
     assert expected <= found
     assert bool(found) == bool(expected)
 
 
-def test_where() -> None:
+def test_a_violation_has_its_line() -> None:
     assert [one.line for one in check_stream(said((put(16, "text", value="Hi"),)))] == [17]
 
 
@@ -175,11 +175,11 @@ def test_numbers_rise_by_one() -> None:
         ([b"7"], "`event` must be an object"),
     ],
 )
-def test_streams_that_are_none(lines: list[bytes], expected: str) -> None:
+def test_streams_that_are_invalid(lines: list[bytes], expected: str) -> None:
     assert any(expected in one.message for one in check_stream(lines))
 
 
-def test_a_breach_shows_no_text() -> None:
+def test_a_violation_contains_no_text_of_the_stream() -> None:
     assert "secret" not in repr(
         check_stream([b'{"type":"response.output_text.delta","delta":["secret"],"is it secret?":1}'])
     )

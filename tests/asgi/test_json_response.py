@@ -1,4 +1,4 @@
-"""`"stream": false` over real sockets: the same request, and its answer in one piece."""
+"""`"stream": false` over real sockets: the JSON response to the same request."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 RESPONSES: Final = "/v1/responses"
 CHAT: Final = "/v1/chat/completions"
 SOON_S: Final = 5.0
-"""Within a second on a machine that is not busy, as `test_leaving` shows."""
+"""Limit for a busy machine. `test_leaving` shows that it takes less than a second."""
 
-ASKED: Final[dict[str, dict[str, Any]]] = {
+REQUESTS: Final[dict[str, dict[str, Any]]] = {
     RESPONSES: {"model": "gpt-x", "input": "hi", "stream": False},
     CHAT: {"model": "gpt-x", "messages": [{"role": "user", "content": "hi"}], "stream": False},
 }
@@ -44,7 +44,7 @@ CASES: Final = [
     (CHAT, "chat-completions-length"),
     (CHAT, "chat-completions-error-chunk"),
 ]
-"""Route, and what its provider answers."""
+"""Route, and the example that its provider sends."""
 
 
 def events_of(path: str, name: str) -> list[bytes]:
@@ -63,7 +63,7 @@ def plays(events: list[bytes]) -> Any:
 
 
 def expected(path: str, events: list[bytes], stream_id: str) -> Any:
-    """Give what the stream of the same events comes to."""
+    """Return the answer assembled from the stream of the same events."""
     pipeline = build_pipeline(
         provider=VOCABULARIES[path],
         dialect="openresponses",
@@ -74,20 +74,20 @@ def expected(path: str, events: list[bytes], stream_id: str) -> Any:
 
 
 @pytest.mark.parametrize(("path", "name"), CASES)
-async def test_the_answer_is_what_the_stream_comes_to(serve: Any, upstream: Any, path: str, name: str) -> None:
+async def test_the_answer_equals_the_end_of_the_stream(serve: Any, upstream: Any, path: str, name: str) -> None:
     events = events_of(path, name)
     provider = await upstream(plays(events))
-    answer = await serve().ask(path, ASKED[path])
+    answer = await serve().ask(path, REQUESTS[path])
     whole = expected(path, events, answer.headers["x-stream-id"])
     said = json.loads(await answer.rest())
     assert (answer.status, answer.headers["content-type"]) == (whole.status, "application/json")
     assert answer.headers["cache-control"] == "no-store"
     without_time = {"created_at": 0, "completed_at": 0}  # a provider that names none gets the time of the stream
     assert {**said, **without_time} == {**whole.body, **without_time}
-    assert (await provider.peers.get()).body == ASKED[path] | {"stream": True}
+    assert (await provider.peers.get()).body == REQUESTS[path] | {"stream": True}
 
 
-async def test_the_openai_client_reads_both_forms(serve: Any, upstream: Any) -> None:
+async def test_the_openai_client_reads_json_and_streams(serve: Any, upstream: Any) -> None:
     await upstream(plays(events_of(RESPONSES, "chat-text-citations")))
     base_url = f"http://127.0.0.1:{serve().port}/v1"
     async with AsyncOpenAI(api_key="none", base_url=base_url, max_retries=0) as client:
@@ -104,7 +104,7 @@ async def test_the_openai_client_reads_both_forms(serve: Any, upstream: Any) -> 
 
 
 @pytest.mark.node
-async def test_the_ai_sdk_reads_both_forms(serve: Any, upstream: Any, node_modules: Path) -> None:
+async def test_the_ai_sdk_reads_json_and_streams(serve: Any, upstream: Any, node_modules: Path) -> None:
     await upstream(plays(events_of(RESPONSES, "chat-text-citations")))
     url = f"http://127.0.0.1:{serve().port}/v1/responses?dialect=openresponses"
     command = ("node", "openresponses-route.mjs", url)
@@ -119,9 +119,7 @@ async def test_the_ai_sdk_reads_both_forms(serve: Any, upstream: Any, node_modul
 @pytest.mark.parametrize(
     ("code", "status"), [("rate_limit_exceeded", 429), ("server_error", 500), ("invalid_prompt", 400)]
 )
-async def test_the_openai_client_is_told_of_the_providers_error(
-    serve: Any, upstream: Any, code: str, status: int
-) -> None:
+async def test_the_openai_client_raises_the_providers_error(serve: Any, upstream: Any, code: str, status: int) -> None:
     error = {"type": "error", "code": code, "message": "No.", "param": None, "sequence_number": 1}
     await upstream(plays([b"data: " + json.dumps(error).encode() + b"\n\n"]))
     base_url = f"http://127.0.0.1:{serve().port}/v1"
@@ -132,7 +130,7 @@ async def test_the_openai_client_is_told_of_the_providers_error(
 
 
 @pytest.mark.parametrize(("reasoning", "parts"), [("full", 1), ("summary", 0)])
-async def test_reasoning_stands_before_the_answer(
+async def test_reasoning_precedes_the_message(
     serve: Any, upstream: Any, upstream_port: int, reasoning: str, parts: int
 ) -> None:
     """User story 2 of seed 003; its text is shown where the policy says so (CONTRACT D36)."""
@@ -143,19 +141,19 @@ async def test_reasoning_stands_before_the_answer(
         upstreams={"local": {"api": "openai_chat", "base_url": f"http://localhost:{upstream_port}/v1"}},
         passthrough={"chat_completions": "local", "policy": {"reasoning": reasoning}},
     )
-    response = json.loads(await (await site.ask(CHAT, ASKED[CHAT])).rest())
+    response = json.loads(await (await site.ask(CHAT, REQUESTS[CHAT])).rest())
     assert [item["type"] for item in response["output"]] == ["reasoning", "message"]
     assert len(response["output"][0].get("content", [])) == parts
 
 
-async def test_a_large_answer_comes_whole_and_nothing_stays(serve: Any, upstream: Any) -> None:
+async def test_a_large_answer_is_complete_and_its_memory_released(serve: Any, upstream: Any) -> None:
     text = "a fjord " * 1000
     delta = {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "content_index": 0, "delta": text}
     end = {"type": "response.completed", "response": {"id": "resp_1", "status": "completed"}}
     events = [b"data: " + json.dumps(event).encode() + b"\n\n" for event in [*[delta] * 100, end]]
     await upstream(plays(events))
     site = serve()
-    answer = await site.ask(RESPONSES, ASKED[RESPONSES])
+    answer = await site.ask(RESPONSES, REQUESTS[RESPONSES])
     response = json.loads(await answer.rest())
     assert response["output"][0]["content"][0]["text"] == text * 100
     assert await site.is_quiet()
@@ -177,13 +175,13 @@ async def test_a_large_answer_comes_whole_and_nothing_stays(serve: Any, upstream
         ({"dialects": ["public_sse_v1", "openresponses"]}, "", 200),
     ],
 )
-async def test_only_one_dialect_can_be_given_in_one_piece(
+async def test_json_needs_a_dialect_with_an_assembler(
     serve: Any, upstream: Any, upstream_port: int, passthrough: dict[str, Any], query: str, status: int
 ) -> None:
     await upstream(plays(events_of(RESPONSES, "chat-text-citations")))
     upstreams = {"one": {"base_url": f"http://localhost:{upstream_port}/v1"}}
     site = serve(api_key=None, base_url=None, upstreams=upstreams, passthrough={"responses": "one", **passthrough})
-    answer = await site.ask(RESPONSES + query, ASKED[RESPONSES])
+    answer = await site.ask(RESPONSES + query, REQUESTS[RESPONSES])
     assert answer.status == status
     if status != 200 and query != "?dialect=none":
         refusal = await answer.problem()
@@ -202,19 +200,19 @@ async def test_only_one_dialect_can_be_given_in_one_piece(
         ("?dialect=openresponses", {"stream": True}, "text/event-stream; charset=utf-8"),
     ],
 )
-async def test_what_a_request_gets_that_does_not_say(
+async def test_the_default_of_stream_depends_on_the_dialect(
     serve: Any, upstream: Any, query: str, said: dict[str, Any], content_type: str
 ) -> None:
-    """The protocol of Open Responses takes it for one piece, and its clients rely on that."""
+    """Clients of Open Responses rely on JSON as the default."""
     await upstream(plays(events_of(RESPONSES, "chat-text-citations")))
     answer = await serve().ask(RESPONSES + query, {"model": "gpt-x", "input": "hi"} | said)
     assert (answer.status, answer.headers["content-type"]) == (200, content_type)
 
 
-@pytest.mark.parametrize("path", ASKED)
+@pytest.mark.parametrize("path", REQUESTS)
 @pytest.mark.parametrize("said", ["false", 0, [], {}])
-async def test_a_wish_that_is_neither(serve: Any, path: str, said: object) -> None:
-    answer = await serve().ask(path, ASKED[path] | {"stream": said})
+async def test_stream_must_be_a_boolean(serve: Any, path: str, said: object) -> None:
+    answer = await serve().ask(path, REQUESTS[path] | {"stream": said})
     assert (answer.status, (await answer.problem())["detail"]) == (422, "`stream` must be true or false.")
 
 
@@ -256,27 +254,27 @@ async def refuses_late(peer: Any) -> None:
         (refuses_late, {}, 429, "upstream_http_429"),
     ],
 )
-async def test_however_late_a_failure_is_a_problem_document(
+async def test_a_failure_at_any_time_is_a_problem_document(
     serve: Any, upstream: Any, script: Any, timeouts: dict[str, float], status: int, code: str
 ) -> None:
     await upstream(script)
     site = serve(heartbeat_s=0.05, timeouts=timeouts, retries={"max": 0})
-    answer = await site.ask(RESPONSES, ASKED[RESPONSES])
+    answer = await site.ask(RESPONSES, REQUESTS[RESPONSES])
     assert (answer.status, (await answer.problem())["code"]) == (status, code)
 
 
-async def test_the_client_leaves(serve: Any, upstream: Any) -> None:
+async def test_a_disconnect_closes_the_upstream(serve: Any, upstream: Any) -> None:
     provider = await upstream(falls_silent)
-    answer = await serve().post(RESPONSES, ASKED[RESPONSES])
+    answer = await serve().post(RESPONSES, REQUESTS[RESPONSES])
     peer = await provider.peers.get()
     answer.leave()
     await asyncio.wait_for(peer.gone.wait(), SOON_S)
 
 
-async def test_what_was_said_until_it_was_cancelled(serve: Any, upstream: Any) -> None:
+async def test_a_cancelled_stream_returns_the_incomplete_response(serve: Any, upstream: Any) -> None:
     provider = await upstream(falls_silent)
     site = serve()
-    answer = await site.post(RESPONSES, ASKED[RESPONSES])
+    answer = await site.post(RESPONSES, REQUESTS[RESPONSES])
     await provider.peers.get()
     [stream_id] = site.streams._running
     assert (await site.ask(f"/api/v1/streams/{stream_id}/cancel", b"")).status == 204
