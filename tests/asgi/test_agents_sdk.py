@@ -141,7 +141,7 @@ def of_kind(frames: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 
 def tools_of(frames: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """Give the calls of a stream as (id, name, status), and their outputs as (id, "output")."""
+    """Return the calls of a stream as (id, name, status), and their outputs as (id, "output")."""
     said = []
     for frame in frames:
         if frame["kind"] == "tool.status":
@@ -583,7 +583,7 @@ async def test_a_client_that_leaves_ends_the_run(lab: Lab) -> None:
 
 @pytest.fixture
 async def serve_app() -> AsyncIterator[Callable[[Any], Awaitable[int]]]:
-    """Serve an app in the loop of the test, where its runs are; give its port."""
+    """Serve an app in the loop of the test, where its runs are; return its port."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def serve(app: Any) -> int:

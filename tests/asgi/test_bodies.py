@@ -1,4 +1,4 @@
-"""What an agent's upstream is asked, in the words of its API; what a request may not say."""
+"""Request bodies for an agent's upstream, and requests that are rejected."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ SAYS = {"parameters": {"temperature": 0.5, "reasoning_effort": "high", "max_outp
         ),
     ],
 )
-def test_the_responses_api_is_asked(agent: dict[str, Any], asked: dict[str, Any], body: dict[str, Any]) -> None:
+def test_bodies_for_responses(agent: dict[str, Any], asked: dict[str, Any], body: dict[str, Any]) -> None:
     one = offer(**agent)
     assert agent_body(requests.parse_chat(asked), one) == body
     assert agent_body(requests.parse_chat({"message": "hi"}), one).get("reasoning") == agent.get("parameters", {}).get(
@@ -139,7 +139,7 @@ def test_the_responses_api_is_asked(agent: dict[str, Any], asked: dict[str, Any]
         ),
     ],
 )
-def test_chat_completions_is_asked(agent: dict[str, Any], asked: dict[str, Any], body: dict[str, Any]) -> None:
+def test_bodies_for_chat_completions(agent: dict[str, Any], asked: dict[str, Any], body: dict[str, Any]) -> None:
     assert agent_body(requests.parse_chat(asked), offer("openai_chat", **agent)) == {"model": "gpt-test", **body}
 
 
@@ -164,7 +164,7 @@ def test_chat_completions_is_asked(agent: dict[str, Any], asked: dict[str, Any],
         ),
     ],
 )
-def test_what_an_agent_does_not_let_a_request_say(
+def test_requests_that_an_agent_does_not_allow(
     api: str, allowed_params: list[str], asked: dict[str, Any], detail: str
 ) -> None:
     with pytest.raises(Problem) as caught:
@@ -213,7 +213,7 @@ def run(**members: object) -> RunAgentInput:
         ),
     ],
 )
-def test_a_run_asks_as_the_agent(api: str, agent: dict[str, Any], body: dict[str, Any]) -> None:
+def test_bodies_of_ag_ui_runs(api: str, agent: dict[str, Any], body: dict[str, Any]) -> None:
     one = offer(api, **agent)
     assert run_body(run(), one) == {"model": "gpt-test", **body}
     assert run_body(run(), one) == {"model": "gpt-test", **body}, "what one request adds is not the agent's"
@@ -222,7 +222,7 @@ def test_a_run_asks_as_the_agent(api: str, agent: dict[str, Any], body: dict[str
 @pytest.mark.parametrize(
     "tool", [{"type": "function", "name": "ask"}, {"type": "function", "function": {"name": "ask"}}]
 )
-def test_a_tool_of_a_client_takes_no_name_of_the_agents(tool: dict[str, Any]) -> None:
+def test_a_client_tool_cannot_have_the_name_of_an_agents_tool(tool: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="`client_tools`: `ask` is also in `tools`"):
         offer(tools=[tool], client_tools=["ask"])
 
@@ -231,13 +231,13 @@ def passthrough() -> AgentBinding:
     return Catalog(Settings(model="gpt-test")).passthrough["responses"]
 
 
-def test_a_drop_in_body_passes_whole() -> None:
+def test_a_passthrough_body_is_unchanged() -> None:
     body = {"input": "hello", "tools": [TOOL], "stream": True, "instructions": "be short"}
     assert passthrough_body(body, passthrough(), required="input") == {"model": "gpt-test"} | body
     assert passthrough_body({"input": "a", "model": "b"}, passthrough(), required="input")["model"] == "b"
 
 
-def test_a_drop_in_body_that_asks_nothing() -> None:
+def test_a_passthrough_body_without_its_required_member() -> None:
     with pytest.raises(Problem):
         passthrough_body({"messages": []}, passthrough(), required="input")
 
@@ -253,7 +253,7 @@ def test_a_drop_in_body_that_asks_nothing() -> None:
         ({"upstreams": {"a": {}}, "passthrough": {"responses": "a"}}, {"responses"}),
     ],
 )
-def test_drop_in_routes_that_are_on(settings: dict[str, Any], routes: set[str]) -> None:
+def test_enabled_passthrough_routes(settings: dict[str, Any], routes: set[str]) -> None:
     assert set(Catalog(Settings.model_validate(settings)).passthrough) == routes
 
 

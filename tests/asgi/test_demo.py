@@ -1,4 +1,4 @@
-"""The built-in provider: every scenario of its table is there and ends as its example ends."""
+"""The demo upstream: every scenario has an example, and ends as its example does."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def test_every_scenario_has_its_example() -> None:
         ([{"role": "user", "content": [{"type": "input_text", "text": "search"}]}], b"response.created"),
     ],
 )
-async def test_whatever_is_asked_something_plays(asked: object, begins: bytes) -> None:
+async def test_every_request_plays_an_example(asked: object, begins: bytes) -> None:
     async with DemoUpstream(pace_s=0).open(ProviderRequest("openai_responses", {"input": asked})) as chunks:
         assert begins in await anext(aiter(chunks))
 
 
-async def test_every_example_that_is_played_can_be_left(serve: Any) -> None:
+async def test_every_example_can_be_cancelled(serve: Any) -> None:
     site = serve(demo=True, api_key=None, base_url="http://127.0.0.1:9")
     answer = await site.ask()
     await answer.chunk()

@@ -44,7 +44,7 @@ def settings_with(folder: Path, **record: object) -> dict[str, Any]:
 
 
 async def until(check: Callable[[], bool]) -> None:
-    """Wait for another thread, generously."""
+    """Wait for another thread, with a generous limit."""
     deadline = time.monotonic() + 30
     while not check():
         assert time.monotonic() < deadline

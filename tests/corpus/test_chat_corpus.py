@@ -34,14 +34,14 @@ PASSAGE_CHARS: Final = 40
 REDACTOR: Final = Redactor(Policy())
 
 DISAGREEMENTS: Final[dict[tuple[str, str], str]] = {}
-"""Where the public stream is not what the oracle reads: (file, field) -> why."""
+"""(File, field) where the public stream differs from the oracle -> why."""
 
 RAW_DISAGREEMENTS: Final[dict[str, str]] = {
     "ruby_llm__vcr_chat_with_extended_thinking_gpustack_qwen3_streams_thinking_content_when_available": (
         "the error stands in an SSE line `error: {...}`, which the recorded objects lack"
     ),
 }
-"""Where the bytes say something else than the objects that were taken from them: file -> why."""
+"""File whose bytes differ from the objects that were made of them -> why."""
 
 
 def test_the_corpus_is_there(corpus: Path) -> None:
@@ -86,7 +86,7 @@ def test_no_reasoning_is_said(path: Path) -> None:
 
 
 def raw_streams() -> list[ParameterSet]:
-    """Give stem and raw file of each stream whose bytes were recorded."""
+    """Return stem and raw file of each stream whose bytes were recorded."""
     if not STREAMS:
         return []
     with (CORPUS / "INDEX.tsv").open() as index:
@@ -155,7 +155,7 @@ def is_reasoning(frame: oracle.Chunk, kind: str) -> bool:
 
 
 def strings(value: object) -> list[str]:
-    """Give every text in a JSON value."""
+    """Return every text in a JSON value."""
     if isinstance(value, str):
         return [value]
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
@@ -163,5 +163,5 @@ def strings(value: object) -> list[str]:
 
 
 def pieces(text: str) -> list[str]:
-    """Give what must not be found of a private text."""
+    """Return the pieces of a private text that must not be found."""
     return [text[at : at + PASSAGE_CHARS] for at in range(0, len(text) - PASSAGE_CHARS + 1, PASSAGE_CHARS)]

@@ -1,4 +1,4 @@
-"""What is left of a stream in its recording, and what two public streams must share."""
+"""Leaks in a recording, and the content that two public streams must share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def recorded(events: Iterable[object], provider: str = "openai_responses", finde
 
 
 def leaks(data: bytes, secret: str, context: str = "", window_chars: int = WINDOW_CHARS) -> set[str]:
-    """Give each piece of a secret that can be read from a recording, its deltas joined in every way."""
+    """Return each piece of a secret in a recording, with its deltas joined in every way."""
     text = everything(data)
     for size in range(min(window_chars, len(secret)), len(secret) + 1):
         pieces = {secret[at : at + size] for at in range(len(secret) - size + 1)}
@@ -37,7 +37,7 @@ def leaks(data: bytes, secret: str, context: str = "", window_chars: int = WINDO
 
 
 def everything(data: bytes) -> str:
-    """Give all that a recording says as one text: as it stands, its pieces joined, and both without escapes."""
+    """Return a recording as one text: unchanged, with its pieces joined, and both without escapes."""
     joined: dict[object, str] = defaultdict(str)
     for line in data.splitlines():
         event = json.loads(line) if line[:1] == b"{" else {}
@@ -50,7 +50,7 @@ def everything(data: bytes) -> str:
 
 
 def pieces(event: Event) -> Iterator[tuple[object, str]]:
-    """Give each string of an event that may be a piece, under each name that may join it to others."""
+    """Return each string of an event that may be a piece, under each name that may join it to others."""
     for path, text in strings(event):
         names = tuple(step for step in path if isinstance(step, str))
         yield (event.get("type"), names), text
@@ -72,7 +72,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def essence(said: bytes, finder: Finder = FINDER) -> tuple[list[object], dict[object, str]]:
-    """Give what a public stream says, whatever its deltas are cut like: everything but deltas, and the texts of these.
+    """Return the content of a public stream without the cuts of its deltas: all other events, and the joined texts.
 
     What a recording withholds is withheld here, too; notices are left out, for the mark of a recording has none.
     """

@@ -32,7 +32,7 @@ MODES: Final = st.sampled_from(get_args(ThinkMode))
 
 
 def split(mode: ThinkMode, pieces: Iterable[str]) -> list[Operation]:
-    """Give the operations, neighbours of one kind joined."""
+    """Return the operations with neighbours of one kind joined."""
     splitter = ThinkSplitter(mode, TAGS)
     joined: list[Operation] = []
     for kind, text in [*(found for piece in pieces for found in splitter.push(piece)), *splitter.close()]:
@@ -60,7 +60,7 @@ def test_cuts_do_not_move_tags(mode: ThinkMode, text: str, cuts: list[int]) -> N
 
 @given(mode=MODES, text=TAGGED)
 @examples(200)
-def test_nothing_but_tags_is_taken_away(mode: ThinkMode, text: str) -> None:
+def test_only_tags_are_removed(mode: ThinkMode, text: str) -> None:
     opening, closing = TAGS
     rebuilt = ""
     is_inside = False
@@ -142,8 +142,8 @@ def parts_of(item: dict[str, Any]) -> dict[str, str]:
 
 @given(STREAMS)
 @examples(250)
-def test_items_tell_one_story(sent: list[object]) -> None:
-    """Each item opens before it speaks, closes once, and its end repeats its deltas; reasoning closes first."""
+def test_items_are_consistent_with_their_deltas(sent: list[object]) -> None:
+    """Each item opens before its deltas, closes once, and its end repeats its deltas; reasoning closes first."""
     open_items: dict[int, dict[str, str]] = {}
     reasoning: int | None = None
     events = read(sent)
@@ -172,7 +172,7 @@ def test_items_tell_one_story(sent: list[object]) -> None:
 
 @given(STREAMS)
 @examples(200)
-def test_numbers_rise_and_the_end_is_the_end(sent: list[object]) -> None:
+def test_numbers_rise_and_nothing_follows_the_end(sent: list[object]) -> None:
     events = read(sent)
     ends = [at for at, event in enumerate(events) if is_end(event)]
     assert ends in ([], [len(events) - 1])
@@ -234,7 +234,7 @@ JSON: Final = st.recursive(
 
 @given(st.lists(JSON | st.dictionaries(st.sampled_from(NAMES), JSON, max_size=6), max_size=5))
 @examples(250)
-def test_no_json_breaks_the_stream(sent: list[object]) -> None:
+def test_no_json_value_breaks_the_stage(sent: list[object]) -> None:
     assert_sound(play([to_lines(sent)], PROVIDER))
 
 

@@ -1,4 +1,4 @@
-"""Recordings: nothing secret is in one, and it says what the stream said (ADR 12)."""
+"""Recordings have no secrets, and replay as their streams (ADR 12)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ each_case: Final = pytest.mark.parametrize("case", CASES, ids=lambda case: case.
 
 
 def recording_of(case: replay.Case, tmp_path: Path, finder: Finder = FINDER) -> tuple[replay.Case, int]:
-    """Give a case whose input is the recording of another's, and how much it lacks."""
+    """Return a case whose input is the recording of another case, and how many values were changed."""
     kept = record(case.provider, case.source.read_bytes(), finder, input_format="ndjson")
     source = tmp_path / case.source.name
     source.write_bytes(kept.data)
@@ -47,7 +47,7 @@ def recording_of(case: replay.Case, tmp_path: Path, finder: Finder = FINDER) -> 
 
 
 @each_case
-def test_a_recording_says_what_the_stream_says_but_for_what_it_withholds(case: replay.Case, tmp_path: Path) -> None:
+def test_a_recording_replays_as_its_stream_without_secrets(case: replay.Case, tmp_path: Path) -> None:
     copy, withheld = recording_of(case, tmp_path)
     for dialect in DIALECTS if not withheld else ("public_sse_v1",):
         before, now = replay.play(case, dialect), replay.play(copy, dialect)
@@ -86,7 +86,7 @@ def cases_of(places: Iterable[str], usual: Collection[str]) -> list[ParameterSet
 
 
 def secret_of(row: Format) -> tuple[str, str]:
-    """Give what is secret in an example, and its context: what follows the anchor, found without the detector."""
+    """Return the secret of an example and its context: the text after the anchor, found without the detector."""
     words = "|".join("[-_. ]?".join(rule.name) for rule in KEY_WORDS)
     anchor = re.compile(row.anchor.replace(WORD, f"(?:{words})"), re.IGNORECASE if row.ignore_case else 0)
     found = anchor.search(row.matches[0])
@@ -145,7 +145,7 @@ def chunk(index: int, delta: Event) -> Event:
 
 @pytest.mark.parametrize(("row", "name"), cases_of(CHAT_DELTAS, ("content", "tool_calls", "not_known")))
 def test_no_credential_is_kept_at_any_cut_of_a_chat(row: Format, name: str) -> None:
-    """Each choice says it in two deltas of its own, all first ones before all second ones."""
+    """Each choice has the text in two deltas; all first deltas come before all second ones."""
     text = f"is {row.matches[0]} here"
     ways = [(text[:at], text[at:]) for at in range(len(text))]
     events = [chunk(at, CHAT_DELTAS[name](way[half])) for half in (0, 1) for at, way in enumerate(ways)]
@@ -173,7 +173,7 @@ def test_no_credential_is_kept_in_any_place(row: Format) -> None:
 
 
 @each_format
-def test_no_credential_is_kept_of_a_provider_that_nobody_knows(row: Format) -> None:
+def test_no_credential_is_kept_of_an_unknown_provider(row: Format) -> None:
     events = [{"type": "content_block_delta", "delta": {"text": piece}} for piece in (f"is {row.matches[0]} here")]
     assert leaks(recorded(events, "not_known"), *secret_of(row)) == set()
 
@@ -239,7 +239,7 @@ def test_a_registered_value_is_found_in_halves_of_a_character() -> None:
     assert [json.loads(line)["delta"] for line in data.splitlines()] == ["a <redacted>", " b"]
 
 
-def test_a_registered_number_is_no_position() -> None:
+def test_a_registered_number_does_not_match_positions() -> None:
     finder = Finder(Policy.load({"registered": [{"value": "48151623"}]}))
     event = {"type": "keepalive", "sequence_number": 48151623, "created_at": 48151623}
     assert json.loads(recorded([event], finder=finder)) == event
@@ -257,7 +257,7 @@ ROTATIONS: Final = (
 
 
 IN_SEVERAL_WAYS: Final = frozenset({"they name it in turn", "some name nobody"})
-"""What is joined in every possible way may lose more than it must: a word may seem to go on with a secret."""
+"""Text that is joined in every possible way may lose more than necessary: a word may seem to continue a secret."""
 
 
 @pytest.mark.parametrize(("name", "owner"), ROTATIONS, ids=[name for name, _ in ROTATIONS])
@@ -347,7 +347,7 @@ EVENTS: Final = st.one_of(
 @pytest.mark.parametrize("provider", ["openai_responses", "openai_chat", "not_known"])
 @given(events=st.lists(EVENTS, max_size=6))
 @examples(60)
-def test_what_is_not_secret_is_kept_as_it_is(provider: str, events: list[object]) -> None:
+def test_harmless_text_is_unchanged(provider: str, events: list[object]) -> None:
     data = recorded(events, provider)
     lines = lines_of(events).splitlines()
     assert [codec.loads(line) for line in data.splitlines()] == [codec.loads(line) for line in lines]
@@ -360,7 +360,7 @@ def _digits(data: bytes) -> list[str]:
 
 @given(data=st.binary(max_size=200), input_format=st.sampled_from(["sse", "ndjson", "auto"]))
 @examples(80)
-def test_bytes_of_any_kind_play_as_they_did(data: bytes, input_format: Any) -> None:
+def test_any_bytes_replay_as_before(data: bytes, input_format: Any) -> None:
     for provider in ("openai_responses", "openai_chat"):
         kept = record(provider, data, FINDER, input_format=input_format)
         case = replay.CaseSettings.model_validate(dict(kept.settings))
@@ -394,7 +394,7 @@ CHUNKS: Final = st.lists(st.dictionaries(st.sampled_from(MEMBERS), SHAPES, max_s
 @pytest.mark.parametrize(("provider", "events"), [("openai_responses", ANY_EVENTS), ("openai_chat", CHUNKS)])
 @given(data=st.data())
 @examples(80)
-def test_events_of_any_shape_play_as_they_did(provider: str, events: Any, data: st.DataObject) -> None:
+def test_any_events_replay_as_before(provider: str, events: Any, data: st.DataObject) -> None:
     given_lines = lines_of(data.draw(st.lists(events, min_size=1, max_size=6)))
     kept = record(provider, given_lines, FINDER, input_format="ndjson")
     before, now = play([given_lines], provider), play([kept.data], provider)

@@ -1,4 +1,4 @@
-"""Chat chunks and what the stage says of them, in a short notation: place, sign, what; events stand between bars."""
+"""A short notation for Chat chunks and their events: index, sign, content; events are separated by bars."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from projector.providers.openai_chat.chat_profile import ChatProfile
 from projector.providers.openai_chat.chat_stage import OpenAIChatStage
 
 Cases: TypeAlias = dict[str, tuple[list[Any], str]]
-"""What a case shows -> what is sent, and what is said of it."""
+"""Case -> chunks, and their events."""
 
 DONE = "[DONE]"
 ID = "chatcmpl-1"
@@ -32,7 +32,7 @@ NOTES = {
 
 
 def chunk(delta: dict[str, Any] | None = None, finish: str | None = None, /, **members: Any) -> dict[str, Any]:
-    """Give a chunk of choice 0."""
+    """Return a chunk of choice 0."""
     return {"id": ID, "model": "m", "choices": [{"index": 0, "delta": delta or {}, "finish_reason": finish}], **members}
 
 
@@ -41,13 +41,13 @@ def usage_chunk(prompt: int = 3, completion: int = 4) -> dict[str, Any]:
 
 
 def call(name: str | None = None, args: object = "", **members: Any) -> dict[str, Any]:
-    """Give a delta with one fragment of a call."""
+    """Return a delta with one fragment of a call."""
     function = {"arguments": args} | ({"name": name} if name is not None else {})
     return {"tool_calls": [{"function": function, **members}]}
 
 
 def feed(stage: OpenAIChatStage, sent: list[Any]) -> list[Any]:
-    """Give all that the stage returns for objects and texts, and for the end of input."""
+    """Return the output of a stage for objects and texts, and for the end of input."""
     said: list[Any] = []
     for payload in sent:
         said += stage.feed(SseMessage(payload.encode() if isinstance(payload, str) else json.dumps(payload).encode()))
@@ -55,7 +55,7 @@ def feed(stage: OpenAIChatStage, sent: list[Any]) -> list[Any]:
 
 
 def note(event: Any) -> str:
-    """Give one event in short."""
+    """Return one event in the notation."""
     if isinstance(event, Fault):
         return f"fault {event.code}"
     kind: str = event["type"]
@@ -82,7 +82,7 @@ def _note_response(kind: str, response: Any) -> str:
 
 
 def says(*sent: Any, profile: ChatProfile | None = None) -> str:
-    """Give all events in short, without the first one where it is `created`."""
+    """Return all events in the notation, without a first `created`."""
     stage = OpenAIChatStage(profile) if profile else OpenAIChatStage()
     notes = [note(event) for event in feed(stage, list(sent))]
     return " | ".join(notes[1:] if notes[:1] == ["created"] else notes)

@@ -1,4 +1,4 @@
-"""What the stage for runs of the Agents SDK makes of objects shaped like the SDK's own (CONTRACT D6, D12, D17, D35)."""
+"""Events of the stage for Agents SDK runs, from objects shaped like those of the SDK (CONTRACT D6, D12, D17, D35)."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ def pipeline(dialect: str = "public_sse_v1") -> Pipeline:
 
 
 def frames(said: Iterable[Any]) -> list[Event]:
-    """Give what a page is told."""
+    """Return the public stream."""
     one = pipeline()
     lines = (one.feed(encode(said, Counter())) + one.close()).splitlines()
     assert check_stream(lines) == []
     return [json.loads(line) for line in lines]
 
 
-def test_the_sdk_is_where_it_must_be(agents_sdk: ModuleType) -> None:
+def test_the_sdk_is_installed(agents_sdk: ModuleType) -> None:
     assert agents_sdk.Runner
 
 
@@ -103,7 +103,7 @@ def test_nothing_imports_the_sdk() -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-def test_the_prefix_is_the_pipelines() -> None:
+def test_the_host_prefix_is_that_of_the_pipeline() -> None:
     assert run_stage.HOST_PREFIX == HOST_PREFIX
 
 
@@ -126,7 +126,7 @@ def test_the_prefix_is_the_pipelines() -> None:
         pytest.param(tool_output(1, call_id=None), "function_call_output", id="an-output-of-nothing"),
     ],
 )
-def test_what_is_not_said_is_counted(event: object, counted: str) -> None:
+def test_dropped_events_are_counted(event: object, counted: str) -> None:
     taker = RunStage()
     assert feed(taker, event) == []
     assert taker.dropped == {counted: 1}
@@ -140,7 +140,7 @@ def test_the_boundary_comes_with_the_next_response() -> None:
     assert taker.dropped == {"keepalive": 1}
 
 
-def test_an_agent_is_said_with_what_comes_next() -> None:
+def test_a_new_agent_is_emitted_with_the_next_event() -> None:
     taker = RunStage()
     assert feed(taker, agent("a"), agent("b")) == []
     assert feed(taker, raw(CREATED)) == [{"type": "projector.context", "agent": "b"}, CREATED]
@@ -189,7 +189,7 @@ def test_outputs_of_every_kind(output: object, said: object) -> None:
     ]
 
 
-def test_an_output_may_be_a_failure() -> None:
+def test_an_output_can_be_a_failure() -> None:
     taker = RunStage()
     events = feed(taker, raw(done(call())), raw(COMPLETED), tool_output("no", status="failed"))
     assert [frame["tool"]["status"] for frame in frames(events) if frame["kind"] == "tool.status"][-1] == "failed"
@@ -202,7 +202,7 @@ def nested(depth: int) -> Event:
     return value
 
 
-def test_d31_what_is_too_deep_to_be_written_is_counted() -> None:
+def test_d31_events_nested_too_deeply_are_counted() -> None:
     dropped: Counter[str] = Counter()
     assert encode([CREATED, nested(100_000)], dropped) == encode([CREATED], dropped)
     assert dropped == {"(too deep)": 1}
@@ -215,7 +215,7 @@ def test_d31_a_character_in_two_halves() -> None:
 
 
 def placed(events: Iterable[Event]) -> list[tuple[object, object]]:
-    """Give place and id of the item that each event is about."""
+    """Return index and ID of the item of each event."""
     return [(event.get("output_index"), event.get("item_id") or event["item"]["id"]) for event in events]
 
 
@@ -272,7 +272,7 @@ def test_placeholders_become_ids(events: list[Event], expected: list[tuple[objec
     assert placed(feed(RunStage(), *map(raw, events))) == expected
 
 
-def test_d4_a_response_gets_the_id_that_its_items_tell() -> None:
+def test_d4_a_response_gets_its_id_from_its_items() -> None:
     told = {"provider_data": {"model": "m", "response_id": "chat_7"}}
     begun = {"type": "response.created", "response": {"id": FAKE, "status": None}}
     ended = {"type": "response.completed", "response": {"id": FAKE, "output": [fake("message"), call()]}}
@@ -293,7 +293,7 @@ def test_d4_a_response_gets_the_id_that_its_items_tell() -> None:
         pytest.param([CREATED, {**COMPLETED, "response": {"output": [message()]}}], id="only-in-the-end"),
     ],
 )
-def test_a_message_is_said_once(events: list[Event]) -> None:
+def test_a_message_is_emitted_once(events: list[Event]) -> None:
     taker = RunStage()
     repeated = run_item("message_output_created", "message_output_item", message())
     made = run_item("message_output_created", "message_output_item", message("Made by the host.", FAKE))
@@ -351,7 +351,7 @@ def test_a_cancelled_run() -> None:
 
 
 def exception(name: str, base: type = Exception, **members: object) -> Exception:
-    """Give an exception of a class of that name."""
+    """Return an exception of a class with this name."""
     error: Exception = type(name, (base,), members)("the words of an exception")
     return error
 
@@ -406,12 +406,12 @@ def caused_by(cause: BaseException) -> Exception:
         (KeyError("words"), "open", "internal_error"),
     ],
 )
-def test_what_exceptions_mean(error: Exception, phase: Phase, code: str | None) -> None:
+def test_exceptions_become_faults(error: Exception, phase: Phase, code: str | None) -> None:
     verdict = judge(error, phase)
     assert (None if verdict is None else verdict.code) == code  # type: ignore[union-attr]  # a fault, or nothing
 
 
-def test_a_providers_own_error_is_said_as_such() -> None:
+def test_a_providers_error_is_emitted_as_its_error() -> None:
     taker = RunStage()
     begun = feed(taker, raw(CREATED))
     said, fault = taker.fail(
@@ -423,13 +423,13 @@ def test_a_providers_own_error_is_said_as_such() -> None:
     assert "sk-0123456789" not in last["message"]
 
 
-def test_faults_of_runs_have_codes_of_their_own() -> None:
+def test_faults_of_runs_have_their_own_codes() -> None:
     assert RUN_FAULTS.keys() & FAULTS.keys() == set()
     assert all(code == fault.code and code.startswith("run_") for code, fault in RUN_FAULTS.items())
 
 
 def a_whole_run() -> list[Event]:
-    """Give a run with a handoff, an answered call, and one that waits."""
+    """Return a run with a handoff, an answered call, and a waiting call."""
     taker = RunStage()
     transfer = {"type": "function_call_output", "call_id": "call_1", "output": "{}"}
     said = feed(
@@ -486,7 +486,7 @@ POOL: Final = [
 
 @settings(max_examples=150)
 @given(events=st.lists(st.sampled_from(POOL), max_size=25), is_waiting=st.booleans())
-def test_whatever_a_run_streams_keeps_the_rules_of_the_stream(events: list[object], is_waiting: bool) -> None:  # noqa: FBT001 - drawn
+def test_any_run_keeps_the_rules_of_the_stream(events: list[object], is_waiting: bool) -> None:  # noqa: FBT001 - drawn
     taker = RunStage()
     said = feed(taker, *events)
     asked = [approval(call(), call_id="call_1", name="f", arguments="{}")] if is_waiting else []

@@ -29,19 +29,19 @@ ROWS: Final = {line.split("|")[1].strip().strip("`"): line for line in PAGE.spli
 
 
 def literals(kind: Any, member: str = "type") -> set[str]:
-    """Give the values that a member of a class may have, where it is a literal."""
+    """Return the values of a literal member of a class."""
     hint = kind.model_fields[member].annotation if hasattr(kind, "model_fields") else get_type_hints(kind)[member]
     assert get_origin(hint) is Literal, kind
     return set(get_args(hint))
 
 
 def types_of(kinds: Iterable[Any]) -> set[str]:
-    """Give the types by which the classes of a union are told apart."""
+    """Return the discriminators of the classes of a union."""
     return set().union(*map(literals, kinds))
 
 
 def type_of(kind: Any) -> str:
-    """Give the type that the instances of a run item's class have: one class of the SDK inherits its annotation."""
+    """Return the type of a run item's class: one class of the SDK inherits its annotation."""
     return next(field.default for field in dataclasses.fields(kind) if field.name == "type")
 
 
@@ -67,7 +67,7 @@ def test_the_sdk_streams_each_item_by_its_name() -> None:
     assert {name: type_of(getattr(items, kind)) for kind, name in streamed} == run_stage.RUN_ITEM_EVENTS
 
 
-def test_every_output_of_a_tool_is_said_or_dropped() -> None:
+def test_every_tool_output_is_handled_or_dropped() -> None:
     kinds = [kind for kind in get_args(items.ToolCallOutputTypes) if get_origin(kind) is not dict]
     listed = {*run_stage.OUTPUTS, *run_stage.DROPPED_OUTPUTS}
     assert types_of(kinds) <= listed
@@ -80,7 +80,7 @@ def subclasses(kind: type) -> set[type]:
     return {kind}.union(*map(subclasses, kind.__subclasses__()))
 
 
-def test_every_exception_of_the_runner_is_judged_or_is_ours() -> None:
+def test_every_exception_of_the_runner_is_listed() -> None:
     raised = {kind.__name__ for kind in subclasses(agents.AgentsException) if kind.__module__ == "agents.exceptions"}
     clients = {"APIStatusError", "APIConnectionError", "APIError", "JSONDecodeError"}
     assert raised == (failures.JUDGES.keys() - clients) | failures.HOST_FAULTS.keys()
@@ -88,7 +88,7 @@ def test_every_exception_of_the_runner_is_judged_or_is_ours() -> None:
     assert clients - {"JSONDecodeError"} <= set(dir(openai))
 
 
-def test_the_placeholder_is_the_sdks() -> None:
+def test_the_placeholder_is_that_of_the_sdk() -> None:
     assert fake_id.FAKE_RESPONSES_ID == placeholders.PLACEHOLDER
 
 
@@ -106,12 +106,12 @@ def test_every_dropped_row_has_a_reason(name: str, reason: str) -> None:
     assert reason in ROWS[name]
 
 
-def test_every_code_of_a_run_is_in_the_operations() -> None:
+def test_every_code_of_a_run_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
     assert all(f"| `{code}` |" in page for code in failures.RUN_FAULTS)
 
 
-def test_the_page_lists_all_of_it() -> None:
+def test_the_page_lists_every_row() -> None:
     for name in [*STREAM_EVENTS, *RUN_ITEMS, *AT_THE_END, *run_stage.OUTPUTS, *failures.JUDGES, *failures.RUN_FAULTS]:
         assert name in ROWS
     for name, item_type in run_stage.RUN_ITEM_EVENTS.items():

@@ -146,11 +146,11 @@ FAMILIES: dict[str, Cases] = {"ends": ENDS, "errors": ERRORS, "malformed": MALFO
     ("sent", "expected"),
     [pytest.param(*case, id=f"{family}: {name}") for family, cases in FAMILIES.items() for name, case in cases.items()],
 )
-def test_what_chunks_say(sent: list[Any], expected: str) -> None:
+def test_chunks_become_events(sent: list[Any], expected: str) -> None:
     assert says(*sent) == expected
 
 
-def test_an_error_event_is_one_whatever_it_holds() -> None:
+def test_an_error_message_is_an_error_with_any_payload() -> None:
     said = {
         b'{"error":{"message":"No.","code":"x"}}': "error x: No.",
         b'{"message":"No.","type":"y"}': "error y: No.",
@@ -173,15 +173,13 @@ PROFILES = {
 
 
 @pytest.mark.parametrize(("profile", "content", "texts", "thoughts"), PROFILES.values(), ids=PROFILES.keys())
-def test_the_profile_says_where_tags_are(
-    profile: ChatProfile, content: str, texts: list[str], thoughts: list[str]
-) -> None:
+def test_the_profile_sets_the_tags(profile: ChatProfile, content: str, texts: list[str], thoughts: list[str]) -> None:
     notes = says(chunk({"content": content}, "stop"), profile=profile).split(" | ")
     assert [said[7:] for said in notes if said[2:].startswith("text ")] == texts
     assert [said[10:] for said in notes if said[2:].startswith("thought ")] == thoughts
 
 
-def test_the_profile_spells_reasoning() -> None:
+def test_the_profile_names_the_reasoning_fields() -> None:
     profile = ChatProfile(reasoning_fields=("thinking",))
     stage = OpenAIChatStage(profile)
     notes = [note(event) for event in feed(stage, [chunk({"thinking": "Hm", "reasoning": "no"})])]
@@ -190,7 +188,7 @@ def test_the_profile_spells_reasoning() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"think_mode": "never"}, {"think_tags": ("", "x")}, {"unknown": 1}])
-def test_a_wrong_profile_is_refused(wrong: dict[str, Any]) -> None:
+def test_an_invalid_profile_is_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         ChatProfile(**wrong)
 
@@ -254,7 +252,7 @@ def test_the_last_usage_counts(sent: list[Any]) -> None:
     assert feed(OpenAIChatStage(), sent)[-1]["response"]["usage"] == {"input_tokens": 9, "output_tokens": 9}
 
 
-def test_nothing_disappears_uncounted() -> None:
+def test_everything_dropped_is_counted() -> None:
     stage = OpenAIChatStage()
     feed(
         stage,

@@ -381,7 +381,7 @@ FAMILIES: dict[str, Cases] = {
     ("sent", "expected"),
     [pytest.param(*case, id=f"{family}: {name}") for family, cases in FAMILIES.items() for name, case in cases.items()],
 )
-def test_what_chunks_say(sent: list[Any], expected: str) -> None:
+def test_chunks_become_events(sent: list[Any], expected: str) -> None:
     assert says(*sent) == expected
 
 
@@ -450,7 +450,7 @@ def test_events_in_full() -> None:
     assert feed(OpenAIChatStage(), sent) == numbered
 
 
-def test_an_empty_shell_first_tells_its_id_later() -> None:
+def test_an_empty_first_chunk_gets_its_id_later() -> None:
     shell = {"id": "", "model": "", "created": 0, "choices": [], "prompt_filter_results": []}
     events = feed(
         OpenAIChatStage(), [shell, shell, chunk({"content": "Hi"}, model="m"), chunk({"content": "x"}, id="other")]
@@ -462,6 +462,6 @@ def test_an_empty_shell_first_tells_its_id_later() -> None:
     assert {event["item_id"] for event in events if "item_id" in event} == {f"msg_{ID}_0"}
 
 
-def test_items_have_ids_even_where_the_response_has_none() -> None:
+def test_items_have_ids_without_a_response_id() -> None:
     events = feed(OpenAIChatStage(), [{"id": "", "choices": [{"delta": {"content": "Hi"}}]}])
     assert events[1]["item"]["id"] == "msg_0"

@@ -1,4 +1,4 @@
-"""Recordings: what becomes of each part of an event, and how a case is written."""
+"""Recordings: the redaction of each part of an event, and the files of a case."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FINDER: Final = Finder(Policy.load({"registered": [{"id": "vault", "value": "qui
 
 
 def one(event: object, provider: str = "openai_responses") -> Any:
-    """Give what is left of one event."""
+    """Return the recording of one event."""
     data = record(provider, json.dumps(event).encode() + b"\n", FINDER, input_format="ndjson").data
     (line,) = data.splitlines()
     return json.loads(line)
@@ -60,7 +60,7 @@ PRIVATE: Final = {
 
 
 @pytest.mark.parametrize("name", PRIVATE)
-def test_the_response_object_keeps_what_is_said_of_the_answer(name: str) -> None:
+def test_the_response_object_is_kept_without_configuration(name: str) -> None:
     before, after = PRIVATE[name]
     event = {"type": "response.created", "response": {**RESPONSE, name: before}}
     assert one(event) == {"type": "response.created", "response": {**RESPONSE, name: after}}
@@ -123,7 +123,7 @@ MEMBERS: Final = {
 
 
 @pytest.mark.parametrize("name", MEMBERS)
-def test_members_that_are_not_kept_as_they_are(name: str) -> None:
+def test_members_with_a_rule(name: str) -> None:
     before, after = MEMBERS[name]
     assert one(before) == after
 
@@ -156,7 +156,7 @@ CHAT_MEMBERS: Final = {
 
 
 @pytest.mark.parametrize("name", CHAT_MEMBERS)
-def test_members_of_chunks_that_are_not_kept_as_they_are(name: str) -> None:
+def test_members_of_chunks_with_a_rule(name: str) -> None:
     before, after = CHAT_MEMBERS[name]
     assert one(before, "openai_chat") == after
 
@@ -170,7 +170,7 @@ def test_the_same_private_value_has_the_same_placeholder() -> None:
     assert kept == ["redacted_1", "redacted_2", "redacted_1"]
 
 
-def test_depth_has_an_end() -> None:
+def test_depth_is_limited() -> None:
     deep: Any = "bottom"
     for _ in range(200):
         deep = [deep]
@@ -214,7 +214,7 @@ def test_every_delta_of_the_sdk_is_a_piece() -> None:
         pytest.param("openai_responses", b"", [], id="nothing"),
     ],
 )
-def test_what_is_no_event_is_kept_as_what_it_does(provider: str, stream: bytes, lines: list[bytes]) -> None:
+def test_messages_that_are_not_events(provider: str, stream: bytes, lines: list[bytes]) -> None:
     assert record(provider, stream, FINDER).data.splitlines() == lines
 
 
@@ -256,7 +256,7 @@ def test_only_its_owner_reads_a_recording(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "a b", "a\n", "x" * 129, "caf\u00e9"])
-def test_names_that_are_none(tmp_path: Path, name: str) -> None:
+def test_invalid_names(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="name of a case: expected a letter or digit, then"):
         write(tmp_path, name, HELLO)
 
@@ -269,13 +269,13 @@ def test_names_that_are_none(tmp_path: Path, name: str) -> None:
     ],
     ids=["another provider's", "settings"],
 )
-def test_a_name_is_taken_once(tmp_path: Path, take: Callable[[Path], object]) -> None:
+def test_a_name_is_used_once(tmp_path: Path, take: Callable[[Path], object]) -> None:
     take(tmp_path)
     with pytest.raises(UsageError, match="`taken`: expected a new name"):
         write(tmp_path, "taken", HELLO)
 
 
-def test_a_disk_that_fails_leaves_nothing_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_disk_leaves_no_partial_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -330,6 +330,6 @@ def test_spans_are_cut_out(text: str, spans: list[Span], left: str) -> None:
     assert without(text, spans) == left
 
 
-def test_spans_name_places_of_the_text_as_it_is() -> None:
+def test_spans_are_positions_in_the_original_text() -> None:
     text = "\ud83d\udd11 quiet heron \ud83d"
     assert FINDER.spans(text) == [Span(3, 14, "[REDACTED:vault]")]

@@ -73,7 +73,7 @@ def test_a_case_overrides_the_defaults(folder: Path) -> None:
     assert said[-1]["error"]["code"] == "server_shutdown"  # type: ignore[index]  # an object
 
 
-def test_d35_host_events_are_the_hosts_only_where_a_case_says_so(folder: Path) -> None:
+def test_d35_host_events_need_the_setting_of_the_case(folder: Path) -> None:
     with (folder / "openai_responses/one.ndjson").open("a") as source:
         source.write('{"type": "projector.cancel"}\n')
     assert played(folder)[-1]["kind"] == "error"
@@ -101,13 +101,13 @@ def test_d35_host_events_are_the_hosts_only_where_a_case_says_so(folder: Path) -
         ("[cases.two]", "cases.toml: no input for `two`"),
     ],
 )
-def test_settings_that_are_none(folder: Path, text: str, message: str) -> None:
+def test_invalid_settings(folder: Path, text: str, message: str) -> None:
     settings(folder, text)
     with pytest.raises(UsageError, match=message):
         played(folder)
 
 
-def test_folders_that_are_none(tmp_path: Path) -> None:
+def test_invalid_folders(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="expected a folder of cases at `"):
         replay.load_cases(tmp_path / "nowhere")
     with pytest.raises(UsageError, match=r"expected inputs at `.*/<provider>/<case>\.ndjson`; providers: openai_resp"):
@@ -123,7 +123,7 @@ def test_folders_that_are_none(tmp_path: Path) -> None:
         ("notes/about.md", None),
     ],
 )
-def test_what_would_be_passed_over_is_refused(folder: Path, name: str, message: str | None) -> None:
+def test_files_outside_known_folders_are_rejected(folder: Path, name: str, message: str | None) -> None:
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text(CREATED)
     if message is None:
@@ -133,7 +133,7 @@ def test_what_would_be_passed_over_is_refused(folder: Path, name: str, message: 
         replay.load_cases(folder)
 
 
-def test_settings_that_are_no_text(folder: Path) -> None:
+def test_settings_that_are_not_utf8(folder: Path) -> None:
     (folder / replay.CASES_FILE).write_bytes(b"\xff")
     with pytest.raises(UsageError, match=r"cases\.toml: expected TOML in UTF-8"):
         replay.load_cases(folder)
@@ -176,7 +176,7 @@ def test_settings_that_are_no_text(folder: Path) -> None:
         ),
     ],
 )
-def test_a_golden_that_is_another(folder: Path, change: Callable[[Path], object], what: str, diff: str) -> None:
+def test_a_golden_that_differs(folder: Path, change: Callable[[Path], object], what: str, diff: str) -> None:
     case = only(folder)
     golden = folder / DIALECT / "one.ndjson"
     assert replay.compare(folder, case, DIALECT, update=True) is None

@@ -18,7 +18,7 @@ def thought(value: str) -> Operation:
 
 
 def split(mode: ThinkMode, *pieces: str, tags: tuple[str, str] = ("<think>", "</think>")) -> list[Operation]:
-    """Give the operations with neighbours of one kind joined."""
+    """Return the operations with neighbours of one kind joined."""
     splitter = ThinkSplitter(mode, tags)
     joined: list[Operation] = []
     for operation in [*(found for piece in pieces for found in splitter.push(piece)), *splitter.close()]:
@@ -98,12 +98,12 @@ def test_only_a_prefix_of_a_tag_is_held_back() -> None:
     assert splitter.push("/p>") == [thought("</p>")]
 
 
-def test_the_tags_are_the_profiles() -> None:
+def test_tags_are_configurable() -> None:
     tags = ("[THINK]", "[/THINK]")
     assert split("start", "[THINK]a[/THINK]<think>b", tags=tags) == [thought("a"), CLOSE, text("<think>b")]
 
 
-def test_plain_text_is_known_as_such() -> None:
+def test_text_without_tags_becomes_plain() -> None:
     splitter = ThinkSplitter("start")
     assert not splitter.is_plain
     splitter.push("<think>a</think> b")
