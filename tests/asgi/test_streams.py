@@ -10,14 +10,14 @@ from projector.server.http.problems import Problem
 from projector.server.streaming.registry import _ENDED_MAX, Streams
 
 
-def relay(stream_id: str) -> Any:
+def stream(stream_id: str) -> Any:
     stats = SimpleNamespace(stream_id=stream_id, caller="me")
     return SimpleNamespace(stats=stats, is_upstream_open=True, cancel=lambda: None, fail=lambda _fault: None)
 
 
 def test_streams_are_counted_while_they_run() -> None:
     streams = Streams(Limits())
-    with streams.running(relay("a")), streams.running(relay("b")):
+    with streams.running(stream("a")), streams.running(stream("b")):
         assert (streams.active, streams.upstream_open) == (2, 2)
     assert (streams.active, streams.upstream_open) == (0, 0)
 
@@ -25,7 +25,7 @@ def test_streams_are_counted_while_they_run() -> None:
 def test_ended_streams_are_remembered_for_a_while() -> None:
     streams = Streams(Limits())
     for number in range(_ENDED_MAX + 1):
-        with streams.running(relay(f"stream_{number}")):
+        with streams.running(stream(f"stream_{number}")):
             pass
     assert not streams.cancel("stream_0", "me")
     assert streams.cancel("stream_1", "me")
@@ -34,7 +34,7 @@ def test_ended_streams_are_remembered_for_a_while() -> None:
 
 def test_only_its_caller_can_cancel_a_stream() -> None:
     streams = Streams(Limits())
-    with streams.running(relay("a")):
+    with streams.running(stream("a")):
         assert streams.cancel("a", "me")
         assert not streams.cancel("a", "you")
     assert streams.cancel("a", "me")
@@ -44,7 +44,7 @@ def test_only_its_caller_can_cancel_a_stream() -> None:
 async def test_a_draining_server_starts_no_stream() -> None:
     streams = Streams(Limits())
     await streams.drain(0, lambda: False)
-    with pytest.raises(Problem), streams.running(relay("a")):
+    with pytest.raises(Problem), streams.running(stream("a")):
         pass
 
 

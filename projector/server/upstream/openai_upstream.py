@@ -99,7 +99,7 @@ def _client(settings: UpstreamSettings, timeouts: UpstreamTimeouts) -> AsyncOpen
         trust_env=False,
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         event_hooks={"response": [_refuse_failure]},
-        timeout=Timeout(None, connect=timeouts.connect_s),  # the relay enforces the other limits
+        timeout=Timeout(None, connect=timeouts.connect_s),  # `streaming.deadlines` enforces the other limits
     )
     # A session of our own, because aiohttp's default session would carry cookies from one user to another.
     transport: Any = http_client._transport  # noqa: SLF001 - there is no public way to the session

@@ -1,4 +1,4 @@
-"""Connections to providers as the relay uses them: one request, its raw bytes, every failure as a `Fault`."""
+"""Connections to providers: one request, its raw bytes, every failure as a `Fault`."""
 
 from __future__ import annotations
 
