@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -18,12 +19,10 @@ from projector.dialects.ag_ui.conversation import approvals
 from projector.dialects.ag_ui.run_input import InputRefusedError, dialect_options, read_run_input
 from projector.providers import PROVIDERS
 from projector.server.catalog import AgentBinding, Catalog, WorkflowBinding, chosen_dialect
-from projector.server.config.settings import Settings
 from projector.server.http.problems import problem, problem_of_fault, request_id
 from projector.server.http.request_bodies import agent_body, passthrough_body, run_body
 from projector.server.http.requests import parse_chat, parse_workflow
-from projector.server.http.stream_route import Parse, ProviderCall, Received, SessionRoute, Site, StreamRoute
-from projector.server.ownership import Ownership
+from projector.server.http.stream_route import ProviderCall, Received, SessionRoute, Site, provider_session
 from projector.server.streaming.registry import Streams
 from projector.server.streaming.session import StreamSession
 from projector.server.streaming.workflow_source import workflow_source
@@ -35,20 +34,21 @@ _AG_UI: Final = "ag_ui"
 
 def routes(catalog: Catalog, site: Site) -> list[Route]:
     """Return the routes of what is configured, and those of every server."""
-    found: list[tuple[str, SessionRoute]] = []
+    streams = StreamRoutes(catalog, site)
+    found: list[tuple[str, Callable[[Received], StreamSession], Collection[str]]] = []
     if catalog.agents:
-        dialects = {dialect for agent in catalog.agents.values() for dialect in agent.settings.dialects}
-        found.append(("/api/v1/chat/stream", StreamRoute(_chat_parser(catalog), site, dialects)))
+        found.append(("/api/v1/chat/stream", streams.chat, _dialects(catalog.agents)))
     if catalog.workflows:
-        found.append(("/api/v1/workflows/{workflow_key}/run-stream", WorkflowRoute(catalog.workflows, site)))
-    if agents := catalog.agents_with(_AG_UI):
-        found.append(("/api/v1/ag-ui/{agent}", StreamRoute(_ag_ui_parser(agents, site.ownership), site, (_AG_UI,))))
-    for binding in catalog.passthrough.values():
-        if (row := PROVIDERS[binding.provider.api].passthrough) is not None:
-            parse = _passthrough_parser(binding, row.required, site.settings)
-            found.append((row.path, StreamRoute(parse, site, binding.settings.dialects)))
+        found.append(("/api/v1/workflows/{workflow_key}/run-stream", streams.workflow, _dialects(catalog.workflows)))
+    if catalog.agents_with(_AG_UI):
+        found.append(("/api/v1/ag-ui/{agent}", streams.ag_ui, (_AG_UI,)))
+    found += [
+        (row.path, partial(streams.passthrough, binding, row.required), binding.settings.dialects)
+        for binding in catalog.passthrough.values()
+        if (row := PROVIDERS[binding.provider.api].passthrough) is not None
+    ]
     return [
-        *(Route(path, route, methods=["POST"]) for path, route in found),
+        *(Route(path, SessionRoute(site, session, dialects), methods=["POST"]) for path, session, dialects in found),
         Route("/api/v1/streams/{stream_id}/cancel", _cancel, methods=["POST"]),
         Route("/openapi.json", _openapi),
         Route("/metrics", _metrics),
@@ -58,33 +58,30 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
     ]
 
 
-# chat
+def _dialects(bindings: Mapping[str, AgentBinding] | Mapping[str, WorkflowBinding]) -> set[str]:
+    return {dialect for binding in bindings.values() for dialect in binding.settings.dialects}
 
 
-def _chat_parser(catalog: Catalog) -> Parse:
-    def parse(body: dict[str, Any], _path: Mapping[str, str]) -> ProviderCall:
-        request = parse_chat(body)
-        binding = catalog.agent(request.agent)
+class StreamRoutes:
+    """The sessions of the routes that respond with a stream; every method raises `Problem` for an invalid request."""
+
+    def __init__(self, catalog: Catalog, site: Site) -> None:
+        self._catalog = catalog
+        self._site = site
+        self._ag_ui_agents = catalog.agents_with(_AG_UI)
+
+    def chat(self, received: Received) -> StreamSession:
+        """Open a response of an agent."""
+        request = parse_chat(received.body)
+        binding = self._catalog.agent(request.agent)
         body = agent_body(request, binding)
-        return ProviderCall(binding, body, request.agent, request.conversation_id, request.metadata or {})
+        call = ProviderCall(binding, body, request.agent, request.conversation_id, request.metadata or {})
+        return provider_session(self._site, received, call)
 
-    return parse
-
-
-# workflows
-
-
-class WorkflowRoute(SessionRoute):
-    """The route that runs workflows."""
-
-    def __init__(self, bindings: dict[str, WorkflowBinding], site: Site) -> None:
-        super().__init__(site, {dialect for binding in bindings.values() for dialect in binding.settings.dialects})
-        self._bindings = bindings
-
-    def session(self, received: Received) -> StreamSession:
-        """Return the session of a run; see `SessionRoute`."""
+    def workflow(self, received: Received) -> StreamSession:
+        """Open a run of a workflow."""
         scope, body, caller, account = received
-        binding = self._bindings.get(scope["path_params"]["workflow_key"])
+        binding = self._catalog.workflows.get(scope["path_params"]["workflow_key"])
         if binding is None:
             raise problem("unknown_workflow")
         request = parse_workflow(body)
@@ -101,56 +98,42 @@ class WorkflowRoute(SessionRoute):
         source = workflow_source(binding, request.message, stats, account)
         return StreamSession(stats, source, account, timeouts=settings.timeouts, heartbeat_s=settings.heartbeat_s)
 
+    def ag_ui(self, received: Received) -> StreamSession:
+        """Open an AG-UI run. The client holds the conversation.
 
-# AG-UI: the client holds the conversation. A thread belongs to the caller that created it, like a conversation. An
-# approval is accepted only if this server requested it (docs/decisions/0008).
-
-
-def _ag_ui_parser(bindings: Mapping[str, AgentBinding], ownership: Ownership) -> Parse:
-    def parse(body: dict[str, Any], path: Mapping[str, str]) -> ProviderCall:
-        name = path["agent"]
-        if name not in bindings:
+        A thread belongs to the caller that created it, like a conversation. An approval is accepted only if this server
+        requested it (docs/decisions/0008).
+        """
+        name = received.scope["path_params"]["agent"]
+        binding = self._ag_ui_agents.get(name)
+        if binding is None:
             raise problem("unknown_agent")
-        binding = bindings[name]
         try:
-            request = read_run_input(body)
+            request = read_run_input(received.body)
             approved = [] if binding.settings.trust_client_approvals else list(approvals(request))
         except InputRefusedError as error:
             raise problem("invalid_request", str(error)) from None
-        body = run_body(request, binding, _response_of(approved, ownership))
-        return ProviderCall(binding, body, name, request.thread_id, options=dialect_options(request))
+        responses = {self._site.ownership.approval_response(approval_id) for approval_id in approved}
+        if len(responses) > 1:
+            raise problem("invalid_request", "`resume` refers to more than one response.")
+        body = run_body(request, binding, responses.pop() if responses else None)
+        call = ProviderCall(binding, body, name, request.thread_id, options=dialect_options(request))
+        return provider_session(self._site, received, call)
 
-    return parse
+    def passthrough(self, binding: AgentBinding, required: str, received: Received) -> StreamSession:
+        """Open a response to a forwarded body, in the dialect that the request selects (CONTRACT D38).
 
-
-def _response_of(approval_ids: list[str], ownership: Ownership) -> str | None:
-    """Return the response that requested these approvals, None if there are none. Its owner is checked later.
-
-    Raises:
-        Problem: an approval that was not requested, or approvals of several responses.
-    """
-    responses = {ownership.approval_response(approval_id) for approval_id in approval_ids}
-    if len(responses) > 1:
-        raise problem("invalid_request", "`resume` refers to more than one response.")
-    return responses.pop() if responses else None
-
-
-# passthrough: the body is forwarded, and the response is in the dialect that the request selects (CONTRACT D38).
-# `"stream": false` requests a JSON response; without `stream` the dialect decides.
-
-
-def _passthrough_parser(binding: AgentBinding, required: str, settings: Settings) -> Parse:
-    def parse(body: dict[str, Any], _path: Mapping[str, str]) -> ProviderCall:
-        request = passthrough_body(body, binding, required=required)
-        conversation_id = _conversation_id(request)
-        if conversation_id is not None and settings.auth.is_on:
+        `"stream": false` requests a JSON response; without `stream` the dialect decides.
+        """
+        body = passthrough_body(received.body, binding, required=required)
+        conversation_id = _conversation_id(body)
+        if conversation_id is not None and self._site.settings.auth.is_on:
             raise problem("unknown_conversation")  # it was not created here, so its owner is unknown
-        is_stream = body.get("stream")
+        is_stream = received.body.get("stream")
         if not isinstance(is_stream, bool | None):
             raise problem("invalid_request", "`stream` must be true or false.")
-        return ProviderCall(binding, request, conversation_id=conversation_id, is_stream=is_stream)
-
-    return parse
+        call = ProviderCall(binding, body, conversation_id=conversation_id, is_stream=is_stream)
+        return provider_session(self._site, received, call)
 
 
 def _conversation_id(body: Mapping[str, Any]) -> str | None:

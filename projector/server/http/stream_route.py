@@ -6,10 +6,9 @@ A JSON response is the same session with another writer (`projector.server.strea
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
@@ -55,21 +54,21 @@ class Received(NamedTuple):
         return QueryParams(self.scope["query_string"]).get("dialect")
 
 
-class SessionRoute(ABC):
+class SessionRoute:
     """An ASGI application that responds with a stream.
 
     Args:
         site: of the server.
+        open_session: returns the session for a request; raises `Problem` if the request is invalid.
         dialects: that requests may select, for the OpenAPI document.
     """
 
-    def __init__(self, site: Site, dialects: Collection[str]) -> None:
+    def __init__(
+        self, site: Site, open_session: Callable[[Received], StreamSession], dialects: Collection[str]
+    ) -> None:
         self._site = site
+        self._open_session = open_session
         self.dialects = dialects
-
-    @abstractmethod
-    def session(self, received: Received) -> StreamSession:
-        """Return the session for a request; raise `Problem` if it cannot be served."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request with a stream; raise `Problem` if there is none."""
@@ -80,7 +79,7 @@ class SessionRoute(ABC):
                 body = await read_json(scope, receive, site.settings, account)
             except ClientLeftError:
                 return
-            session = self.session(Received(scope, body, caller, account))
+            session = self._open_session(Received(scope, body, caller, account))
             with site.streams.running(session):
                 await site.observer.run(session, scope, receive, send)
 
@@ -100,51 +99,33 @@ class ProviderCall:
     options: DialectOptions | None = None
 
 
-Parse: TypeAlias = Callable[[dict[str, Any], Mapping[str, str]], ProviderCall]
-"""Body and path parameters -> the call; raises `Problem` if they are invalid."""
+def provider_session(site: Site, received: Received, call: ProviderCall) -> StreamSession:
+    """Return the session for the response of one provider; raise `Problem` if the caller may not make the call."""
+    scope, _, caller, account = received
+    mode, dialect = response_mode(call.binding, received.dialect, is_stream=call.is_stream)
+    _check_ownership(site.ownership, call, caller)
+    facts = call.binding.stats(dialect, caller, call.body, call.conversation_id, call.metadata)
+    facts.on_response = lambda response_id: site.ownership.add_response(response_id, caller)
+    facts.on_approval = site.ownership.add_approval
+    stats = begin_stream(scope, facts)
+    context = StreamContext(stats.stream_id, call.conversation_id, call.agent)
+    pipeline = call.binding.pipeline(stats, context, options=call.options, output_format=mode.output_format)
+    provider = call.binding.provider
+    return StreamSession(
+        stats,
+        ProviderSource(pipeline, provider.reader(call.body, stats, account)),
+        account,
+        timeouts=provider.timeouts,
+        heartbeat_s=site.settings.heartbeat_s if mode.has_heartbeats else math.inf,
+        writer_type=mode.writer_type,
+    )
 
 
-class StreamRoute(SessionRoute):
-    """A route whose stream is the response of one provider.
-
-    Args:
-        parse: of its requests.
-        site: of the server.
-        dialects: see `SessionRoute`.
-    """
-
-    def __init__(self, parse: Parse, site: Site, dialects: Collection[str]) -> None:
-        super().__init__(site, dialects)
-        self._parse = parse
-
-    def session(self, received: Received) -> StreamSession:
-        """Return the session of a response; see `SessionRoute`."""
-        scope, body, caller, account = received
-        call = self._parse(body, scope["path_params"])
-        mode, dialect = response_mode(call.binding, received.dialect, is_stream=call.is_stream)
-        self._check_ownership(call, caller)
-        ownership = self._site.ownership
-        facts = call.binding.stats(dialect, caller, call.body, call.conversation_id, call.metadata)
-        facts.on_response = lambda response_id: ownership.add_response(response_id, caller)
-        facts.on_approval = ownership.add_approval
-        stats = begin_stream(scope, facts)
-        context = StreamContext(stats.stream_id, call.conversation_id, call.agent)
-        pipeline = call.binding.pipeline(stats, context, options=call.options, output_format=mode.output_format)
-        provider, settings = call.binding.provider, self._site.settings
-        return StreamSession(
-            stats,
-            ProviderSource(pipeline, provider.reader(call.body, stats, account)),
-            account,
-            timeouts=provider.timeouts,
-            heartbeat_s=settings.heartbeat_s if mode.has_heartbeats else math.inf,
-            writer_type=mode.writer_type,
-        )
-
-    def _check_ownership(self, call: ProviderCall, caller: str) -> None:
-        previous = call.body.get("previous_response_id")
-        if previous is not None:
-            if not isinstance(previous, str):
-                raise problem("invalid_request", "`previous_response_id` must be a string.")
-            self._site.ownership.check_response(previous, caller)
-        if call.conversation_id is not None:
-            self._site.ownership.enter_conversation(call.conversation_id, caller)
+def _check_ownership(ownership: Ownership, call: ProviderCall, caller: str) -> None:
+    previous = call.body.get("previous_response_id")
+    if previous is not None:
+        if not isinstance(previous, str):
+            raise problem("invalid_request", "`previous_response_id` must be a string.")
+        ownership.check_response(previous, caller)
+    if call.conversation_id is not None:
+        ownership.enter_conversation(call.conversation_id, caller)
