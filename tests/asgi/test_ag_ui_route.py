@@ -190,7 +190,7 @@ async def test_a_run_with_a_chat_upstream(site: Any, upstream: Any) -> None:
     ],
     ids=["responses", "chat"],
 )
-async def test_the_client_runs_a_tool_and_goes_on(
+async def test_the_client_runs_a_tool_and_continues(
     site: Any, upstream: Any, agent: str, responses: list[list[bytes]], sent_on: Any
 ) -> None:
     provider = await upstream(plays(*responses))
@@ -211,7 +211,7 @@ async def test_the_client_runs_a_tool_and_goes_on(
     assert second.get("input", second.get("messages")) == sent_on(started)
 
 
-async def test_ids_that_the_client_holds_are_not_given_again(site: Any, upstream: Any) -> None:
+async def test_ids_of_the_client_are_not_reused(site: Any, upstream: Any) -> None:
     """Decision 9: a provider that repeats its ids would have the client append to an old message."""
     await upstream(plays(*example("chat-function-tool")[1:]))
     first = await (await site.ask(path("plain"), body(), **ANN)).frames()
@@ -240,7 +240,7 @@ SEALED: Final = [json.dumps(event).encode() for event in REASONING]
 
 
 @pytest.mark.parametrize(("agent", "is_on"), [("sealed", True), ("plain", False)])
-async def test_encrypted_reasoning_goes_out_and_comes_back_under_one_switch(
+async def test_encrypted_reasoning_is_sent_and_accepted_under_one_setting(
     site: Any, upstream: Any, agent: str, *, is_on: bool
 ) -> None:
     provider = await upstream(plays(SEALED))
@@ -280,7 +280,9 @@ def assistant_of(events: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("approved", [True, False])
-async def test_an_approval_goes_on_from_the_response_that_asked(site: Any, upstream: Any, *, approved: bool) -> None:
+async def test_an_approval_continues_the_response_that_requested_it(
+    site: Any, upstream: Any, *, approved: bool
+) -> None:
     provider = await upstream(plays(APPROVAL, APPROVED))
     events = await (await site.ask(path("plain"), body(), **ANN)).frames()
     [interrupt] = events[-1]["outcome"]["interrupts"]
@@ -296,7 +298,7 @@ async def test_an_approval_goes_on_from_the_response_that_asked(site: Any, upstr
     ]
 
 
-async def test_nobody_answers_for_another(site: Any, upstream: Any) -> None:
+async def test_a_caller_cannot_answer_for_another(site: Any, upstream: Any) -> None:
     provider = await upstream(plays(APPROVAL))
     events = await (await site.ask(path("plain"), body(), **ANN)).frames()
     [interrupt] = events[-1]["outcome"]["interrupts"]
@@ -311,7 +313,7 @@ async def test_nobody_answers_for_another(site: Any, upstream: Any) -> None:
     assert provider.peers.qsize() == 1
 
 
-async def test_one_answer_goes_on_from_one_response(site: Any, upstream: Any) -> None:
+async def test_one_request_continues_one_response(site: Any, upstream: Any) -> None:
     renamed = [line.replace(b"mcpr_", b"mcpr_other_").replace(b"resp_", b"resp_other_") for line in APPROVAL]
     await upstream(plays(APPROVAL, renamed))
     resume = []
@@ -322,7 +324,7 @@ async def test_one_answer_goes_on_from_one_response(site: Any, upstream: Any) ->
     assert (refused.status, (await refused.problem())["detail"]) == (422, "`resume` refers to more than one response.")
 
 
-async def test_a_provider_that_keeps_nothing_gets_the_request_again(site: Any, upstream: Any) -> None:
+async def test_a_provider_that_stores_nothing_gets_the_request_again(site: Any, upstream: Any) -> None:
     without_secret = [line.replace(b'\\"access_token\\"', b'\\"number\\"') for line in APPROVAL]
     provider = await upstream(plays(without_secret, APPROVED))
     events = await (await site.ask(path("replaying"), body(), **ANN)).frames()
@@ -354,7 +356,7 @@ async def test_a_run_is_cancelled(site: Any, upstream: Any, version: str | None)
         assert (last["type"], last["outcome"]) == ("RUN_FINISHED", {"type": "cancelled"})
 
 
-async def test_the_client_leaves(site: Any, upstream: Any) -> None:
+async def test_a_disconnect_closes_the_upstream(site: Any, upstream: Any) -> None:
     provider = await upstream(plays(example("chat-text-citations")[0][:6], ends=False))
     answer = await site.ask(path("plain"), body(), **ANN)
     peer = await provider.peers.get()
@@ -384,7 +386,7 @@ async def test_a_provider_that_fails(site: Any, upstream: Any) -> None:
 # what is refused
 
 
-async def test_a_thread_is_its_callers(site: Any, upstream: Any) -> None:
+async def test_a_thread_belongs_to_its_caller(site: Any, upstream: Any) -> None:
     await upstream(plays(*example("chat-text-citations")))
     mine = body(threadId="thread-of-ann")
     for agent in ("plain", "helper"):
@@ -423,7 +425,9 @@ REFUSED: Final[list[tuple[str, Any, int, str, str]]] = [
 
 
 @pytest.mark.parametrize(("agent", "asked", "status", "code", "detail"), REFUSED)
-async def test_what_is_refused(site: Any, agent: str, asked: Any, status: int, code: str, detail: str) -> None:
+async def test_invalid_requests_are_rejected(
+    site: Any, agent: str, asked: Any, status: int, code: str, detail: str
+) -> None:
     answer = await site.ask(path(agent), asked, **ANN)
     refusal = await answer.problem()
     assert (answer.status, refusal["code"]) == (status, code)
@@ -434,12 +438,12 @@ async def test_an_unauthenticated_caller_gets_401(site: Any) -> None:
     assert (await site.ask(path("plain"), b"not even read")).status == 401
 
 
-async def test_the_dialect_may_be_named(site: Any, upstream: Any) -> None:
+async def test_the_dialect_may_be_in_the_query(site: Any, upstream: Any) -> None:
     await upstream(plays(SEALED))
     assert (await site.ask(f"{path('helper')}?dialect=ag_ui", body(WITH_IMAGE), **ANN)).status == 200
 
 
-async def test_without_an_agent_that_speaks_it_there_is_no_such_path(serve: Any, upstream_port: int) -> None:
+async def test_without_an_agent_that_allows_it_there_is_no_route(serve: Any, upstream_port: int) -> None:
     upstreams = {"one": {"base_url": f"http://localhost:{upstream_port}/v1"}}
     agents = {"public": AGENTS["public"]}
     answer = await serve(api_key=None, base_url=None, upstreams=upstreams, agents=agents).ask(path("public"), body())

@@ -95,9 +95,7 @@ def test_the_client_accepts_each_stream(heard: Heard, client: str, sources: list
 
 @pytest.mark.node
 @each_client
-def test_the_client_has_understood_what_the_public_stream_says(
-    heard: Heard, client: str, sources: list[Source]
-) -> None:
+def test_the_client_reads_what_the_public_stream_contains(heard: Heard, client: str, sources: list[Source]) -> None:
     for source in sources:
         said = said_by_client(heard[client, source.name]["messages"])
         assert said == said_in_public(play(source, "public_sse_v1")), source.name
@@ -120,7 +118,7 @@ def test_the_run_ends_as_the_stream_does(heard: Heard, client: str, sources: lis
 
 @pytest.mark.node
 @each_client
-def test_what_the_client_sends_back_is_taken(heard: Heard, client: str, sources: list[Source]) -> None:
+def test_the_next_request_of_the_client_is_accepted(heard: Heard, client: str, sources: list[Source]) -> None:
     for source in sources:
         result = heard[client, source.name]
         asked = read_run_input(result["next"])

@@ -258,7 +258,7 @@ def test_every_golden_obeys_the_rules(name: str) -> None:
     assert check_stream(golden("openresponses", name)) == []
 
 
-def test_every_event_stands_in_a_golden() -> None:
+def test_every_event_is_in_a_golden() -> None:
     """FR-010: the core events of the protocol, reasoning included, and ours."""
     said = {json.loads(line)["type"] for name in NAMES for line in golden("openresponses", name)[:-1]}
     schemas = EVENT_ADAPTER.json_schema()["$defs"].values()

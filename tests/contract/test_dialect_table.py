@@ -93,7 +93,7 @@ def test_every_kind_has_one_row() -> None:
     assert sorted(named) == sorted(KINDS)
 
 
-def test_what_the_public_stream_does_not_say_is_marked() -> None:
+def test_private_kinds_are_marked_as_dropped_in_the_public_stream() -> None:
     for kind in PrivateKind:
         [row] = [row for row in ROWS if kind in kinds_of(row)]
         assert NOTHING in row[PUBLIC]
@@ -101,7 +101,7 @@ def test_what_the_public_stream_does_not_say_is_marked() -> None:
 
 
 @pytest.mark.parametrize("dialect", OTHERS)
-def test_what_a_cell_names_is_said(dialect: str) -> None:
+def test_every_event_in_a_cell_is_written(dialect: str) -> None:
     by_kind = heard()[dialect]
     known = set().union(*by_kind.values())
     for row in ROWS:
@@ -111,7 +111,7 @@ def test_what_a_cell_names_is_said(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", OTHERS)
-def test_what_is_said_is_named(dialect: str) -> None:
+def test_every_written_event_is_in_its_cell(dialect: str) -> None:
     by_kind = heard()[dialect]
     everywhere = set().union(*(words(row[dialect]) for row in ROWS if not kinds_of(row)))
     named = set().union(*(words(row[dialect]) for row in ROWS))

@@ -73,7 +73,7 @@ def pairs(items: Iterable[dict[str, Any]]) -> list[str]:
 
 
 @given(body=BODIES, settings=SETTINGS)
-def test_a_request_of_the_responses_api_is_whole(body: dict[str, Any], settings: ConversationSettings) -> None:
+def test_a_request_of_the_responses_api_is_complete(body: dict[str, Any], settings: ConversationSettings) -> None:
     asked = read_run_input(body)
     try:
         items = conversation(asked, settings=settings).items
@@ -93,7 +93,7 @@ def test_a_request_of_the_responses_api_is_whole(body: dict[str, Any], settings:
 
 
 @given(body=BODIES, settings=SETTINGS)
-def test_a_kept_response_is_told_only_what_the_client_says(
+def test_a_continued_response_gets_only_items_of_the_client(
     body: dict[str, Any], settings: ConversationSettings
 ) -> None:
     asked = read_run_input(body)
@@ -106,7 +106,7 @@ def test_a_kept_response_is_told_only_what_the_client_says(
 
 
 @given(body=BODIES)
-def test_a_request_of_chat_completions_is_whole(body: dict[str, Any]) -> None:
+def test_a_request_of_chat_completions_is_complete(body: dict[str, Any]) -> None:
     try:
         items = conversation(read_run_input({**body, "resume": []})).items
     except InputRefusedError:
@@ -128,6 +128,6 @@ def test_every_id_of_the_thread_is_taken(body: dict[str, Any]) -> None:
         assert {message["id"], *(call["id"] for call in message.get("toolCalls") or ())} <= taken
 
 
-def test_an_empty_thread_asks_nothing() -> None:
+def test_an_empty_thread_is_rejected() -> None:
     with pytest.raises(InputRefusedError):
         conversation(read_run_input({"threadId": "t", "runId": "r", "messages": []}))

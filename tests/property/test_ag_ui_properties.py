@@ -109,20 +109,20 @@ def test_a_stream_may_end_after_any_event(case: Case) -> None:
 
 @examples(250)
 @given(spoiled())
-def test_whatever_comes_the_run_is_valid(stream: tuple[Case, Lines]) -> None:
+def test_any_stream_is_a_valid_run(stream: tuple[Case, Lines]) -> None:
     case, lines = stream
     assert_valid(play(case, lines, reasoning="full", encrypted_reasoning=True))
 
 
 @examples(120)
 @given(st.sampled_from(CASES), st.randoms(use_true_random=False))
-def test_streams_may_be_woven_into_each_other(case: Case, random: Any) -> None:
+def test_interleaved_streams_are_a_valid_run(case: Case, random: Any) -> None:
     assert_valid(play(case, weave(random, lines_of(case))))
 
 
 @examples(120)
 @given(stream=spoiled(most=2), run=st.booleans(), calls=st.lists(st.tuples(st.integers(0, 40), CALLS), max_size=3))
-def test_whenever_the_host_speaks_the_run_is_valid(
+def test_host_events_at_any_time_keep_the_run_valid(
     *, stream: tuple[Case, Lines], run: bool, calls: list[tuple[int, tuple[Any, ...]]]
 ) -> None:
     case, lines = stream
@@ -131,7 +131,7 @@ def test_whenever_the_host_speaks_the_run_is_valid(
 
 
 @each_case
-def test_ids_of_the_thread_are_not_given_again(case: Case) -> None:
+def test_ids_of_the_thread_are_not_reused(case: Case) -> None:
     settings, lines = case.settings, b"\n".join(lines_of(case))
     first = open_pipeline(case.provider, settings)
     before = events_of(first.feed(lines) + first.close())
@@ -160,7 +160,7 @@ def test_the_client_agrees(node_modules: Path) -> None:
 
 
 @pytest.mark.parametrize("row", FORMATS, ids=[row.name for row in FORMATS])
-def test_no_credential_leaves(row: Format) -> None:
+def test_no_credential_is_written(row: Format) -> None:
     pipeline = open_pipeline("openai_responses", CaseSettings(host_events=True))
     said = b"".join(pipeline.feed(json.dumps(event).encode() + b"\n") for event in everywhere(row.matches[0]))
     events = events_of(said + pipeline.close())
@@ -207,7 +207,7 @@ THOUGHTS: Final = [
         ({"reasoning": "full", "encrypted_reasoning": True}, True, True),
     ],
 )
-def test_reasoning_leaves_only_where_policy_lets_it(
+def test_reasoning_is_written_only_if_the_policy_allows_it(
     policy: dict[str, object], *, says_text: bool, says_value: bool
 ) -> None:
     seen = ""

@@ -105,7 +105,7 @@ def test_a_stream_may_end_after_any_event(case: Case) -> None:
 
 
 @each_case
-def test_the_client_takes_a_stream_that_breaks_off(case: Case) -> None:
+def test_the_client_accepts_a_truncated_stream(case: Case) -> None:
     lines = lines_of(case)
     for end in {len(lines) // 3, len(lines) * 2 // 3}:
         assert_accepted(play_lines(case, lines[:end], reasoning="full"))
@@ -113,14 +113,14 @@ def test_the_client_takes_a_stream_that_breaks_off(case: Case) -> None:
 
 @examples(300)
 @given(spoiled(), st.sampled_from(LEVELS))
-def test_whatever_comes_the_stream_is_sound(stream: tuple[Case, Lines], reasoning: str) -> None:
+def test_any_stream_is_sound(stream: tuple[Case, Lines], reasoning: str) -> None:
     case, lines = stream
     assert_sound(play_lines(case, lines, reasoning=reasoning))
 
 
 @examples(120)
 @given(spoiled())
-def test_whatever_comes_the_client_accepts_it(stream: tuple[Case, Lines]) -> None:
+def test_the_client_accepts_any_stream(stream: tuple[Case, Lines]) -> None:
     case, lines = stream
     assert_accepted(play_lines(case, lines, reasoning="full"))
 
@@ -135,7 +135,9 @@ def test_bytes_may_be_cut_anywhere(stream: tuple[Case, Lines], cuts: list[int]) 
 
 @examples(100)
 @given(spoiled(most=2), st.lists(st.tuples(st.integers(0, 30), st.sampled_from(["cancel", "next_response", "close"]))))
-def test_whenever_the_host_speaks_the_stream_is_sound(stream: tuple[Case, Lines], calls: list[tuple[int, str]]) -> None:
+def test_host_events_at_any_time_keep_the_stream_sound(
+    stream: tuple[Case, Lines], calls: list[tuple[int, str]]
+) -> None:
     case, lines = stream
     pipeline = pipeline_of(case.provider, case.settings.model_copy(update={"run": True}))
     said = b""
@@ -162,13 +164,13 @@ def told(events: list[dict[str, Any]], **policy: object) -> bytes:
 
 
 @pytest.mark.parametrize("reasoning", LEVELS)
-def test_no_registered_value_leaves_from_any_place(reasoning: str) -> None:
+def test_no_registered_value_is_written_from_any_field(reasoning: str) -> None:
     assert leaks(told(everywhere(SECRET), reasoning=reasoning), SECRET) == set()
     assert all(leaks(told([error], reasoning=reasoning), SECRET) == set() for error in errors_with(SECRET))
 
 
 @pytest.mark.parametrize("kind", [*DELTAS, "reasoning_text"])
-def test_no_registered_value_leaves_at_any_cut(kind: str) -> None:
+def test_no_registered_value_is_written_at_any_cut(kind: str) -> None:
     events = cut_everywhere(f"is {SECRET} here", kind if kind in DELTAS else "output_text")
     if kind not in DELTAS:
         events = [{**event, "type": f"response.{kind}.delta"} for event in events]
@@ -176,7 +178,7 @@ def test_no_registered_value_leaves_at_any_cut(kind: str) -> None:
     assert leaks(said, SECRET) == set()
 
 
-def test_no_credential_leaves_from_a_tool() -> None:
+def test_no_credential_of_a_tool_is_written() -> None:
     key = "AKIA" + "Q3EGSNDKLOPQRTU7"
     assert leaks(told(everywhere(key)), key[4:]) == set()
 
@@ -204,7 +206,7 @@ def reasoned() -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("level", "has_thought", "has_gist"), [("off", False, False), ("summary", False, True), ("full", True, True)]
 )
-def test_reasoning_leaves_as_the_policy_says(*, level: str, has_thought: bool, has_gist: bool) -> None:
+def test_reasoning_is_written_as_the_policy_allows(*, level: str, has_thought: bool, has_gist: bool) -> None:
     said = told(reasoned(), reasoning=level)
     assert (bool(leaks(said, THOUGHT)), bool(leaks(said, GIST))) == (has_thought, has_gist)
 

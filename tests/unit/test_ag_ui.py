@@ -88,7 +88,7 @@ def test_the_run_has_the_ids_of_its_caller(
     assert of(said, "RUN_FINISHED") == [{**place, "outcome": {"type": "success"}}]
 
 
-def test_a_stream_without_an_event_is_a_run_too(run: Run) -> None:
+def test_an_empty_stream_is_a_run(run: Run) -> None:
     said = run()
     assert [event["type"] for event in said] == ["RUN_STARTED", "RUN_ERROR"]
     assert said[-1]["code"] == "upstream_empty"
@@ -154,14 +154,14 @@ SUCCESS: Final = {"type": "success"}
         ),
     ],
 )
-def test_how_a_run_ends(run: Run, end: Event, options: DialectOptions, expected: Event) -> None:
+def test_the_end_of_a_run_by_status(run: Run, end: Event, options: DialectOptions, expected: Event) -> None:
     last = run(CREATED, end, options=options)[-1]
     place = {"threadId": "stream_1", "runId": "stream_1"} if last["type"] == "RUN_FINISHED" else {}
     assert last == {"type": last["type"], **place, **expected}
     assert (last["type"] == "RUN_ERROR") == ("code" in expected)
 
 
-def test_a_refusal_is_a_success_that_says_refused(run: Run) -> None:
+def test_a_refusal_is_a_success_with_the_status_refused(run: Run) -> None:
     said = run(CREATED, delta("refusal", 0, "No."), COMPLETED)
     assert of(said, "TEXT_MESSAGE_START")[0]["metadata"] == {"public-sse.kind": "refusal"}
     assert of(said, "TEXT_MESSAGE_CONTENT") == [{"messageId": "item_0", "delta": "No."}]
@@ -201,20 +201,20 @@ def test_usage_is_what_the_provider_reported(run: Run, status: str, usage: Event
     assert run(CREATED, ended(status, usage=usage))[-1].get("usage") == expected
 
 
-def test_usage_of_several_models_names_none(run: Run) -> None:
+def test_usage_of_several_models_has_no_model(run: Run) -> None:
     second = {"type": "response.created", "response": {"id": "resp_2", "status": "in_progress", "model": "m-2"}}
     end = ended("completed", usage={"input_tokens": 1})
     said = run(CREATED, end, NEXT, second, end, run=True)
     assert said[-1]["usage"] == [{"inputTokens": 2}]
 
 
-def test_counts_that_a_page_cannot_hold_are_left_out(run: Run) -> None:
+def test_counts_above_the_safe_integer_are_dropped(run: Run) -> None:
     end = ended("completed", usage={"input_tokens": 2**53 - 1, "output_tokens": 1})
     said = run(CREATED, end, NEXT, CREATED, end, run=True)
     assert said[-1]["usage"] == [{"model": "m-1", "outputTokens": 2}]
 
 
-def test_a_run_keeps_the_reason_of_its_gravest_response(run: Run) -> None:
+def test_a_run_has_the_reason_of_its_worst_response(run: Run) -> None:
     cut = ended("incomplete", incomplete_details={"reason": "max_output_tokens"})
     said = run(CREATED, cut, NEXT, CREATED, COMPLETED, run=True)
     assert said[-1]["metadata"] == {"public-sse.status": "incomplete", "public-sse.reason": "max_output_tokens"}
@@ -242,7 +242,7 @@ def test_the_status_of_a_response_is_an_event_of_our_own(run: Run) -> None:
 # messages
 
 
-def test_a_message_opens_with_its_first_text(run: Run) -> None:
+def test_a_message_starts_with_its_first_text(run: Run) -> None:
     said = run(CREATED, added(0, "message"), text(0, "Hi"), text(0, " there"), done(0, "message"), COMPLETED)
     assert [event for event in said[1:-1] if event["type"] != "CUSTOM"] == [
         {"type": "TEXT_MESSAGE_START", "messageId": "item_0", "role": "assistant"},
@@ -253,12 +253,12 @@ def test_a_message_opens_with_its_first_text(run: Run) -> None:
 
 
 @pytest.mark.parametrize("role", ["system", "tool", "user", None])
-def test_whatever_the_provider_calls_it_a_message_is_the_models(run: Run, role: str | None) -> None:
+def test_any_role_of_the_provider_becomes_assistant(run: Run, role: str | None) -> None:
     said = run(CREATED, added(0, "message", role=role), text(0, "x"), COMPLETED)
     assert of(said, "TEXT_MESSAGE_START")[0]["role"] == "assistant"
 
 
-def test_a_message_without_a_text_is_none(run: Run) -> None:
+def test_a_message_without_text_is_not_written(run: Run) -> None:
     assert types(run(CREATED, added(0, "message"), done(0, "message"), COMPLETED)) == []
 
 
@@ -286,7 +286,7 @@ def test_text_and_refusal_of_one_item_are_two_messages(run: Run) -> None:
     ]
 
 
-def test_what_is_cut_off_says_so(run: Run) -> None:
+def test_an_incomplete_message_has_its_status(run: Run) -> None:
     said = run(CREATED, text(0, "a"), ends="upstream_reset")
     assert of(said, "TEXT_MESSAGE_END") == [{"messageId": "item_0", "metadata": {"public-sse.status": "incomplete"}}]
 
@@ -296,18 +296,18 @@ def url_citation(url: str, **members: object) -> Event:
     return {"type": "response.output_text.annotation.added", "output_index": 0, "annotation": annotation}
 
 
-def test_citations_come_with_the_end_of_their_message(run: Run) -> None:
+def test_citations_are_in_the_end_of_their_message(run: Run) -> None:
     said = run(CREATED, text(0, "a"), url_citation("https://a.example", start_index=0, end_index=1), COMPLETED)
     cited = {"content_index": 0, "type": "url_citation", "start_index": 0, "end_index": 1, "url": "https://a.example"}
     assert of(said, "TEXT_MESSAGE_END")[0]["metadata"]["public-sse.citations"] == [cited]
 
 
-def test_a_citation_may_come_before_its_text(run: Run) -> None:
+def test_a_citation_may_precede_its_text(run: Run) -> None:
     said = run(CREATED, url_citation("https://a.example"), COMPLETED)
     assert types(said) == ["TEXT_MESSAGE_START", "TEXT_MESSAGE_END"]
 
 
-def test_more_citations_than_a_client_can_take_are_left_out(run: Run) -> None:
+def test_citations_beyond_the_limit_are_dropped(run: Run) -> None:
     citations = [url_citation(f"https://a.example/{number:0>4000}") for number in range(100)]
     kept = of(run(CREATED, text(0, "a"), *citations, COMPLETED), "TEXT_MESSAGE_END")[0]["metadata"][
         "public-sse.citations"
@@ -318,7 +318,7 @@ def test_more_citations_than_a_client_can_take_are_left_out(run: Run) -> None:
 VALUE: Final = {"registered": [{"value": "marzipan"}]}
 
 
-def test_what_was_withheld_is_said_on_the_event_and_at_the_end(run: Run) -> None:
+def test_notices_are_on_the_event_and_repeated_at_the_end(run: Run) -> None:
     said = run(CREATED, text(0, "I like marzipan."), text(0, " And marzipan."), COMPLETED, policy=VALUE)
     contents, (end,) = of(said, "TEXT_MESSAGE_CONTENT"), of(said, "TEXT_MESSAGE_END")
     assert "".join(content["delta"] for content in contents) == "I like <redacted>. And <redacted>."
@@ -334,9 +334,7 @@ def test_what_was_withheld_is_said_on_the_event_and_at_the_end(run: Run) -> None
         ("reasoning_summary.delta", "reasoning", "summary_index", "REASONING_MESSAGE_END"),
     ],
 )
-def test_a_delta_of_which_nothing_is_left_says_why_at_the_end(
-    kind: str, item_type: str, index: str, closing: str
-) -> None:
+def test_notices_of_an_empty_delta_are_at_the_end(kind: str, item_type: str, index: str, closing: str) -> None:
     envelope = {"server_timestamp": "2025-12-15T12:00:00.000Z", "stream_id": "s", "output_index": 0, "item_id": "i"}
     notices = [{"type": "redacted", "path": "delta", "message": "Something was withheld for safety."}]
     item = {"item_type": item_type, "status": "completed"}
@@ -351,7 +349,7 @@ def test_a_delta_of_which_nothing_is_left_says_why_at_the_end(
     assert of(said, closing)[0]["metadata"] == {"public-sse.notices": notices}
 
 
-def test_a_text_that_only_the_snapshot_has_is_said(run: Run) -> None:
+def test_a_text_without_deltas_is_written_from_the_snapshot(run: Run) -> None:
     item = {"type": "message", "id": "item_0", "content": [{"type": "output_text", "text": "x" * 40_000}]}
     said = run(CREATED, added(0, "message"), done(0, "message"), ended("completed", output=[item]))
     contents = of(said, "TEXT_MESSAGE_CONTENT")
@@ -368,13 +366,13 @@ def test_a_text_that_only_the_snapshot_has_is_said(run: Run) -> None:
         [delta("refusal", 0, "a"), delta("refusal", 0, "b", content_index=1), delta("refusal", 1, "c")],
     ],
 )
-def test_a_text_of_an_earlier_response_is_not_said_again(run: Run, first: list[Event]) -> None:
+def test_a_text_of_an_earlier_response_is_not_repeated(run: Run, first: list[Event]) -> None:
     second = [added(0, "message"), done(0, "message"), COMPLETED]
     contents = of(run(CREATED, *first, COMPLETED, NEXT, *second, run=True), "TEXT_MESSAGE_CONTENT")
     assert [content["delta"] for content in contents] == [event["delta"] for event in first if "delta" in event]
 
 
-def test_a_refusal_that_only_the_snapshot_has_is_said(run: Run) -> None:
+def test_a_refusal_without_deltas_is_written_from_the_snapshot(run: Run) -> None:
     item = {"type": "message", "id": "item_0", "content": [{"type": "refusal", "refusal": "No."}]}
     said = run(CREATED, added(0, "message"), done(0, "message"), ended("completed", output=[item]))
     assert of(said, "TEXT_MESSAGE_START")[0]["metadata"] == {"public-sse.kind": "refusal"}
@@ -384,7 +382,7 @@ def test_a_refusal_that_only_the_snapshot_has_is_said(run: Run) -> None:
 # ids
 
 
-def test_taken_ids_are_not_given_again(run: Run) -> None:
+def test_taken_ids_are_not_reused(run: Run) -> None:
     options = DialectOptions(taken_ids=frozenset({"item_0", "item_0.2", "call_1"}))
     said = run(CREATED, text(0, "a"), done(1, "function_call", call_id="call_1", name="f"), COMPLETED, options=options)
     assert of(said, "TEXT_MESSAGE_START")[0]["messageId"] == "item_0.3"
@@ -419,12 +417,12 @@ def test_a_reasoning_item_is_a_span_of_messages(run: Run) -> None:
     ]
 
 
-def test_reasoning_without_a_word_is_a_span_alone(run: Run) -> None:
+def test_reasoning_without_text_is_an_empty_span(run: Run) -> None:
     thinking = delta("reasoning_text", 0, "hidden")
     assert types(run(CREATED, thinking, done(0, "reasoning"), COMPLETED)) == ["REASONING_START", "REASONING_END"]
 
 
-def test_full_reasoning_is_called_so(run: Run) -> None:
+def test_full_reasoning_has_its_kind(run: Run) -> None:
     said = run(CREATED, delta("reasoning_text", 0, "aloud"), summary("short"), COMPLETED, policy={"reasoning": "full"})
     starts = of(said, "REASONING_MESSAGE_START")
     assert [(start["messageId"], start["metadata"]["public-sse.kind"]) for start in starts] == [
@@ -445,7 +443,7 @@ def test_an_encrypted_value_belongs_to_the_first_message(run: Run, before: list[
     assert types(said)[-2:] == ["REASONING_MESSAGE_END", "REASONING_END"]
 
 
-def test_an_encrypted_value_that_no_client_can_take_is_left_out(run: Run) -> None:
+def test_an_encrypted_value_beyond_the_limit_is_dropped(run: Run) -> None:
     value = "g" * (ENCRYPTED_MAX_CHARS + 1)
     said = run(CREATED, done(0, "reasoning", encrypted_content=value), COMPLETED, policy=SEALED)
     assert types(said) == ["REASONING_START", "REASONING_END"]
@@ -468,7 +466,7 @@ def output(call_id: str, value: object, **members: object) -> Event:
     return {"type": "projector.tool_output", "call_id": call_id, "output": value, **members}
 
 
-def test_a_call_that_waits_for_the_client(run: Run) -> None:
+def test_a_pending_call_is_listed_in_the_outcome(run: Run) -> None:
     said = run(CREATED, function(0), arguments(0, '{"a"'), arguments(0, ":1}"), done(0, "function_call"), COMPLETED)
     assert [event for event in said[1:-1] if event["type"] != "CUSTOM"] == [
         {"type": "TOOL_CALL_START", "toolCallId": "call_0", "toolCallName": "f", "parentMessageId": "item_0"},
@@ -479,7 +477,7 @@ def test_a_call_that_waits_for_the_client(run: Run) -> None:
     assert said[-1]["outcome"] == {"type": "success", "pendingToolCallIds": ["call_0"]}
 
 
-def test_clients_before_1_0_find_out_themselves_what_is_pending(run: Run) -> None:
+def test_clients_before_1_0_get_no_list_of_pending_calls(run: Run) -> None:
     said = run(CREATED, done(0, "function_call", name="f"), COMPLETED, options=DialectOptions(is_before_1_0=True))
     assert said[-1]["outcome"] == SUCCESS
 
@@ -509,26 +507,26 @@ def test_a_result_is_text(run: Run, value: object, content: str, status: str, ab
         ([COMPLETED, NEXT, CREATED], "item_4"),
     ],
 )
-def test_neighbouring_calls_share_a_message(run: Run, between: list[Event], parent: str) -> None:
+def test_consecutive_calls_share_a_message(run: Run, between: list[Event], parent: str) -> None:
     calls = [done(index, "function_call", call_id=f"call_{index}", name="f") for index in (1, 2)]
     last = done(4 - 3 * (NEXT in between), "function_call", id="item_4", call_id="call_4", name="f")
     said = run(CREATED, text(0, "I call."), *calls, *between, last, COMPLETED, run=True)
     assert [start["parentMessageId"] for start in of(said, "TOOL_CALL_START")] == ["item_0", "item_0", parent]
 
 
-def test_a_call_without_a_name_waits_for_it(run: Run) -> None:
+def test_arguments_are_held_until_the_call_has_a_name(run: Run) -> None:
     said = run(CREATED, arguments(0, '{"a"'), arguments(0, ":1}"), done(0, "function_call", name="f"), COMPLETED)
     assert of(said, "TOOL_CALL_START")[0]["toolCallName"] == "f"
     assert [event["delta"] for event in of(said, "TOOL_CALL_ARGS")] == ['{"a":1}']
 
 
-def test_a_call_that_never_gets_a_name_is_said(run: Run) -> None:
+def test_a_call_without_any_name_is_written(run: Run) -> None:
     said = run(CREATED, arguments(0, '{"a"'), ends="upstream_reset")
     assert of(said, "TOOL_CALL_START")[0]["toolCallName"] == "unknown"
     assert of(said, "TOOL_CALL_END")[0]["metadata"] == {"public-sse.status": "incomplete"}
 
 
-def test_a_call_that_was_cut_off_is_not_the_clients_to_run(run: Run) -> None:
+def test_a_truncated_call_is_not_pending(run: Run) -> None:
     said = run(CREATED, function(0), arguments(0, '{"a"'), ended("incomplete"))
     assert of(said, "TOOL_CALL_END") == [{"toolCallId": "call_0", "metadata": {"public-sse.status": "incomplete"}}]
     (result,) = of(said, "TOOL_CALL_RESULT")
@@ -536,14 +534,14 @@ def test_a_call_that_was_cut_off_is_not_the_clients_to_run(run: Run) -> None:
     assert said[-1]["outcome"] == SUCCESS
 
 
-def test_arguments_that_come_at_once_are_one_delta(run: Run) -> None:
+def test_whole_arguments_are_one_delta(run: Run) -> None:
     said = run(CREATED, done(0, "function_call", name="f", arguments='{"api_key":"k","b":2}'), COMPLETED)
     assert [event["delta"] for event in of(said, "TOOL_CALL_ARGS")] == ['{"api_key":"<redacted>","b":2}']
     notices = of(said, "TOOL_CALL_END")[0]["metadata"]["public-sse.notices"]
     assert [notice["path"] for notice in notices] == ["arguments_json.api_key"]
 
 
-def test_a_custom_call_is_named_as_one(run: Run) -> None:
+def test_a_custom_call_has_its_item_type(run: Run) -> None:
     said = run(CREATED, done(0, "custom_tool_call", name="sql", input="select 1"), COMPLETED)
     assert of(said, "TOOL_CALL_START")[0]["metadata"] == {"public-sse.item_type": "custom_tool_call"}
     assert of(said, "TOOL_CALL_ARGS")[0]["delta"] == "select 1"
@@ -586,14 +584,14 @@ def test_an_approval_interrupts_the_run(run: Run) -> None:
     }
 
 
-def test_an_approval_that_the_run_has_left_behind_interrupts_nothing(run: Run) -> None:
+def test_an_approval_before_a_later_response_does_not_interrupt(run: Run) -> None:
     first = [CREATED, done(0, "mcp_approval_request", **MCP), COMPLETED]
     said = run(*first, NEXT, CREATED, text(0, "Done."), COMPLETED, run=True)
     assert said[-1]["outcome"] == SUCCESS
     assert of(said, "TOOL_CALL_RESULT")[0]["metadata"] == {"public-sse.status": "answered"}
 
 
-def test_an_output_of_a_call_that_was_cut_off_is_said(run: Run) -> None:
+def test_an_output_of_a_truncated_call_is_written(run: Run) -> None:
     said = run(CREATED, done(0, "mcp_call", **MCP, output="half", status="incomplete"), COMPLETED)
     (result,) = of(said, "TOOL_CALL_RESULT")
     assert (result["content"], result["metadata"]) == ("half", {"public-sse.status": "incomplete"})
@@ -608,7 +606,7 @@ def test_an_output_item_is_the_result_of_its_call(run: Run) -> None:
 # activities
 
 
-def test_a_search_is_an_activity_that_grows(run: Run) -> None:
+def test_a_search_is_a_growing_activity(run: Run) -> None:
     searching = {"type": "response.web_search_call.searching", "output_index": 0}
     action = {"type": "search", "query": "boats", "sources": [{"url": "https://a.example"}]}
     said = run(CREATED, added(0, "web_search_call"), searching, done(0, "web_search_call", action=action), COMPLETED)
@@ -627,7 +625,7 @@ def test_a_search_is_an_activity_that_grows(run: Run) -> None:
     ]
 
 
-def test_code_grows_piece_by_piece(run: Run) -> None:
+def test_code_grows_by_patches(run: Run) -> None:
     code = [delta("code_interpreter_call_code", 0, piece) for piece in ("a = 1\n", "a")]
     outputs = [{"type": "logs", "logs": "1"}]
     said = run(CREATED, *code, done(0, "code_interpreter_call", code="a = 1\na", outputs=outputs), COMPLETED)
@@ -640,13 +638,13 @@ def test_code_grows_piece_by_piece(run: Run) -> None:
     ]
 
 
-def test_code_that_comes_at_once_is_one_piece(run: Run) -> None:
+def test_whole_code_is_one_entry(run: Run) -> None:
     said = run(CREATED, done(0, "code_interpreter_call", code="a"), COMPLETED)
     steps = [step for event in of(said, "ACTIVITY_DELTA") for step in event["patch"]]
     assert ("/code", ["a"]) in [(step["path"], step["value"]) for step in steps]
 
 
-def test_a_tool_that_failed_says_so(run: Run) -> None:
+def test_a_failed_tool_has_its_status(run: Run) -> None:
     said = run(CREATED, done(0, "web_search_call", status="failed"), COMPLETED)
     assert of(said, "ACTIVITY_DELTA")[-1]["patch"] == [{"op": "add", "path": "/status", "value": "failed"}]
 
@@ -657,7 +655,7 @@ def test_items_without_a_public_tool_type_are_activities_of_their_own_name(run: 
     assert of(said, "ACTIVITY_DELTA")[0]["patch"] == [{"op": "add", "path": "/status", "value": "completed"}]
 
 
-def test_image_bytes_travel_in_events_of_our_own(run: Run) -> None:
+def test_image_chunks_are_events_of_our_own(run: Run) -> None:
     image = {"type": "response.image_generation_call.partial_image", "output_index": 0, "partial_image_b64": "QUJD"}
     said = run(CREATED, image, COMPLETED)
     target = {"entity_kind": "tool_call", "entity_id": "item_0", "field": "partial_image_b64", "part_index": 0}
@@ -712,7 +710,7 @@ def test_steps_follow_the_workflow(run: Run, events: list[Event], expected: list
     assert [f"{signs[step['type']]}{step['stepName']}" for step in steps] == expected
 
 
-def test_a_step_tells_its_workflow(run: Run) -> None:
+def test_a_step_has_its_workflow_as_metadata(run: Run) -> None:
     said = run(workflow("a", step_agent="x"), CREATED, COMPLETED)
     where = {"stage_name": "s", "step_name": "a", "step_agent": "x"}
     assert of(said, "STEP_STARTED") == [{"stepName": "s/a", "metadata": {"public-sse.workflow": where}}]
@@ -721,7 +719,7 @@ def test_a_step_tells_its_workflow(run: Run) -> None:
 # bounds and tables
 
 
-def test_large_trees_are_cut_with_a_notice(run: Run) -> None:
+def test_large_trees_are_truncated_with_a_notice(run: Run) -> None:
     tree = {f"k{number}": ["x" * 7_000] * 100 for number in range(40)}
     said = run(CREATED, done(0, "function_call", call_id="c", name="f"), output("c", tree), COMPLETED)
     (result,) = of(said, "TOOL_CALL_RESULT")
@@ -738,11 +736,11 @@ def test_nothing_is_null(run: Run) -> None:
     assert not nulls(run(CREATED, text(0, "a"), done(1, "mcp_call", **MCP), done(2, "reasoning"), COMPLETED))
 
 
-def test_what_is_dropped_is_said_by_other_frames() -> None:
+def test_the_dropped_kinds() -> None:
     assert set(writer.DROPPED) == {Kind.REFUSAL_DONE, "response.usage", "reasoning.done"}
 
 
-def test_after_a_frame_that_cannot_be_written_only_an_error_is_said() -> None:
+def test_after_a_failed_frame_only_an_error_is_written() -> None:
     envelope = {"server_timestamp": "2025-12-15T12:00:00.000Z", "stream_id": "s", "output_index": 0, "item_id": "i"}
     item = {**envelope, "item_type": "message", "status": "completed"}
     error = {"code": "internal_error", "message": "m", "source": "server", "is_retryable": False}
@@ -773,7 +771,7 @@ START: Final = {"type": "RUN_STARTED", "timestamp": 1, "threadId": "t", "runId":
         {"type": "THINKING_START"},
     ],
 )
-def test_the_models_are_narrow(wrong: Event) -> None:
+def test_the_models_reject_unknown_members(wrong: Event) -> None:
     parse_event(START)
     with pytest.raises(ValidationError):
         parse_event({**START, **wrong})

@@ -110,7 +110,7 @@ REFUSED: Final[list[tuple[Body, str]]] = [
 
 
 @pytest.mark.parametrize(("request_body", "complaint"), REFUSED, ids=[complaint for _, complaint in REFUSED])
-def test_what_is_refused_is_named_by_its_place(request_body: Body, complaint: str) -> None:
+def test_an_invalid_member_is_named_by_its_path(request_body: Body, complaint: str) -> None:
     with pytest.raises(InputRefusedError) as raised:
         read_run_input(request_body)
     assert str(raised.value) == complaint
@@ -126,12 +126,12 @@ def test_what_is_refused_is_named_by_its_place(request_body: Body, complaint: st
         {"type": "file", "value": "file-1"},
     ],
 )
-def test_images_come_over_https_or_with_the_request(source: Body) -> None:
+def test_images_are_https_or_data_urls(source: Body) -> None:
     with pytest.raises(InputRefusedError, match=r"^`messages\[0\]\.content\[0\]\.source"):
         read_run_input(body({**HI, "content": [{"type": "image", "source": source}]}))
 
 
-def test_what_is_not_read_is_passed_over() -> None:
+def test_unread_members_are_ignored() -> None:
     members = {name: {"a": 1} for name in (*UNREAD, "unknown")}
     assert responses(body({**HI, "unknown": 1}, **members)) == responses(body(HI))
     assert all(len(why.split()) > 3 for why in UNREAD.values())
@@ -149,7 +149,7 @@ def test_null_is_absent() -> None:
     ("version", "is_before_1_0"),
     [(None, True), ("0.9", True), ("1.0", False), ("1.1", False), ("2.0", False), ("latest", False), ("0", False)],
 )
-def test_the_caller(version: str | None, *, is_before_1_0: bool) -> None:
+def test_the_options_of_a_request(version: str | None, *, is_before_1_0: bool) -> None:
     asked = read_run_input(body(HI, said(call("c1")), result("c1"), thought("r:0"), protocolVersion=version))
     taken = frozenset({"m1", "a1", "c1", "c1:result", "r:0"})
     assert dialect_options(asked) == DialectOptions("thread", "run", is_before_1_0, taken)
@@ -295,12 +295,12 @@ def test_a_result_is_text(message: Body, text: str) -> None:
 
 @pytest.mark.parametrize("empty", [body(), body(said()), body(thought("r:0")), body(said(call("c1")))])
 @pytest.mark.parametrize("translate", [responses, chat])
-def test_there_must_be_something_to_answer(translate: Any, empty: Body) -> None:
+def test_a_request_without_input_is_rejected(translate: Any, empty: Body) -> None:
     with pytest.raises(InputRefusedError, match="nothing to answer"):
         translate(empty)
 
 
-def test_other_kinds_of_calls_go_back_as_what_they_were() -> None:
+def test_other_calls_keep_their_item_type() -> None:
     calls = [call("ct", "custom_tool_call", arguments="select 1"), call("mcp_1", "mcp_call")]
     assert responses(body(said(*calls), result("ct"), result("mcp_1")))["input"] == [
         {"type": "custom_tool_call", "call_id": "ct", "name": "f", "input": "select 1"},
@@ -329,7 +329,7 @@ def about(item_id: str, kind: str = "summary") -> Body:
     return {"metadata": {"public-sse.item_id": item_id, "public-sse.kind": kind}}
 
 
-def test_an_encrypted_value_goes_back_with_the_summaries_of_its_item() -> None:
+def test_an_encrypted_value_is_sent_with_the_summaries_of_its_item() -> None:
     asked = body(
         HI,
         thought("rs_1:0", "First", encryptedValue="gAAA", **about("rs_1")),
@@ -348,7 +348,7 @@ def test_an_encrypted_value_goes_back_with_the_summaries_of_its_item() -> None:
     assert [item["type"] for item in request["input"]] == ["message", "reasoning", "message"]
 
 
-def test_encrypted_values_pass_under_their_own_switch_only() -> None:
+def test_encrypted_values_are_sent_only_if_enabled() -> None:
     asked = body(HI, thought("rs_1:0", encryptedValue="gAAA"), said(content="Hello"))
     assert "gAAA" not in str(responses(asked))
     assert "gAAA" not in str(chat(asked, settings=SEALED))
@@ -369,7 +369,7 @@ def test_encrypted_values_pass_under_their_own_switch_only() -> None:
         ([], False),
     ],
 )
-def test_reasoning_goes_back_only_with_what_it_led_to(after: list[Body], *, is_kept: bool) -> None:
+def test_reasoning_is_sent_only_before_its_items(after: list[Body], *, is_kept: bool) -> None:
     request = responses(body(HI, thought("rs_1:0", encryptedValue="gAAA"), *after), settings=SEALED)
     assert ("gAAA" in str(request)) == is_kept
 
@@ -402,13 +402,13 @@ def test_an_answer_to_an_interrupt_is_the_answer_to_its_approval(
     assert responses(body(*history, resume=[entry]))["input"] == [answer]
 
 
-def test_the_request_goes_back_where_the_switch_is_on() -> None:
+def test_an_approval_request_is_sent_again_if_trusted() -> None:
     asked = body(said(APPROVAL), resume=[resolved("int-mcpr_1", approved=True)])
     assert responses(asked, settings=REPLAYED)["input"] == [ASKED, {**ANSWER, "approve": True}]
 
 
 @pytest.mark.parametrize("arguments", ['{"token":"<redacted>"}', '{"a":"[REDACTED:vault]"}'])
-def test_a_request_of_which_something_was_withheld_does_not_go_back(arguments: str) -> None:
+def test_a_redacted_approval_request_is_not_sent_again(arguments: str) -> None:
     approval = call("mcpr_1", "mcp_approval_request", arguments=arguments)
     asked = body(said(approval), resume=[resolved("int-mcpr_1", approved=True)])
     assert responses(asked, settings=REPLAYED)["input"] == [{**ANSWER, "approve": True}]
@@ -419,7 +419,7 @@ def test_an_approval_of_an_earlier_run_is_history() -> None:
     assert responses(done, settings=REPLAYED)["input"] == [{"type": "message", "role": "user", "content": "Hi"}]
 
 
-def test_what_nobody_asked_cannot_be_answered() -> None:
+def test_an_unknown_interrupt_is_rejected() -> None:
     with pytest.raises(InputRefusedError, match=r"^`resume\[0\]\.interruptId`"):
         responses(body(HI, resume=[resolved("other", approved=True)]))
     with pytest.raises(UnsupportedRequestError, match="mcp_approval_response"):
@@ -447,7 +447,7 @@ BYE: Final = {**HI, "id": "m2", "content": "Bye"}
         ([HI, thought("rs_1:0", encryptedValue="gAAA"), said(APPROVAL)], [YES]),
     ],
 )
-def test_what_a_kept_response_knows_is_not_sent_again(history: list[Body], sent: list[Body]) -> None:
+def test_items_before_a_stored_response_are_not_sent(history: list[Body], sent: list[Body]) -> None:
     asked = body(*history, resume=[resolved("int-mcpr_1", approved=True)])
     request = responses(asked, settings=SEALED, previous_response_id="resp_1")
     assert request == {
@@ -466,7 +466,7 @@ def test_approvals_are_named_by_the_ids_of_the_provider() -> None:
 
 
 @pytest.mark.parametrize(("message", "has"), [(HI, False), ({**HI, "content": IMAGES}, True), (said(), False)])
-def test_images_are_seen(message: Body, *, has: bool) -> None:
+def test_images_are_detected(message: Body, *, has: bool) -> None:
     assert has_images(read_run_input(body(message))) is has
     assert has_images(read_run_input(body({**HI, "content": IMAGES[:1]}))) is False
 
@@ -482,11 +482,11 @@ FUNCTION: Final = {"name": "ask", "description": "Ask.", "parameters": {"type": 
 
 @pytest.mark.parametrize("names", [(), ("other",)])
 @pytest.mark.parametrize("translate", [responses, chat])
-def test_tools_that_the_agent_does_not_name_are_left_out(translate: Any, names: tuple[str, ...]) -> None:
+def test_tools_that_the_agent_does_not_allow_are_dropped(translate: Any, names: tuple[str, ...]) -> None:
     assert "tools" not in translate(body(HI, tools=TOOLS), client_tools=names)
 
 
-def test_tools_that_the_agent_names_pass() -> None:
+def test_tools_that_the_agent_allows_are_sent() -> None:
     asked = body(HI, tools=TOOLS)
     assert responses(asked, client_tools={"ask"})["tools"] == [{"type": "function", **FUNCTION, "strict": False}]
     assert chat(asked, client_tools={"ask"})["tools"] == [{"type": "function", "function": FUNCTION}]

@@ -70,7 +70,7 @@ ROWS: Final[list[tuple[str, str, Edit]]] = [
 
 
 @pytest.mark.parametrize(("rule", "stream", "edit"), ROWS)
-def test_each_rule_is_broken(rule: str, stream: str, edit: Edit) -> None:
+def test_each_rule_can_be_violated(rule: str, stream: str, edit: Edit) -> None:
     events = events_of(stream)
     edit(events)
     found = check_stream([json.dumps(event) for event in events])
@@ -79,7 +79,7 @@ def test_each_rule_is_broken(rule: str, stream: str, edit: Edit) -> None:
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"1", b'"x"', b"{}", b"\xff", b"[" * 100_000])
-def test_a_line_that_is_no_event(line: bytes) -> None:
+def test_invalid_lines(line: bytes) -> None:
     assert {violation.rule for violation in check_stream([line])} <= {"json", "shape", "terminal_missing"}
     assert check_stream([line])[0].line == 1
 
@@ -89,5 +89,5 @@ def test_every_rule_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.ndjson")), ids=lambda path: path.stem)
-def test_no_golden_breaks_a_rule(path: Path) -> None:
+def test_no_golden_violates_a_rule(path: Path) -> None:
     assert check_stream(path.read_bytes().splitlines()) == []

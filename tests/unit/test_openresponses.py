@@ -92,7 +92,7 @@ def finish(reason: str) -> Event:
 # totality
 
 
-def test_every_kind_is_said_or_dropped_with_a_reason() -> None:
+def test_every_kind_is_handled_or_dropped_with_a_reason() -> None:
     assert HANDLED.keys() | DROPPED.keys() == {*Kind, *PrivateKind}
     assert not HANDLED.keys() & DROPPED.keys()
     assert all([*DROPPED.values(), *DROPPED_ITEMS.values()])
@@ -231,7 +231,7 @@ SEQUENCES: Final[dict[str, tuple[list[Event], dict[str, Any], list[str]]]] = {
 
 
 @pytest.mark.parametrize(("events", "policy", "expected"), SEQUENCES.values(), ids=SEQUENCES)
-def test_sequence(events: list[Event], policy: dict[str, Any], expected: list[str]) -> None:
+def test_event_names_by_stream(events: list[Event], policy: dict[str, Any], expected: list[str]) -> None:
     expected = [name if name != "..." else "response.failed" for name in expected]
     assert names(play(*events, **policy)) == expected
 
@@ -248,7 +248,7 @@ def test_event_names_are_types() -> None:
 # reasoning from Chat Completions (seed 003)
 
 
-def test_reasoning_of_a_chat_stream_comes_before_its_text() -> None:
+def test_reasoning_of_a_chat_stream_precedes_its_text() -> None:
     """FR-001 to FR-006."""
     deltas = [chunk(reasoning_content="Two "), chunk(reasoning_content="and two."), chunk(content="Four.")]
     said = play(*deltas, finish("stop"), provider="openai_chat", reasoning="full")
@@ -279,13 +279,13 @@ def test_reasoning_without_an_answer_is_incomplete() -> None:
 
 
 @pytest.mark.parametrize("deltas", [[{"content": "Four."}], [{"reasoning_content": ""}, {"content": "Four."}]])
-def test_models_that_do_not_reason_say_nothing_of_it(deltas: list[Event]) -> None:
+def test_models_without_reasoning_write_no_reasoning(deltas: list[Event]) -> None:
     """FR-007, FR-008."""
     said = play(*(chunk(**delta) for delta in deltas), finish("stop"), provider="openai_chat", reasoning="full")
     assert names(said) == [*BEGINNING, *TEXT, "response.completed"]
 
 
-def test_each_turn_of_a_run_reasons() -> None:
+def test_each_response_of_a_run_has_its_reasoning() -> None:
     """User story 3: the numbers go on, and the items stand behind each other."""
     call = {"index": 0, "id": "call_1", "function": {"name": "f", "arguments": "{}"}}
     said = play(
@@ -314,7 +314,7 @@ def test_a_call_is_announced_with_its_name() -> None:
     assert said[-1]["response"]["output"] == [item | {"arguments": '{"a":1}', "status": "completed"}]
 
 
-def test_arguments_that_were_cut_off_stand_in_their_item() -> None:
+def test_truncated_arguments_are_in_their_item() -> None:
     item = play(ADDED, {**ARGUMENTS, "delta": '{"a":'})[-1]["response"]["output"][0]
     assert (item["arguments"], item["status"]) == ('{"a":', "incomplete")
 
@@ -332,13 +332,13 @@ def test_outputs_are_text(output: object, said: str) -> None:
     }
 
 
-def test_an_output_takes_no_id_of_another_item() -> None:
+def test_the_id_of_an_output_is_new() -> None:
     answer = {"type": "projector.tool_output", "call_id": "call_1", "output": "two"}
     events = [done(0, "function_call", **CALL_ITEM), done(1, "message", id="fc_1_output", content=[]), answer]
     assert [item["id"] for item in play(*events)[-1]["response"]["output"]] == ["fc_1", "fc_1_output", "fc_1_output_"]
 
 
-def test_places_count_what_was_announced() -> None:
+def test_indexes_count_the_announced_items_and_parts() -> None:
     """Clients look up `output[output_index].content[content_index]`, whatever the provider's numbers."""
     said = play(text("b", 7, content_index=3), text("a", 7, content_index=1), text("c", 2), COMPLETED)
     deltas = [event for event in said if event["type"] == "response.output_text.delta"]
@@ -347,7 +347,7 @@ def test_places_count_what_was_announced() -> None:
     assert [[part["text"] for part in item["content"]] for item in output] == [["b", "a"], ["c"]]
 
 
-def test_items_of_other_types_are_ours() -> None:
+def test_other_item_types_have_our_prefix() -> None:
     said = play(
         done(0, "mcp_call", id="mcp_1", name="look", server_label="s", arguments="{}", output="seen"), COMPLETED
     )
@@ -366,7 +366,7 @@ def test_items_of_other_types_are_ours() -> None:
     ]
 
 
-def test_citations_have_every_member_that_the_schema_asks_for() -> None:
+def test_citations_have_every_required_member() -> None:
     foreign = {**CITATION, "annotation": {"type": "file_citation", "file_id": "file_1"}}
     said = play(text("Hi"), CITATION, foreign, COMPLETED)[-1]["response"]["output"][0]["content"][0]["annotations"]
     assert said == [
@@ -380,14 +380,14 @@ def test_roles(role: str | None, said: str) -> None:
     assert play(done(0, "message", role=role, content=[]), COMPLETED)[2]["item"]["role"] == said
 
 
-def test_text_behind_the_end_of_a_part_begins_another() -> None:
+def test_text_after_the_end_of_a_part_starts_another() -> None:
     reasoned = {"type": "response.reasoning_text.done", "output_index": 0, "text": "So."}
     more = {"type": "response.reasoning_text.delta", "output_index": 0, "delta": " And so."}
     said = play(reasoned, more, COMPLETED, reasoning="full")
     assert [part["text"] for part in said[-1]["response"]["output"][0]["content"]] == ["So.", " And so."]
 
 
-def test_encrypted_reasoning_has_its_own_switch() -> None:
+def test_encrypted_reasoning_has_its_own_setting() -> None:
     item = done(0, "reasoning", encrypted_content="c2VhbGVk")
     assert "encrypted_content" not in play(item, COMPLETED, reasoning="full")[3]["item"]
     assert (
@@ -395,7 +395,7 @@ def test_encrypted_reasoning_has_its_own_switch() -> None:
     )
 
 
-def test_what_was_taken_back_is_announced_again() -> None:
+def test_an_unknown_item_is_announced_when_it_ends() -> None:
     """After a fault of ours items are closed that this writer may not know (`PublicStreamProjector.fail_closed`)."""
     writer = OpenResponses()
     envelope = {"stream_id": "stream_1", "server_timestamp": "2025-12-15T12:00:00.000Z", "item_id": "fc_1"}
@@ -408,7 +408,7 @@ def test_what_was_taken_back_is_announced_again() -> None:
 # the response object
 
 
-def test_the_response_is_rebuilt_never_copied() -> None:
+def test_the_response_is_rebuilt_not_copied() -> None:
     said = play(CREATED, text("Hi"), ended("completed", instructions="marzipan", usage={"input_tokens": 3}))
     assert "marzipan" not in json.dumps(said)
     response = said[-1]["response"]
@@ -424,7 +424,7 @@ def test_the_response_is_rebuilt_never_copied() -> None:
     }
 
 
-def test_a_response_that_nobody_named_has_the_id_of_its_stream() -> None:
+def test_a_response_without_an_id_has_that_of_its_stream() -> None:
     said = play(text("Hi"), {**CREATED, "response": {"id": "resp_9", "model": "m-9"}}, ended("completed", id="resp_9"))
     assert [event["response"]["id"] for event in said if "response" in event] == ["stream_1"] * 3
     assert [event["response"]["model"] for event in said if "response" in event] == ["unknown", "unknown", "m-9"]
@@ -485,7 +485,7 @@ ENDS: Final[dict[str, tuple[list[Event], str, str, object]]] = {
 
 
 @pytest.mark.parametrize(("events", "name", "status", "why"), ENDS.values(), ids=ENDS)
-def test_ends(events: list[Event], name: str, status: str, why: object) -> None:
+def test_the_end_of_the_response_by_status(events: list[Event], name: str, status: str, why: object) -> None:
     last = play(*events)[-1]
     response = last["response"]
     assert (last["type"], response["status"]) == (name, status)
@@ -511,7 +511,7 @@ def test_error_types(code: str, error_type: str, status: int) -> None:
     assert assemble(map(codec.dumps, said)) == (status, {"error": said[-2]["error"]})
 
 
-def test_faults_of_ours_are_the_servers() -> None:
+def test_our_own_faults_are_server_errors() -> None:
     pipeline = pipeline_of()
     said = pipeline.close(FAULTS["server_shutdown"]).splitlines()
     assert json.loads(said[-3])["error"]["type"] == "server_error"
@@ -522,7 +522,7 @@ def test_every_error_type_has_a_status() -> None:
     assert {*ERROR_TYPES.values(), *SOURCE_TYPES.values()} == HTTP_STATUSES.keys()
 
 
-def test_statuses_of_upstreams() -> None:
+def test_http_statuses_of_upstreams() -> None:
     for status, expected in ((429, 429), (400, 400), (404, 404), (503, 500)):
         assert assemble(pipeline_of().close(http_status_fault(status)).splitlines()).status == expected
 
@@ -539,7 +539,7 @@ def test_the_answer_is_the_last_response() -> None:
     assert answer.body["output"][0]["content"][0]["text"] == "Hi"
 
 
-def test_a_response_that_failed_by_itself_is_an_answer() -> None:
+def test_a_failed_response_is_an_answer() -> None:
     events = play(ended("failed"))
     assert assemble(map(codec.dumps, events)) == (200, events[-1]["response"])
 
@@ -547,7 +547,7 @@ def test_a_response_that_failed_by_itself_is_an_answer() -> None:
 @pytest.mark.parametrize(
     "lines", [[], [b"[DONE]"], [b"", b'{"type":"response.created","response":{"status":"queued"}}']]
 )
-def test_half_a_stream_is_no_answer(lines: list[bytes]) -> None:
+def test_an_incomplete_stream_has_no_answer(lines: list[bytes]) -> None:
     with pytest.raises(ValueError, match="whole stream"):
         assemble(lines)
 
@@ -566,11 +566,11 @@ def written(max_bytes: int, *events: Event) -> list[bytes]:
 _NDJSON: Final[dict[str, Any]] = {"input_format": "ndjson", "output_format": "ndjson"}
 
 
-def test_the_budget() -> None:
+def test_the_limit_of_an_event() -> None:
     assert EVENT_MAX_BYTES == 16 * 1024 * 1024
 
 
-def test_long_texts_are_cut_to_one_size() -> None:
+def test_long_texts_are_truncated_to_one_size() -> None:
     texts = ["a" * 3_000, "é" * 9_000, "c" * 1_100]
     events = [text(part[at : at + 900], n) for n, part in enumerate(texts) for at in range(0, len(part), 900)]
     said = written(8_000, *events, COMPLETED)
@@ -585,7 +585,7 @@ def test_long_texts_are_cut_to_one_size() -> None:
     assert "".join(event["delta"] for event in deltas) == texts[1]
 
 
-def test_items_go_where_texts_are_too_many() -> None:
+def test_items_are_dropped_after_the_texts() -> None:
     said = written(20_000, *(text(f"short text {n}", n) for n in range(200)), COMPLETED)
     assert check_stream(said) == []
     assert max(map(len, said)) <= 20_000
