@@ -1,4 +1,4 @@
-"""A client of the OpenWOP host for tests: what it asks, as JSON and as events."""
+"""A client of the OpenWOP host for tests: JSON responses and event streams."""
 
 from __future__ import annotations
 

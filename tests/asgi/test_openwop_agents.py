@@ -1,4 +1,4 @@
-"""Runs of the configuration's agents on the OpenWOP host, over real sockets: approvals, ends, who may slow whom."""
+"""Runs of configured agents on the OpenWOP host, over real sockets: approvals, ends, independent readers."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def approval(item_id: str, index: int = 0) -> list[dict[str, Any]]:
 
 
 def says(*answers: list[dict[str, Any]]) -> Script:
-    """Give a script that answers the first request with the first list of events, and so on."""
+    """Return a script that answers each request with the next list of events."""
     left = iter(answers)
 
     async def script(peer: Peer) -> None:
@@ -126,12 +126,12 @@ async def test_an_agents_run_is_logged(host: OpenWopPeer, upstream: Start, check
     check("workflow-definition.schema.json", await document(await host.get("/v1/workflows/helper")))
 
 
-async def test_only_agents_that_speak_the_dialect_are_workflows(host: OpenWopPeer) -> None:
+async def test_only_agents_with_the_dialect_are_workflows(host: OpenWopPeer) -> None:
     answer = await host.post("/v1/runs", {"workflowId": "plain", "inputs": {"message": "m"}})
     assert (await error(answer, 404))["error"] == "workflow_not_found"
 
 
-async def test_a_run_goes_on_when_its_reader_leaves(host: OpenWopPeer, upstream: Start) -> None:
+async def test_a_run_continues_after_its_reader_disconnects(host: OpenWopPeer, upstream: Start) -> None:
     may_end = asyncio.Event()
 
     async def script(peer: Peer) -> None:
@@ -167,7 +167,7 @@ async def test_a_slow_reader_does_not_slow_the_run(host: OpenWopPeer, upstream: 
 
 
 @pytest.mark.parametrize(("action", "approve"), [("accept", True), ("reject", False)])
-async def test_an_approval_resolves_and_the_agent_goes_on(
+async def test_an_approval_resumes_the_agent(
     host: OpenWopPeer, upstream: Start, check: Check, action: str, *, approve: bool
 ) -> None:
     model = await upstream(
@@ -198,7 +198,7 @@ async def test_an_approval_resolves_and_the_agent_goes_on(
         hold(check, event)
 
 
-async def test_of_several_approvals_each_is_named(host: OpenWopPeer, upstream: Start) -> None:
+async def test_several_approvals_are_answered_by_interrupt_id(host: OpenWopPeer, upstream: Start) -> None:
     model = await upstream(
         says(
             [created("r1"), *approval("mcpr_1"), *approval("mcpr_2", 1), completed("r1")],
@@ -220,7 +220,7 @@ async def test_of_several_approvals_each_is_named(host: OpenWopPeer, upstream: S
     assert given == {"mcpr_1": True, "mcpr_2": False}
 
 
-async def test_what_is_no_answer_leaves_the_run_waiting(host: OpenWopPeer, upstream: Start) -> None:
+async def test_an_invalid_answer_leaves_the_run_suspended(host: OpenWopPeer, upstream: Start) -> None:
     await upstream(says([created("r1"), *approval("mcpr_1"), completed("r1")]))
     run_id = await host.say("wipe the disk")
     await host.until(run_id, "waiting-approval")
@@ -235,7 +235,7 @@ async def test_what_is_no_answer_leaves_the_run_waiting(host: OpenWopPeer, upstr
     assert late["error"] == "interrupt_already_resolved"
 
 
-async def test_nobody_answers(serve: Serve, upstream_port: int, upstream: Start) -> None:
+async def test_an_approval_times_out(serve: Serve, upstream_port: int, upstream: Start) -> None:
     await upstream(says([created("r1"), *approval("mcpr_1"), completed("r1")]))
     host = hosting(serve, upstream_port, openwop={"approval_timeout_s": 0.2})
     run_id = await host.say("wipe the disk")
@@ -317,7 +317,7 @@ async def test_a_run_fails(
         hold(check, event)
 
 
-async def test_a_request_is_made_again_before_the_first_byte(serve: Serve, upstream_port: int, upstream: Start) -> None:
+async def test_a_request_is_retried_before_the_first_byte(serve: Serve, upstream_port: int, upstream: Start) -> None:
     answers = iter([500, 200])
 
     async def script(peer: Peer) -> None:
@@ -341,7 +341,7 @@ VERBOSITIES: list[tuple[str, str | None, list[str]]] = [
 
 
 @pytest.mark.parametrize(("policy", "asked", "said"), VERBOSITIES)
-async def test_a_run_may_ask_for_less_reasoning(
+async def test_a_run_can_reduce_reasoning(
     serve: Serve, upstream_port: int, upstream: Start, policy: str, asked: str | None, said: list[str]
 ) -> None:
     await upstream(says([created("r"), thought("hm"), text("Hi"), completed("r")]))
@@ -352,7 +352,7 @@ async def test_a_run_may_ask_for_less_reasoning(
     assert [kind for kind in types(await host.log(run_id)) if kind.startswith("agent.")] == said
 
 
-async def test_a_secret_of_the_host_is_in_no_event(serve: Serve, upstream_port: int, upstream: Start) -> None:
+async def test_no_event_contains_a_secret_of_the_host(serve: Serve, upstream_port: int, upstream: Start) -> None:
     secret = "hunter2-hunter2"
     pieces = [thought(secret[:4]), thought(secret[4:]), text("is " + secret[:6]), text(secret[6:])]
     await upstream(says([created("r"), *pieces, completed("r")]))
@@ -365,7 +365,7 @@ async def test_a_secret_of_the_host_is_in_no_event(serve: Serve, upstream_port: 
     assert whole.count("[REDACTED:key]") >= 3
 
 
-async def test_a_run_sets_what_its_agent_lets_it_set(host: OpenWopPeer, upstream: Start) -> None:
+async def test_a_run_sets_only_allowed_parameters(host: OpenWopPeer, upstream: Start) -> None:
     model = await upstream(says([created("r"), completed("r")]))
     run_id = await host.say("hello", configurable={"temperature": 0.25, "unknown": 1})
     await host.until(run_id, "completed")
@@ -384,7 +384,7 @@ async def test_a_run_sets_what_its_agent_lets_it_set(host: OpenWopPeer, upstream
         assert (await error(await host.post("/v1/runs", body), 400))["error"] == "validation_error"
 
 
-async def test_a_response_of_somebody_else_is_not_gone_on_from(host: OpenWopPeer, upstream: Start) -> None:
+async def test_a_response_of_another_caller_cannot_be_continued(host: OpenWopPeer, upstream: Start) -> None:
     model = await upstream(says([created("r_mine"), completed("r_mine")], [created("r2"), completed("r2")]))
     answer = await host.post(
         "/v1/runs", {"workflowId": "helper", "inputs": {"message": "m", "previous_response_id": "r_theirs"}}
@@ -397,7 +397,7 @@ async def test_a_response_of_somebody_else_is_not_gone_on_from(host: OpenWopPeer
     assert model.peers.get_nowait().body["previous_response_id"] == "r_mine"
 
 
-async def test_an_answer_may_come_before_the_provider_has_hung_up(host: OpenWopPeer, upstream: Start) -> None:
+async def test_an_answer_may_arrive_before_the_upstream_closes(host: OpenWopPeer, upstream: Start) -> None:
     async def script(peer: Peer) -> None:
         await peer.start()
         is_first = "previous_response_id" not in peer.body

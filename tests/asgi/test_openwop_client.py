@@ -1,4 +1,4 @@
-"""The protocol's own Python client reads the host: a real process, nothing between them."""
+"""The protocol's own Python client against the host in a real process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOW_CONFIDENCE = "conformance-agent-low-confidence"
 
 @contextlib.contextmanager
 def serving() -> Iterator[tuple[subprocess.Popen[str], wop.OpenwopClient]]:
-    """Give a host in a process of its own, and a client of it."""
+    """Start a host in a process of its own; yield a client of it."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PROJECTOR_", "OPENAI_"))}
     environ |= {"PROJECTOR_OPENWOP__CONFORMANCE": "true", "PROJECTOR_AUTH__API_KEYS": AUTH}
     environ["PROJECTOR_DRAIN_TIMEOUT_S"] = "0.2"
@@ -57,7 +57,7 @@ def create(client: wop.OpenwopClient, workflow_id: str, **members: Any) -> str:
 
 
 def follow(client: wop.OpenwopClient, run_id: str) -> list[Any]:
-    """Read a run by polls, to its end or to what it waits for."""
+    """Poll a run until it ends or waits for an answer."""
     said: list[Any] = []
     is_over = False
     while not is_over:
@@ -67,7 +67,7 @@ def follow(client: wop.OpenwopClient, run_id: str) -> list[Any]:
     return said
 
 
-def test_the_client_knows_what_the_host_can_do(client: wop.OpenwopClient) -> None:
+def test_the_client_reads_the_capabilities(client: wop.OpenwopClient) -> None:
     said = client.discovery_capabilities()
     assert said.protocolVersion == "1.0"
     assert said.supportedTransports == ["rest"]
@@ -76,7 +76,7 @@ def test_the_client_knows_what_the_host_can_do(client: wop.OpenwopClient) -> Non
     assert client.workflows_get(STREAMING)["nodes"][0]["typeId"] == "core.conformance.mock-agent"
 
 
-def test_the_client_reads_reasoning_while_it_happens(client: wop.OpenwopClient) -> None:
+def test_the_client_streams_reasoning(client: wop.OpenwopClient) -> None:
     run_id = create(client, STREAMING)
     said = list(client.runs_events(run_id, stream_mode="updates"))
     deltas = [payload for event in said if (payload := wop.agent_reasoning_delta_payload(event)) is not None]
@@ -110,7 +110,7 @@ def test_the_client_reads_and_cancels_an_agents_run(client: wop.OpenwopClient) -
     assert list(client.runs_events(other))[-1].type == "run.cancelled"
 
 
-def test_the_client_understands_refusals(client: wop.OpenwopClient) -> None:
+def test_the_client_parses_errors(client: wop.OpenwopClient) -> None:
     for attempt, status, code in (
         (lambda: client.runs_get("run_x"), 404, "not_found"),
         (lambda: create(client, "nothing"), 404, "workflow_not_found"),
@@ -122,7 +122,7 @@ def test_the_client_understands_refusals(client: wop.OpenwopClient) -> None:
         assert (refused.value.status, refused.value.envelope.error) == (status, code)
 
 
-def test_a_process_that_ends_tells_who_reads() -> None:
+def test_a_shutdown_ends_the_streams_of_readers() -> None:
     with serving() as (process, client):
         run_id = create(client, LOW_CONFIDENCE)
         reading = client.runs_events(run_id)

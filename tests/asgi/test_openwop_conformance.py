@@ -1,4 +1,4 @@
-"""What the protocol's conformance suite asks of a host, step by step over real sockets; events by their schemas."""
+"""The scenarios of the protocol's conformance suite, over real sockets; events are validated by their schemas."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_the_gates_of_all_scenarios_are_open(host: OpenWopPeer, check: Che
     Discovery.model_validate(said)
 
 
-async def test_a_run_says_events_of_agents_and_each_names_its_agent(host: OpenWopPeer) -> None:
+async def test_every_agent_event_names_its_agent(host: OpenWopPeer) -> None:
     run_id = await host.create(REASONING)
     await host.until(run_id, "completed")
     said = [event for event in await host.log(run_id) if event["type"] in AGENT_EVENTS]
@@ -58,7 +58,7 @@ async def test_a_run_says_events_of_agents_and_each_names_its_agent(host: OpenWo
     assert said[3]["payload"]["toAgentId"] == "core.conformance.handoff-target"
 
 
-async def test_a_return_names_its_call_on_the_envelope(host: OpenWopPeer) -> None:
+async def test_a_result_has_its_call_as_cause(host: OpenWopPeer) -> None:
     run_id = await host.create(REASONING)
     await host.until(run_id, "completed")
     log = await host.log(run_id)
@@ -69,7 +69,7 @@ async def test_a_return_names_its_call_on_the_envelope(host: OpenWopPeer) -> Non
     assert returned["payload"]["callId"] == called["payload"]["callId"]
 
 
-async def test_deltas_count_from_zero_and_join_to_the_one_closing_event(host: OpenWopPeer) -> None:
+async def test_deltas_count_from_zero_and_join_to_the_closing_event(host: OpenWopPeer) -> None:
     run_id = await host.create(STREAMING)
     await host.until(run_id, "completed")
     log = await host.log(run_id)
@@ -98,7 +98,7 @@ async def test_low_confidence_suspends_the_run(host: OpenWopPeer) -> None:
 
 
 @pytest.mark.parametrize(("action", "status"), [("accept", "completed"), ("reject", "failed")])
-async def test_a_person_answers_a_suspended_run(host: OpenWopPeer, check: Check, action: str, status: str) -> None:
+async def test_a_suspended_run_is_answered(host: OpenWopPeer, check: Check, action: str, status: str) -> None:
     run_id = await host.create(LOW_CONFIDENCE)
     await host.until(run_id, "waiting-approval")
     answered = await document(await host.resolve(run_id, "low-conf-decider", action))
@@ -114,7 +114,7 @@ async def test_a_person_answers_a_suspended_run(host: OpenWopPeer, check: Check,
 
 
 @pytest.mark.parametrize("workflow_id", [REASONING, STREAMING, LOW_CONFIDENCE])
-async def test_every_event_obeys_the_schemas(host: OpenWopPeer, check: Check, workflow_id: str) -> None:
+async def test_every_event_is_valid_for_the_schemas(host: OpenWopPeer, check: Check, workflow_id: str) -> None:
     run_id = await host.create(workflow_id)
     snapshot = await host.until(run_id, "completed", "waiting-approval")
     log = await host.log(run_id)

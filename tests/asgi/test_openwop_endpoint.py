@@ -1,4 +1,4 @@
-"""One path of the OpenWOP host as an ASGI application: mistakes of ours, and clients that leave."""
+"""One path of the OpenWOP host as an ASGI application: internal errors and disconnects."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def leave() -> dict[str, Any]:
     return {"type": "http.disconnect"}
 
 
-async def test_a_mistake_of_ours_is_told_without_a_word_about_it(site: Site) -> None:
+async def test_an_internal_error_shows_no_details(site: Site) -> None:
     async def crash(_call: HostRequest) -> None:
         raise KeyError("a secret")
 
@@ -61,7 +61,7 @@ async def test_a_mistake_of_ours_is_told_without_a_word_about_it(site: Site) -> 
     assert b"secret" not in said[1]["body"]
 
 
-async def test_a_mistake_behind_the_head_says_nothing_more(site: Site) -> None:
+async def test_an_internal_error_after_the_head_sends_nothing(site: Site) -> None:
     async def crash(call: HostRequest) -> None:
         await call.send({"type": "http.response.start", "status": 200, "headers": []})
         raise KeyError("a secret")
@@ -72,7 +72,7 @@ async def test_a_mistake_behind_the_head_says_nothing_more(site: Site) -> None:
     assert [message["type"] for message in said] == ["http.response.start"]
 
 
-async def test_a_client_that_leaves_before_its_body_is_whole_is_told_nothing(site: Site) -> None:
+async def test_a_client_that_disconnects_while_sending_gets_no_response(site: Site) -> None:
     async def read(call: HostRequest) -> None:
         await call.body()
 
@@ -91,7 +91,7 @@ async def stay() -> dict[str, Any]:
     raise AssertionError
 
 
-async def test_a_reader_that_takes_nothing_counts_as_gone() -> None:
+async def test_a_stalled_reader_is_disconnected() -> None:
     log = RunLog("run_1", 10_000, lambda _: True)
     log.emit("run.started", {})
 
@@ -103,7 +103,7 @@ async def test_a_reader_that_takes_nothing_counts_as_gone() -> None:
         await stream(log)(SCOPE, stay, send)
 
 
-async def test_a_reader_whose_connection_breaks_is_gone() -> None:
+async def test_a_reader_with_a_broken_connection_is_dropped() -> None:
     log = RunLog("run_1", 10_000, lambda _: True)
     log.emit("run.started", {})
 
@@ -115,7 +115,7 @@ async def test_a_reader_whose_connection_breaks_is_gone() -> None:
         await stream(log)(SCOPE, stay, send)
 
 
-async def test_a_reader_that_leaves_is_noticed_while_nothing_is_said() -> None:
+async def test_a_disconnect_is_noticed_without_events() -> None:
     log = RunLog("run_1", 10_000, lambda _: True)
     said: list[Any] = []
     async with asyncio.timeout(5):

@@ -1,4 +1,4 @@
-"""How much the OpenWOP host keeps, and how it ends: bounds of logs, retention, a server that stops."""
+"""Limits of the OpenWOP host: sizes of logs, retention, readers, shutdown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Start = Callable[[Script], Awaitable[ScriptedUpstream]]
 
 
 async def talk(peer: Peer) -> None:
-    """Speak until nobody listens."""
+    """Send deltas until the client disconnects."""
     await peer.start()
     await peer.event({"type": "response.created", "response": {"id": "r", "status": "in_progress"}})
     while not peer.gone.is_set():
@@ -38,7 +38,7 @@ async def talk(peer: Peer) -> None:
         await asyncio.sleep(0.001)
 
 
-async def test_a_run_that_says_too_much_fails(serve: Serve, upstream: Start) -> None:
+async def test_a_run_that_exceeds_its_log_fails(serve: Serve, upstream: Start) -> None:
     model = await upstream(talk)
     host = OpenWopPeer(serve(openwop={"max_run_bytes": 20_000}))
     run_id = await host.say("hello", "default")
@@ -50,7 +50,7 @@ async def test_a_run_that_says_too_much_fails(serve: Serve, upstream: Start) -> 
     await asyncio.wait_for((await model.peers.get()).gone.wait(), PATIENCE_S)
 
 
-async def test_the_oldest_that_have_ended_make_room(serve: Serve) -> None:
+async def test_the_oldest_ended_runs_make_room(serve: Serve) -> None:
     host = OpenWopPeer(serve(openwop={"conformance": True, "max_runs": 2}))
     waiting = await host.create(LOW_CONFIDENCE)
     await host.until(waiting, "waiting-approval")
@@ -66,7 +66,7 @@ async def test_the_oldest_that_have_ended_make_room(serve: Serve) -> None:
         await host.until(run_id, "cancelled")
 
 
-async def test_all_logs_together_have_a_bound() -> None:
+async def test_all_logs_together_have_a_limit() -> None:
     runs = RunStore(OpenWopSettings(max_log_bytes=3000))
 
     def ended(run_id: str) -> None:
@@ -97,7 +97,7 @@ def _has(runs: RunStore, run_id: str) -> bool:
     return True
 
 
-async def test_a_log_is_forgotten_after_its_time(serve: Serve) -> None:
+async def test_a_log_expires(serve: Serve) -> None:
     host = OpenWopPeer(serve(openwop={"conformance": True, "retention_s": 0.5}))
     named = {"idempotency_key": "k"}
     run_id = json.loads(await (await host.post("/v1/runs", {"workflowId": REASONING}, **named)).rest())["runId"]
@@ -112,7 +112,7 @@ async def test_a_log_is_forgotten_after_its_time(serve: Serve) -> None:
     await document(await host.post(f"/v1/runs/{waiting}/cancel", {}))
 
 
-async def test_a_caller_has_a_share_of_streams_but_not_of_suspended_runs(serve: Serve, upstream: Start) -> None:
+async def test_suspended_runs_do_not_count_as_streams(serve: Serve, upstream: Start) -> None:
     await upstream(talk)
     limits = {"max_streams_per_caller": 1}
     host = OpenWopPeer(serve(limits=limits, openwop={"conformance": True, "max_run_bytes": 10_000_000}))
@@ -126,7 +126,7 @@ async def test_a_caller_has_a_share_of_streams_but_not_of_suspended_runs(serve: 
         await host.until(ended, "cancelled")
 
 
-async def test_readers_have_a_bound(serve: Serve) -> None:
+async def test_readers_have_a_limit(serve: Serve) -> None:
     host = OpenWopPeer(serve(limits={"max_streams": 2}, openwop={"conformance": True}))
     run_id = await host.create(LOW_CONFIDENCE)
     readers = [await host.stream(run_id) for _ in range(2)]
@@ -143,7 +143,7 @@ async def test_readers_have_a_bound(serve: Serve) -> None:
     assert (await messages(readers[0]))[-1].event == "run.cancelled"
 
 
-async def test_a_poll_whose_client_left_makes_room(serve: Serve) -> None:
+async def test_a_poll_ends_with_its_client(serve: Serve) -> None:
     host = OpenWopPeer(serve(limits={"max_streams": 1}, openwop={"conformance": True}))
     run_id = await host.create(LOW_CONFIDENCE)
     await host.until(run_id, "waiting-approval")
@@ -164,7 +164,7 @@ async def test_a_poll_whose_client_left_makes_room(serve: Serve) -> None:
     await document(await host.post(f"/v1/runs/{run_id}/cancel", {}))
 
 
-async def test_a_server_that_ends_ends_its_runs_and_tells_their_readers(serve: Serve, upstream: Start) -> None:
+async def test_a_shutdown_ends_runs_and_their_readers(serve: Serve, upstream: Start) -> None:
     await upstream(talk)
     host = OpenWopPeer(serve(drain_timeout_s=0.2, openwop={"conformance": True}))
     talking, waiting = await host.say("hello", "default"), await host.create(LOW_CONFIDENCE)
@@ -177,8 +177,8 @@ async def test_a_server_that_ends_ends_its_runs_and_tells_their_readers(serve: S
         assert last.data["payload"]["error"]["code"] == "server_shutdown"
 
 
-async def test_a_mounted_application_is_closed_by_its_host() -> None:
-    """`app.state.aclose` ends runs and forgets their logs where nobody runs the lifespan."""
+async def test_a_mounted_application_is_closed_by_aclose() -> None:
+    """`app.state.aclose` ends runs and drops their logs without a lifespan."""
     app = create_app(Settings.model_validate({"openwop": {"conformance": True}}), lambda *_: DemoUpstream(pace_s=0))
     status, created = await ask(app, "POST", "/v1/runs", {"workflowId": LOW_CONFIDENCE})
     assert status == 201
@@ -189,7 +189,7 @@ async def test_a_mounted_application_is_closed_by_its_host() -> None:
 
 
 async def ask(app: Any, method: str, path: str, body: object = None) -> tuple[int, Any]:
-    """Ask an application without a server."""
+    """Send a request to an application without a server."""
     said: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:

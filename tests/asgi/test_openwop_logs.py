@@ -1,4 +1,4 @@
-"""Logs of the host as a whole: each obeys the rules of a log, is read without a gap, and is the same told again."""
+"""Whole logs of the host: valid, read without a gap, unchanged by a replay."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def assert_sound(log: list[dict[str, Any]], status: str) -> None:
 
 
 @pytest.mark.parametrize("workflow_id", FIXTURES)
-async def test_a_conformance_run_is_sound(host: OpenWopPeer, workflow_id: str) -> None:
+async def test_a_conformance_run_is_valid(host: OpenWopPeer, workflow_id: str) -> None:
     run_id = await host.create(workflow_id)
     snapshot = await host.until(run_id, "completed", "waiting-approval")
     assert_sound(await host.log(run_id), snapshot["status"])
 
 
 @pytest.mark.parametrize(("action", "status"), [("accept", "completed"), ("reject", "failed")])
-async def test_an_answered_run_is_sound(host: OpenWopPeer, action: str, status: str) -> None:
+async def test_an_answered_run_is_valid(host: OpenWopPeer, action: str, status: str) -> None:
     run_id = await host.create(FIXTURES[2])
     await host.until(run_id, "waiting-approval")
     await host.resolve(run_id, "low-conf-decider", action)
@@ -47,7 +47,7 @@ async def test_an_answered_run_is_sound(host: OpenWopPeer, action: str, status: 
     assert_sound(await host.log(run_id), status)
 
 
-async def test_an_agents_run_behind_an_approval_is_sound(serve: Serve, upstream_port: int, upstream: Start) -> None:
+async def test_an_agent_run_with_an_approval_is_valid(serve: Serve, upstream_port: int, upstream: Start) -> None:
     asked = [created("r1"), thought("hm"), *approval("mcpr_1", 1), completed("r1")]
     await upstream(says(asked, [created("r2"), thought("so"), text("Done"), completed("r2")]))
     host = hosting(serve, upstream_port)
@@ -59,7 +59,7 @@ async def test_an_agents_run_behind_an_approval_is_sound(serve: Serve, upstream_
     assert_sound(await host.log(run_id), "completed")
 
 
-async def test_a_cancelled_run_is_sound(host: OpenWopPeer) -> None:
+async def test_a_cancelled_run_is_valid(host: OpenWopPeer) -> None:
     run_id = await host.create(FIXTURES[2])
     await host.until(run_id, "waiting-approval")
     await host.post(f"/v1/runs/{run_id}/cancel", {})

@@ -1,4 +1,4 @@
-"""The OpenWOP host against its own description: schemathesis makes requests of every kind that it allows."""
+"""The OpenWOP host against its own OpenAPI document, with generated requests (schemathesis)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ schema = schemathesis.openapi.from_asgi("/v1/openapi.json", APP).include(path=li
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-def test_the_host_does_as_it_says(case: Any) -> None:
+def test_the_host_conforms_to_its_description(case: Any) -> None:
     case.call_and_validate(checks=CHECKS)
 
 

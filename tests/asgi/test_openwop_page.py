@@ -1,4 +1,4 @@
-"""The configurations of docs/openwop.md, read as they stand, and the host that they give."""
+"""The configurations in docs/openwop.md, and the host they configure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read(text: str, folder: Path) -> Any:
     return load({"OPENAI_API_KEY": "sk-test"}, config=file)
 
 
-def test_the_agent_can_be_run_as_the_page_says(tmp_path: Path) -> None:
+def test_the_agent_of_the_page_can_be_run(tmp_path: Path) -> None:
     settings = read(AGENT, tmp_path)
     asked = json.loads(BODY)
     assert "openwop" in settings.agents[asked["workflowId"]].dialects

@@ -1,4 +1,4 @@
-"""Ways to read a run of the OpenWOP host: modes, batches, resuming, polls; and what of a query is refused."""
+"""Readers of a run of the OpenWOP host: modes, batches, resuming, polls, invalid queries."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def host(serve: Callable[..., Any]) -> OpenWopPeer:
     return OpenWopPeer(serve(openwop={"conformance": True}))
 
 
-def test_every_type_of_event_has_its_modes() -> None:
+def test_every_event_type_has_modes() -> None:
     assert set(EVENT_TYPES) == MODES_BY_TYPE.keys()
 
 
-async def test_the_log_is_whole_whatever_mode_is_asked(host: OpenWopPeer) -> None:
+async def test_the_json_log_is_complete_in_every_mode(host: OpenWopPeer) -> None:
     run_id = await host.create(STREAMING)
     await host.until(run_id, "completed")
     whole = await host.log(run_id)
@@ -72,7 +72,7 @@ MODE_ROWS: list[tuple[str, list[str]]] = [
 
 
 @pytest.mark.parametrize(("mode", "expected"), MODE_ROWS)
-async def test_what_each_mode_shows(mode: str, expected: list[str]) -> None:
+async def test_events_of_each_mode(mode: str, expected: list[str]) -> None:
     log = RunLog("run_1", 10_000, lambda _: True)
     for kind in MODE_ROWS[-1][1]:
         payload = {"nodeId": "n", "interruptId": "i", "kind": "approval"}
@@ -82,7 +82,7 @@ async def test_what_each_mode_shows(mode: str, expected: list[str]) -> None:
 
 
 async def read(log: RunLog, modes: Any, *, buffer_s: float = 0, last_sequence: int = -1) -> bytes:
-    """Read a log as a stream, to its end."""
+    """Read a log as a stream to its end."""
     said: list[bytes] = []
     never = asyncio.Event()
 
@@ -101,7 +101,7 @@ async def read(log: RunLog, modes: Any, *, buffer_s: float = 0, last_sequence: i
 
 
 @pytest.mark.parametrize("last", [-1, 0, 3, 6, 7, 100, 10**30])
-async def test_a_stream_goes_on_behind_what_its_reader_has(host: OpenWopPeer, last: int) -> None:
+async def test_a_stream_resumes_after_the_last_event_id(host: OpenWopPeer, last: int) -> None:
     run_id = await host.create(STREAMING)
     await host.until(run_id, "completed")
     whole = await host.log(run_id)
@@ -111,7 +111,7 @@ async def test_a_stream_goes_on_behind_what_its_reader_has(host: OpenWopPeer, la
     assert polled == {"events": whole[last + 1 :], "isComplete": True}
 
 
-async def test_batches_hold_what_came_together(host: OpenWopPeer) -> None:
+async def test_events_are_sent_in_batches(host: OpenWopPeer) -> None:
     run_id = await host.create(STREAMING)
     await host.until(run_id, "completed")
     whole = await host.log(run_id)
@@ -121,7 +121,7 @@ async def test_batches_hold_what_came_together(host: OpenWopPeer) -> None:
     assert said[-1].id == str(whole[-1]["sequence"])
 
 
-async def test_a_suspension_and_an_end_do_not_wait_for_their_batch(host: OpenWopPeer) -> None:
+async def test_a_suspension_and_an_end_flush_the_batch(host: OpenWopPeer) -> None:
     run_id = await host.create(LOW_CONFIDENCE)
     stream = await host.stream(run_id, "?bufferMs=5000")
     async with asyncio.timeout(4):
@@ -144,8 +144,8 @@ ANSWERS: list[tuple[str, Callable[[RunLog], Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "answer"), ANSWERS, ids=[row[0] for row in ANSWERS])
-def test_a_reader_that_takes_nothing_is_made_one_piece(name: str, answer: Callable[[RunLog], Any]) -> None:
-    """A hundred of them would cost a hundred logs, which nothing bounds."""
+def test_a_stalled_reader_is_sent_one_piece(name: str, answer: Callable[[RunLog], Any]) -> None:
+    """Otherwise a hundred stalled readers would need the memory of a hundred logs."""
     del name
     log = RunLog("run_1", 10_000_000, lambda _: True)
     for _ in range(100):
@@ -168,7 +168,7 @@ def test_a_reader_that_takes_nothing_is_made_one_piece(name: str, answer: Callab
     assert given[0] < 2 * SEND_MAX_BYTES
 
 
-async def test_a_large_log_is_read_whole_in_its_pieces(serve: Callable[..., Any], upstream: Any) -> None:
+async def test_a_large_log_is_sent_in_pieces(serve: Callable[..., Any], upstream: Any) -> None:
     async def script(peer: Any) -> None:
         await peer.start()
         await peer.event({"type": "response.created", "response": {"id": "r", "status": "in_progress"}})
@@ -192,7 +192,7 @@ async def test_a_large_log_is_read_whole_in_its_pieces(serve: Callable[..., Any]
         assert events == whole
 
 
-async def test_silence_is_filled_with_comments(serve: Callable[..., Any]) -> None:
+async def test_heartbeats_are_sent_during_pauses(serve: Callable[..., Any]) -> None:
     host = OpenWopPeer(serve(heartbeat_s=0.05, openwop={"conformance": True}))
     run_id = await host.create(LOW_CONFIDENCE)
     stream = await host.stream(run_id)
@@ -202,7 +202,7 @@ async def test_silence_is_filled_with_comments(serve: Callable[..., Any]) -> Non
     assert (await messages(stream))[-1].event == "run.cancelled"
 
 
-async def test_a_poll_waits_for_something_new(host: OpenWopPeer) -> None:
+async def test_a_poll_waits_for_new_events(host: OpenWopPeer) -> None:
     run_id = await host.create(LOW_CONFIDENCE)
     await host.until(run_id, "waiting-approval")
     last = len(await host.log(run_id)) - 1
@@ -248,7 +248,7 @@ REFUSED: list[tuple[str, str]] = [
 
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
 @pytest.mark.parametrize(("path", "code"), REFUSED)
-async def test_a_query_is_checked_before_anything_else(host: OpenWopPeer, path: str, code: str, accept: str) -> None:
+async def test_a_query_is_validated_first(host: OpenWopPeer, path: str, code: str, accept: str) -> None:
     run_id = await host.create(STREAMING)
     said = await error(await host.get(f"/v1/runs/{run_id}/{path}", accept=accept), 400)
     assert said["error"] == code
@@ -256,7 +256,7 @@ async def test_a_query_is_checked_before_anything_else(host: OpenWopPeer, path: 
         assert said["details"] == {"supported": list(MODES)}
 
 
-async def test_a_cursor_that_is_none_is_refused(host: OpenWopPeer) -> None:
+async def test_an_invalid_cursor_is_rejected(host: OpenWopPeer) -> None:
     run_id = await host.create(STREAMING)
     for last in ("x", "-5", "1e3", "٣"):
         answer = await host.get(f"/v1/runs/{run_id}/events", accept="text/event-stream", last_event_id=last)
@@ -274,7 +274,7 @@ ACCEPTS: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("accept", "media_type"), ACCEPTS)
-async def test_the_form_follows_what_is_accepted(host: OpenWopPeer, accept: str, media_type: str) -> None:
+async def test_the_response_type_follows_the_accept_header(host: OpenWopPeer, accept: str, media_type: str) -> None:
     run_id = await host.create(STREAMING)
     await host.until(run_id, "completed")
     answer = await host.get(f"/v1/runs/{run_id}/events", accept=accept)

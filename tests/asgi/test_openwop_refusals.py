@@ -1,4 +1,4 @@
-"""Who may ask the OpenWOP host what, and what everybody else is told: the closed error object and nothing more."""
+"""Errors of the OpenWOP host: authorisation, invalid requests, invalid settings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def host(serve: Serve) -> OpenWopPeer:
     return OpenWopPeer(serve(openwop={"conformance": True}))
 
 
-async def test_without_its_table_there_is_no_host(serve: Serve) -> None:
+async def test_there_is_no_host_without_the_table(serve: Serve) -> None:
     site = serve()
     for path in ("/.well-known/openwop", "/v1/runs/x", "/v1/openapi.json"):
         answer = await site.get(path)
@@ -48,7 +48,7 @@ async def test_without_its_table_there_is_no_host(serve: Serve) -> None:
         await answer.problem()
 
 
-async def test_without_its_switch_there_is_no_conformance(serve: Serve) -> None:
+async def test_there_is_no_conformance_workflow_without_the_setting(serve: Serve) -> None:
     host = OpenWopPeer(serve(openwop={}))
     said = await document(await host.get("/.well-known/openwop"))
     assert "fixtures" not in said
@@ -95,14 +95,14 @@ BODIES: list[tuple[str, object, int, str]] = [
 
 
 @pytest.mark.parametrize(("name", "body", "status", "code"), BODIES, ids=[row[0] for row in BODIES])
-async def test_what_a_run_may_not_ask(host: OpenWopPeer, name: str, body: object, status: int, code: str) -> None:
+async def test_invalid_run_requests(host: OpenWopPeer, name: str, body: object, status: int, code: str) -> None:
     del name
     said = await error(await host.post("/v1/runs", body), status)
     assert said["error"] == code
     assert "example.com" not in said["message"]
 
 
-async def test_what_a_run_may_say_beside_its_workflow(host: OpenWopPeer) -> None:
+async def test_unknown_members_of_a_run_request_are_ignored(host: OpenWopPeer) -> None:
     members = {
         "tenantId": "t",
         "scopeId": "s",
@@ -115,7 +115,7 @@ async def test_what_a_run_may_say_beside_its_workflow(host: OpenWopPeer) -> None
     await host.until(await host.create(REASONING, **members), "completed")
 
 
-async def test_a_request_that_is_made_again_begins_one_run(host: OpenWopPeer) -> None:
+async def test_a_repeated_request_starts_one_run(host: OpenWopPeer) -> None:
     body = {"workflowId": REASONING, "inputs": {}}
     first = json.loads(await (await host.post("/v1/runs", body, idempotency_key="k")).rest())
     await host.until(first["runId"], "completed")
@@ -130,7 +130,7 @@ async def test_a_request_that_is_made_again_begins_one_run(host: OpenWopPeer) ->
     assert (await error(long, 400))["error"] == "validation_error"
 
 
-async def test_other_bodies_and_methods_and_paths(host: OpenWopPeer) -> None:
+async def test_invalid_bodies_methods_and_paths(host: OpenWopPeer) -> None:
     answer = await host.post("/v1/runs", b"{}", content_type="text/plain")
     assert (await error(answer, 415))["error"] == "unsupported_media_type"
     answer = await host.get("/v1/runs")
@@ -143,7 +143,7 @@ async def test_other_bodies_and_methods_and_paths(host: OpenWopPeer) -> None:
     assert (await error(await host.get("/v1/workflows/nothing"), 404))["error"] == "workflow_not_found"
 
 
-async def test_an_answer_needs_a_question(host: OpenWopPeer) -> None:
+async def test_an_answer_requires_a_pending_interrupt(host: OpenWopPeer) -> None:
     run_id = await host.create(REASONING)
     await host.until(run_id, "completed")
     answer = await host.resolve(run_id, "reasoner", "accept")
@@ -155,7 +155,7 @@ async def test_an_answer_needs_a_question(host: OpenWopPeer) -> None:
     await document(await host.post(f"/v1/runs/{waiting}/cancel", {}))
 
 
-async def test_a_caller_must_show_who_it_is(serve: Serve) -> None:
+async def test_a_caller_must_authenticate(serve: Serve) -> None:
     site = serve(auth={"api_keys": KEYS}, openwop={"conformance": True})
     for headers in ({}, {"authorization": "Bearer nobody"}, {"authorization": "Basic x"}, {"authorization": "Bearer "}):
         answer = await OpenWopPeer(site, **headers).post("/v1/runs", {"workflowId": REASONING})
@@ -167,7 +167,7 @@ async def test_a_caller_must_show_who_it_is(serve: Serve) -> None:
     assert (await document(await site.get("/v1/openapi.json")))["openapi"].startswith("3.1")
 
 
-async def test_a_run_is_its_callers(serve: Serve) -> None:
+async def test_a_run_is_visible_to_its_caller_only(serve: Serve) -> None:
     site = serve(auth={"api_keys": KEYS}, openwop={"conformance": True})
     mine, theirs = peer(site, "key-of-suite"), peer(site, "key-of-other")
     run_id = await mine.create(LOW_CONFIDENCE)
@@ -181,7 +181,7 @@ async def test_a_run_is_its_callers(serve: Serve) -> None:
     await document(await mine.post(f"/v1/runs/{run_id}/cancel", {}))
 
 
-async def test_conformance_is_for_those_who_have_the_role(serve: Serve) -> None:
+async def test_conformance_requires_the_role(serve: Serve) -> None:
     openwop = {"conformance": True, "conformance_callers": ["key:suite"], "workflows": {"mine": MINE}}
     site = serve(auth={"api_keys": KEYS}, openwop=openwop)
     mine, theirs = peer(site, "key-of-suite"), peer(site, "key-of-other")
@@ -206,13 +206,13 @@ SETTINGS: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("name", "openwop", "message"), SETTINGS, ids=[row[0] for row in SETTINGS])
-def test_what_may_not_run_stops_the_start(name: str, openwop: dict[str, Any], message: str) -> None:
+def test_invalid_settings_prevent_startup(name: str, openwop: dict[str, Any], message: str) -> None:
     del name
     with pytest.raises(ValueError, match=message):
         Settings.model_validate({"openwop": openwop})
 
 
-async def test_the_threshold_is_the_runs_then_the_hosts(serve: Serve) -> None:
+async def test_the_threshold_of_the_run_overrides_the_setting(serve: Serve) -> None:
     low = {"nodes": [{"id": "n", "typeId": "core.orchestrator.supervisor", "config": {"mockConfidence": 0.6}}]}
     openwop = {"conformance": True, "escalation_threshold": 0.5, "workflows": {"conformance-supervisor": low}}
     host = OpenWopPeer(serve(openwop=openwop))
@@ -224,7 +224,7 @@ async def test_the_threshold_is_the_runs_then_the_hosts(serve: Serve) -> None:
             await document(await host.post(f"/v1/runs/{run_id}/cancel", {}))
 
 
-def test_the_page_tells_every_refusal_and_failure() -> None:
+def test_the_page_lists_every_error_and_fault() -> None:
     page = (Path(__file__).parents[2] / "docs" / "openwop.md").read_text(encoding="utf-8")
     rows = {row[1]: row[2] for row in re.finditer(r"^\| `(\w+)` \| (\d+) \|", page, re.MULTILINE)}
     for code, row in HOST_ERRORS.items():

@@ -1,4 +1,4 @@
-"""One run of the OpenWOP host, whatever its work does: one terminal event, and it is the last."""
+"""One run of the OpenWOP host has exactly one terminal event, at its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Does = Callable[[HostRun], Awaitable[None]]
 
 
 class Work:
-    """Does what a row says."""
+    """Work that runs the function of a row."""
 
     def __init__(self, does: Does, *, is_mute: bool = False) -> None:
         self._does = does
@@ -27,7 +27,7 @@ class Work:
         await self._does(run)
 
     def halt(self) -> None:
-        """Nothing is brought."""
+        """Do nothing: there is no input."""
 
     def end(self, run: HostRun, fault: Fault | None) -> None:
         if not self._is_mute:
@@ -116,7 +116,7 @@ async def test_every_run_has_one_end(name: str, does: Does, last: str, code: str
     assert run.log.entries[-1].type == last
 
 
-async def test_a_run_that_is_stopped_before_it_begins_does_nothing() -> None:
+async def test_a_run_stopped_before_it_starts_does_nothing() -> None:
     run, work = new_run(), Work(complete)
     run.start(work, lambda _: None)
     run.fail(FAULTS["server_shutdown"])

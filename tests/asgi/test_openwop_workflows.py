@@ -1,4 +1,4 @@
-"""Runs of the configuration's workflows on the OpenWOP host: several agents, one log."""
+"""Runs of configured workflows on the OpenWOP host: several agents, one log."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def host(serve: Callable[..., Any], upstream_port: int) -> OpenWopPeer:
 
 
 def answer(peer: Peer) -> list[dict[str, Any]]:
-    """Give what a model says: its own name, and how it was asked."""
+    """Return the output of a model: its name and its request."""
     name = peer.body["model"].removeprefix("m-")
     said = f"{name} on {peer.body['input']}"
     return [
@@ -94,7 +94,7 @@ async def test_a_workflows_run_is_one_log(host: OpenWopPeer, upstream: Start, ch
     assert model.peers.qsize() == 3
 
 
-async def test_only_workflows_that_speak_the_dialect_are_offered(host: OpenWopPeer) -> None:
+async def test_only_workflows_with_the_dialect_can_be_run(host: OpenWopPeer) -> None:
     for name in ("quiet", "alice"):
         refused = await host.post("/v1/runs", {"workflowId": name, "inputs": {"message": "m"}})
         assert (await error(refused, 404))["error"] == "workflow_not_found"
@@ -111,7 +111,7 @@ async def test_its_agents_keep_their_parameters(host: OpenWopPeer, member: str) 
     assert said == {"error": "validation_error", "message": f"`configurable.{member}` cannot be set."}
 
 
-async def test_a_run_may_ask_for_less_reasoning(host: OpenWopPeer, upstream: Start) -> None:
+async def test_a_run_can_reduce_reasoning(host: OpenWopPeer, upstream: Start) -> None:
     await upstream(speak)
     run_id = await host.say("news", "report", configurable={"reasoningVerbosity": "off"})
     await host.until(run_id, "completed")
@@ -155,7 +155,7 @@ async def test_a_workflows_run_is_cancelled(host: OpenWopPeer, upstream: Start) 
         await asyncio.wait_for((await model.peers.get()).gone.wait(), PATIENCE_S)
 
 
-async def test_a_step_cannot_be_given_an_approval(host: OpenWopPeer, upstream: Start) -> None:
+async def test_an_approval_in_a_step_fails_the_run(host: OpenWopPeer, upstream: Start) -> None:
     item = {"id": "mcpr_1", "type": "mcp_approval_request", "name": "wipe", "server_label": "d", "arguments": "{}"}
 
     async def script(peer: Peer) -> None:
@@ -174,7 +174,7 @@ async def test_a_step_cannot_be_given_an_approval(host: OpenWopPeer, upstream: S
     assert snapshot["error"]["code"] == "approval_in_step"
 
 
-def test_names_are_told_apart() -> None:
+def test_ambiguous_names_are_rejected() -> None:
     said = settings("http://localhost:1/v1")
     said["workflows"]["alice"] = said["workflows"]["report"]
     Settings.model_validate(said)

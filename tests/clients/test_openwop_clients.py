@@ -1,4 +1,4 @@
-"""The protocol's own client reads every golden log as a stream, and takes each event for what it is."""
+"""The protocol's own client reads every golden log as a stream and recognises each event."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ IS: Final[dict[str, Callable[[wop.RunEventDoc], bool]]] = {
     "agent.handoff": wop.is_agent_handoff,
     "output.chunk": wop.is_output_chunk,
 }
-"""Type -> what the client takes its events by."""
+"""Type -> the client's predicate for it."""
 
 MEMBERS: Final = ("eventId", "runId", "type", "payload", "timestamp", "sequence", "nodeId", "causationId")
 
 
 class Player(BaseHTTPRequestHandler):
-    """Answers `/v1/runs/<case>/events` with the golden of the case, as the dialect frames it."""
+    """Server that answers `/v1/runs/<case>/events` with the golden of the case."""
 
     def do_GET(self) -> None:
         lines = (EXAMPLES / f"{self.path.split('/')[3]}.ndjson").read_bytes().splitlines()
@@ -41,7 +41,7 @@ class Player(BaseHTTPRequestHandler):
         self.wfile.write(b"".join(encode_sse(line, json.loads(line)["type"]) for line in lines))
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What we emit, against the published schemas; they are beside the project, and the tests skip without them."""
+"""Events and documents against the published schemas, which are not in this repository; skipped without them."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def test_every_golden_event_is_valid(schemas: Schemas, path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
-def test_every_golden_log_obeys_the_rules(path: Path) -> None:
+def test_every_golden_log_is_valid(path: Path) -> None:
     assert check_log(path.read_bytes().splitlines()) == []
 
 
-def test_what_no_golden_says_is_valid_too(schemas: Schemas) -> None:
-    """What hosts say beside the dialect, each made by what makes it."""
+def test_events_without_a_golden_are_valid(schemas: Schemas) -> None:
+    """Events that hosts emit beside the dialect."""
     log = EventLog("run_1")
     place = {"nodeId": "n", "interruptId": "int_1"}
     key = interrupt_key("run_1", "n", 0)
@@ -111,7 +111,7 @@ def test_an_approval_carries_its_interrupt(schemas: Schemas) -> None:
     assert schemas.errors("suspend-request.schema.json", interrupt) == []
 
 
-def test_types_are_the_protocols_or_ours(schemas: Schemas) -> None:
+def test_event_types_are_those_of_the_protocol_or_ours(schemas: Schemas) -> None:
     ours = {name for name in EVENT_TYPES if name.startswith(VENDOR)}
     assert {name for name in EVENT_TYPES if name not in schemas.types} == ours
 
@@ -154,7 +154,7 @@ ANSWERS: Final[tuple[tuple[type[BaseModel], str, dict[str, Any]], ...]] = (
 
 
 @pytest.mark.parametrize(("model", "schema", "document"), ANSWERS, ids=lambda value: getattr(value, "__name__", ""))
-def test_what_a_host_answers_is_valid(
+def test_host_documents_are_valid(
     schemas: Schemas, model: type[BaseModel], schema: str, document: dict[str, Any]
 ) -> None:
     assert schemas.errors(f"{schema}.schema.json", document) == []

@@ -1,4 +1,4 @@
-"""Every recorded stream as an OpenWOP log: it obeys the rules, and says what the public stream says."""
+"""Every recorded stream as an OpenWOP log: valid, and with the content of the public stream."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Event = dict[str, Any]
 CALLED: Final = frozenset({"function", "mcp"})
 
 
-def test_the_corpus_is_there(corpus: Path) -> None:
+def test_the_corpus_exists(corpus: Path) -> None:
     assert len(STREAMS) > 600, corpus
 
 
 @pytest.mark.parametrize(("path", "provider"), STREAMS, ids=lambda value: getattr(value, "stem", ""))
-def test_the_log_says_what_the_public_stream_says(path: Path, provider: str) -> None:
+def test_the_log_has_the_content_of_the_public_stream(path: Path, provider: str) -> None:
     lines = play(path, provider, "openwop")
     assert check_log(lines) == []
     reader = RunReader()
@@ -46,7 +46,7 @@ STANDINGS: Final = {
     "cancelled": {"cancelled"},
     "error": {"failed"},
 }
-"""How the public stream ended -> how the run may stand."""
+"""End of the public stream -> possible states of the run."""
 
 
 def standing(public: list[Event]) -> str:
@@ -54,7 +54,7 @@ def standing(public: list[Event]) -> str:
 
 
 def texts(public: list[Event]) -> list[str]:
-    """Give what each message says, texts and refusals; one that only the end tells comes as one."""
+    """Return the text of each message and refusal; text of the terminal only is one message."""
     said: dict[object, str] = defaultdict(str)
     for frame in public:
         if frame["kind"] in {"message.delta", "refusal.delta"}:
@@ -66,13 +66,13 @@ def texts(public: list[Event]) -> list[str]:
 
 
 def called(public: list[Event]) -> set[str]:
-    """Give the ids of calls of functions and MCP tools; other tools get their inputs in other ways."""
+    """Return the ids of function and MCP calls; other tools have other inputs."""
     tools = [frame["tool"] for frame in public if frame["kind"] == "tool.status"]
     return {tool["tool_call_id"] for tool in tools if tool["tool_type"] in CALLED}
 
 
 def arguments(public: list[Event]) -> dict[str, object]:
-    """Give the whole arguments of calls that were made; what waits for an approval is none yet."""
+    """Return the arguments of calls, without those that wait for approval."""
     found: dict[str, object] = {}
     for frame in public:
         tool = frame.get("tool", {})
@@ -84,7 +84,7 @@ def arguments(public: list[Event]) -> dict[str, object]:
 
 
 def outputs(public: list[Event]) -> dict[str, object]:
-    """Give what functions and MCP tools gave, where they did not fail."""
+    """Return the outputs of successful function and MCP calls."""
     failed = {
         frame["tool"]["tool_call_id"]
         for frame in public

@@ -26,7 +26,7 @@ def thought(at: int) -> Event:
 
 
 def turns(count: int) -> Iterator[Event]:
-    """Two items of one agent reason in turns: each delta closes a block."""
+    """Interleaved reasoning items of one agent: each delta closes a block."""
     for number in range(count):
         yield thought(number % 2)
 
@@ -37,7 +37,7 @@ def grows(count: int) -> Iterator[Event]:
 
 
 def calls(count: int) -> Iterator[Event]:
-    """Calls that are all open at once, then closed."""
+    """Calls that are open at the same time."""
     for at in range(count):
         yield added(at, "web_search_call")
     for at in range(count):
@@ -51,7 +51,7 @@ def approvals(count: int) -> Iterator[Event]:
 
 
 def steps(count: int) -> Iterator[Event]:
-    """A workflow of many steps, each with an agent of its own."""
+    """A workflow of many steps with different agents."""
     for number in range(count):
         yield {
             "type": "projector.context",
@@ -62,7 +62,7 @@ def steps(count: int) -> Iterator[Event]:
 
 
 class Row(NamedTuple):
-    """A shape of stream, and the size to begin with."""
+    """A kind of stream, and its initial size."""
 
     name: str
     make: Callable[[int], Iterator[Event]]
@@ -79,7 +79,7 @@ ROWS: Final = (
 
 
 def written(row: Row, size: int) -> Callable[[], list[bytes]]:
-    """Give what writes the log of a stream."""
+    """Return a function that writes the log of a stream."""
     lines = [json.dumps(said).encode() + b"\n" for said in row.make(size)]
 
     def write() -> list[bytes]:
@@ -97,7 +97,7 @@ def written(row: Row, size: int) -> Callable[[], list[bytes]]:
 
 
 def consumed(row: Row, size: int) -> Callable[[], None]:
-    """Give what checks, reads and replays the log of a stream."""
+    """Return a function that checks, reads and replays the log of a stream."""
     log = written(row, size)()
     events = [json.loads(line) for line in log]
 

@@ -1,4 +1,4 @@
-"""What holds for OpenWOP logs whatever the provider sends: the protocol's rules, and nothing that must not leave."""
+"""Properties of OpenWOP logs for any input: the rules hold, and nothing is leaked."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def written(events: Iterable[Event]) -> list[bytes]:
 
 
 def assert_valid(events: list[Event]) -> None:
-    """The models and rules; ids that are made of the run alone; a reader that sees the same."""
+    """Check models and rules, ids, and that a reader has the same content."""
     assert check_log(written(events)) == []
     assert [event["eventId"] for event in events] == [f"{events[0]['runId']}:{at}" for at in range(len(events))]
     assert events[-1]["payload"].get("error", {}).get("code") not in OURS
@@ -103,20 +103,20 @@ def test_a_stream_may_end_after_any_event(case: Case) -> None:
 
 @examples(250)
 @given(spoiled())
-def test_whatever_comes_the_log_is_valid(stream: tuple[Case, Lines]) -> None:
+def test_the_log_is_valid_for_any_input(stream: tuple[Case, Lines]) -> None:
     case, lines = stream
     assert_valid(play(case, lines, reasoning="full", encrypted_reasoning=True))
 
 
 @examples(120)
 @given(st.sampled_from(CASES), st.randoms(use_true_random=False))
-def test_streams_may_be_woven_into_each_other(case: Case, random: Any) -> None:
+def test_streams_may_be_interleaved(case: Case, random: Any) -> None:
     assert_valid(play(case, weave(random, lines_of(case))))
 
 
 @examples(120)
 @given(stream=spoiled(most=2), run=st.booleans(), calls=st.lists(st.tuples(st.integers(0, 40), CALLS), max_size=3))
-def test_whenever_the_host_speaks_the_log_is_valid(
+def test_host_events_may_come_at_any_time(
     *, stream: tuple[Case, Lines], run: bool, calls: list[tuple[int, tuple[Any, ...]]]
 ) -> None:
     case, lines = stream
@@ -128,7 +128,7 @@ def test_whenever_the_host_speaks_the_log_is_valid(
 
 
 @each_case
-def test_a_replay_says_the_same(case: Case) -> None:
+def test_a_replay_has_the_same_content(case: Case) -> None:
     events = play(case, lines_of(case), reasoning="full")
     assert replayed(events, with_deltas=True) == events
     collapsed = replayed(events, with_deltas=False)
@@ -175,7 +175,7 @@ def spoiled_log(random: Random) -> Lines:
 
 @examples(300)
 @given(st.randoms(use_true_random=False).map(spoiled_log))
-def test_whatever_a_host_sends_checker_and_reader_take_it(lines: Lines) -> None:
+def test_checker_and_reader_accept_any_input(lines: Lines) -> None:
     assert all(violation.rule in RULES for violation in check_log(lines))
     reader = RunReader()
     for line in lines:
@@ -186,7 +186,7 @@ def test_whatever_a_host_sends_checker_and_reader_take_it(lines: Lines) -> None:
 
 @examples(150)
 @given(st.sampled_from(LOGS), st.randoms(use_true_random=False))
-def test_what_is_lost_on_the_way_is_known(lines: Lines, random: Random) -> None:
+def test_missing_events_are_detected(lines: Lines, random: Random) -> None:
     lost = {at for at in range(len(lines)) if random.random() < 1 / 4}
     reader = RunReader()
     for at, line in enumerate(lines):
@@ -204,7 +204,7 @@ def test_what_is_lost_on_the_way_is_known(lines: Lines, random: Random) -> None:
 
 @examples(60)
 @given(st.lists(st.sampled_from(RESPONSES_CASES), min_size=2, max_size=3), st.randoms(use_true_random=False))
-def test_branches_may_speak_side_by_side(cases: list[Case], random: Any) -> None:
+def test_branches_may_interleave(cases: list[Case], random: Any) -> None:
     pipeline = open_pipeline("openai_responses", CaseSettings(run=True, policy={"reasoning": "full"}))
     places = [{"stage_name": "s", "parallel_group": "g", "branch_index": number} for number in range(len(cases))]
     branches = [
@@ -224,7 +224,7 @@ def test_branches_may_speak_side_by_side(cases: list[Case], random: Any) -> None
 
 
 @pytest.mark.parametrize("row", FORMATS, ids=[row.name for row in FORMATS])
-def test_no_credential_leaves(row: Format) -> None:
+def test_no_credential_is_emitted(row: Format) -> None:
     pipeline = open_pipeline("openai_responses", CaseSettings(host_events=True))
     out = b"".join(pipeline.feed(json.dumps(event).encode() + b"\n") for event in everywhere(row.matches[0]))
     events = events_of(out + pipeline.close())
@@ -233,7 +233,7 @@ def test_no_credential_leaves(row: Format) -> None:
 
 
 def as_frames(events: Iterable[Event]) -> Iterator[bytes]:
-    """Give events with their growing texts where the search for leaks joins them."""
+    """Return events so that the search for leaks joins their deltas."""
     for event in events:
         payload = event["payload"]
         place = {"kind": event["type"], "item_id": payload.get("channel", payload.get("agentId", ""))}
@@ -247,7 +247,7 @@ MARK: Final = "[REDACTED:dock-code]"
 
 
 @pytest.mark.parametrize("kind", ["reasoning_text", "reasoning_summary_text"])
-def test_a_value_that_is_cut_by_deltas_is_withheld_in_all_of_them(kind: str) -> None:
+def test_a_secret_split_over_deltas_is_withheld(kind: str) -> None:
     text = f"the code is {VALUE}!"
     for at in range(len(text) + 1):
         pipeline = open_pipeline("openai_responses", CaseSettings(policy=REGISTERED))
@@ -284,7 +284,7 @@ THOUGHTS: Final = [
 
 
 @pytest.mark.parametrize("verbosity", ["off", "summary", "full"])
-def test_reasoning_leaves_only_where_policy_lets_it(verbosity: str) -> None:
+def test_reasoning_follows_the_policy(verbosity: str) -> None:
     heard = 0
     for case in RESPONSES_CASES:
         lines = lines_of(case)

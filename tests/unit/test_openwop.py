@@ -1,4 +1,4 @@
-"""The OpenWOP dialect: what the log of a run says of reasoning, calls, agents, nodes, text and its end."""
+"""The OpenWOP dialect: reasoning, calls, agents, nodes, text and the end of a run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ended(status: str, **members: object) -> Event:
 
 @pytest.fixture
 def run(open_stream: Callable[..., Any]) -> Run:
-    """Plays events as one run; gives its log, which must obey every rule."""
+    """Return a function that writes events as the log of one run and checks it."""
 
     def play(
         *events: Event, options: DialectOptions | None = None, ends: str = "close", **settings: Any
@@ -69,19 +69,19 @@ def run(open_stream: Callable[..., Any]) -> Run:
 
 
 def of(said: list[Event], *types: str) -> list[Event]:
-    """Give the payloads of some types."""
+    """Return the payloads of some types."""
     return [event["payload"] for event in said if event["type"] in types]
 
 
 def types(said: list[Event]) -> list[str]:
-    """Give the types between the beginning and the end of run and node."""
+    """Return the types between start and end of the node."""
     return [event["type"] for event in said[2:-2]]
 
 
 # the envelope
 
 
-def test_events_are_numbered_and_named_by_the_run(run: Run) -> None:
+def test_event_ids_come_from_the_run(run: Run) -> None:
     said = run(CREATED, text(0, "a"), COMPLETED, options=DialectOptions(run_id="run_1"))
     assert [event["sequence"] for event in said] == list(range(len(said)))
     assert [event["eventId"] for event in said] == [f"run_1:{number}" for number in range(len(said))]
@@ -89,7 +89,7 @@ def test_events_are_numbered_and_named_by_the_run(run: Run) -> None:
     assert {event["timestamp"] for event in said} == {"2025-12-15T12:00:00.000Z"}
 
 
-def test_the_run_has_the_names_of_its_caller(run: Run) -> None:
+def test_ids_of_the_options_are_used(run: Run) -> None:
     options = DialectOptions(run_id="run_1", workflow_id="w", node_id="n", type_id="vendor.acme.llm", provider="acme")
     used = ended("completed", usage={"input_tokens": 3, "output_tokens": 5})
     said = run(CREATED, used, options=options)
@@ -99,14 +99,14 @@ def test_the_run_has_the_names_of_its_caller(run: Run) -> None:
     assert of(said, "provider.usage") == [usage]
 
 
-def test_without_names_the_stream_gives_them(run: Run) -> None:
+def test_default_ids_come_from_the_stream(run: Run) -> None:
     said = run(CREATED, COMPLETED, context={"conversation_id": "talk"})
     about = {"public-sse.stream_id": "stream_1", "public-sse.conversation_id": "talk"}
     assert of(said, "run.started") == [{"workflowId": "public-sse.stream", "metadata": about}]
     assert of(said, "node.started") == [{"nodeId": "model", "typeId": "vendor.public-sse.model"}]
 
 
-def test_long_names_are_shortened_and_stay_apart(run: Run) -> None:
+def test_long_ids_are_shortened_and_stay_unique(run: Run) -> None:
     ids = ["r" * 200 + "1", "r" * 200 + "2"]
     first, second = (run(CREATED, COMPLETED, options=DialectOptions(run_id=run_id)) for run_id in ids)
     assert {len(event["runId"]) for event in first + second} == {128}
@@ -115,7 +115,7 @@ def test_long_names_are_shortened_and_stay_apart(run: Run) -> None:
     assert shortened("short") == "short"
 
 
-def test_nothing_is_null(run: Run) -> None:
+def test_no_member_is_null(run: Run) -> None:
     def nulls(value: object) -> bool:
         members = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
         return any(member is None or nulls(member) for member in members)
@@ -126,7 +126,7 @@ def test_nothing_is_null(run: Run) -> None:
 # reasoning: RFC 0024
 
 
-def test_r1_r2_a_block_grows_and_is_closed_with_all_of_it(run: Run) -> None:
+def test_r1_r2_a_block_is_closed_with_its_full_text(run: Run) -> None:
     said = run(CREATED, thought(0, "Let me "), thought(0, "think."), done(0, "reasoning"), COMPLETED, policy=FULL)
     common = {"agentId": AGENT, "verbosity": "full"}
     assert of(said, "agent.reasoning.delta", "agent.reasoned") == [
@@ -136,7 +136,7 @@ def test_r1_r2_a_block_grows_and_is_closed_with_all_of_it(run: Run) -> None:
     ]
 
 
-def test_r3_the_agent_of_a_block_stays_though_the_context_changes(run: Run) -> None:
+def test_r3_the_agent_of_a_block_does_not_change(run: Run) -> None:
     said = run(
         CREATED,
         thought(0, "a"),
@@ -159,7 +159,7 @@ def test_r4_each_block_counts_from_0(run: Run) -> None:
     assert [block["reasoning"] for block in of(said, "agent.reasoned")] == ["ab", "cd"]
 
 
-def test_r5_r6_a_delta_is_said_when_it_comes(open_stream: Callable[..., Any]) -> None:
+def test_r5_r6_deltas_are_emitted_at_once(open_stream: Callable[..., Any]) -> None:
     stream = open_stream(policy=FULL)
     dialect = OpenWopWriter("full", DialectOptions())
     stream.feed(CREATED)
@@ -172,17 +172,17 @@ def test_r5_r6_a_delta_is_said_when_it_comes(open_stream: Callable[..., Any]) ->
         assert [event["payload"]["delta"] for event in said] == [word]
 
 
-def test_r7_empty_deltas_are_not_said(run: Run) -> None:
+def test_r7_empty_deltas_are_skipped(run: Run) -> None:
     said = run(CREATED, thought(0, ""), thought(0, "a"), thought(0, ""), COMPLETED, policy=FULL)
     assert [delta["delta"] for delta in of(said, "agent.reasoning.delta")] == ["a"]
 
 
-def test_r9_nothing_stands_between_the_last_delta_and_the_end(run: Run) -> None:
+def test_r9_the_closing_event_follows_the_last_delta(run: Run) -> None:
     said = run(CREATED, thought(0, "a"), done(0, "reasoning"), text(1, "b"), COMPLETED, policy=FULL)
     assert types(said)[:3] == ["agent.reasoning.delta", "agent.reasoned", "output.chunk"]
 
 
-def test_r10_without_streaming_only_the_end_is_said(run: Run) -> None:
+def test_r10_without_streaming_only_the_closing_event_is_emitted(run: Run) -> None:
     options = DialectOptions(streams_reasoning=False)
     said = run(CREATED, thought(0, "a"), thought(0, "b"), COMPLETED, policy=FULL, options=options)
     assert of(said, "agent.reasoning.delta") == []
@@ -218,7 +218,7 @@ def test_an_unclosed_block_is_closed_with_its_text(run: Run, ends: str) -> None:
         ("full", [done(0, "reasoning"), thought(1, "b"), done(1, "reasoning")], [("", "full"), ("b", "full")]),
     ],
 )
-def test_d36_verbosity_decides_what_blocks_say(
+def test_d36_blocks_follow_the_verbosity(
     run: Run, verbosity: str, events: list[Event], expected: list[tuple[str, str]]
 ) -> None:
     said = run(CREATED, *events, COMPLETED, policy={"reasoning": verbosity})
@@ -228,8 +228,8 @@ def test_d36_verbosity_decides_what_blocks_say(
     assert verbosity == "full" or "secret" not in json.dumps(said)
 
 
-def test_items_of_one_agent_that_reason_at_once_take_turns(run: Run) -> None:
-    """A reader knows a block by its agent, so one item's words never stand in the block of another."""
+def test_interleaved_items_of_one_agent_close_each_other(run: Run) -> None:
+    """Readers identify a block by its agent, so it never contains text of another item."""
     turns = (thought(0, "a"), thought(1, "b"), thought(0, "c"), done(0, "reasoning"), done(1, "reasoning"))
     said = run(CREATED, *turns, COMPLETED, policy=FULL)
     assert [(e.get("sequence"), e.get("reasoning")) for e in of(said, "agent.reasoning.delta", "agent.reasoned")] == [
@@ -249,9 +249,7 @@ def test_an_empty_item_closes_no_block_of_another(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("verbosity", "say"), [("summary", summary), ("full", thought)])
-def test_what_a_block_may_not_say_its_deltas_do_not_say(
-    run: Run, verbosity: str, say: Callable[[int, str], Event]
-) -> None:
+def test_deltas_obey_the_limit_of_their_block(run: Run, verbosity: str, say: Callable[[int, str], Event]) -> None:
     most = BLOCK_MAX_CHARS[verbosity]
     piece = "x" * (most // 2 + 1)
     said = run(CREATED, say(0, piece), say(0, piece), say(0, "more"), done(0, "reasoning"), COMPLETED, policy=FULL)
@@ -262,12 +260,12 @@ def test_what_a_block_may_not_say_its_deltas_do_not_say(
     assert [notice["type"] for notice in closing["public-sse.notices"]] == ["truncated"]
 
 
-def test_a_block_of_exactly_the_limit_is_whole(run: Run) -> None:
+def test_a_block_at_the_limit_is_not_truncated(run: Run) -> None:
     said = run(CREATED, summary(0, "x" * BLOCK_MAX_CHARS["summary"]), done(0, "reasoning"), COMPLETED)
     assert not any("public-sse.notices" in event for event in said)
 
 
-def test_redaction_counts_for_deltas_and_for_the_end(run: Run) -> None:
+def test_deltas_and_closing_event_are_redacted(run: Run) -> None:
     policy = {**FULL, "registered": [{"id": "key", "value": "tide-gate-4411"}]}
     said = run(CREATED, thought(0, "use tide-g"), thought(0, "ate-4411 now"), COMPLETED, policy=policy)
     assert of(said, "agent.reasoned")[0]["reasoning"] == "use [REDACTED:key] now"
@@ -275,7 +273,7 @@ def test_redaction_counts_for_deltas_and_for_the_end(run: Run) -> None:
     assert "tide" not in json.dumps(said)
 
 
-def test_encrypted_reasoning_is_in_no_event(run: Run) -> None:
+def test_encrypted_reasoning_is_dropped(run: Run) -> None:
     policy = {**FULL, "encrypted_reasoning": True}
     said = run(CREATED, done(0, "reasoning", encrypted_content="gAAAA"), COMPLETED, policy=policy)
     assert "gAAAA" not in json.dumps(said)
@@ -292,7 +290,7 @@ def output(**members: object) -> Event:
     return {"type": "projector.tool_output", "call_id": "call_1", **members}
 
 
-def test_a_call_that_is_answered_names_its_cause(run: Run) -> None:
+def test_a_result_names_its_call(run: Run) -> None:
     said = run(CREATED, done(0, "function_call", **FUNCTION), output(output={"a": [1]}), COMPLETED)
     called, returned = (event for event in said if event["type"].startswith("agent.tool"))
     common = {"agentId": AGENT, "toolName": "find", "callId": "call_1"}
@@ -336,7 +334,7 @@ def test_a_call_that_is_answered_names_its_cause(run: Run) -> None:
         ("compaction", {}, []),
     ],
 )
-def test_each_tool_is_a_call_and_its_return(
+def test_each_tool_has_a_call_and_a_result(
     run: Run, item_type: str, item: dict[str, Any], expected: list[dict[str, Any]]
 ) -> None:
     said = of(run(CREATED, done(0, item_type, **item), COMPLETED), "agent.toolCalled", "agent.toolReturned")
@@ -351,7 +349,7 @@ def holds(value: Any, expected: Any) -> bool:
     return all(name in value and holds(value[name], member) for name, member in expected.items())
 
 
-def test_a_search_is_said_while_it_runs(run: Run) -> None:
+def test_a_search_is_emitted_while_it_runs(run: Run) -> None:
     said = run(CREATED, added(0, "web_search_call"), text(1, "so"), done(0, "web_search_call"), COMPLETED)
     assert types(said)[:3] == ["agent.toolCalled", "output.chunk", "agent.toolReturned"]
 
@@ -365,13 +363,13 @@ def test_a_search_is_said_while_it_runs(run: Run) -> None:
         ([added(0, "shell_call")], ["agent.toolCalled", "agent.toolReturned"]),
     ],
 )
-def test_a_call_that_was_never_whole_was_never_made(run: Run, events: list[Event], expected: list[str]) -> None:
+def test_an_incomplete_call_is_not_emitted(run: Run, events: list[Event], expected: list[str]) -> None:
     said = [event for event in run(CREATED, *events) if event["type"].startswith("agent.tool")]
     assert [event["type"] for event in said] == expected
     assert not expected or said[-1]["payload"]["error"]["code"] == "incomplete"
 
 
-def test_an_output_that_failed_is_an_error(run: Run) -> None:
+def test_a_failed_output_is_an_error(run: Run) -> None:
     said = run(CREATED, done(0, "function_call", **FUNCTION), output(output="no", status="failed"), COMPLETED)
     returned = of(said, "agent.toolReturned")[0]
     assert returned["error"] == {"code": "tool_failed", "message": "The tool failed.", "details": {"output": "no"}}
@@ -383,7 +381,7 @@ def test_an_output_of_null_is_an_outcome(run: Run) -> None:
     assert of(said, "agent.toolReturned")[0]["outcome"] is None
 
 
-def test_notices_stand_on_the_event_that_they_are_about(run: Run) -> None:
+def test_notices_are_on_their_event(run: Run) -> None:
     call = {**FUNCTION, "arguments": '{"api_key": "k"}'}
     said = run(CREATED, done(0, "function_call", **call), output(output={"token": "t"}), COMPLETED)
     called, returned = (event for event in said if event["type"].startswith("agent.tool"))
@@ -409,7 +407,7 @@ def test_an_approval_suspends_the_node_and_ends_the_log(run: Run) -> None:
     assert payload["data"]["actions"] == ["accept", "reject"]
 
 
-def test_an_approval_is_asked_for_once_with_what_it_is_about_in_the_end(run: Run) -> None:
+def test_an_approval_is_requested_once_with_the_final_inputs(run: Run) -> None:
     asked = added(0, "mcp_approval_request", name="book", server_label="srv")
     whole = {"type": "response.mcp_call_arguments.done", "output_index": 0, "arguments": '{"seats": 2}'}
     said = run(CREATED, asked, whole, done(0, "mcp_approval_request", **APPROVAL), COMPLETED)
@@ -417,7 +415,7 @@ def test_an_approval_is_asked_for_once_with_what_it_is_about_in_the_end(run: Run
     assert said[-1]["payload"]["data"]["artifactData"]["inputs"] == {"seats": 2}
 
 
-def test_a_run_that_goes_on_has_had_its_answers(run: Run) -> None:
+def test_a_resumed_run_has_no_pending_interrupt(run: Run) -> None:
     requests = (done(0, "mcp_approval_request", **APPROVAL), done(1, "mcp_approval_request", **APPROVAL))
     answer = done(0, "mcp_call", **{**MCP, "id": "mcp_1"})
     said = run(CREATED, *requests, COMPLETED, NEXT, CREATED, answer, COMPLETED, run=True)
@@ -436,7 +434,7 @@ def test_a_run_that_goes_on_has_had_its_answers(run: Run) -> None:
         ((NEXT, CREATED, ended("failed")), "close", ["node.failed", "run.failed"]),
     ],
 )
-def test_a_run_that_waits_may_still_end(run: Run, events: tuple[Event, ...], ends: str, expected: list[str]) -> None:
+def test_a_suspended_run_may_still_end(run: Run, events: tuple[Event, ...], ends: str, expected: list[str]) -> None:
     request = done(0, "mcp_approval_request", **APPROVAL)
     said = run(CREATED, request, COMPLETED, *events, ends=ends, run=True)
     assert [event["type"] for event in said[-2:]] == expected
@@ -450,7 +448,7 @@ def test_a_run_that_waits_may_still_end(run: Run, events: tuple[Event, ...], end
         (done(0, "mcp_approval_request", **APPROVAL, status="incomplete"), COMPLETED),
     ],
 )
-def test_an_approval_that_nobody_can_give_suspends_nothing(run: Run, item: Event, end: Event) -> None:
+def test_an_approval_of_a_failed_response_suspends_nothing(run: Run, item: Event, end: Event) -> None:
     assert of(run(CREATED, item, end), "node.suspended") == []
 
 
@@ -486,7 +484,7 @@ def workflow(**members: object) -> Event:
 
 
 def spoken(run: Run, *steps: Event) -> list[Event]:
-    """Let each step of a workflow say a word."""
+    """Emit a word in each step of a workflow."""
     return run(CREATED, *(turn for number, step in enumerate(steps) for turn in (step, text(number, "x"))), COMPLETED)
 
 
@@ -513,13 +511,13 @@ def test_steps_of_a_workflow_are_nodes(run: Run) -> None:
     assert of(said, "run.started")[0]["workflowId"] == "public-sse.stream"
 
 
-def test_the_workflow_names_itself_where_it_is_known_at_once(run: Run) -> None:
+def test_the_workflow_id_comes_from_the_context(run: Run) -> None:
     said = run(CREATED, COMPLETED, context={"workflow": {"workflow_key": "report", "step_name": "read"}})
     assert of(said, "run.started")[0]["workflowId"] == "report"
     assert nodes(said) == [("started", "read"), ("completed", "read")]
 
 
-def test_branches_are_nodes_side_by_side(run: Run) -> None:
+def test_branches_are_parallel_nodes(run: Run) -> None:
     branches = [workflow(stage_name="s", step_name="go", parallel_group="g", branch_index=number) for number in (0, 1)]
     said = spoken(run, branches[0], branches[1], branches[0], workflow(stage_name="t"))
     opened = [name for how, name in nodes(said) if how == "started"]
@@ -536,12 +534,12 @@ def test_branches_are_nodes_side_by_side(run: Run) -> None:
     ]
 
 
-def test_branches_without_a_name_have_nodes_of_their_own(run: Run) -> None:
+def test_unnamed_branches_are_separate_nodes(run: Run) -> None:
     said = spoken(run, *(workflow(parallel_group="g", branch_index=number) for number in (0, 1)))
     assert [name for how, name in nodes(said) if how == "started"] == ["model", "model", "model~2"]
 
 
-def test_branches_hand_over_from_who_spoke_before_them(run: Run) -> None:
+def test_branches_take_over_from_the_previous_agent(run: Run) -> None:
     def branch(number: int, agent: str) -> Event:
         place = {"stage_name": "s", "parallel_group": "g", "branch_index": number}
         return context(agent=agent, workflow=place)
@@ -554,7 +552,7 @@ def test_branches_hand_over_from_who_spoke_before_them(run: Run) -> None:
     assert handoffs(said) == [("lead", "one"), ("lead", "two"), ("one", "last")]
 
 
-def test_the_agent_of_a_step_is_known_by_its_step(run: Run) -> None:
+def test_the_agent_of_a_step_comes_from_the_context(run: Run) -> None:
     said = run(CREATED, done(0, "reasoning"), COMPLETED, context={"workflow": {"step_agent": "writer"}})
     assert of(said, "agent.reasoned")[0]["agentId"] == "writer"
 
@@ -562,7 +560,7 @@ def test_the_agent_of_a_step_is_known_by_its_step(run: Run) -> None:
 # text, images
 
 
-def test_each_message_is_a_channel_and_the_call_of_the_model_has_one_last_chunk(run: Run) -> None:
+def test_each_message_is_a_channel_and_each_model_call_has_one_last_chunk(run: Run) -> None:
     said = run(CREATED, text(0, "a"), text(1, "b"), text(0, "c"), delta("refusal", 2, "no"), COMPLETED)
     chunks = of(said, "output.chunk")
     spoken = [(chunk["chunk"], chunk.get("channel"), chunk["isLast"]) for chunk in chunks]
@@ -604,13 +602,13 @@ def test_each_message_is_a_channel_and_the_call_of_the_model_has_one_last_chunk(
         ((text(0, "a"),), ended("failed"), {"model": "m-1"}),
     ],
 )
-def test_the_last_chunk_says_why_it_is_the_last(
+def test_the_last_chunk_has_a_finish_reason(
     run: Run, events: tuple[Event, ...], end: Event, expected: dict[str, str]
 ) -> None:
     assert of(run(CREATED, *events, end), "output.chunk")[-1]["meta"] == expected
 
 
-def test_a_text_of_which_only_the_end_tells_is_said_once(run: Run) -> None:
+def test_text_of_the_terminal_only_is_emitted_once(run: Run) -> None:
     late = {"type": "message", "id": "item_0", "content": [{"type": "output_text", "text": "late"}]}
     events = (CREATED, added(0, "message"), done(0, "message"), ended("completed", output=[late]))
     said = run(*events)
@@ -618,7 +616,7 @@ def test_a_text_of_which_only_the_end_tells_is_said_once(run: Run) -> None:
     assert of(said, "run.completed") == [{"outputs": {"text": "late"}}]
 
 
-def test_citations_and_images_are_events_of_ours(run: Run) -> None:
+def test_citations_and_images_have_event_types_of_ours(run: Run) -> None:
     citation = {"type": "url_citation", "url": "https://a.example/", "title": "A"}
     note = {"type": "response.output_text.annotation.added", "output_index": 0, "content_index": 0}
     image = done(1, "image_generation_call", result="AAAA")
@@ -649,7 +647,7 @@ def test_each_call_of_a_model_has_its_own_usage(run: Run) -> None:
     assert {usage["cacheReadTokens"] for usage in of(said, "provider.usage")} == {1}
 
 
-def test_a_usage_that_is_not_whole_is_no_usage(run: Run) -> None:
+def test_incomplete_usage_is_not_emitted(run: Run) -> None:
     assert of(run(CREATED, ended("completed", usage={"input_tokens": 3})), "provider.usage") == []
 
 
@@ -665,11 +663,11 @@ def test_a_usage_that_is_not_whole_is_no_usage(run: Run) -> None:
         ((summary(0, "thought"), COMPLETED), {}),
     ],
 )
-def test_what_a_run_gives(run: Run, events: tuple[Event, ...], expected: dict[str, str]) -> None:
+def test_outputs_of_a_run(run: Run, events: tuple[Event, ...], expected: dict[str, str]) -> None:
     assert of(run(CREATED, *events), "run.completed") == [{"outputs": expected}]
 
 
-def test_attachments_and_structured_output_are_given(run: Run) -> None:
+def test_attachments_and_structured_output_are_outputs(run: Run) -> None:
     attachment = {"type": "projector.attachment", "attachment": {"object_id": "o"}}
     wants = {"type": "response.created", "response": {"id": "resp_1", "text": {"format": {"type": "json_object"}}}}
     said = run(wants, text(0, '{"a": 1}'), attachment, COMPLETED)
@@ -684,7 +682,7 @@ def test_attachments_and_structured_output_are_given(run: Run) -> None:
         ("close", {"code": "upstream_truncated", "message": "The provider's stream ended before it was complete."}),
     ],
 )
-def test_a_run_that_broke_off_has_failed(run: Run, ends: str, error: dict[str, str]) -> None:
+def test_a_truncated_stream_fails_the_run(run: Run, ends: str, error: dict[str, str]) -> None:
     said = run(CREATED, text(0, "a"), ends=ends)
     told = {**error, "retryable": True, "details": {"public-sse.source": "provider"}}
     assert of(said, "node.failed") == [{"nodeId": "model", "error": told}]
@@ -698,17 +696,17 @@ def test_a_run_that_broke_off_has_failed(run: Run, ends: str, error: dict[str, s
         (ended("failed"), "failed"),
     ],
 )
-def test_a_response_that_failed_says_its_code_and_no_word_of_the_provider(run: Run, end: Event, code: str) -> None:
+def test_a_failed_response_has_its_code_without_the_provider_message(run: Run, end: Event, code: str) -> None:
     said = run(CREATED, end)
     assert of(said, "run.failed")[0]["error"] == {"code": code, "message": run_progress.FAILED_MESSAGE}
     assert "s3cret" not in json.dumps(said)
 
 
-def test_a_stream_without_an_event_is_a_run_too(run: Run) -> None:
+def test_an_empty_stream_is_a_run(run: Run) -> None:
     assert [event["type"] for event in run()] == ["run.started", "node.started", "node.failed", "run.failed"]
 
 
-def test_a_run_may_be_cancelled(run: Run) -> None:
+def test_a_cancelled_stream_cancels_the_run(run: Run) -> None:
     said = run(CREATED, text(0, "a"), ends="cancel")
     assert [event["type"] for event in said[-3:]] == ["output.chunk", "node.cancelled", "run.cancelled"]
 
@@ -716,17 +714,17 @@ def test_a_run_may_be_cancelled(run: Run) -> None:
 # the tables
 
 
-def test_every_way_to_begin_an_item_has_its_end() -> None:
+def test_every_start_handler_has_an_end_handler() -> None:
     assert {*writer.ADDED.values(), writer._skip} == writer.DONE.keys()
     assert tool_calls.ITEM_TOOLS.keys() <= writer.ADDED.keys()
 
 
-def test_what_is_dropped_is_said_by_other_frames() -> None:
+def test_dropped_kinds_are_covered_by_other_frames() -> None:
     dropped = {Kind.REFUSAL_DONE, Kind.TOOL_ARGUMENTS_DELTA, Kind.TOOL_CODE_DELTA}
     assert set(writer.DROPPED) == dropped | {PrivateKind.REASONING_DONE, PrivateKind.REASONING_ENCRYPTED}
 
 
-def test_after_a_frame_that_cannot_be_written_only_the_failure_is_said() -> None:
+def test_after_an_encoding_error_only_the_failure_is_emitted() -> None:
     envelope = {"server_timestamp": "2025-12-15T12:00:00.000Z", "stream_id": "s", "output_index": 0, "item_id": "i"}
     item = {**envelope, "item_type": "reasoning", "status": "completed"}
     error = {"code": "internal_error", "message": "m", "source": "server", "is_retryable": False}

@@ -1,4 +1,4 @@
-"""Branches of a run in OpenWOP: nodes side by side, each with its own response, agent and approvals."""
+"""Branches of a run in OpenWOP: parallel nodes, each with its own response, agent and approvals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def text(words: str) -> Event:
 
 
 class Branches:
-    """A run of two branches, `one` and `two`, that speak in turn."""
+    """A run of two interleaved branches, `one` and `two`."""
 
     def __init__(self, agents: tuple[str | None, str | None] = ("one", "two"), *, is_optional: bool = True) -> None:
         self._pipeline = build_pipeline(
@@ -56,7 +56,7 @@ class Branches:
         self._said = b""
 
     def lead(self, *events: Mapping[str, object]) -> None:
-        """Let the main branch speak, as it does before the branches part."""
+        """Emit text in the main branch, before the branches split."""
         for event in events:
             self._said += self._pipeline.feed(json.dumps(event).encode() + b"\n")
 
@@ -71,14 +71,14 @@ class Branches:
         self._said += self.branches[branch].stop()
 
     def end(self) -> list[Event]:
-        """Close the run; give its log, which must obey every rule."""
+        """Close the run and return its log after checking it."""
         lines = (self._said + self._pipeline.close()).splitlines()
         assert check_log(lines) == []
         return [json.loads(line) for line in lines]
 
 
 def shown(said: list[Event], *types: str) -> list[tuple[str, Any]]:
-    """Give node and words of the events of some types."""
+    """Return node and text of the events of some types."""
     words = ("delta", "reasoning", "chunk")
     return [
         (event.get("nodeId", ""), next((event["payload"][name] for name in words if name in event["payload"]), None))
@@ -87,7 +87,7 @@ def shown(said: list[Event], *types: str) -> list[tuple[str, Any]]:
     ]
 
 
-def test_blocks_of_two_agents_grow_side_by_side() -> None:
+def test_blocks_of_two_agents_interleave() -> None:
     run = Branches()
     run.say(0, CREATED, thought("a"))
     run.say(1, CREATED, thought("x"))
@@ -139,7 +139,7 @@ def test_each_branch_ends_its_own_text_and_node() -> None:
     assert said[-1]["payload"]["outputs"]["text"] == "a\n\nxy"
 
 
-def test_a_branch_that_fails_fails_its_node_and_not_the_run() -> None:
+def test_a_failed_branch_fails_its_node_only() -> None:
     run = Branches()
     run.say(0, CREATED, text("a"))
     run.say(1, CREATED, text("x"))
@@ -151,7 +151,7 @@ def test_a_branch_that_fails_fails_its_node_and_not_the_run() -> None:
     assert said[-1]["type"] == "run.completed"
 
 
-def test_the_end_says_why_a_branch_is_incomplete() -> None:
+def test_the_end_of_an_incomplete_branch_has_its_reason() -> None:
     run = Branches()
     cut = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     run.say(0, CREATED, text("a"), {"type": "response.incomplete", "response": cut})
@@ -160,7 +160,7 @@ def test_the_end_says_why_a_branch_is_incomplete() -> None:
     assert (outputs["status"], outputs["reason"]) == ("incomplete", "max_output_tokens")
 
 
-def test_a_branch_that_the_run_needs_ends_it() -> None:
+def test_a_failed_required_branch_ends_the_run() -> None:
     run = Branches(is_optional=False)
     run.say(0, CREATED, text("a"))
     run.say(1, CREATED, thought("x"))
@@ -170,7 +170,7 @@ def test_a_branch_that_the_run_needs_ends_it() -> None:
     assert [words for _, words in shown(said, "agent.reasoned")] == ["x"]
 
 
-def test_an_approval_of_one_branch_is_not_answered_by_another() -> None:
+def test_an_approval_is_resumed_in_its_own_branch() -> None:
     run = Branches()
     run.say(0, CREATED, APPROVAL, COMPLETED)
     run.say(1, CREATED, text("x"), COMPLETED)
@@ -179,14 +179,14 @@ def test_an_approval_of_one_branch_is_not_answered_by_another() -> None:
     assert not [event for event in said if event["type"] in {"node.resumed", "run.completed"}]
 
 
-def test_a_branch_that_says_nothing_is_no_node() -> None:
+def test_a_branch_without_output_has_no_node() -> None:
     run = Branches()
     run.say(0, CREATED, text("a"), COMPLETED)
     run.stop(1)
     assert [event["nodeId"] for event in run.end() if event["type"] == "node.started"] == ["s#0"]
 
 
-def test_text_that_is_cut_off_has_the_model_of_its_branch() -> None:
+def test_truncated_text_has_the_model_of_its_branch() -> None:
     run = Branches(is_optional=False)
     run.say(0, {"type": "response.created", "response": {"status": "in_progress", "model": "m-0"}}, text("a"))
     run.say(1, CREATED, text("x"))
@@ -212,7 +212,7 @@ def test_branches_take_over_from_the_same_agent() -> None:
     assert handoffs(run.end()) == [("lead", "one"), ("lead", "two")]
 
 
-def test_a_branch_takes_over_from_one_that_is_over() -> None:
+def test_a_branch_takes_over_from_an_ended_branch() -> None:
     run = Branches()
     run.say(0, CREATED, text("a"), COMPLETED)
     run.close(0)

@@ -1,4 +1,4 @@
-"""What a host refuses to register (RFC 0023 section B.1), and what a registered workflow says as a whole."""
+"""Definitions that a host rejects (RFC 0023 section B.1), and the plan of a registered workflow."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("name", "document", "message"), REFUSED, ids=[row[0] for row in REFUSED])
-def test_what_is_refused(name: str, document: dict[str, Any], message: str) -> None:
+def test_invalid_definitions_are_rejected(name: str, document: dict[str, Any], message: str) -> None:
     del name
     with pytest.raises(DefinitionError) as refused:
         registered(document)
@@ -100,7 +100,9 @@ GATE: list[tuple[str, str, str, bool, bool, bool]] = [
 @pytest.mark.parametrize(
     ("name", "workflow_id", "type_id", "is_on", "has_role", "is_taken"), GATE, ids=[row[0] for row in GATE]
 )
-def test_the_gate(name: str, workflow_id: str, type_id: str, *, is_on: bool, has_role: bool, is_taken: bool) -> None:
+def test_conformance_node_types_are_gated(
+    name: str, workflow_id: str, type_id: str, *, is_on: bool, has_role: bool, is_taken: bool
+) -> None:
     del name
     document = workflow(HOOK, id=workflow_id, type_id=type_id)
     if is_taken:
@@ -110,7 +112,7 @@ def test_the_gate(name: str, workflow_id: str, type_id: str, *, is_on: bool, has
             registered(document, is_on=is_on, has_role=has_role)
 
 
-def test_a_workflow_is_said_from_its_beginning_to_its_end() -> None:
+def test_a_workflow_is_planned_from_start_to_end() -> None:
     one = workflow({"mockReasoning": True, "mockToolCalls": [{"toolId": "t", "result": 1}]})["nodes"][0]
     steps = registered(workflow(nodes=[one, one | {"id": "m"}])).steps(RUN)
     assert [step.type for step in steps] == [
@@ -124,13 +126,13 @@ def test_a_workflow_is_said_from_its_beginning_to_its_end() -> None:
     ]
 
 
-def test_the_same_run_is_planned_the_same_twice() -> None:
+def test_plans_are_deterministic() -> None:
     for document in FIXTURES.values():
         assert registered(document).steps(RUN) == registered(copy.deepcopy(dict(document))).steps(RUN)
 
 
 @pytest.mark.parametrize("workflow_id", FIXTURES)
-def test_a_fixture_is_the_suites_but_for_its_words(openwop: Path, workflow_id: str) -> None:
+def test_fixtures_equal_those_of_the_suite_except_for_texts(openwop: Path, workflow_id: str) -> None:
     theirs = json.loads((openwop / "fixtures" / f"{workflow_id}.json").read_text(encoding="utf-8"))
     assert _without_words(theirs) == _without_words(FIXTURES[workflow_id])
     registered(theirs)
@@ -147,7 +149,7 @@ def test_a_fixture_is_the_suites_but_for_its_words(openwop: Path, workflow_id: s
 
 
 def _without_words(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what only a person reads, and of the chunks their words."""
+    """Return a definition without its texts."""
     bare = copy.deepcopy({key: value for key, value in document.items() if key not in {"name", "description"}})
     bare["metadata"] = {}
     for node in bare["nodes"]:

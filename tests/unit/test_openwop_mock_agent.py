@@ -1,4 +1,4 @@
-"""The plan of `core.conformance.mock-agent` and of the supervisor's hooks: order, names, thresholds, redaction."""
+"""Plans of `core.conformance.mock-agent` and the supervisor hooks: order, names, thresholds, redaction."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ EVERYTHING = {
 }
 
 
-def test_the_order_is_the_rfcs() -> None:
+def test_the_order_is_that_of_the_rfc() -> None:
     assert types(plan(EVERYTHING)) == [
         "agent.reasoning.delta", "agent.reasoning.delta", "agent.reasoned",
         "agent.toolCalled", "agent.toolReturned", "agent.toolCalled", "agent.toolReturned",
@@ -53,7 +53,7 @@ def test_the_order_of_the_configuration_does_not_matter() -> None:
     assert plan(dict(reversed(EVERYTHING.items()))) == plan(EVERYTHING)
 
 
-def test_every_step_is_an_event_of_the_contract() -> None:
+def test_every_step_is_a_valid_event() -> None:
     log = EventLog("run_1")
     said: list[dict[str, Any]] = []
     for step in plan(EVERYTHING):
@@ -91,12 +91,12 @@ def test_reasoning(name: str, config: object, deltas: list[str], whole: str | No
     assert {step.payload["verbosity"] for step in said} <= {"full"}
 
 
-def test_off_says_no_reasoning_and_everything_else() -> None:
+def test_off_omits_reasoning_only() -> None:
     assert types(plan(EVERYTHING, verbosity="off"))[0] == "agent.toolCalled"
     assert types(plan(EVERYTHING, verbosity="off")) == types(plan(EVERYTHING))[3:]
 
 
-def test_a_summary_is_bounded_and_so_are_its_deltas() -> None:
+def test_a_summary_is_truncated_with_its_deltas() -> None:
     limit = mock_nodes.SUMMARY_MAX_CHARS
     chunks = ["a" * (limit - 1), "bcd", "e"]
     said = plan({"mockReasoning": {"summary": "s", "streamChunks": chunks}}, verbosity="summary")
@@ -114,7 +114,7 @@ def test_no_delta_shows_what_the_block_withholds(cut: int) -> None:
     assert "".join(step.payload["delta"] for step in said[:-1]) == said[-1].payload["reasoning"]
 
 
-def test_what_is_configured_for_tools_and_decisions_is_cleaned_as_well() -> None:
+def test_tools_and_decisions_are_redacted() -> None:
     config = {
         "mockToolCalls": [
             {"toolId": SECRET, "arguments": {"password": "p", "x": SECRET}, "result": [SECRET]},
@@ -133,7 +133,7 @@ def test_what_is_configured_for_tools_and_decisions_is_cleaned_as_well() -> None
     }
 
 
-def test_an_error_stands_in_for_the_outcome() -> None:
+def test_an_error_replaces_the_outcome() -> None:
     call = {"toolId": "t", "result": 1, "error": {"error": "e", "message": "m"}, "durationMs": 3}
     called, returned = plan({"mockToolCalls": [call]})
     assert "inputs" not in called.payload
@@ -146,7 +146,7 @@ def test_an_error_stands_in_for_the_outcome() -> None:
     }
 
 
-def test_calls_have_ids_of_their_own() -> None:
+def test_calls_have_unique_ids() -> None:
     steps = plan({"mockToolCalls": [{"toolId": "t", "result": None}] * 3})
     ids = [step.payload["callId"] for step in steps]
     assert ids[::2] == ids[1::2]
@@ -162,7 +162,7 @@ AGENT_IDS = [
 
 
 @pytest.mark.parametrize(("name", "config", "pinned", "expected"), AGENT_IDS, ids=[row[0] for row in AGENT_IDS])
-def test_whose_events_they_are(name: str, config: dict[str, Any], pinned: str | None, expected: str) -> None:
+def test_agent_ids(name: str, config: dict[str, Any], pinned: str | None, expected: str) -> None:
     del name
     (said,) = plan({"mockReasoning": True, **config}, PlannedNode("n", pinned))
     assert said.payload["agentId"] == expected
@@ -181,7 +181,9 @@ THRESHOLDS: list[tuple[float | None, float, bool]] = [
 
 
 @pytest.mark.parametrize(("confidence", "threshold", "waits"), THRESHOLDS)
-def test_a_decision_below_the_threshold_waits(confidence: float | None, threshold: float, *, waits: bool) -> None:
+def test_a_decision_below_the_threshold_is_suspended(
+    confidence: float | None, threshold: float, *, waits: bool
+) -> None:
     decision = {"decision": 1} | ({} if confidence is None else {"confidence": confidence})
     said = plan({"mockDecision": decision}, threshold=threshold)
     assert types(said) == ["agent.decided"] + ["node.suspended"] * waits
@@ -200,7 +202,7 @@ def test_a_decision_below_the_threshold_waits(confidence: float | None, threshol
         )
 
 
-def test_a_bare_confidence_counts_where_there_is_no_decision() -> None:
+def test_a_confidence_applies_without_a_decision() -> None:
     (said,) = plan({"mockConfidence": 0.8})
     assert said.payload == {"agentId": "the.agent", "decision": mock_nodes.STUB_DECISION, "confidence": 0.8}
     (said,) = plan({"mockConfidence": 0.1, "mockDecision": {"decision": "d"}})
@@ -225,18 +227,20 @@ HOOKS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "config", "expected"), HOOKS, ids=[row[0] for row in HOOKS])
-def test_a_supervisor_decides_what_is_configured(name: str, config: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_a_supervisor_emits_the_configured_decision(
+    name: str, config: dict[str, Any], expected: dict[str, Any]
+) -> None:
     del name
     (said,) = SupervisorConfig.model_validate(config).plan(PlannedNode("n"), run())
     assert said.payload == {"agentId": "host:supervisor:n", **expected}
 
 
-def test_a_supervisor_that_is_not_sure_waits() -> None:
+def test_a_supervisor_with_low_confidence_is_suspended() -> None:
     config = SupervisorConfig.model_validate({"mockPendingDecision": DECISION, "mockConfidence": 0.5})
     assert types(config.plan(PlannedNode("n"), run())) == ["agent.decided", "node.suspended"]
 
 
-def test_the_fixtures_are_those_that_the_suite_knows() -> None:
+def test_the_fixtures_have_the_ids_of_the_suite() -> None:
     assert sorted(FIXTURES) == [
         "conformance-agent-low-confidence",
         "conformance-agent-reasoning",

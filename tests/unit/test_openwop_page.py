@@ -1,4 +1,4 @@
-"""The page about OpenWOP: its examples run, and what it says of numbers and names is so."""
+"""docs/openwop.md: its examples run, and its numbers and names are correct."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_there_are_examples() -> None:
     assert len(EXAMPLES) == 2
 
 
-def test_numbers_and_names_are_as_the_page_says() -> None:
+def test_numbers_and_names_of_the_page() -> None:
     assert f"ends at {BLOCK_MAX_CHARS['summary']:,} characters ({SUMMARY_MAX_TOKENS} tokens)" in PAGE
     assert f"the node `{NODE_ID}`" in PAGE
     assert "`host:model:<node>`" in PAGE

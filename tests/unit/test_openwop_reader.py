@@ -1,4 +1,4 @@
-"""A consumer of a run: deltas as they come, the closing event wins, and nothing that it does not know stops it."""
+"""The client's reader: deltas at once, closing events replace them, unknown input is skipped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def closing(text: str, agent: str = "one") -> Row:
 
 
 def read(*rows: Row, **settings: Any) -> RunReader:
-    """Read a log; its first row has the number 0."""
+    """Return the reader of a log whose first event has the sequence number 0."""
     reader, log = RunReader(**settings), EventLog("r")
     for name, payload in rows:
         reader.feed(log.event(name, payload, timestamp=AT))
@@ -40,7 +40,7 @@ def shown(reader: RunReader) -> list[tuple[str, str, bool, bool]]:
     return [(thought.agent_id, thought.text, thought.is_closed, thought.has_gap) for thought in reader.thoughts]
 
 
-def test_deltas_are_shown_as_they_come() -> None:
+def test_deltas_are_available_at_once() -> None:
     reader, log = RunReader(), EventLog("r")
     seen = []
     for name, payload in (delta("Let ", 0), delta("me", 1), closing("Let me think.")):
@@ -97,11 +97,11 @@ def numbered(*numbers: int) -> RunReader:
         ((0, 1, 1, 0, 2), []),
     ],
 )
-def test_numbers_that_are_missing_are_known(numbers: tuple[int, ...], missing: list[range]) -> None:
+def test_missing_numbers_are_reported(numbers: tuple[int, ...], missing: list[range]) -> None:
     assert numbered(*numbers).missing == missing
 
 
-def test_who_reads_on_or_only_some_types_misses_nothing() -> None:
+def test_resumed_and_filtered_readers_report_no_gap() -> None:
     resumed = RunReader(last_sequence=4)
     assert resumed.feed(event(4)) is None
     assert resumed.feed(event(5)) is not None
@@ -110,7 +110,7 @@ def test_who_reads_on_or_only_some_types_misses_nothing() -> None:
     assert resumed.missing == some.missing == []
 
 
-def test_what_is_not_known_is_passed_over() -> None:
+def test_unknown_types_are_skipped() -> None:
     rows: list[Row] = [("acme.canvas.published", {"a": 1}), ("run.paused", {}), closing("all")]
     reader = read(*rows)
     assert shown(reader) == [("one", "all", True, False)]
@@ -124,13 +124,13 @@ def test_what_is_not_known_is_passed_over() -> None:
     "value",
     [None, 7, [], {}, {"type": "agent.reasoned"}, {"eventId": 1, "runId": "r", "type": "t", "sequence": 0}],
 )
-def test_what_is_no_event_is_counted(value: object) -> None:
+def test_invalid_values_are_counted(value: object) -> None:
     reader = RunReader()
     assert reader.feed(value) is None
     assert (reader.unread, reader.last_sequence) == (1, -1)
 
 
-def test_an_event_that_is_not_what_it_should_be_is_counted_and_numbered() -> None:
+def test_invalid_payloads_are_counted() -> None:
     rows: list[Row] = [("agent.reasoned", {}), ("agent.reasoned", {"agentId": "one", "reasoning": 7}), closing("b")]
     reader = read(*rows)
     assert (reader.unread, reader.missing) == (2, [])
@@ -160,7 +160,7 @@ def test_text_is_joined_by_its_channel() -> None:
     assert reader.texts == {"m1": "ac", "n": "b"}
 
 
-def test_how_the_run_stands() -> None:
+def test_status_of_the_run() -> None:
     waits = {"nodeId": "n", "interruptId": "i1", "kind": "approval"}
     rows: list[Row] = [
         ("run.started", {"workflowId": "w"}),
@@ -199,7 +199,7 @@ def test_every_golden_is_read_the_same_with_deltas_and_collapsed(path: Path) -> 
     assert readers[0] == readers[1]
 
 
-def test_events_are_given_typed() -> None:
+def test_events_are_typed() -> None:
     typed = read_event(EventLog("r").event("agent.handoff", agents.handoff("one", "two"), timestamp=AT))
     assert typed is not None
     assert isinstance(typed.payload, Handoff)

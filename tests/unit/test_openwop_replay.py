@@ -1,4 +1,4 @@
-"""A recorded run is told again from its log: with its deltas or collapsed, the same each time, and nobody is asked."""
+"""Replay of a recorded run, with its deltas or collapsed: deterministic, without asking the provider."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def log_of(recording: Recording, run_id: str = "r", at: str = AT) -> list[Event]
 RECORDED: Final = log_of([*BEGIN, *grows("one", "a", "b"), *grows("one", "c"), *END])
 
 
-def test_with_deltas_it_is_the_recording() -> None:
+def test_a_replay_with_deltas_is_the_recording() -> None:
     assert replayed(RECORDED, with_deltas=True) == RECORDED
 
 
-def test_collapsed_it_keeps_ids_and_times_and_has_numbers_of_its_own() -> None:
+def test_a_collapsed_log_keeps_ids_and_times() -> None:
     again = replayed(RECORDED, with_deltas=False)
     kept = [event for event in RECORDED if event["type"] != "agent.reasoning.delta"]
     assert [event["eventId"] for event in again] == [event["eventId"] for event in kept]
@@ -64,7 +64,7 @@ def test_collapsed_it_keeps_ids_and_times_and_has_numbers_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("with_deltas", [True, False])
-def test_a_block_that_was_left_open_is_closed_with_its_text(*, with_deltas: bool) -> None:
+def test_an_open_block_is_closed_with_its_text(*, with_deltas: bool) -> None:
     cut_off = log_of([*BEGIN, *grows("one", "a"), *grows("two", "b", "c", is_closed=False)])
     again = replayed(cut_off, with_deltas=with_deltas)
     assert again == replayed(cut_off, with_deltas=with_deltas)
@@ -76,12 +76,12 @@ def test_a_block_that_was_left_open_is_closed_with_its_text(*, with_deltas: bool
 
 
 @pytest.mark.parametrize("with_deltas", [True, False])
-def test_it_is_closed_before_the_run_ends(*, with_deltas: bool) -> None:
+def test_an_open_block_is_closed_before_the_run_ends(*, with_deltas: bool) -> None:
     again = replayed(log_of([*BEGIN, *grows("one", "a", is_closed=False), *END]), with_deltas=with_deltas)
     assert [event["type"] for event in again[-2:]] == ["agent.reasoned", "run.completed"]
 
 
-def test_a_log_that_begins_later_goes_on_with_its_numbers() -> None:
+def test_a_partial_log_keeps_its_first_number() -> None:
     assert [event["sequence"] for event in replayed(RECORDED[2:], with_deltas=False)] == [2, 3, 4, 5]
     assert replayed([], with_deltas=True) == []
 
@@ -110,7 +110,9 @@ def edited(change: Callable[[Recording], object]) -> list[Event]:
         (lambda said: said.__setitem__(7, ["node.failed", {}]), "type-mismatch", 4, "node.completed"),
     ],
 )
-def test_a_difference_is_told_once(change: Callable[[Recording], object], kind: str, at: int, point: str) -> None:
+def test_the_first_difference_is_reported(
+    change: Callable[[Recording], object], kind: str, at: int, point: str
+) -> None:
     found = divergence(RECORDED, edited(change))
     assert found is not None
     assert (found["sourceRunId"], found["divergenceKind"], found["atSequence"]) == ("r", kind, at)
@@ -128,7 +130,7 @@ def test_a_difference_is_told_once(change: Callable[[Recording], object], kind: 
         lambda said: said.__setitem__(slice(2, 4), grows("one", "ab", is_closed=False)),
     ],
 )
-def test_ids_times_and_the_cut_of_deltas_are_no_difference(change: Callable[[Recording], object]) -> None:
+def test_ids_times_and_delta_boundaries_are_ignored(change: Callable[[Recording], object]) -> None:
     assert divergence(RECORDED, edited(change)) is None
 
 
@@ -136,7 +138,7 @@ def test_ids_times_and_the_cut_of_deltas_are_no_difference(change: Callable[[Rec
 
 
 class Provider:
-    """A provider that counts how often it was asked."""
+    """A provider that counts its requests."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -155,7 +157,7 @@ class Provider:
 def attempt(
     kept: InvocationLog, provider: Provider, *, events: int | None = None, with_deltas: bool = True
 ) -> list[Event]:
-    """Make an attempt of a node, or tell it again; `events` is after how many the host dies."""
+    """Run an attempt of a node or replay it; the host crashes after `events` events."""
     key = attempt_key("r", "n", 0, REQUEST)
     again = kept.recorded(key, with_deltas=with_deltas)
     if again is not None:
@@ -177,7 +179,7 @@ def attempt(
     return made
 
 
-def test_what_was_said_as_a_whole_is_never_asked_again() -> None:
+def test_a_complete_attempt_is_replayed() -> None:
     kept, provider = InvocationLog(max_attempts=4), Provider()
     first = attempt(kept, provider)
     assert attempt(kept, provider) == first
@@ -187,7 +189,7 @@ def test_what_was_said_as_a_whole_is_never_asked_again() -> None:
     assert provider.asked == 1
 
 
-def test_an_attempt_that_broke_off_is_made_again() -> None:
+def test_an_incomplete_attempt_is_not_replayed() -> None:
     kept, provider = InvocationLog(max_attempts=4), Provider()
     attempt(kept, provider, events=3)
     assert attempt(kept, provider)[-1]["type"] == "run.completed"
@@ -208,6 +210,6 @@ def test_the_oldest_attempt_is_dropped_first() -> None:
     "other",
     [("s", "n", 0, REQUEST), ("r", "m", 0, REQUEST), ("r", "n", 1, REQUEST), ("r", "n", 0, {**REQUEST, "input": "x"})],
 )
-def test_another_attempt_has_another_name(other: tuple[str, str, int, dict[str, str]]) -> None:
+def test_attempts_have_different_keys(other: tuple[str, str, int, dict[str, str]]) -> None:
     assert attempt_key("r", "n", 0, REQUEST) == attempt_key("r", "n", 0, dict(reversed(REQUEST.items())))
     assert attempt_key("r", "n", 0, REQUEST) != attempt_key(*other)

@@ -1,4 +1,4 @@
-"""The checker of OpenWOP logs: every rule is broken by a row of its own, and says where."""
+"""The checker of OpenWOP logs: a violation of every rule, with its position."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def stream() -> list[Event]:
 
 
 TEXT: Final = json.dumps(STREAM)
-"""Each test edits events of its own."""
+"""As JSON, because each test edits its own copy."""
 
 
 def insert(to: int, event_type: str, payload: dict[str, Any], **members: object) -> Edit:
@@ -70,7 +70,7 @@ def resumed(to: int) -> Edit:
 
 
 def broken(*edits: Edit, is_numbered: bool = True) -> list[str]:
-    """Give the rules that a stream breaks after some edits, numbered again unless the numbers are the point."""
+    """Return the violated rules of an edited stream, renumbered unless the numbers are tested."""
     events = stream()
     for edit in edits:
         edit(events)
@@ -79,7 +79,7 @@ def broken(*edits: Edit, is_numbered: bool = True) -> list[str]:
     return [violation.rule for violation in check_log([json.dumps(event) for event in events])]
 
 
-def test_the_stream_breaks_no_rule() -> None:
+def test_a_valid_log_has_no_violation() -> None:
     assert broken() == []
 
 
@@ -131,11 +131,11 @@ ROWS: Final[tuple[tuple[str, tuple[Edit, ...]], ...]] = (
 
 
 @pytest.mark.parametrize(("rule", "edits"), ROWS)
-def test_a_broken_rule_is_named(rule: str, edits: tuple[Edit, ...]) -> None:
+def test_each_rule_is_reported(rule: str, edits: tuple[Edit, ...]) -> None:
     assert rule in broken(*edits)
 
 
-def test_every_rule_is_broken_by_a_row() -> None:
+def test_every_rule_has_a_row() -> None:
     assert {rule for rule, _ in ROWS} | {"json", "sequence"} == RULES.keys()
 
 
@@ -147,7 +147,7 @@ def test_every_rule_is_broken_by_a_row() -> None:
         ((put(0, "sequence", value=1),), ["sequence", "sequence"]),
     ],
 )
-def test_numbers_that_do_not_follow_are_found(edits: tuple[Edit, ...], expected: list[str]) -> None:
+def test_sequence_gaps_are_found(edits: tuple[Edit, ...], expected: list[str]) -> None:
     assert broken(*edits, is_numbered=False) == expected
 
 
@@ -162,18 +162,18 @@ def test_numbers_that_do_not_follow_are_found(edits: tuple[Edit, ...], expected:
         (drop(2), drop(2)),
     ],
 )
-def test_what_is_allowed_breaks_nothing(edits: tuple[Edit, ...]) -> None:
+def test_allowed_logs_have_no_violation(edits: tuple[Edit, ...]) -> None:
     assert broken(*edits) == []
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"7", b"\xff", b'{"a":' * 2_000])
-def test_what_is_no_json_object_is_a_violation(line: bytes) -> None:
+def test_invalid_json_is_a_violation(line: bytes) -> None:
     checker = LogChecker()
     assert [(violation.line, violation.rule) for violation in checker.feed(3, line)] == [(3, "json")]
     assert checker.feed(4, b"  ") == []
 
 
-def test_a_violation_says_where_and_nothing_of_the_value() -> None:
+def test_a_violation_names_the_position_without_the_value() -> None:
     events = stream()
     events[4]["payload"]["s3cret of the payload"] = "s3cret"
     found = check_log([json.dumps(event) for event in events])
@@ -182,5 +182,5 @@ def test_a_violation_says_where_and_nothing_of_the_value() -> None:
     assert "s3cret" not in repr(found)
 
 
-def test_every_rule_says_something() -> None:
+def test_every_rule_has_a_text() -> None:
     assert all(rule.name == name and len(rule.text.split()) > 3 and rule.source for name, rule in RULES.items())

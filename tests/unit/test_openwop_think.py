@@ -1,4 +1,4 @@
-"""Reasoning between tags in the text of a Chat model, as blocks of an OpenWOP log, however the text is cut."""
+"""Reasoning between tags in the text of a Chat model, as blocks of an OpenWOP log, for all chunk boundaries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Event = dict[str, Any]
 
 
 def log_of(*pieces: str, verbosity: str = "full", finish: str | None = "stop") -> list[Event]:
-    """Play the text of one answer, a chunk for each piece; give the log, which must obey every rule."""
+    """Return the log of one response, with a chunk for each piece of its text, after checking it."""
     pipeline = build_pipeline(
         provider="openai_chat",
         dialect="openwop",
@@ -67,7 +67,7 @@ VECTORS: Final[tuple[tuple[tuple[str, ...], str, list[str]], ...]] = (
 
 
 @pytest.mark.parametrize(("pieces", "text", "blocks"), VECTORS)
-def test_blocks_are_told_apart_from_the_text(pieces: tuple[str, ...], text: str, blocks: list[str]) -> None:
+def test_think_blocks_are_separated_from_the_text(pieces: tuple[str, ...], text: str, blocks: list[str]) -> None:
     said = log_of(*pieces)
     assert visible(said) == text
     assert closings(said) == blocks
@@ -75,7 +75,7 @@ def test_blocks_are_told_apart_from_the_text(pieces: tuple[str, ...], text: str,
 
 
 @pytest.mark.parametrize(("pieces", "text", "blocks"), VECTORS)
-def test_the_cut_does_not_matter(pieces: tuple[str, ...], text: str, blocks: list[str]) -> None:
+def test_chunk_boundaries_do_not_matter(pieces: tuple[str, ...], text: str, blocks: list[str]) -> None:
     whole = "".join(pieces)
     for at in range(len(whole) + 1):
         said = log_of(whole[:at], whole[at:])
@@ -83,7 +83,7 @@ def test_the_cut_does_not_matter(pieces: tuple[str, ...], text: str, blocks: lis
         assert closings(said) == blocks
 
 
-def test_two_blocks_in_one_piece_share_nothing() -> None:
+def test_two_blocks_in_one_chunk_are_separate() -> None:
     said = log_of("<think>a", "A</think>x<think>b", "B</think>y")
     assert deltas(said) == [(0, "a"), (1, "A"), (0, "b"), (1, "B")]
     order = [event["type"] for event in said if event["type"] in {"agent.reasoned", "output.chunk"}]
@@ -91,12 +91,12 @@ def test_two_blocks_in_one_piece_share_nothing() -> None:
 
 
 @pytest.mark.parametrize("finish", ["stop", "length", None])
-def test_a_block_that_is_never_closed_is_closed_with_its_text(finish: str | None) -> None:
+def test_an_unclosed_think_block_is_closed_with_its_text(finish: str | None) -> None:
     assert closings(log_of("<think>so ", "far", finish=finish)) == ["so far"]
 
 
 @pytest.mark.parametrize("verbosity", ["summary", "off"])
-def test_below_full_the_page_sees_none_of_it(verbosity: str) -> None:
+def test_without_full_reasoning_nothing_is_emitted(verbosity: str) -> None:
     said = log_of("<think>not ", "shown</think>seen", verbosity=verbosity)
     assert (visible(said), deltas(said)) == ("seen", [])
     assert closings(said) == ([""] if verbosity == "summary" else [])

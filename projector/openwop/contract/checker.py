@@ -252,7 +252,7 @@ class LogChecker:
             parse_event(event)
         except ValidationError as error:
             return self._violations([Finding("shape", text) for text in sentences(error, event, root="event")])
-        return self._violations([breach for group in self._groups for breach in group(event)])
+        return self._violations([finding for group in self._groups for finding in group(event)])
 
     def close(self) -> list[Violation]:
         """Return what is missing at the end of the log."""
@@ -260,8 +260,8 @@ class LogChecker:
             return []
         return self._violations([Finding("terminal_missing", "expected a terminal event or a pending interrupt")])
 
-    def _violations(self, breaches: list[Finding]) -> list[Violation]:
-        return violations(RULES, self._line, self._sequence, breaches)
+    def _violations(self, findings: list[Finding]) -> list[Violation]:
+        return violations(RULES, self._line, self._sequence, findings)
 
 
 def check_log(lines: Iterable[bytes | str]) -> list[Violation]:

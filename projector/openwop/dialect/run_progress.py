@@ -91,7 +91,7 @@ def end_nodes(state: LogState, outcome: str, members: Mapping[str, object]) -> N
 
 
 def _left_positions(state: LogState, position: Position, name: str) -> list[Position]:
-    """Return the positions whose nodes end when a step starts; a branch ends only its own node."""
+    """Return the positions of the nodes that end when a step starts; a branch ends only its own node."""
     at = state.nodes.get(position)
     left: list[Position] = [position] if at is not None and at.name != name else []
     if isinstance(position, BranchPosition):

@@ -85,7 +85,7 @@ _KEY: Final = {
 }
 _EVENTS: Final[Mapping[str, Any]] = {
     "200": {
-        "description": "Events of the run; as JSON the whole log, whatever the `streamMode`.",
+        "description": "Events of the run; as JSON the whole log, regardless of `streamMode`.",
         "content": {"text/event-stream": {"schema": {"type": "string"}}, **_content(_ref(EventList))},
     }
 }

@@ -113,16 +113,16 @@ class Host:
         }
         await request.answer(created, HTTPStatus.CREATED, location=path)
 
-    def _start(self, request: HostRequest, asked: RunRequest, key: IdempotencyKey | None) -> HostRun:
+    def _start(self, request: HostRequest, body: RunRequest, key: IdempotencyKey | None) -> HostRun:
         """Create and start a run; its task runs after this request has been answered.
 
         Raises:
             Problem: the request is invalid or not allowed, or there is no room for a run.
         """
-        begin = self._find(asked.workflow_id).prepare(asked, request.caller, request.scope)
+        begin = self._find(body.workflow_id).prepare(body, request.caller, request.scope)
         if self._site.streams.is_draining:
             raise problem_of_fault(FAULTS["server_shutdown"])
-        run = self._runs.create(f"run_{uuid.uuid4().hex}", asked.workflow_id, request.caller)
+        run = self._runs.create(f"run_{uuid.uuid4().hex}", body.workflow_id, request.caller)
         try:
             work = begin(run)
         except Exception:

@@ -1,7 +1,7 @@
 """Readers of a run log: the whole log, a poll, an event stream. Each has its own pace and none slows the run.
 
 Output is produced only as fast as the client reads it: no send is larger than the server's write buffer plus one event,
-so stalled readers need little memory whatever the size of the log.
+so a stalled reader needs little memory even for a large log.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Workflows of configured nodes, whose events are planned before the run starts. For conformance only."""
+"""Workflows of configured nodes. Their events are planned before the run starts. For conformance only."""
 
 from __future__ import annotations
 

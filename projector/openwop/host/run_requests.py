@@ -52,7 +52,7 @@ _DEFAULTS: Final = Configurable()
 
 
 class RunRequest(_Body):
-    """Body of `POST /v1/runs`. The run belongs to the caller, whatever tenant or scope the body names."""
+    """Body of `POST /v1/runs`. The run belongs to the caller; a tenant or scope in the body is ignored."""
 
     workflow_id: _Id
     inputs: dict[str, Any] = Field(default_factory=dict)

@@ -36,7 +36,7 @@ class OpenWopSettings(ExtensionSettings):
     escalation_threshold: float = Field(DEFAULT_THRESHOLD, ge=0, le=1)
     """Confidence below which a decision waits for approval; a run can override it."""
     max_runs: int = Field(1000, gt=0)
-    """Number of runs whose logs are kept, running ones included. The oldest ended runs are dropped first."""
+    """Number of runs that are kept with their logs, running ones included. The oldest ended runs are dropped first."""
     max_run_bytes: int = Field(16 * 1024 * 1024, gt=0)
     """Size limit of one log, about 50,000 tokens with one event each. A run that exceeds it fails."""
     max_log_bytes: int = Field(256 * 1024 * 1024, gt=0)
