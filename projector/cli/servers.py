@@ -26,7 +26,7 @@ def serve(arguments: argparse.Namespace) -> int:
     """Serve the configured upstreams.
 
     Raises:
-        UsageError: more than one worker (docs/decisions/0011-one-process-is-one-server.md).
+        UsageError: more than one worker (docs/decisions/0011-one-process-per-server.md).
     """
     if arguments.workers != 1:
         raise UsageError(
