@@ -28,7 +28,6 @@ from projector.contracts.kinds import REDACTED
 from projector.redaction import json_grammar as grammar
 from projector.redaction.detector import Detector
 from projector.redaction.filters import ContentFilter, NumberFilter, ValueFilter, clean_plain, plain_filter
-from projector.redaction.json_grammar import Expect
 from projector.redaction.rules import Verdict
 from projector.redaction.steps import Step, StepBuffer
 
@@ -58,8 +57,8 @@ class JsonStreamFilter:
         self._detector = detector
         self._level = level
         self._read: Callable[[JsonStreamFilter, str, int], int] = JsonStreamFilter._between
-        self._expect = Expect.VALUE
-        self._closers: list[str] = []
+        self._expect = self._VALUE
+        self._containers: list[_Handlers] = []  # of each, what may come after a value
         self._path: list[str | int] = []
         self._verdict = Verdict.PLAIN  # for the next value, by its key
         self._muted_at: int | None = None  # how many containers were open where a withheld value began
@@ -77,12 +76,12 @@ class JsonStreamFilter:
     @property
     def blank(self) -> bool:
         """Whether nothing but blanks was read."""
-        return self._expect is Expect.VALUE and not self._closers and self._read is JsonStreamFilter._between
+        return self._expect is self._VALUE and not self._containers and self._read is JsonStreamFilter._between
 
     @property
     def complete(self) -> bool:
         """Whether one whole value was read; blanks may stand around it."""
-        return self._expect is Expect.NOTHING
+        return self._expect is self._NOTHING
 
     def mark_of_rest(self, rest: str, /) -> str | None:
         """Return the mark for all that follows, if reading stops before `rest`; None if that may be plain text."""
@@ -122,7 +121,7 @@ class JsonStreamFilter:
     # between values
 
     def _between(self, text: str, at: int) -> int:
-        handler = self._HANDLERS[self._expect].get(text[at])
+        handler = self._expect.get(text[at])
         if handler is not None:
             handler(self, text[at])
             return at + 1
@@ -141,27 +140,27 @@ class JsonStreamFilter:
         else:
             self._steps.add(1, f'"{REDACTED}"')
             self._remember()
-            self._muted_at = len(self._closers)
+            self._muted_at = len(self._containers)
             self._steps.muted = True
 
     def _end_value(self) -> None:
         self._read = JsonStreamFilter._between
-        if self._muted_at == len(self._closers):
+        if self._muted_at == len(self._containers):
             self._muted_at = None
             self._steps.muted = False
         if self._steps.marked:
             self._remember()
-        self._expect = grammar.AFTER_VALUE[self._closers[-1]] if self._closers else Expect.NOTHING
+        self._expect = self._containers[-1] if self._containers else self._NOTHING
 
     def _open(self, char: str) -> None:
         self._begin_value(char)
-        closer, step, self._expect = grammar.CONTAINERS[char]
-        self._closers.append(closer)
+        step, self._expect, after_value = self._CONTAINERS[char]
+        self._containers.append(after_value)
         self._path.append(step)
 
     def _close(self, _char: str) -> None:
         self._steps.show(1)
-        self._closers.pop()
+        self._containers.pop()
         self._path.pop()
         self._end_value()
 
@@ -169,11 +168,11 @@ class JsonStreamFilter:
         self._steps.show(1)
         step = self._path[-1]
         self._path[-1] = step + 1 if isinstance(step, int) else step
-        self._expect = Expect.VALUE if isinstance(step, int) else Expect.KEY
+        self._expect = self._VALUE if isinstance(step, int) else self._KEY
 
     def _colon(self, _char: str) -> None:
         self._steps.show(1)
-        self._expect = Expect.VALUE
+        self._expect = self._VALUE
 
     # strings
 
@@ -259,7 +258,7 @@ class JsonStreamFilter:
             self._path[-1] = clean_plain(self._detector, key)
             self._remember()
         self._read = JsonStreamFilter._between
-        self._expect = Expect.COLON
+        self._expect = self._COLON
 
     # numbers and literals
 
@@ -298,6 +297,7 @@ class JsonStreamFilter:
             self._end_value()
         return at + 1
 
+    # what may come next, blanks aside: character -> what reads it
     _VALUE: ClassVar[_Handlers] = {
         "{": _open,
         "[": _open,
@@ -305,17 +305,19 @@ class JsonStreamFilter:
         **dict.fromkeys("-0123456789", _number_begins),
         **dict.fromkeys("tfn", _literal_begins),
     }
-    _HANDLERS: ClassVar[dict[Expect, _Handlers]] = {
-        Expect.VALUE: _VALUE,
-        Expect.FIRST_KEY: {'"': _key_string, "}": _close},
-        Expect.KEY: {'"': _key_string},
-        Expect.COLON: {":": _colon},
-        Expect.NEXT_MEMBER: {",": _next, "}": _close},
-        Expect.FIRST_ENTRY: {**_VALUE, "]": _close},
-        Expect.NEXT_ENTRY: {",": _next, "]": _close},
-        Expect.NOTHING: {},
+    _FIRST_KEY: ClassVar[_Handlers] = {'"': _key_string, "}": _close}
+    _KEY: ClassVar[_Handlers] = {'"': _key_string}
+    _COLON: ClassVar[_Handlers] = {":": _colon}
+    _NEXT_MEMBER: ClassVar[_Handlers] = {",": _next, "}": _close}
+    _FIRST_ENTRY: ClassVar[_Handlers] = {**_VALUE, "]": _close}
+    _NEXT_ENTRY: ClassVar[_Handlers] = {",": _next, "]": _close}
+    _NOTHING: ClassVar[_Handlers] = {}
+
+    # opening character -> first step of the paths inside, what may come first, what after a value
+    _CONTAINERS: ClassVar[dict[str, tuple[str | int, _Handlers, _Handlers]]] = {
+        "{": ("", _FIRST_KEY, _NEXT_MEMBER),
+        "[": (0, _FIRST_ENTRY, _NEXT_ENTRY),
     }
-    """What may come next -> character -> what reads it."""
 
 
 class _Mode(Enum):

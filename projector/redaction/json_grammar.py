@@ -1,7 +1,4 @@
-"""The grammar of JSON as tables and expressions (RFC 8259).
-
-The enumerations are of integers because they are keys of tables: integers hash at the speed of C.
-"""
+"""The grammar of JSON's strings, numbers and literals as tables and expressions (RFC 8259)."""
 
 from __future__ import annotations
 
@@ -9,34 +6,11 @@ import re
 from enum import IntEnum, auto
 from typing import Final
 
-
-class Expect(IntEnum):
-    """What may come next, blanks aside."""
-
-    VALUE = auto()
-    FIRST_KEY = auto()
-    KEY = auto()
-    COLON = auto()
-    NEXT_MEMBER = auto()
-    FIRST_ENTRY = auto()
-    NEXT_ENTRY = auto()
-    NOTHING = auto()
-
-
-CONTAINERS: Final[dict[str, tuple[str, str | int, Expect]]] = {
-    "{": ("}", "", Expect.FIRST_KEY),
-    "[": ("]", 0, Expect.FIRST_ENTRY),
-}
-"""Opening character -> closing character, first step of the paths inside, what may come first."""
-
-AFTER_VALUE: Final = {"}": Expect.NEXT_MEMBER, "]": Expect.NEXT_ENTRY}
-"""Closing character of the container -> what may come after a value in it."""
-
 LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
 
 
 class Digits(IntEnum):
-    """How far a number is read."""
+    """The last part of a number that was read; integers, because they hash at the speed of C."""
 
     SIGN = auto()
     ZERO = auto()

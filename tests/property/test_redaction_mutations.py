@@ -14,7 +14,6 @@ from projector.redaction import json_grammar as grammar
 from projector.redaction.detector import Detector, Formats, Values
 from projector.redaction.filters import FormatFilter, NumberFilter, ValueFilter
 from projector.redaction.json_filter import JsonStreamFilter
-from projector.redaction.json_grammar import Expect
 from projector.redaction.redactor import Redactor
 from projector.redaction.rules import KeyRules, Verdict
 from projector.redaction.steps import Step, StepBuffer, StepWriter
@@ -60,11 +59,9 @@ def containers_are_not_muted(patch: pytest.MonkeyPatch) -> None:
         self._muted_at, self._steps.muted = None, False
         real(self, char)
 
-    for expect in (Expect.FIRST_KEY, Expect.NEXT_MEMBER, Expect.FIRST_ENTRY, Expect.NEXT_ENTRY):
-        handlers = JsonStreamFilter._HANDLERS[expect]
-        patch.setitem(
-            JsonStreamFilter._HANDLERS, expect, {**handlers, **dict.fromkeys({"}", "]"} & {*handlers}, close)}
-        )
+    for table in ("_FIRST_KEY", "_NEXT_MEMBER", "_FIRST_ENTRY", "_NEXT_ENTRY"):
+        for closer in {"}", "]"} & {*getattr(JsonStreamFilter, table)}:
+            patch.setitem(getattr(JsonStreamFilter, table), closer, close)
 
 
 def a_mute_never_ends(patch: pytest.MonkeyPatch) -> None:
