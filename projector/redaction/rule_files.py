@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from projector._resources import resource
-from projector._validation import nearest
+from projector._validation import describe
 from projector.contracts import codec
 from projector.redaction import patterns
 from projector.redaction.detector import Detector
@@ -40,69 +42,91 @@ MATERIAL: Final[Mapping[str, str]] = {
 """Made-up text for `{mixed:40}` in a sample, so that no line of a file looks like a real secret."""
 
 _MATERIAL: Final = re.compile(r"\{(mixed|upper|lower|hex):(\d{1,3})\}|\{(uuid|join)\}")
-_TABLES: Final[Mapping[str, type[Format | Word]]] = {
-    "format": Format,
-    "word": Word,
-    "exception": Word,
-    "count": Word,
-}
 
 
 class RuleFileError(ValueError):
     """A rule file is not in form; the message names the file, the entry and what was expected, never a sample."""
 
 
-class _Field(NamedTuple):
-    """The form of a field: a check of its value, and what is expected."""
-
-    accepts: Callable[[Any], bool]
-    expected: str
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _is_pattern(value: object, *, may_hold_word: bool = False) -> bool:
+def _pattern(text: str) -> str:
     try:
-        ways = [patterns.pieces(way) for way in patterns.alternatives(str(value))]
+        ways = [patterns.pieces(way) for way in patterns.alternatives(text)]
         re.compile("".join(piece.atom for way in ways for piece in way))
     except (ValueError, re.error):
-        return False
-    return _is_text(value) and (may_hold_word or patterns.WORD not in str(value))
+        raise ValueError("expected a pattern (README.md, The pattern language)") from None
+    return text
 
 
-def _is_samples(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(_is_text(sample) for sample in value)
+def _without_word(text: str) -> str:
+    if patterns.WORD in text:
+        raise ValueError("expected a pattern without `WORD`, which stands in anchors only")
+    return text
 
 
-def _is_class(value: object) -> bool:
-    return _is_pattern(value) and str(value)[0] == "[" and len(patterns.pieces(str(value))) == 1
+def _class(text: str) -> str:
+    if text[0] != "[" or len(patterns.pieces(text)) != 1:
+        raise ValueError("expected one class, such as `[A-Za-z0-9]`")
+    return text
 
 
-_TEXT: Final = _Field(_is_text, "text")
-_FLAG: Final = _Field(lambda value: isinstance(value, bool), "true or false")
-_PATTERN: Final = _Field(_is_pattern, "a pattern (README.md, The pattern language)")
-_SAMPLES: Final = _Field(_is_samples, "a list of at least one text")
-_FIELDS: Final[Mapping[str, _Field]] = {
-    "name": _Field(
-        lambda value: re.fullmatch(r"[a-z0-9-]{1,64}", str(value)) is not None,
-        "a name of the letters a-z, digits and `-`",
-    ),
-    "about": _TEXT,
-    "anchor": _Field(lambda value: _is_pattern(value, may_hold_word=True), _PATTERN.expected),
-    "pattern": _PATTERN,
-    "source": _TEXT,
-    "matches": _SAMPLES,
-    "harmless": _SAMPLES,
-    "tail": _Field(_is_class, "one class, such as `[A-Za-z0-9]`"),
-    "open_chars": _Field(lambda value: value == "never" or (type(value) is int and value > 0), 'a count, or "never"'),
-    "pattern_at_end": _PATTERN,
-    "keep_anchor": _FLAG,
-    "ignore_case": _FLAG,
-    "inside_words": _FLAG,
-    "where": _Field(lambda value: value in ("contains", "is"), "`contains` or `is`"),
+_Anchor: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_pattern)]
+_Pattern: TypeAlias = Annotated[_Anchor, AfterValidator(_without_word)]
+_Samples: TypeAlias = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+
+
+class _Entry(BaseModel, extra="forbid", strict=True, hide_input_in_errors=True):
+    """The form of every entry."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,64}$")]
+    about: Annotated[str, Field(min_length=1)]
+    source: Annotated[str, Field(min_length=1)]
+    matches: _Samples
+    harmless: _Samples
+
+
+class _WordEntry(_Entry):
+    where: Literal["contains", "is"] = "contains"
+
+
+class _FormatEntry(_Entry):
+    anchor: _Anchor
+    pattern: _Pattern
+    tail: Annotated[_Pattern, AfterValidator(_class)] = ""
+    open_chars: Annotated[int, Field(ge=1)] | Literal["never"] = 1
+    pattern_at_end: _Pattern = ""
+    keep_anchor: bool = False
+    ignore_case: bool = False
+    inside_words: bool = False
+
+    @model_validator(mode="after")
+    def _check_length(self) -> _FormatEntry:
+        """Check that the format is certain enough: the search relies on it, and ordinary text has shorter ones."""
+        shortest = min(_length(body) for body in patterns.alternatives(self.pattern))
+        for way in patterns.alternatives(self.anchor):
+            certain, literal = _length(way), _length(way, literal_only=True)
+            if patterns.WORD in way:
+                continue
+            if literal < _LITERAL_CHARS - 1 or (literal < _LITERAL_CHARS and certain <= _LITERAL_CHARS):
+                raise ValueError("`anchor`: expected at least three literal characters, or `WORD`")
+            if certain + shortest < patterns.PREFIX_CHARS:
+                raise ValueError(f"`pattern`: expected at least {patterns.PREFIX_CHARS} characters with the anchor")
+        return self
+
+
+_LITERAL_CHARS: Final = 3
+
+
+def _length(pattern: str, *, literal_only: bool = False) -> int:
+    return sum(piece.least for piece in patterns.pieces(pattern) if not literal_only or piece.atom[0] != "[")
+
+
+_TABLES: Final[Mapping[str, tuple[type[_Entry], type[Format | Word]]]] = {
+    "format": (_FormatEntry, Format),
+    "word": (_WordEntry, Word),
+    "exception": (_Entry, Word),
+    "count": (_Entry, Word),
 }
+"""Table of a file -> the form of its entries, and what they become."""
 
 
 def shipped_files() -> Rules:
@@ -131,15 +155,15 @@ def read(*files: Path) -> Rules:
     found: dict[str, list[Any]] = {table: [] for table in _TABLES}
     for path in files:
         for table, place, row in _rows(path):
-            entry = _entry(_TABLES[table], row, place)
+            entry = _entry(table, row, place)
             if any(entry.name == other.name for other in found[table]):
                 raise RuleFileError(f"{place}: `name`: expected a new name; another entry has this one")
             found[table].append(entry)
     return Rules(*map(tuple, found.values()))
 
 
-def _rows(path: Path) -> Iterator[tuple[str, str, Mapping[str, object]]]:
-    """Yield the entries of a file: table, place for errors, row."""
+def _rows(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield the entries of a file: table, file and entry for errors, row."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -151,56 +175,27 @@ def _rows(path: Path) -> Iterator[tuple[str, str, Mapping[str, object]]]:
             raise RuleFileError(f"{path.name}: `{table[:80]}`: expected entries that begin with one of {expected}")
         for number, row in enumerate(rows, 1):
             name = row.get("name")
-            known = f"`{name}`" if _FIELDS["name"].accepts(name) else f"entry {number} of `[[{table}]]`"
-            yield table, f"{path.name}: {known}", row
+            yield table, f"{path.name}: `{name[:64] if isinstance(name, str) else f'[[{table}]] {number}'}`", row
 
 
-def _entry(kind: type[Format | Word], row: Mapping[str, object], place: str) -> Format | Word:
+def _entry(table: str, row: dict[str, Any], place: str) -> Format | Word:
     """Check and return one entry."""
-    for name, value in row.items():
-        if name not in kind._fields:
-            meant = nearest(name, kind._fields, cutoff=0.0)
-            raise RuleFileError(f"{place}: `{name[:80]}`: expected a known field; did you mean `{meant}`?")
-        if not _FIELDS[name].accepts(value):
-            raise RuleFileError(f"{place}: `{name}`: expected {_FIELDS[name].expected}")
-    for name in kind._fields:
-        if name not in row and (name not in kind._field_defaults or _FIELDS[name] is _SAMPLES):
-            raise RuleFileError(f"{place}: `{name}`: expected {_FIELDS[name].expected}; it is missing")
-    fields: dict[str, Any] = {name: _value(value) for name, value in row.items()}
-    entry = kind(**fields)
-    if isinstance(entry, Format):
-        _check_length(entry, place)
-    return entry
-
-
-def _value(value: object) -> object:
-    if isinstance(value, list):
-        return tuple(_MATERIAL.sub(_material, sample) for sample in value)
-    return patterns.NEVER if value == "never" else value
+    form, kind = _TABLES[table]
+    try:
+        fields = form.model_validate(row).model_dump(exclude_unset=True)
+    except ValidationError as error:
+        text = describe(error, row, form)
+    else:
+        if fields.get("open_chars") == "never":
+            fields["open_chars"] = patterns.NEVER
+        for name in ("matches", "harmless"):
+            fields[name] = tuple(_MATERIAL.sub(_material, sample) for sample in fields[name])
+        return kind(**fields)
+    raise RuleFileError(f"{place}: {text}")
 
 
 def _material(match: re.Match[str]) -> str:
     return MATERIAL[match[1]][: int(match[2])] if match[1] else MATERIAL[match[3]]
-
-
-def _check_length(entry: Format, place: str) -> None:
-    """Check that a format is certain enough: the search relies on it, and shorter ones stand in ordinary text."""
-    shortest = min(_length(body) for body in patterns.alternatives(entry.pattern))
-    for way in patterns.alternatives(entry.anchor):
-        certain, literal = _length(way), _length(way, literal_only=True)
-        is_certain = literal >= _LITERAL_CHARS or (literal == _LITERAL_CHARS - 1 and certain > _LITERAL_CHARS)
-        if not is_certain and patterns.WORD not in way:
-            raise RuleFileError(f"{place}: `anchor`: expected at least three literal characters, or `WORD`")
-        if certain + shortest < patterns.PREFIX_CHARS and patterns.WORD not in way:
-            expected = f"expected at least {patterns.PREFIX_CHARS} characters with the anchor"
-            raise RuleFileError(f"{place}: `pattern`: {expected}")
-
-
-def _length(pattern: str, *, literal_only: bool = False) -> int:
-    return sum(piece.least for piece in patterns.pieces(pattern) if not literal_only or piece.atom[0] != "[")
-
-
-_LITERAL_CHARS: Final = 3
 
 
 def check_samples(rules: Rules, detector: Detector) -> list[str]:
