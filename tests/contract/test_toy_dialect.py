@@ -193,16 +193,21 @@ print(*sorted(name for name in sys.modules if name.startswith("projector.")))
 """
 
 
-@pytest.mark.parametrize("dialect", ["public_sse_v1", "ag_ui", "openresponses"])
+PACKAGES: Final = {
+    "public_sse_v1": "projector.dialects.public_sse_v1",
+    "ag_ui": "projector.dialects.ag_ui",
+    "openresponses": "projector.dialects.openresponses",
+    "openwop": "projector.openwop",
+}
+MODELS: Final = ("checker", "contract", "events", "run_input", "conversation", "host")
+
+
+@pytest.mark.parametrize("dialect", PACKAGES)
 def test_writing_a_stream_loads_no_other_dialect_and_no_models(dialect: str) -> None:
     command = [sys.executable, "-c", WRITES, dialect, str(EXAMPLE)]
     loaded = set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
-    others = {"projector.openwop", *(f"projector.dialects.{name}" for name in DIALECTS if name != dialect)}
-    assert not loaded & others
-    models = {
-        "projector.contracts.public_sse_v1",
-        "projector.contracts.stream_rules",
-        "projector.contracts.schema_export",
-    }
-    models |= {f"projector.dialects.{dialect}.{name}" for name in ("checker", "events", "run_input", "requests")}
-    assert not loaded & models
+    assert PACKAGES[dialect] in loaded
+    assert not loaded & {package for name, package in PACKAGES.items() if name != dialect}
+    assert not loaded & {f"{PACKAGES[dialect]}.{name}" for name in MODELS}
+    models = ("public_sse_v1", "stream_rules", "schema_export")
+    assert not loaded & {"projector.server", *(f"projector.contracts.{name}" for name in models)}
