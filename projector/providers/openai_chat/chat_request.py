@@ -5,11 +5,13 @@ The API has neither encrypted reasoning nor approvals, and knows no earlier resp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from projector.providers.model_request import Body, Item, ModelRequest, ParameterPaths, UnsupportedRequestError
 from projector.providers.openai_chat.chat_profile import ChatProfile
+
+ASSISTANT: Final = "assistant"
 
 PARAMETERS: Final[ParameterPaths] = {
     "temperature": ("temperature",),
@@ -26,68 +28,77 @@ def write_request(request: ModelRequest, profile: ChatProfile) -> Body:
     Raises:
         UnsupportedRequestError: it continues an earlier response, or has an item that the API does not know.
     """
-    messages = [] if request.instructions is None else [{"role": "system", "content": request.instructions}]
-    if isinstance(request.input, str):
-        messages.append({"role": "user", "content": request.input})
-    else:
-        messages += _messages(request.input)
     if request.previous_response_id is not None:
         raise UnsupportedRequestError("`previous_response_id` cannot be set here.")
-    body = request.start(PARAMETERS, [_tool(tool) for tool in request.client_tools])
-    body["messages"] = messages
-    if profile.takes_stream_options:
-        body["stream_options"] = {"include_usage": True}  # without it a stream reports no usage
-    return body
-
-
-def _messages(items: Iterable[Item]) -> list[Body]:
-    """Return the messages of a conversation. Calls that follow each other belong to one message, after its text."""
-    messages: list[Body] = []
+    messages = _Messages()
+    if request.instructions is not None:
+        messages.all.append({"role": "system", "content": request.instructions})
+    items = [{"role": "user", "content": request.input}] if isinstance(request.input, str) else request.input
     for item in items:
         item_type = item.get("type", "message")
         if item_type not in WRITERS:
             raise UnsupportedRequestError(f"This agent does not support items of type `{item_type}`.")
         WRITERS[item_type](messages, item)
-    return messages
+    body = request.start(PARAMETERS, [_tool(tool) for tool in request.client_tools])
+    body["messages"] = messages.all
+    if profile.takes_stream_options:
+        body["stream_options"] = {"include_usage": True}  # without it a stream reports no usage
+    return body
 
 
-def _write_message(messages: list[Body], item: Item) -> None:
-    content = item["content"]
-    if not isinstance(content, str):
-        content = [PARTS[part["type"]](part) for part in content]
-    messages.append({"role": item["role"], "content": content})
+class _Messages:
+    """The messages of a conversation. Calls belong to one message as long as one of them waits for its output."""
+
+    def __init__(self) -> None:
+        self.all: list[Body] = []
+        self._caller: Body | None = None
+        """The message that further calls belong to."""
+        self._waiting = 0
+
+    def message(self, item: Item) -> None:
+        """Add a message of the user or the assistant."""
+        content = item["content"]
+        if not isinstance(content, str):
+            content = [PARTS[part["type"]](part) for part in content]
+        message = {"role": item["role"], "content": content}
+        self.all.append(message)
+        self._caller = message if item["role"] == ASSISTANT else None
+        self._waiting = 0
+
+    def call(self, item: Item) -> None:
+        """Add a call, in a message of its own if no other call belongs with it."""
+        if self._caller is None:
+            self._caller = {"role": ASSISTANT}
+            self.all.append(self._caller)
+        function = {"name": item["name"], "arguments": item.get("arguments", item.get("input", ""))}
+        call = {"id": item.get("call_id") or item["id"], "type": "function", "function": function}
+        self._caller.setdefault("tool_calls", []).append(call)
+        self._waiting += 1
+
+    def output(self, item: Item) -> None:
+        """Add the output of a call."""
+        self.all.append({"role": "tool", "tool_call_id": item["call_id"], "content": item["output"]})
+        self._waiting -= 1
+        if self._waiting <= 0:
+            self._caller = None
+
+    def mcp_call(self, item: Item) -> None:
+        """Add a call of an MCP tool and its output, which are one item, as those of a function."""
+        self.call(item)
+        self.output({"call_id": item["id"], "output": item["output"]})
+
+    def reasoning(self, item: Item) -> None:
+        """Omit reasoning."""
 
 
-def _write_call(messages: list[Body], item: Item) -> None:
-    if not messages or messages[-1]["role"] != "assistant":
-        messages.append({"role": "assistant"})
-    function = {"name": item["name"], "arguments": item.get("arguments", item.get("input", ""))}
-    call = {"id": item.get("call_id") or item["id"], "type": "function", "function": function}
-    messages[-1].setdefault("tool_calls", []).append(call)
-
-
-def _write_output(messages: list[Body], item: Item) -> None:
-    messages.append({"role": "tool", "tool_call_id": item["call_id"], "content": item["output"]})
-
-
-def _write_mcp_call(messages: list[Body], item: Item) -> None:
-    """Write a call of an MCP tool and its output, which are one item, as those of a function."""
-    _write_call(messages, item)
-    _write_output(messages, {"call_id": item["id"], "output": item["output"]})
-
-
-def _omit(_messages: list[Body], _item: Item) -> None:
-    """Write nothing."""
-
-
-WRITERS: Final[Mapping[str, Callable[[list[Body], Item], None]]] = {
-    "message": _write_message,
-    "function_call": _write_call,
-    "custom_tool_call": _write_call,
-    "mcp_call": _write_mcp_call,
-    "function_call_output": _write_output,
-    "custom_tool_call_output": _write_output,
-    "reasoning": _omit,
+WRITERS: Final[Mapping[str, Callable[[_Messages, Item], None]]] = {
+    "message": _Messages.message,
+    "function_call": _Messages.call,
+    "custom_tool_call": _Messages.call,
+    "mcp_call": _Messages.mcp_call,
+    "function_call_output": _Messages.output,
+    "custom_tool_call_output": _Messages.output,
+    "reasoning": _Messages.reasoning,
 }
 """Type of an input item -> what adds it to the messages."""
 

@@ -1,0 +1,52 @@
+"""Conversations as messages of Chat Completions: which calls belong to one message."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from projector.providers.model_request import ModelRequest
+from projector.providers.openai_chat.chat_profile import ChatProfile
+from projector.providers.openai_chat.chat_request import write_request
+
+
+def call(call_id: str) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": call_id, "name": "f", "arguments": "{}"}
+
+
+def output(call_id: str) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call_id, "output": "1"}
+
+
+def mcp(call_id: str) -> dict[str, Any]:
+    return {"type": "mcp_call", "id": call_id, "server_label": "s", "name": "g", "arguments": "{}", "output": "2"}
+
+
+def message(role: str) -> dict[str, Any]:
+    return {"type": "message", "role": role, "content": "Hi"}
+
+
+ROWS: Final[list[tuple[str, list[dict[str, Any]], str]]] = [
+    ("calls after a text", [message("assistant"), call("a"), call("b")], "assistant:a,b"),
+    ("calls of two turns", [call("a"), output("a"), call("b"), output("b")], "assistant:a tool:a assistant:b tool:b"),
+    (
+        "an MCP call while another call waits",
+        [call("a"), call("b"), output("a"), mcp("m"), output("b")],
+        "assistant:a,b,m tool:a tool:m tool:b",
+    ),
+    ("an MCP call alone", [message("user"), mcp("m"), mcp("n")], "user assistant:m tool:m assistant:n tool:n"),
+    ("a text between calls", [call("a"), output("a"), message("assistant")], "assistant:a tool:a assistant"),
+    ("reasoning", [{"type": "reasoning", "id": "r", "summary": []}, message("user")], "user"),
+    ("an output alone", [output("a"), call("b")], "tool:a assistant:b"),
+]
+
+
+@pytest.mark.parametrize(("name", "items", "expected"), ROWS, ids=[row[0] for row in ROWS])
+def test_calls_are_grouped(name: str, items: list[dict[str, Any]], expected: str) -> None:
+    del name
+    short = []
+    for sent in write_request(ModelRequest(model="m", input=items), ChatProfile())["messages"]:
+        ids = [sent["tool_call_id"]] if sent["role"] == "tool" else [one["id"] for one in sent.get("tool_calls", ())]
+        short.append(f"{sent['role']}:{','.join(ids)}" if ids else sent["role"])
+    assert " ".join(short) == expected
