@@ -1,4 +1,4 @@
-"""The canonical event with the readers that check its members, the frame, and the protocol of every stage.
+"""The canonical event with the readers that check its members, and the types of frames and wire events.
 
 A reader returns a checked value or raises `UnreadableEvent`, which stays inside the projector: the event is dropped
 and counted under its type (CONTRACT D30).
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final, Protocol, TypeAlias, TypeGuard, TypeVar
-
-from projector.core.faults import Fault
+from typing import Any, Final, TypeAlias, TypeGuard
 
 CanonicalEvent: TypeAlias = Mapping[str, object]
 """An event in the vocabulary of the OpenAI Responses stream; untrusted, read through the readers below only."""
@@ -21,25 +19,10 @@ Frame: TypeAlias = dict[str, Any]
 WireEvent: TypeAlias = tuple[str | None, bytes]
 """One event of a dialect: SSE event name or None, and data. A plain tuple, since one is made for every token."""
 
-In_contra = TypeVar("In_contra", contravariant=True)
-Out = TypeVar("Out")
-
 INDEX_MAX: Final = 1_000_000
 """Larger indexes are invalid: a stream of a million items would have exceeded its size limit before."""
 COUNT_END: Final = 2**53
 """Larger numbers lose digits in JavaScript."""
-
-
-class Stage(Protocol[In_contra, Out]):
-    """One part of the pipeline. Lists are in order; a `Fault` is the last item a stage ever returns."""
-
-    def feed(self, item: In_contra, /) -> list[Out | Fault]:
-        """Process one item and return what it completes."""
-        ...
-
-    def close(self) -> list[Out | Fault]:
-        """End the input and return what was still held."""
-        ...
 
 
 class UnreadableEvent(Exception):  # noqa: N818 - an outcome for one event, not an error of ours

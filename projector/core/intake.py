@@ -1,4 +1,4 @@
-"""The intake of one upstream: its decoder and provider stage, and the branch that its events go to."""
+"""The branches of a pipeline: decoder and provider stage of each upstream, and the state that its events go to."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from projector.core.input_formats import MakeDecoder
 from projector.core.projector import PublicStreamProjector
 from projector.core.sse import SseMessage
 from projector.core.state import StreamState
+from projector.core.transcript import ResponseEnd
 from projector.providers.descriptor import ProviderStage
 
 MakeStage: TypeAlias = Callable[[], ProviderStage]
-OpenBranch: TypeAlias = Callable[[CanonicalEvent], "Intake"]
+OpenBranch: TypeAlias = Callable[[CanonicalEvent], "PipelineBranch"]
 """Opens the branch of a recorded line; raises `UsageError` if it is not valid."""
 
 HOST_PREFIX: Final = "projector."
@@ -27,45 +28,93 @@ HOST_MARK: Final = b'"projector.'
 
 
 @dataclass(eq=False)
-class Intake:
-    """Passes the bytes of one upstream to its branch."""
+class PipelineBranch:
+    """One branch of a run, with the decoder and provider stage of its upstream; created by `Pipeline.branch`.
 
-    branch: StreamState
+    The public methods return the bytes to send, as those of the pipeline do, in the order of the calls.
+    """
+
+    _state: StreamState
     _projector: PublicStreamProjector
     _make_decoder: MakeDecoder
     _make_stage: MakeStage
+    _run: Callable[..., bytes]
+    """Runs a step, which returns frames, and encodes them."""
 
     def __post_init__(self) -> None:
         self._start()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the branch has been closed, failed or stopped, or the run has ended."""
+        return self._projector.ended or self._state.is_over
+
+    @property
+    def end(self) -> ResponseEnd | None:
+        """How its last response ended; None if none has."""
+        return self._state.end
 
     @property
     def dropped(self) -> Counter[str]:
         """What the provider stage dropped since `end_stage` was called last."""
         return self._stage.dropped
 
-    def release(self) -> None:
-        """Drop everything read, except the counts."""
-        self._count_dropped()
-        self._start()
+    def feed(self, data: bytes) -> bytes:
+        """Process bytes of its provider, cut anywhere."""
+        return self._run(self.read, data)
 
-    def feed(self, data: bytes) -> list[Frame]:
-        """Decode bytes, cut anywhere."""
-        if self._projector.branch is not self.branch:
-            return self._projector.enter(self.branch) + self._read(self._decoder.feed(data))
-        return self._read(self._decoder.feed(data))
+    def close(self, fault: Fault | None = None) -> bytes:
+        """End the bytes of the branch; a fault ends the run, unless the branch is optional."""
+        if fault is None:
+            return self._run(lambda: self.finish() + self._projector.end_branch())
+        return self._run(lambda: self.finish(is_broken=True) + self._projector.fail(fault))
 
-    def end(self, *, is_broken: bool = False) -> list[Frame]:
+    def stop(self) -> bytes:
+        """Close the open items of the branch and end it without a failure."""
+        return self._run(lambda: self.enter() + self._projector.stop())
+
+    def host(self, event: CanonicalEvent) -> bytes:
+        """Process a host event for this branch."""
+        return self._run(lambda: self.enter() + self._projector.host(event))
+
+    def next_response(self) -> bytes:
+        """Start another upstream in this branch; decoder and provider stage start anew."""
+
+        def step() -> list[Frame]:
+            output = self.finish() + self._projector.next_response()
+            self._start()
+            return output
+
+        return self._run(step)
+
+    def enter(self) -> list[Frame]:
+        """Make this the branch that the projector handles."""
+        return self._projector.enter(self._state)
+
+    def read(self, data: bytes) -> list[Frame]:
+        """Decode bytes and process their messages."""
+        if self._projector.branch is not self._state:
+            return self.enter() + self.pass_on(self._decoder.feed(data))
+        return self.pass_on(self._decoder.feed(data))
+
+    def pass_on(self, messages: Iterable[SseMessage | Fault]) -> list[Frame]:
+        """Process messages of the provider; after a fault, what the stage holds may be an end (CONTRACT D32)."""
+        output: list[Frame] = []
+        stage, projector = self._stage.feed, self._projector.feed
+        for message in messages:
+            if type(message) is Fault:
+                output += self.end_stage() + self._projector.fail(message)
+            else:
+                for event in stage(message):
+                    output += projector(event) if type(event) is not Fault else self._projector.fail(event)
+        return output
+
+    def finish(self, *, is_broken: bool = False) -> list[Frame]:
         """Process what decoder and stage still hold; the incomplete end of a broken upstream is no further fault."""
         held = self._decoder.close()
-        output = self._projector.enter(self.branch)
-        output += self._read(item for item in held if not (is_broken and isinstance(item, Fault)))
+        output = self.enter()
+        output += self.pass_on(item for item in held if not (is_broken and isinstance(item, Fault)))
         return output + self.end_stage()
-
-    def next_response(self) -> list[Frame]:
-        """Start another upstream in the same branch."""
-        output = self.end() + self._projector.next_response()
-        self._start()
-        return output
 
     def end_stage(self) -> list[Frame]:
         """Process what the stage still holds, and count what it dropped."""
@@ -80,16 +129,10 @@ class Intake:
         """Start another response within the same bytes."""
         self._stage = self._make_stage()
 
-    def pass_on(self, message: SseMessage) -> list[Frame]:
-        """Process one message."""
-        output: list[Frame] = []
-        for event in self._stage.feed(message):
-            output += self._projector.fail(event) if type(event) is Fault else self._projector.feed(event)
-        return output
-
-    def fail(self, fault: Fault) -> list[Frame]:
-        """Process a fault of the bytes; what the stage holds may be an end (CONTRACT D32)."""
-        return self.end_stage() + self._projector.fail(fault)
+    def release(self) -> None:
+        """Drop everything read, except the counts."""
+        self._count_dropped()
+        self._start()
 
     def _start(self) -> None:
         self._decoder = self._make_decoder()
@@ -99,42 +142,31 @@ class Intake:
         for name, count in self._stage.dropped.items():
             self._projector.count(name, count)
 
-    def _read(self, messages: Iterable[SseMessage | Fault]) -> list[Frame]:
-        output: list[Frame] = []
-        stage, projector = self._stage.feed, self._projector.feed
-        for message in messages:
-            if type(message) is Fault:
-                output += self.fail(message)
-            else:
-                for event in stage(message):
-                    output += projector(event) if type(event) is not Fault else self._projector.fail(event)
-        return output
-
 
 @dataclass(eq=False)
-class RecordedIntake(Intake):
-    """The intake of a recording: it contains host events (CONTRACT D35), and the bytes of every branch."""
+class RecordedBranches(PipelineBranch):
+    """The branches of a recording, with its host events (CONTRACT D35); itself the main branch."""
 
     _open_branch: OpenBranch
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._branches: dict[str, Intake] = {}
-        self._current: Intake = self
+        self._branches: dict[str, PipelineBranch] = {}
+        self._current: PipelineBranch = self
 
-    def feed(self, data: bytes) -> list[Frame]:
+    def read(self, data: bytes) -> list[Frame]:
         """Decode bytes of any branch."""
-        return self._read(self._decoder.feed(data))
+        return self._replay(self._decoder.feed(data))
 
-    def end(self, *, is_broken: bool = False) -> list[Frame]:
+    def finish(self, *, is_broken: bool = False) -> list[Frame]:
         """Process what is still held, in the branch it belongs to."""
         held = self._decoder.close()
-        output = self._read(item for item in held if not (is_broken and isinstance(item, Fault)))
-        return output + self._enter(self) + self.end_stage()
+        output = self._replay(item for item in held if not (is_broken and isinstance(item, Fault)))
+        return output + self._select(self) + self.end_stage()
 
     def on_cancel(self, _event: CanonicalEvent) -> list[Frame]:
         """Cancel the stream."""
-        return self._enter(self) + self._projector.cancel()
+        return self._select(self) + self._projector.cancel()
 
     def on_next_response(self, _event: CanonicalEvent) -> list[Frame]:
         """Start another response of the run, in the current branch."""
@@ -146,7 +178,7 @@ class RecordedIntake(Intake):
         """Continue with the named branch, opened by its first line; the main branch has no name."""
         name = event.get("branch")
         if name is None:
-            return self._enter(self)
+            return self._select(self)
         if self._projector.ended:
             return []
         try:
@@ -155,7 +187,7 @@ class RecordedIntake(Intake):
         except UsageError:
             self._projector.count("projector.branch", 1)
             return []
-        return self._enter(self._branches[str(name)])
+        return self._select(self._branches[str(name)])
 
     def on_branch_end(self, event: CanonicalEvent) -> list[Frame]:
         """End the current branch: with a fault, by the host, or because its bytes end."""
@@ -168,28 +200,27 @@ class RecordedIntake(Intake):
             return output + self._projector.fail(fault)
         return output + (self._projector.stop() if event.get("is_stopped") is True else self._projector.end_branch())
 
-    def _read(self, messages: Iterable[SseMessage | Fault]) -> list[Frame]:
+    def _replay(self, messages: Iterable[SseMessage | Fault]) -> list[Frame]:
         output: list[Frame] = []
         for message in messages:
-            if isinstance(message, Fault):
-                output += self._current.fail(message)
-            elif (event := _recorded_event(message.data)) is None:
-                output += self._current.pass_on(message)
+            event = None if isinstance(message, Fault) else _recorded_event(message.data)
+            if event is None:
+                output += self._current.pass_on([message])
             else:
-                steer = STEERING.get(str(event["type"]))
-                output += self._projector.host(event) if steer is None else steer(self, event)
+                directive = STEERING.get(str(event["type"]))
+                output += self._projector.host(event) if directive is None else directive(self, event)
         return output
 
-    def _enter(self, intake: Intake) -> list[Frame]:
-        self._current = intake
-        return self._projector.enter(intake.branch)
+    def _select(self, branch: PipelineBranch) -> list[Frame]:
+        self._current = branch
+        return branch.enter()
 
 
-STEERING: Final[Mapping[str, Callable[[RecordedIntake, CanonicalEvent], list[Frame]]]] = {
-    "projector.cancel": RecordedIntake.on_cancel,
-    "projector.next_response": RecordedIntake.on_next_response,
-    "projector.branch": RecordedIntake.on_branch,
-    "projector.branch_end": RecordedIntake.on_branch_end,
+STEERING: Final[Mapping[str, Callable[[RecordedBranches, CanonicalEvent], list[Frame]]]] = {
+    "projector.cancel": RecordedBranches.on_cancel,
+    "projector.next_response": RecordedBranches.on_next_response,
+    "projector.branch": RecordedBranches.on_branch,
+    "projector.branch_end": RecordedBranches.on_branch_end,
 }
 """Lines of a recording that stand for the host's calls of pipeline methods; host events have handlers (D35)."""
 

@@ -11,17 +11,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Final, Literal, ParamSpec, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from projector._errors import UsageError, known_name
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.context import BranchContext, StreamContext, Timestamps
 from projector.core.faults import FAULTS, Fault
 from projector.core.input_formats import InputFormat, MakeDecoder, decoder_for
-from projector.core.intake import Intake, RecordedIntake, recorded_context
+from projector.core.intake import PipelineBranch, RecordedBranches, recorded_context
 from projector.core.projector import PublicStreamProjector
 from projector.core.sse import encode_events
-from projector.core.transcript import ResponseEnd
 from projector.dialects import DIALECTS
 from projector.dialects.options import DialectOptions
 from projector.providers import PROVIDERS, profile_of
@@ -31,8 +30,6 @@ from projector.redaction.redactor import Redactor
 
 OutputFormat: TypeAlias = Literal["ndjson", "sse"]
 OnFrame: TypeAlias = Callable[[Frame], None]
-
-P = ParamSpec("P")
 
 
 class Pipeline:
@@ -69,8 +66,8 @@ class Pipeline:
         self._dialect = DIALECTS[dialect].writer(redactor.policy, options)
         self._end_mark = DIALECTS[dialect].end_mark
         self._on_frame = on_frame
-        self._intakes = [self._main_intake(is_recording=takes_host_events)]
-        """One for each branch, the main one first."""
+        self._main = self._main_branch(is_recording=takes_host_events)
+        self._branches = [self._main]
 
     @property
     def ended(self) -> bool:
@@ -80,11 +77,11 @@ class Pipeline:
     @property
     def dropped(self) -> Counter[str]:
         """How often something was not emitted, by event type or reason (CONTRACT D30)."""
-        return sum((intake.dropped for intake in self._intakes), self._projector.dropped.copy())
+        return sum((branch.dropped for branch in self._branches), self._projector.dropped.copy())
 
     def feed(self, data: bytes) -> bytes:
         """Process bytes of the provider, cut anywhere."""
-        return self._run(self._intakes[0].feed, data)
+        return self._run(self._main.read, data)
 
     def close(self, fault: Fault | None = None) -> bytes:
         """End the stream or run, with a fault if its transport failed.
@@ -93,20 +90,20 @@ class Pipeline:
         was already emitted, as after the response of a stream that is not a run, the fault is ignored.
         """
         if fault is None:
-            return self._run(lambda: self._end_intakes() + self._projector.close())
-        return self._run(lambda: self._end_intakes(is_broken=True) + self._projector.fail_run(fault))
+            return self._run(lambda: self._finish_branches() + self._projector.close())
+        return self._run(lambda: self._finish_branches(is_broken=True) + self._projector.fail_run(fault))
 
     def host(self, event: CanonicalEvent) -> bytes:
         """Process a host event: `projector.tool_output`, `projector.attachment`, `projector.context` (D35)."""
-        return self._run_in_branch(self._intakes[0], self._projector.host, event)
+        return self._main.host(event)
 
     def next_response(self) -> bytes:
         """Start another upstream of the same run; decoder and provider stage start anew."""
-        return self._run(self._intakes[0].next_response)
+        return self._main.next_response()
 
     def cancel(self) -> bytes:
         """Cancel the stream with `final` `cancelled` and the text so far. Idempotent."""
-        return self._run_in_branch(self._intakes[0], self._projector.cancel)
+        return self._run(lambda: self._main.enter() + self._projector.cancel())
 
     def branch(
         self, context: BranchContext, *, provider: str | None = None, profile: Mapping[str, object] | None = None
@@ -122,69 +119,54 @@ class Pipeline:
             UsageError: the stream is not a run, another open branch has the same position in the workflow, or a name
                 is unknown.
         """
-        intake = self._open_branch(context, provider, profile)
-        return PipelineBranch(intake, self._projector, partial(self._run_in_branch, intake))
-
-    def _open_branch(
-        self, context: BranchContext, provider: str | None, profile: Mapping[str, object] | None
-    ) -> Intake:
         row, settings = self._provider, self._profile
         if provider is not None:
             row = PROVIDERS[known_name("provider", provider, PROVIDERS)]
             settings = profile_of(provider, profile or {})
-        branch = self._projector.open_branch(context)
-        self._intakes.append(Intake(branch, self._projector, self._make_decoder(row), partial(row.stage, settings)))
-        return self._intakes[-1]
+        state = self._projector.open_branch(context)
+        stage = partial(row.stage, settings)
+        self._branches.append(PipelineBranch(state, self._projector, self._make_decoder(row), stage, self._run))
+        return self._branches[-1]
 
-    def _open_recorded(self, event: CanonicalEvent) -> Intake:
+    def _open_recorded(self, event: CanonicalEvent) -> PipelineBranch:
         provider, profile = event.get("provider"), event.get("profile")
-        return self._open_branch(
+        return self.branch(
             recorded_context(event),
-            provider if isinstance(provider, str) else None,
-            profile if isinstance(profile, dict) else None,
+            provider=provider if isinstance(provider, str) else None,
+            profile=profile if isinstance(profile, dict) else None,
         )
 
-    def _main_intake(self, *, is_recording: bool) -> Intake:
-        branch, decoder = self._projector.main, self._make_decoder(self._provider)
+    def _main_branch(self, *, is_recording: bool) -> PipelineBranch:
         stage = partial(self._provider.stage, self._profile)
-        if is_recording:
-            return RecordedIntake(branch, self._projector, decoder, stage, self._open_recorded)
-        return Intake(branch, self._projector, decoder, stage)
+        parts = (self._projector.main, self._projector, self._make_decoder(self._provider), stage, self._run)
+        return RecordedBranches(*parts, self._open_recorded) if is_recording else PipelineBranch(*parts)
 
     def _make_decoder(self, provider: Provider) -> MakeDecoder:
         return partial(decoder_for, self._input_format, self._max_event_bytes, provider.message_fields)
 
-    def _run(self, step: Callable[P, list[Frame]], *arguments: P.args, **options: P.kwargs) -> bytes:
+    def _run(self, step: Callable[..., list[Frame]], *arguments: object) -> bytes:
         """Run a step and encode its frames; any exception ends the stream with its open items closed (D12)."""
         if self._projector.ended:
             return b""
         self._projector.tick(self._timestamps.write(self._clock()))
         self._projector.mark_sent()
         try:
-            output = self._encode(step(*arguments, **options))
+            output = self._encode(step(*arguments))
         except Exception:  # noqa: BLE001 - after any failure the client gets a terminal
             output = self._encode(self._projector.fail_closed(FAULTS["internal_error"], is_unsent=True))
         if self._projector.ended:
             self._release()
         return output
 
-    def _run_in_branch(
-        self, intake: Intake, step: Callable[P, list[Frame]], *arguments: P.args, **options: P.kwargs
-    ) -> bytes:
-        return self._run(lambda: self._projector.enter(intake.branch) + step(*arguments, **options))
-
     def _release(self) -> None:
         """Drop the content of an ended stream: the owner may keep the object for a while."""
-        for intake in self._intakes:
-            intake.release()
+        for branch in self._branches:
+            branch.release()
         self._projector.release()
         del self._dialect
 
-    def _end_intakes(self, *, is_broken: bool = False) -> list[Frame]:
-        output: list[Frame] = []
-        for intake in self._intakes:
-            output += intake.end(is_broken=is_broken)
-        return output
+    def _finish_branches(self, *, is_broken: bool = False) -> list[Frame]:
+        return [frame for branch in self._branches for frame in branch.finish(is_broken=is_broken)]
 
     def _encode(self, output: list[Frame]) -> bytes:
         wire = []
@@ -205,50 +187,6 @@ class Pipeline:
         for frame in output:
             on_frame(frame)
         self._on_frame = on_frame
-
-
-class PipelineBranch:
-    """One branch of a run; created by `Pipeline.branch`.
-
-    Its methods return the bytes to send, as those of the pipeline do, in the order of the calls.
-    """
-
-    def __init__(self, intake: Intake, projector: PublicStreamProjector, run: Callable[..., bytes]) -> None:
-        self._intake = intake
-        self._projector = projector
-        self._run = run
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the branch has been closed, failed or stopped, or the run has ended."""
-        return self._projector.ended or self._intake.branch.is_over
-
-    @property
-    def end(self) -> ResponseEnd | None:
-        """How its last response ended; None if none has."""
-        return self._intake.branch.end
-
-    def feed(self, data: bytes) -> bytes:
-        """Process bytes of its provider, cut anywhere."""
-        return self._run(self._intake.feed, data)
-
-    def close(self, fault: Fault | None = None) -> bytes:
-        """End the bytes of the branch; a fault ends the run, unless the branch is optional."""
-        if fault is None:
-            return self._run(lambda: self._intake.end() + self._projector.end_branch())
-        return self._run(lambda: self._intake.end(is_broken=True) + self._projector.fail(fault))
-
-    def stop(self) -> bytes:
-        """Close the open items of the branch and end it without a failure."""
-        return self._run(self._projector.stop)
-
-    def host(self, event: CanonicalEvent) -> bytes:
-        """Process a host event for this branch."""
-        return self._run(self._projector.host, event)
-
-    def next_response(self) -> bytes:
-        """Start another upstream in this branch; decoder and provider stage start anew."""
-        return self._run(self._intake.next_response)
 
 
 def build_pipeline(

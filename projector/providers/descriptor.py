@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # a descriptor is read by commands that must start without py
 
 
 class ProviderStage(Protocol):
-    """Translates the messages of one response into canonical events (a `projector.core.canonical.Stage`)."""
+    """Translates the messages of one response into canonical events."""
 
     dropped: Counter[str]
     """Input that was not translated, by name or reason."""

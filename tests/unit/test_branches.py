@@ -11,7 +11,7 @@ import pytest
 from projector import FAULTS, Pipeline, Policy, StreamContext, UsageError, build_pipeline
 from projector.contracts.stream_rules import check_stream
 from projector.core.context import BranchContext
-from projector.core.pipeline import PipelineBranch
+from projector.core.intake import PipelineBranch
 from projector.openwop.contract.checker import check_log
 from projector.redaction.redactor import Redactor
 

@@ -17,7 +17,8 @@ import anyio
 
 from projector import Pipeline, StreamContext
 from projector.core.faults import FAULTS
-from projector.core.pipeline import OutputFormat, PipelineBranch
+from projector.core.intake import PipelineBranch
+from projector.core.pipeline import OutputFormat
 from projector.server.catalog import WorkflowBinding
 from projector.server.http.request_bodies import agent_body
 from projector.server.http.requests import ChatRequest
