@@ -51,10 +51,26 @@ UNUSED: Final = (
 """What `projector project` of a Responses stream does not use."""
 
 
+SERVER: Final = """
+from projector.server.app import create_app
+from projector.server.config.settings import Settings
+create_app(Settings())
+"""
+NOT_CONFIGURED: Final = {
+    "jwt", "projector.contracts.public_sse_v1", "projector.contracts.schema_export", "projector.openwop",
+    "projector.providers.agents_sdk", "projector.server.http.openapi", "projector.server.http.token_verifier",
+}  # fmt: skip
+"""What a server without tokens, OpenWOP and agent runs does not use."""
+
+
 def imported(code: str, *arguments: str) -> set[str]:
     command = [sys.executable, "-c", IMPORTED, code, *arguments]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     return set(json.loads(run.stderr.splitlines()[-1]))
+
+
+def test_a_server_imports_what_is_configured() -> None:
+    assert not imported(SERVER) & NOT_CONFIGURED
 
 
 @pytest.mark.parametrize(
