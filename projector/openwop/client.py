@@ -17,8 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 from projector.contracts import codec
-from projector.openwop.agent_payloads import reasoned
-from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS, Event, present, shortened
+from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS, Event, present, reasoned, shortened
 from projector.redaction.compose import Gathered
 
 BEFORE_ALL: Final = -1

@@ -30,7 +30,7 @@ print(json.dumps([name for name in sys.modules if name.startswith("projector.ope
 
 ROWS: Final = [
     ("project", PROJECT, "[]", set[str]()),
-    ("project --dialect openwop", PROJECT, '["--dialect", "openwop"]', {"dialect", "event_log", "agent_payloads"}),
+    ("project --dialect openwop", PROJECT, '["--dialect", "openwop"]', {"dialect", "event_log"}),
     ("a server without the table", SERVE, "{}", set[str]()),
     ("a server with the table", SERVE, '{"openwop": {}}', {"conformance", "contract", "event_log", "host"}),
 ]

@@ -12,13 +12,12 @@ import pytest
 from jsonschema_rs import Draft202012Validator, Registry
 from pydantic import BaseModel
 
-from projector.openwop import agent_payloads as agents
-from projector.openwop.agent_payloads import interrupt_key
+from projector.openwop import event_log
 from projector.openwop.conformance.mock_nodes import MockAgentConfig
 from projector.openwop.contract.checker import check_log
 from projector.openwop.contract.documents import Discovery, ErrorBody, RunSnapshot
 from projector.openwop.contract.events import EVENT_TYPES, parse_event
-from projector.openwop.event_log import EventLog
+from projector.openwop.event_log import EventLog, interrupt_key
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "openwop"
 GOLDENS: Final = sorted(EXAMPLES.glob("*.ndjson"))
@@ -80,10 +79,10 @@ def test_events_without_a_golden_are_valid(schemas: Schemas) -> None:
     place = {"nodeId": "n", "interruptId": "int_1"}
     key = interrupt_key("run_1", "n", 0)
     said = [
-        log.event("agent.decided", agents.decided("abc", {"next": "done"}, 0.5), timestamp=AT, node_id="n"),
+        log.event("agent.decided", event_log.decided("abc", {"next": "done"}, 0.5), timestamp=AT, node_id="n"),
         log.event(
             "node.suspended",
-            agents.low_confidence("n", "int_1", key, "abc", threshold=0.7, observed=0.5, decision={"next": "done"}),
+            event_log.low_confidence("n", "int_1", key, "abc", threshold=0.7, observed=0.5, decision={"next": "done"}),
             timestamp=AT,
             node_id="n",
         ),

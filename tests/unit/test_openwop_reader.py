@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from projector.openwop import agent_payloads as agents
+from projector.openwop import event_log
 from projector.openwop.client import PAYLOADS, STATUSES, Handoff, RunReader, read_event, replayed
 from projector.openwop.event_log import EventLog
 
@@ -139,10 +139,10 @@ def test_invalid_payloads_are_counted() -> None:
 
 def test_calls() -> None:
     reader = read(
-        ("agent.toolCalled", agents.tool_called("one", "find", "c1", inputs=[1])),
-        ("agent.toolCalled", agents.tool_called("one", "look", "c2")),
-        ("agent.toolReturned", agents.tool_returned("one", "find", "c1", outcome=None)),
-        ("agent.toolReturned", agents.tool_returned("one", "lost", "c3", error={"code": "c", "message": "m"})),
+        ("agent.toolCalled", event_log.tool_called("one", "find", "c1", inputs=[1])),
+        ("agent.toolCalled", event_log.tool_called("one", "look", "c2")),
+        ("agent.toolReturned", event_log.tool_returned("one", "find", "c1", outcome=None)),
+        ("agent.toolReturned", event_log.tool_returned("one", "lost", "c3", error={"code": "c", "message": "m"})),
     )
     calls = [(call.name, call.inputs, call.has_returned, call.outcome, call.error) for call in reader.calls.values()]
     assert calls == [
@@ -164,8 +164,8 @@ def test_status_of_the_run() -> None:
     waits = {"nodeId": "n", "interruptId": "i1", "kind": "approval"}
     rows: list[Row] = [
         ("run.started", {"workflowId": "w"}),
-        ("agent.handoff", agents.handoff("one", "two")),
-        ("agent.decided", agents.decided("two", {"next": "x"}, 0.5)),
+        ("agent.handoff", event_log.handoff("one", "two")),
+        ("agent.decided", event_log.decided("two", {"next": "x"}, 0.5)),
         ("node.suspended", waits),
         ("node.suspended", {**waits, "interruptId": "i2"}),
         ("node.resumed", {"nodeId": "n", "interruptId": "i1"}),
@@ -200,7 +200,7 @@ def test_every_golden_is_read_the_same_with_deltas_and_collapsed(path: Path) -> 
 
 
 def test_events_are_typed() -> None:
-    typed = read_event(EventLog("r").event("agent.handoff", agents.handoff("one", "two"), timestamp=AT))
+    typed = read_event(EventLog("r").event("agent.handoff", event_log.handoff("one", "two"), timestamp=AT))
     assert typed is not None
     assert isinstance(typed.payload, Handoff)
     assert typed.payload.to_agent_id == "two"

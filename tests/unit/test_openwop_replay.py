@@ -10,7 +10,7 @@ import pytest
 
 from projector.core.context import StreamContext
 from projector.core.pipeline import build_pipeline
-from projector.openwop import agent_payloads as agents
+from projector.openwop import event_log
 from projector.openwop.client import InvocationLog, attempt_key, divergence, replayed
 from projector.openwop.contract.checker import check_log
 from projector.openwop.contract.events import parse_event
@@ -32,10 +32,10 @@ END: Final[Recording] = [("node.completed", {"nodeId": "n"}), ("run.completed", 
 
 def grows(agent: str, *pieces: str, is_closed: bool = True) -> Recording:
     deltas: Recording = [
-        ("agent.reasoning.delta", agents.reasoning_delta(agent, piece, number, "full"))
+        ("agent.reasoning.delta", event_log.reasoning_delta(agent, piece, number, "full"))
         for number, piece in enumerate(pieces)
     ]
-    return [*deltas, ("agent.reasoned", agents.reasoned(agent, "".join(pieces), "full"))] if is_closed else deltas
+    return [*deltas, ("agent.reasoned", event_log.reasoned(agent, "".join(pieces), "full"))] if is_closed else deltas
 
 
 def log_of(recording: Recording, run_id: str = "r", at: str = AT) -> list[Event]:

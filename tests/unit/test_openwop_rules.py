@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from projector.openwop import agent_payloads as agents
+from projector.openwop import event_log
 from projector.openwop.contract.checker import RULES, LogChecker, check_log
 from projector.openwop.event_log import EventLog
 from tests.unit.stream_edits import Edit, Event, drop, move, put, repeat
@@ -22,12 +22,16 @@ AT: Final = "2025-12-15T12:00:00.000Z"
 STREAM: Final[tuple[tuple[str, dict[str, Any], dict[str, Any]], ...]] = (
     ("run.started", {"workflowId": "w"}, {}),
     ("node.started", {"nodeId": "n", "typeId": "vendor.acme.llm"}, {"node_id": "n"}),
-    ("agent.reasoning.delta", agents.reasoning_delta("one", "a", 0, "full"), {"node_id": "n"}),
-    ("agent.reasoning.delta", agents.reasoning_delta("one", "b", 1, "full"), {"node_id": "n"}),
-    ("agent.reasoned", agents.reasoned("one", "ab", "full"), {"node_id": "n"}),
-    ("agent.toolCalled", agents.tool_called("one", "t", "c", inputs={"a": 1}), {"node_id": "n"}),
-    ("agent.toolReturned", agents.tool_returned("one", "t", "c", outcome=1), {"node_id": "n", "causation_id": "r:5"}),
-    ("agent.handoff", agents.handoff("one", "two"), {}),
+    ("agent.reasoning.delta", event_log.reasoning_delta("one", "a", 0, "full"), {"node_id": "n"}),
+    ("agent.reasoning.delta", event_log.reasoning_delta("one", "b", 1, "full"), {"node_id": "n"}),
+    ("agent.reasoned", event_log.reasoned("one", "ab", "full"), {"node_id": "n"}),
+    ("agent.toolCalled", event_log.tool_called("one", "t", "c", inputs={"a": 1}), {"node_id": "n"}),
+    (
+        "agent.toolReturned",
+        event_log.tool_returned("one", "t", "c", outcome=1),
+        {"node_id": "n", "causation_id": "r:5"},
+    ),
+    ("agent.handoff", event_log.handoff("one", "two"), {}),
     ("output.chunk", {"nodeId": "n", "runId": "r", "chunk": "x", "isLast": False}, {"node_id": "n"}),
     ("output.chunk", {"nodeId": "n", "runId": "r", "chunk": "", "isLast": True}, {"node_id": "n"}),
     ("node.completed", {"nodeId": "n"}, {"node_id": "n"}),
@@ -57,11 +61,11 @@ def insert(to: int, event_type: str, payload: dict[str, Any], **members: object)
 
 
 def decided(to: int, confidence: float) -> Edit:
-    return insert(to, "agent.decided", agents.decided("one", "d", confidence), nodeId="n")
+    return insert(to, "agent.decided", event_log.decided("one", "d", confidence), nodeId="n")
 
 
 def unsure(to: int, observed: float) -> Edit:
-    payload = agents.low_confidence("n", "int_1", "k", "one", threshold=0.7, observed=observed, decision="d")
+    payload = event_log.low_confidence("n", "int_1", "k", "one", threshold=0.7, observed=observed, decision="d")
     return insert(to, "node.suspended", payload, nodeId="n")
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 from pydantic import Field, JsonValue, model_validator
 
 from projector.contracts.parts import Count, Maybe
-from projector.openwop import agent_payloads
+from projector.openwop import event_log
 from projector.openwop.contract.documents import ErrorBody
 from projector.openwop.contract.payloads import Name, OpenWopModel, Share
 from projector.openwop.event_log import (
@@ -87,12 +87,12 @@ def _decision_steps(
 ) -> list[Step]:
     """Plan `agent.decided`, and a suspension if the confidence is low (RFC 0023 section B, step 4)."""
     value = run.clean(decision)
-    steps = [Step("agent.decided", agent_payloads.decided(agent_id, value, confidence), node.node_id)]
+    steps = [Step("agent.decided", event_log.decided(agent_id, value, confidence), node.node_id)]
     if confidence is not None and is_low(confidence, run.threshold):
-        suspension = agent_payloads.low_confidence(
+        suspension = event_log.low_confidence(
             node.node_id,
             f"int_{run.run_id}_{node.node_id}",
-            agent_payloads.interrupt_key(run.run_id, node.node_id, 0),
+            event_log.interrupt_key(run.run_id, node.node_id, 0),
             agent_id,
             threshold=run.threshold,
             observed=confidence,
@@ -164,7 +164,7 @@ class MockAgentConfig(OpenWopModel):
             steps += _call_steps(call, f"call_{node.node_id}_{position}", node, agent_id, run, at=len(steps))
         if (handoff := self.mock_handoff) is not None:
             reason = None if handoff.reason is None else run.redactor.text(handoff.reason).value
-            payload = agent_payloads.handoff(agent_id, run.redactor.identifier(handoff.to_agent_id), reason)
+            payload = event_log.handoff(agent_id, run.redactor.identifier(handoff.to_agent_id), reason)
             steps.append(Step("agent.handoff", payload, node.node_id))
         if (decided := self.mock_decision) is not None:
             steps += _decision_steps(run, node, agent_id, decided.decision, decided.confidence)
@@ -183,13 +183,13 @@ class MockAgentConfig(OpenWopModel):
         steps = [
             Step(
                 "agent.reasoning.delta",
-                agent_payloads.reasoning_delta(agent_id, piece, at, run.verbosity),
+                event_log.reasoning_delta(agent_id, piece, at, run.verbosity),
                 node.node_id,
             )
             for at, piece in enumerate(pieces if chunks else [])
         ]
         tokens = config.token_count if isinstance(config, MockReasoning) else None
-        closing = agent_payloads.reasoned(agent_id, "".join(pieces), run.verbosity, tokens)
+        closing = event_log.reasoned(agent_id, "".join(pieces), run.verbosity, tokens)
         return [*steps, Step("agent.reasoned", closing, node.node_id)]
 
 
@@ -229,8 +229,8 @@ def _call_steps(
             details=None if call.error.details is None else run.clean(call.error.details),
         )
     return [
-        Step("agent.toolCalled", agent_payloads.tool_called(*ids, **inputs), node.node_id),
-        Step("agent.toolReturned", agent_payloads.tool_returned(*ids, **result), node.node_id, cause=at),
+        Step("agent.toolCalled", event_log.tool_called(*ids, **inputs), node.node_id),
+        Step("agent.toolReturned", event_log.tool_returned(*ids, **result), node.node_id, cause=at),
     ]
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core.canonical import Frame
-from projector.openwop import agent_payloads
+from projector.openwop import event_log
 from projector.openwop.dialect.log_state import LogState, ReasoningBlock, ReasoningItem
 from projector.openwop.event_log import SUMMARY_MAX_CHARS, VENDOR, Verbosity, present
 from projector.redaction.clean import TRUNCATED_HERE, cut_text
@@ -132,7 +132,7 @@ def _extend_block(state: LogState, frame: Frame, verbosity: Verbosity, part: int
     if delta:
         block.text.add(delta)
         if state.options.streams_reasoning:
-            payload = agent_payloads.reasoning_delta(block.agent_id, delta, block.sequence, block.verbosity)
+            payload = event_log.reasoning_delta(block.agent_id, delta, block.sequence, block.verbosity)
             state.emit("agent.reasoning.delta", payload, notices=notices)
             block.sequence += 1
 
@@ -150,5 +150,5 @@ def _open_block(state: LogState, item: ReasoningItem, item_id: str, verbosity: V
 def _close_block(state: LogState, block: ReasoningBlock) -> None:
     """Emit the full text of a block."""
     del state.blocks[block.agent_id]
-    payload = agent_payloads.reasoned(block.agent_id, block.text.text, block.verbosity)
+    payload = event_log.reasoned(block.agent_id, block.text.text, block.verbosity)
     state.emit("agent.reasoned", payload, notices=block.notices.release())

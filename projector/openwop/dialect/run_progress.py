@@ -12,7 +12,7 @@ from typing import Any, Final
 from projector.contracts.kinds import Kind
 from projector.core.canonical import Frame
 from projector.dialects.workflow import BranchPosition, position_of
-from projector.openwop import agent_payloads, event_log
+from projector.openwop import event_log
 from projector.openwop.dialect import tool_calls
 from projector.openwop.dialect.content import close_text, emit_final_text
 from projector.openwop.dialect.log_state import COMPLETED, NODE_ID, TYPE_ID, LogState, OpenNode, Position, ResponseState
@@ -70,7 +70,7 @@ def follow_context(state: LogState, frame: Frame) -> None:
     state.agent_id = event_log.agent_id(agent) if agent else f"host:model:{node_id}"
     before = state.agents.follow(position, state.agent_id) if agent else None
     if before is not None:
-        state.emit("agent.handoff", agent_payloads.handoff(before, state.agent_id), node_id=None)
+        state.emit("agent.handoff", event_log.handoff(before, state.agent_id), node_id=None)
     if node is None:
         _start_node(state, position, OpenNode(name, node_id))
 

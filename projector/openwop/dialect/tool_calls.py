@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from projector.contracts.kinds import ENDED_STATUSES
 from projector.core.canonical import Frame
-from projector.openwop import agent_payloads
+from projector.openwop import event_log
 from projector.openwop.dialect.log_state import COMPLETED, LogState, OpenCall, Suspension
 from projector.openwop.event_log import present
 
@@ -148,7 +148,7 @@ def _emit_call(state: LogState, call: OpenCall) -> None:
     if call.event_id:
         return
     details = present(transport=TRANSPORTS.get(call.tool_type), serverLabel=call.server_label or None)
-    payload = agent_payloads.tool_called(call.agent_id, call.name, call.id, **call.inputs, **details)
+    payload = event_log.tool_called(call.agent_id, call.name, call.id, **call.inputs, **details)
     call.event_id = state.emit("agent.toolCalled", payload, notices=call.notices.release())
 
 
@@ -159,7 +159,7 @@ def _emit_result(state: LogState, call: OpenCall, status: str) -> None:
     _emit_call(state, call)
     call.is_returned = True
     state.branch.response.pending.discard(call.item_id)
-    payload = agent_payloads.tool_returned(call.agent_id, call.name, call.id, **_result(call, status))
+    payload = event_log.tool_returned(call.agent_id, call.name, call.id, **_result(call, status))
     state.emit("agent.toolReturned", payload, causation_id=call.event_id, notices=call.notices.release())
 
 
@@ -179,10 +179,10 @@ def _result(call: OpenCall, status: str) -> dict[str, Any]:
 
 def _emit_suspension(state: LogState, call: OpenCall) -> None:
     interrupt_id = f"int-{call.id}"
-    payload = agent_payloads.approval(
+    payload = event_log.approval(
         state.node_id,
         interrupt_id,
-        agent_payloads.interrupt_key(state.log.run_id, state.node_id, state.next_interrupt()),
+        event_log.interrupt_key(state.log.run_id, state.node_id, state.next_interrupt()),
         call.agent_id,
         call_id=call.id,
         tool_name=call.name,

@@ -16,7 +16,6 @@ from projector.contracts import codec
 from projector.core.faults import FAULTS
 from projector.openwop.event_log import present
 from projector.openwop.host import descriptions, log_readers, run_requests
-from projector.openwop.host.agent_runs import AgentWorkflow
 from projector.openwop.host.bindings import RunnableWorkflow
 from projector.openwop.host.endpoint import Endpoint, Handler, HostRequest, ReaderLimit
 from projector.openwop.host.host_errors import HostError
@@ -25,7 +24,7 @@ from projector.openwop.host.run_log import Interrupt, RunState
 from projector.openwop.host.run_requests import RunRequest
 from projector.openwop.host.runs import HostRun, IdempotencyKey, RunStore
 from projector.openwop.host.settings import DIALECT, OpenWopSettings
-from projector.openwop.host.workflow_runs import StepsWorkflow
+from projector.openwop.host.stream_runs import AgentWorkflow, StepsWorkflow
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import Catalog

@@ -1,0 +1,378 @@
+"""Runs of agents and workflows of the configuration: their definitions, requests and work.
+
+An agent is a workflow with one node; a run of it sends one request to the upstream, and another one after each
+approval. The steps of a workflow are its nodes, in order. Instructions, tools and prompts are not published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Final
+
+from starlette.types import Scope
+
+from projector import Pipeline, StreamContext, build_pipeline
+from projector.contracts import codec
+from projector.contracts.kinds import Kind
+from projector.core.canonical import Frame
+from projector.core.faults import FAULTS, Fault
+from projector.dialects.options import DialectOptions
+from projector.dialects.workflow import position_of
+from projector.openwop.conformance.definitions import definition
+from projector.openwop.dialect.run_progress import ACTIVE_STATUSES
+from projector.openwop.event_log import present, shortened
+from projector.openwop.host.bindings import (
+    AGENT_NODE_ID,
+    AGENT_TYPE_ID,
+    Begin,
+    RunRedactors,
+    check_configurable,
+    node_of,
+)
+from projector.openwop.host.host_errors import APPROVAL_IN_STEP, LOG_FULL, HostError
+from projector.openwop.host.run_log import Interrupt
+from projector.openwop.host.run_requests import RunRequest, is_accepted
+from projector.openwop.host.runs import Answers, HostRun, RunFailedError, RunStoppedError, Work
+from projector.openwop.host.settings import DIALECT
+from projector.server.catalog import AgentBinding, WorkflowBinding
+from projector.server.http import requests
+from projector.server.http.problems import Problem
+from projector.server.http.request_bodies import agent_body
+from projector.server.http.stream_route import Site
+from projector.server.streaming.deadlines import run_timed
+from projector.server.streaming.memory import Account
+from projector.server.streaming.session import ProviderSource, StreamSource
+from projector.server.streaming.workflow_source import WorkflowSource
+from projector.server.telemetry.stream_stats import StreamStats
+from projector.server.telemetry.tracing import begin_stream
+from projector.server.upstream.protocol import UpstreamError
+from projector.workflows.definition import Step
+
+_PARAMETERS: Final[Mapping[str, str]] = {"temperature": "temperature", "max_tokens": "max_output_tokens"}
+"""Member of `configurable` -> parameter of an agent request."""
+
+
+class StreamWork(Work):
+    """Work that projects responses of upstreams into the log of a run.
+
+    Args:
+        run: the run.
+        stats: facts of the stream.
+        site: shared parts of the server.
+        pipeline: pipeline of the dialect `openwop`.
+        n_bytes: size of the request, held in memory with the stream.
+
+    Raises:
+        Problem: there is no room for another stream.
+    """
+
+    def __init__(self, run: HostRun, stats: StreamStats, site: Site, pipeline: Pipeline, n_bytes: int) -> None:
+        self.stats = stats
+        self._run = run
+        self._site = site
+        self._pipeline = pipeline
+        self._source: StreamSource | None = None
+        self._is_complete = False
+        """Whether the rest of the source is not needed."""
+        self._admission = ExitStack()
+        self._account: Account | None = None
+        self._admit().hold(n_bytes)
+
+    @property
+    def is_upstream_open(self) -> bool:
+        """Whether a request to an upstream is open."""
+        return self._source is not None and self._source.is_upstream_open
+
+    def halt(self) -> None:
+        """Stop reading from upstreams."""
+        if self._source is not None:
+            self._source.stop()
+
+    def cancel(self) -> None:
+        """End the run with `run.cancelled`."""
+        self._run.cancel()
+
+    def fail(self, fault: Fault) -> None:
+        """End the run with `run.failed`."""
+        self._run.fail(fault)
+
+    def end(self, run: HostRun, fault: Fault | None) -> None:
+        """Write the terminal event of a stopped run."""
+        run.log.extend(self._pipeline.cancel() if fault is None else self._pipeline.close(fault))
+
+    async def close(self) -> None:
+        """Release resources and report the outcome."""
+        self._release()
+        self._pipeline.cancel()
+        self.stats.dropped = self._pipeline.dropped
+        await self._site.observer.report(self.stats)
+
+    async def _read(self, source: StreamSource) -> None:
+        """Write the events of a source.
+
+        Raises:
+            RunFailedError: an upstream failed or timed out, or the log is full.
+            RunStoppedError: the run was stopped.
+        """
+        self._source = source
+        try:
+            await run_timed(lambda clock: source.run(self._write, clock))
+        except UpstreamError as error:
+            raise RunFailedError(error.fault) from None
+        if self._run.is_stopped:
+            raise RunStoppedError
+        if self._run.log.is_full and not self._pipeline.ended:
+            raise RunFailedError(LOG_FULL)
+
+    async def _write(self, lines: bytes) -> None:
+        self._run.log.extend(lines)
+        if self._is_complete or self._run.log.is_full:
+            self.halt()
+
+    def _admit(self) -> Account:
+        """Count as a stream of the caller; return the account of its memory.
+
+        Raises:
+            Problem: the server is shutting down or full, or the caller has reached its limit of streams.
+        """
+        streams = self._site.streams
+        self._account = account = self._admission.enter_context(streams.admitted(self._run.caller))
+        self._admission.enter_context(streams.running(self))
+        return account
+
+    def _release(self) -> None:
+        """Stop counting as a stream."""
+        self._account = None
+        self._admission.close()
+
+
+class AgentWorkflow:
+    """An agent that can be run."""
+
+    def __init__(self, binding: AgentBinding, site: Site) -> None:
+        self._name = str(binding.name)
+        self._binding = binding
+        self._site = site
+        self._redactors = RunRedactors(binding.redactor)
+        self.verbosity = self._redactors.verbosity
+
+    def document(self) -> dict[str, Any]:
+        """Return the definition: one node."""
+        return definition(self._name, [node_of(AGENT_NODE_ID, self._name)])
+
+    def prepare(self, request: RunRequest, caller: str, scope: Scope) -> Begin:
+        """Validate `inputs`, which are those of `/api/v1/chat/stream` without the agent."""
+        check_configurable(request.configurable)
+        ownership = self._site.ownership
+        body, conversation_id = self._parse(request)
+        previous = body.get("previous_response_id")
+        if isinstance(previous, str):
+            ownership.check_response(previous, caller)
+        if conversation_id is not None:
+            ownership.enter_conversation(conversation_id, caller)
+        redactor = self._redactors.at_most(request.configurable.reasoning_verbosity)
+        stats = begin_stream(scope, self._binding.stats(DIALECT, caller, body, conversation_id))
+
+        def begin(run: HostRun) -> AgentWork:
+            stats.stream_id = run.run_id
+            return AgentWork(run, replace(self._binding, redactor=redactor), body, stats, self._site)
+
+        return begin
+
+    def _parse(self, request: RunRequest) -> tuple[Mapping[str, Any], str | None]:
+        """Return the request to the upstream and the conversation id."""
+        options = {name: getattr(request.configurable, member) for member, name in _PARAMETERS.items()}
+        parameters = present(**options)
+        inputs = dict(request.inputs)
+        if "agent" in inputs:
+            raise HostError("validation_error", "`inputs.agent` is not supported: `workflowId` names the agent.")
+        if parameters:
+            own = inputs.get("parameters", {})
+            inputs["parameters"] = own | parameters if isinstance(own, dict) else own
+        try:
+            chat = requests.parse_chat(inputs)
+            return agent_body(chat, self._binding), chat.conversation_id
+        except Problem as invalid:
+            raise HostError("validation_error", f"`inputs`: {invalid.detail}") from None
+
+
+class AgentWork(StreamWork):
+    """Work of a run of an agent. While the run waits for approval it does not count as a stream."""
+
+    def __init__(
+        self, run: HostRun, binding: AgentBinding, body: Mapping[str, Any], stats: StreamStats, site: Site
+    ) -> None:
+        self._binding = binding
+        self._body = body
+        self._responses: dict[str, str] = {}
+        """Id of an approval request -> id of its response."""
+        stats.on_response = lambda response_id: site.ownership.add_response(response_id, run.caller)
+        stats.on_approval = self._responses.__setitem__
+        pipeline = build_pipeline(
+            provider=binding.provider.api,
+            profile=binding.provider.profile,
+            dialect=DIALECT,
+            redactor=binding.redactor,
+            context=StreamContext(run.run_id, stats.conversation_id, binding.name),
+            run=True,
+            output_format="ndjson",
+            takes_host_events=binding.provider.upstream.is_recording,
+            on_frame=self._on_frame,
+            options=DialectOptions(
+                run_id=run.run_id,
+                workflow_id=run.workflow_id,
+                node_id=AGENT_NODE_ID,
+                type_id=AGENT_TYPE_ID,
+                provider=binding.provider.name,
+            ),
+        )
+        super().__init__(run, stats, site, pipeline, len(codec.dumps(body)))
+
+    async def run(self, run: HostRun) -> None:
+        """Write all events.
+
+        Raises:
+            RunFailedError: the upstream failed, the approval timed out, the log is full, or the server shuts down.
+            RunStoppedError: the run was stopped.
+        """
+        body = self._body
+        self._body = {name: value for name, value in body.items() if name != "input"}  # approvals have another input
+        while True:
+            assert self._account is not None  # noqa: S101 - the run is admitted while it reads
+            reader = self._binding.provider.reader(body, self.stats, self._account)
+            self._is_complete = False
+            await self._read(ProviderSource(self._pipeline, reader))
+            if self._pipeline.ended or not run.is_suspended:
+                break
+            if run.log.state.pending:
+                self._release()
+                if self._site.streams.is_draining:
+                    raise RunFailedError(FAULTS["server_shutdown"])
+            body = self._approval_body(await run.answers())
+            run.log.extend(self._pipeline.next_response())
+        run.log.extend(self._pipeline.close())
+
+    def answer(self, run: HostRun, interrupt: Interrupt, value: object) -> object:
+        """Return whether the tool call is approved; the last answer makes the run count as a stream again.
+
+        Raises:
+            Problem: the answer is invalid, or there is no room for another stream.
+        """
+        if interrupt.subject_id not in self._responses:
+            raise HostError("interrupt_not_found", "The approval request has expired at the provider.")
+        is_approved = is_accepted(value)
+        if len(run.log.state.pending) == 1 and self._account is None:
+            self._admit()
+        return is_approved
+
+    def _approval_body(self, answers: Answers) -> Mapping[str, Any]:
+        """Return the request that continues a response with approvals."""
+        approvals = [
+            {"type": "mcp_approval_response", "approval_request_id": subject_id, "approve": is_approved}
+            for subject_id, is_approved in answers.items()
+        ]
+        return {**self._body, "input": approvals, "previous_response_id": self._responses[next(iter(answers))]}
+
+    def _on_frame(self, frame: Frame) -> None:
+        if frame["kind"] == Kind.LIFECYCLE:
+            self._is_complete = frame["status"] not in ACTIVE_STATUSES
+        self.stats.on_frame(frame)
+
+
+class StepsWorkflow:
+    """A workflow that can be run."""
+
+    def __init__(self, binding: WorkflowBinding, site: Site) -> None:
+        self._site = site
+        self._binding = binding
+        self._redactors = RunRedactors(binding.redactor)
+        self.verbosity = self._redactors.verbosity
+
+    def document(self) -> dict[str, Any]:
+        """Return the definition: a node for each step, edges from each stage to the next."""
+        stages = [[(self._node_id(step), step) for step in stage] for stage in self._binding.definition.stages]
+        nodes = [node_of(node_id, step.agent) for stage in stages for node_id, step in stage]
+        edges = [
+            {"id": f"{source}->{target}", "sourceNodeId": source, "targetNodeId": target}
+            for before, after in pairwise(stages)
+            for source, _ in before
+            for target, _ in after
+        ]
+        return definition(self._binding.name, nodes) | {"edges": edges}
+
+    def _node_id(self, step: Step) -> str:
+        """Return the node id of a step, as in its events."""
+        return shortened(position_of(step.context(self._binding.name, "").workflow)[1])
+
+    def prepare(self, request: RunRequest, caller: str, scope: Scope) -> Begin:
+        """Validate `inputs`, which are those of the workflow's own route."""
+        check_configurable(request.configurable, "temperature", "max_tokens")
+        try:
+            inputs = requests.parse_workflow(request.inputs)
+        except Problem as invalid:
+            raise HostError("validation_error", f"`inputs`: {invalid.detail}") from None
+        if inputs.conversation_id is not None:
+            self._site.ownership.enter_conversation(inputs.conversation_id, caller)
+        redactor = self._redactors.at_most(request.configurable.reasoning_verbosity)
+        facts = StreamStats(
+            dialect=DIALECT,
+            caller=caller,
+            agent=self._binding.name,
+            conversation_id=inputs.conversation_id,
+            metadata=inputs.metadata or {},
+        )
+        stats = begin_stream(scope, facts)
+
+        def begin(run: HostRun) -> StepsWork:
+            stats.stream_id = run.run_id
+            return StepsWork(run, replace(self._binding, redactor=redactor), inputs.message, stats, self._site)
+
+        return begin
+
+
+class StepsWork(StreamWork):
+    """Work of a run of a workflow, which counts as one stream."""
+
+    def __init__(self, run: HostRun, binding: WorkflowBinding, message: str, stats: StreamStats, site: Site) -> None:
+        providers = {agent.provider.name for agent in binding.agents.values()}
+        pipeline = binding.pipeline(
+            stats,
+            StreamContext(
+                run.run_id,
+                stats.conversation_id,
+                workflow={"workflow_key": binding.name, "workflow_run_id": run.run_id},
+            ),
+            options=DialectOptions(
+                run_id=run.run_id,
+                workflow_id=run.workflow_id,
+                type_id=AGENT_TYPE_ID,
+                provider=providers.pop() if len(providers) == 1 else None,
+            ),
+            output_format="ndjson",
+        )
+        super().__init__(run, stats, site, pipeline, len(message))
+        assert self._account is not None  # noqa: S101 - the run is admitted now
+        self._steps = WorkflowSource(binding, message, pipeline, stats, self._account, run_id=run.run_id)
+
+    async def run(self, run: HostRun) -> None:
+        """Write all events.
+
+        Raises:
+            RunFailedError: a required step failed before any output, a step requires an approval, or the log is full.
+            RunStoppedError: the run was stopped.
+        """
+        await self._read(self._steps)
+        if run.log.state.pending and not self._pipeline.ended:
+            raise RunFailedError(APPROVAL_IN_STEP)
+        run.log.extend(self._pipeline.close())
+
+    def answer(self, _run: HostRun, _interrupt: Interrupt, _value: object) -> object:
+        """Reject the answer: workflow steps do not support approvals.
+
+        Raises:
+            HostError: always.
+        """
+        raise HostError("interrupt_not_found", APPROVAL_IN_STEP.message)
