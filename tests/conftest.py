@@ -45,6 +45,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", choices=("test", "rest"), help="tests of `make test`, or those of `make test-all`")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Skip folders without a test of the tier, which saves their import."""
+    tier = config.getoption("tier")
+    folder = collection_path.name
+    if tier is None or collection_path.parent != ROOT / "tests" or not collection_path.is_dir():
+        return None
+    tiers = {DOCS} if folder == DOCS else {"rest"} if folder in REST else {"test", *(["rest"] * (folder in SAMPLED))}
+    return True if tier not in tiers else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the tests of one tier; without `--tier`, all of them."""
     tier = config.getoption("tier")
