@@ -148,6 +148,8 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
         ('[agents.a]\nupstream = "default"\nmodel = "m"\nparameters.tools = []', "`tools` cannot be set here"),
         ('[agents."A b"]\nupstream = "default"\nmodel = "m"', "`agents.A b`: expected at most 64 of a to z"),
         ('[auth.api_keys]\na = "secret-key"', "`auth.api_keys.a`: expected the hash of a key: `sha256:` and"),
+        ('[auth.jwt]\nissuer = "i"\naudience = "a"\njwks = "secret"', "`auth.jwt.jwks`: expected a JSON Web Key Set"),
+        ('[auth.jwt]\nissuer = "i"\naudience = "a"\njwks = "[]"', "`auth.jwt.jwks`: expected a JSON Web Key Set"),
         ('cors_origins = ["https://secret.example/"]', "`cors_origins[0]`: expected an origin such as https://app."),
         ('[passthrough]\nresponses = "a"', "unknown upstream of `passthrough.responses`: `a`"),
         ('model = "m"\n[upstreams.a]', "`model` cannot be combined with `upstreams`"),

@@ -108,6 +108,18 @@ class Jwt(Table):
     caller_claim: str = Field("sub", min_length=1)
     """Claim with the name of the caller."""
 
+    @field_validator("jwks")
+    @classmethod
+    def _check_key_set(cls, jwks: str | None) -> str | None:
+        import jwt  # noqa: PLC0415 - only for servers with tokens
+
+        try:
+            if jwks is not None:
+                jwt.PyJWKSet.from_json(jwks)
+        except (ValueError, AttributeError, jwt.PyJWTError):
+            raise ValueError("expected a JSON Web Key Set with a key of a supported type") from None
+        return jwks
+
     @model_validator(mode="after")
     def _check_keys(self) -> Jwt:
         if (self.jwks_url is None) == (self.jwks is None):
