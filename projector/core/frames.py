@@ -80,9 +80,7 @@ def message_citation(
     lossy: Mapping[str, Lossy],
 ) -> Frame:
     """Build `message.citation` (section 9.4): `citation` has type and positions, `lossy` the texts."""
-    frame = _at("message.citation", output_index, item_id)
-    frame["content_index"] = content_index
-    frame["citation"] = dict(citation)
+    frame = _at("message.citation", output_index, item_id, content_index=content_index, citation=dict(citation))
     return _set_fields(frame, frame["citation"], "citation.", lossy)
 
 
@@ -93,8 +91,7 @@ def tool_status(
     lossy: Mapping[str, Lossy],
 ) -> Frame:
     """Build `tool.status` (section 9.7): `lossy` has the fields that may carry notices, `tool` the others."""
-    frame = _at("tool.status", output_index, item_id)
-    frame["tool"] = _present(dict(tool))
+    frame = _at("tool.status", output_index, item_id, tool=_present(dict(tool)))
     return _set_fields(frame, frame["tool"], "tool.", lossy)
 
 
@@ -107,9 +104,8 @@ def tool_arguments_delta(
     delta: Cleaned[CleanText],
 ) -> Frame:
     """Build `tool.arguments.delta` (section 9.8)."""
-    frame = _call("tool.arguments.delta", output_index, item_id, tool_call_id)
-    frame["tool_type"] = tool_type
-    frame["tool_name"] = tool_name
+    members = {"tool_call_id": tool_call_id, "tool_type": tool_type, "tool_name": tool_name}
+    frame = _at("tool.arguments.delta", output_index, item_id, **members)
     return _set_fields(frame, frame, "", {"delta": delta})
 
 
@@ -123,9 +119,8 @@ def tool_arguments_done(
     arguments_json: Cleaned[CleanJson] | None,
 ) -> Frame:
     """Build `tool.arguments.done` (section 9.8)."""
-    frame = _call("tool.arguments.done", output_index, item_id, tool_call_id)
-    frame["tool_type"] = tool_type
-    frame["tool_name"] = tool_name
+    members = {"tool_call_id": tool_call_id, "tool_type": tool_type, "tool_name": tool_name}
+    frame = _at("tool.arguments.done", output_index, item_id, **members)
     return _set_fields(frame, frame, "", {"arguments_text": arguments_text, "arguments_json": arguments_json})
 
 
@@ -137,8 +132,7 @@ def tool_output(
     output: Cleaned[CleanJson] | Cleaned[CleanText],
 ) -> Frame:
     """Build `tool.output` (section 9.10)."""
-    frame = _call("tool.output", output_index, item_id, tool_call_id)
-    frame["tool_type"] = tool_type
+    frame = _at("tool.output", output_index, item_id, tool_call_id=tool_call_id, tool_type=tool_type)
     return _set_fields(frame, frame, "", {"output": output})
 
 
@@ -151,15 +145,15 @@ def chunk_delta(
     output_index: int, item_id: CleanText, target: Mapping[str, object], chunk_index: int, data: CleanText
 ) -> Frame:
     """Build `chunk.delta` (section 9.11)."""
-    frame = _at("chunk.delta", output_index, item_id)
-    return {**frame, "target": target, "encoding": "base64", "chunk_index": chunk_index, "data": data}
+    members = {"target": target, "encoding": "base64", "chunk_index": chunk_index, "data": data}
+    return _at("chunk.delta", output_index, item_id, **members)
 
 
 def chunk_done(
     output_index: int, item_id: CleanText, target: Mapping[str, object], notices: tuple[Notice, ...] = ()
 ) -> Frame:
     """Build `chunk.done` (section 9.11); `notices` if part of the field was left out."""
-    frame = {**_at("chunk.done", output_index, item_id), "target": target}
+    frame = _at("chunk.done", output_index, item_id, target=target)
     return _set_fields(frame, {}, "", {"target": Cleaned(compose.EMPTY, notices)})
 
 
@@ -199,25 +193,16 @@ def reasoning_done(
     output_index: int, item_id: CleanText, content_index: int | CleanText, text: Cleaned[CleanText]
 ) -> Frame:
     """Build the private `reasoning.done` (D36): the complete reasoning text of one part, only under policy `full`."""
-    frame = _at("reasoning.done", output_index, item_id)
-    frame["content_index"] = content_index
-    frame["text"] = text.value
-    return frame
+    return _at("reasoning.done", output_index, item_id, content_index=content_index, text=text.value)
 
 
 def reasoning_encrypted(output_index: int, item_id: CleanText, encrypted_content: CleanText) -> Frame:
     """Build the private `reasoning.encrypted` (D36), only if the policy has `encrypted_reasoning`."""
-    frame = _at("reasoning.encrypted", output_index, item_id)
-    frame["encrypted_content"] = encrypted_content
-    return frame
+    return _at("reasoning.encrypted", output_index, item_id, encrypted_content=encrypted_content)
 
 
-def _at(kind: str, output_index: int, item_id: CleanText) -> Frame:
-    return {"kind": kind, "output_index": output_index, "item_id": item_id}
-
-
-def _call(kind: str, output_index: int, item_id: CleanText, tool_call_id: CleanText) -> Frame:
-    return {"kind": kind, "output_index": output_index, "item_id": item_id, "tool_call_id": tool_call_id}
+def _at(kind: str, output_index: int, item_id: CleanText, **members: object) -> Frame:
+    return {"kind": kind, "output_index": output_index, "item_id": item_id, **members}
 
 
 def _present(fields: dict[str, Any]) -> Frame:

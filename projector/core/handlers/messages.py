@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
-from projector.core.growing_text import TextPart, align_positions
+from projector.core.growing_text import align_positions
 from projector.core.handlers.text_channels import TextChannel
 from projector.core.state import StreamState
 from projector.core.transcript import Item
 from projector.redaction import compose
-from projector.redaction.clean import Cleaned, CleanText
 
 TEXT: Final = TextChannel(item_type="message", parts=attrgetter("texts"), delta=frames.message_delta)
 REFUSAL: Final = TextChannel(
@@ -43,22 +42,22 @@ REASONING: Final = TextChannel(
     is_done_on_close=True,
 )
 
-CITATION_POSITIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "url_citation": ("start_index", "end_index"),
-    "file_citation": ("index",),
-    "container_file_citation": ("start_index", "end_index"),
+
+class Citation(NamedTuple):
+    """The members that are read of a citation type (D30)."""
+
+    positions: tuple[str, ...]
+    name: str
+    """Title or file name."""
+    ids: tuple[str, ...] = ()
+    url: str | None = None
+
+
+CITATIONS: Final[Mapping[str, Citation]] = {
+    "url_citation": Citation(("start_index", "end_index"), "title", url="url"),
+    "file_citation": Citation(("index",), "filename", ("file_id",)),
+    "container_file_citation": Citation(("start_index", "end_index"), "filename", ("container_id", "file_id")),
 }
-CITATION_IDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "url_citation": (),
-    "file_citation": ("file_id",),
-    "container_file_citation": ("container_id", "file_id"),
-}
-CITATION_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "url_citation": ("title",),
-    "file_citation": ("filename",),
-    "container_file_citation": ("filename",),
-}
-"""The members read of each citation type; only `url_citation` has a `url` as well (D30)."""
 
 
 def on_text_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
@@ -109,36 +108,28 @@ def finish_reasoning(state: StreamState, item: Item, raw: Mapping[str, object]) 
 def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping[str, object]) -> list[Frame]:
     """Emit a citation once; an unknown type is counted."""
     kind = annotation.get("type")
-    if type(kind) is not str or kind not in CITATION_POSITIONS:
+    row = CITATIONS.get(kind) if type(kind) is str else None
+    if row is None:
         state.count(f"annotation:{kind if type(kind) is str else '(no type)'}")
         return []
-    plain: dict[str, object] = {"type": kind}
-    for name in CITATION_POSITIONS[kind]:
-        if (position := read.index_or_none(annotation, name)) is not None:
-            plain[name] = position
-    for name in CITATION_IDS[kind]:
-        if (identifier := read.text_or_none(annotation, name)) is not None:
-            plain[name] = state.redactor.identifier(identifier)
-    lossy = _citation_texts(state, kind, annotation)
+    positions = {name: at for name in row.positions if (at := read.index_or_none(annotation, name)) is not None}
+    ids = {name: text for name in row.ids if (text := read.text_or_none(annotation, name)) is not None}
+    plain = {"type": kind, **positions, **{name: state.redactor.identifier(text) for name, text in ids.items()}}
+    lossy = {}
+    if (text := read.text_or_none(annotation, row.name)) is not None:
+        lossy[row.name] = state.redactor.label(text, state.policy.limits.title_max_chars)
+    if row.url is not None and (text := read.text_or_none(annotation, row.url)) is not None:
+        lossy[row.url] = state.redactor.url(text)
     key = (content_index, *plain.items(), *((name, text.value) for name, text in lossy.items()))
     if key in item.cited:
         return []
     item.cited.add(key)
     if (url := lossy.get("url")) is not None and not url.notices:
         state.response.cited_urls[url.value] = None
-    plain |= _emitted_positions(item.texts.get(content_index), kind, plain)
+    part = item.texts.get(content_index)
+    if part is not None:  # positions in the emitted text, where registered values may be redacted
+        plain |= {name: part.position(at, is_end=name == "end_index") for name, at in positions.items()}
     return [frames.message_citation(item.slot, item.item_id, content_index, plain, lossy)]
-
-
-def _emitted_positions(text: TextPart | None, kind: str, positions: Mapping[str, object]) -> dict[str, int]:
-    """Convert positions to those in the emitted text, where registered values may be redacted."""
-    if text is None:
-        return {}
-    return {
-        name: text.position(position, is_end=name == "end_index")
-        for name in CITATION_POSITIONS[kind]
-        if type(position := positions.get(name)) is int
-    }
 
 
 def _parts(raw: Mapping[str, object], member: str) -> dict[int, Mapping[str, object]]:
@@ -152,13 +143,3 @@ def _texts(parts: Mapping[int, Mapping[str, object]], member: str, kind: str | N
         for position, part in parts.items()
         if type(text := part.get(member)) is str and (kind is None or part.get("type") == kind)
     }
-
-
-def _citation_texts(state: StreamState, kind: str, annotation: Mapping[str, object]) -> dict[str, Cleaned[CleanText]]:
-    texts: dict[str, Cleaned[CleanText]] = {}
-    for name in CITATION_NAMES[kind]:
-        if (text := read.text_or_none(annotation, name)) is not None:
-            texts[name] = state.redactor.label(text, state.policy.limits.title_max_chars)
-    if kind == "url_citation" and (url := read.text_or_none(annotation, "url")) is not None:
-        texts["url"] = state.redactor.url(url)
-    return texts
