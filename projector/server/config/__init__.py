@@ -1,1 +1,1 @@
-"""."""
+"""Settings of the server: models, reading, printing."""

@@ -1,1 +1,1 @@
-"""."""
+"""HTTP: routes, requests, authentication, error responses, the OpenAPI document."""

@@ -1,1 +1,1 @@
-"""."""
+"""Streams of responses: sessions, writers, deadlines, limits."""

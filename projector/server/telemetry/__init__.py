@@ -1,1 +1,1 @@
-"""."""
+"""Reports of streams: logs, metrics, traces, the `on_terminal` hook."""

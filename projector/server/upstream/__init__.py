@@ -1,1 +1,1 @@
-"""."""
+"""Requests to providers: connections, retries, recording."""
