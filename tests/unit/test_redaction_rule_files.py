@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from projector._resources import resource
 from projector.redaction import rule_files
 from projector.redaction.detector import Detector
+from projector.redaction.patterns import Search
 from projector.redaction.policy import Policy
 from projector.redaction.rule_files import RuleFileError
 from projector.redaction.rules import Rules, shipped
@@ -105,3 +107,14 @@ def test_a_file_that_is_not_in_form_is_refused_by_entry_and_field(text: str, mes
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(RuleFileError, match=r"ours\.toml: expected a TOML file in UTF-8: No such file"):
         rule_files.read(tmp_path / "ours.toml")
+
+
+def test_the_entries_in_the_readme_are_in_form_and_obey_their_samples(tmp_path: Path) -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", (resource("redaction") / "README.md").read_text(), re.DOTALL)
+    (tmp_path / "readme.toml").write_text("\n".join(blocks))
+    rules = rule_files.read(tmp_path / "readme.toml")
+    (row,) = rules.formats
+    search = Search([row], [], at_end=True)
+    assert all(search.first(sample) is not None for sample in row.matches)
+    assert all(search.first(sample) is None for sample in row.harmless)
+    assert rule_files.check_samples(rules._replace(formats=()), DETECTOR) == []
