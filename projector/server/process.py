@@ -34,6 +34,7 @@ log: Final = structlog.get_logger()
 _OTHER_FILES: Final = 256
 """File descriptors besides those of streams: idle and queued connections, logs, the event loop."""
 _BACKLOG: Final = 2048
+_EXAMPLE: Final = """-H 'content-type: application/json' -d '{"message": "Search the news for me"}'"""
 CLOSE_S: Final = 2
 """Seconds for connections to close after the last stream has ended."""
 
@@ -55,7 +56,7 @@ def run(settings: Settings, *, demo: bool = False) -> int:
     with contextlib.closing(listener):
         serving = server(settings, demo=demo)
         if demo:
-            _print(f"Demo provider on {url}\nTry:  {curl_line(url)}\n")
+            _print(f"Demo provider on {url}\nTry:  curl -N {url}/api/v1/chat/stream {_EXAMPLE}\n")
         else:
             _warn_of_missing_key(settings)
             _print(f"Serving on {url}\n")
@@ -93,12 +94,6 @@ def listen(settings: Settings) -> socket.socket:
         timeout_ms = int(settings.timeouts.client_stall_timeout_s * 1000)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
     return listener
-
-
-def curl_line(url: str) -> str:
-    """Return a shell command that requests a stream."""
-    body = """{"message": "Search the news for me"}"""
-    return f"curl -N {url}/api/v1/chat/stream -H 'content-type: application/json' -d '{body}'"
 
 
 class _DrainingServer(uvicorn.Server):

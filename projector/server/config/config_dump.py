@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from projector._validation import FieldPath
 from projector.contracts import codec
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
@@ -27,7 +26,10 @@ def to_toml(loaded: Loaded) -> str:
         timeouts = settings.timeouts_of(upstream).model_dump(include=set(UpstreamTimeouts.model_fields))
         table["upstreams"][name]["timeouts"] = timeouts
     for path, reference in loaded.references.items():
-        _put_back(table, path, reference)
+        inner: Any = table
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = reference
     redactor = Redactor(Policy())
     for agent in table["agents"].values():
         agent["allowed_params"].sort()
@@ -35,13 +37,6 @@ def to_toml(loaded: Loaded) -> str:
         for name in _OPEN_TABLES & named.keys():
             named[name] = redactor.json(named[name], string_max_chars=_TEXT_MAX_CHARS).value
     return "\n".join(_lines(_without_contents(table))).strip() + "\n"
-
-
-def _put_back(table: Any, path: FieldPath, reference: str) -> None:
-    *outer, last = path
-    for key in outer:
-        table = table[key]
-    table[last] = reference
 
 
 def _without_contents(table: dict[str, Any]) -> dict[str, Any]:

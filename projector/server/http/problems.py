@@ -59,10 +59,7 @@ PROBLEMS: Final[Mapping[str, _Row]] = {
 _FAULT_STATUS: Final[Mapping[str, HTTPStatus]] = {
     "upstream_http_429": HTTPStatus.TOO_MANY_REQUESTS,
     "upstream_http_503": HTTPStatus.SERVICE_UNAVAILABLE,
-    "upstream_timeout_connect": HTTPStatus.GATEWAY_TIMEOUT,
-    "upstream_timeout_first_byte": HTTPStatus.GATEWAY_TIMEOUT,
-    "upstream_timeout_idle": HTTPStatus.GATEWAY_TIMEOUT,
-    "upstream_timeout_total": HTTPStatus.GATEWAY_TIMEOUT,
+    **{f"upstream_timeout_{of}": HTTPStatus.GATEWAY_TIMEOUT for of in ("connect", "first_byte", "idle", "total")},
     "internal_error": HTTPStatus.INTERNAL_SERVER_ERROR,
     "server_shutdown": HTTPStatus.SERVICE_UNAVAILABLE,
 }

@@ -7,6 +7,7 @@ client of the provider, so its span has the kind CLIENT; its parent is the curre
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import accumulate, repeat
 from operator import mul
 from typing import Final
@@ -26,18 +27,11 @@ _TOKENS: Final = list(accumulate(repeat(4, 13), mul, initial=1))
 _OPERATION: Final = "chat"
 _TRACER: Final = trace.get_tracer("projector")
 _METER: Final = metrics.get_meter("projector")
-_DURATION: Final = _METER.create_histogram(
-    "gen_ai.client.operation.duration", "s", explicit_bucket_boundaries_advisory=_SECONDS
-)
-_FIRST_CHUNK: Final = _METER.create_histogram(
-    "gen_ai.client.operation.time_to_first_chunk", "s", explicit_bucket_boundaries_advisory=_SECONDS
-)
-_PER_CHUNK: Final = _METER.create_histogram(
-    "gen_ai.client.operation.time_per_output_chunk", "s", explicit_bucket_boundaries_advisory=_SECONDS
-)
-_USAGE: Final = _METER.create_histogram(
-    "gen_ai.client.token.usage", "{token}", explicit_bucket_boundaries_advisory=_TOKENS
-)
+_histogram: Final = partial(_METER.create_histogram, unit="s", explicit_bucket_boundaries_advisory=_SECONDS)
+_DURATION: Final = _histogram("gen_ai.client.operation.duration")
+_FIRST_CHUNK: Final = _histogram("gen_ai.client.operation.time_to_first_chunk")
+_PER_CHUNK: Final = _histogram("gen_ai.client.operation.time_per_output_chunk")
+_USAGE: Final = _histogram("gen_ai.client.token.usage", unit="{token}", explicit_bucket_boundaries_advisory=_TOKENS)
 _TOKEN_TYPES: Final = (("input_tokens", "input"), ("output_tokens", "output"))
 
 

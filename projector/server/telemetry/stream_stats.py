@@ -9,7 +9,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
 
 from projector.contracts.kinds import Kind, PrivateKind
@@ -155,18 +155,6 @@ class Terminal:
 
 def terminal_of(stats: StreamStats) -> Terminal:
     """Return the terminal that the host's hook receives."""
-    return Terminal(
-        stream_id=stats.stream_id,
-        request_id=stats.request_id,
-        response_id=stats.terminal.get("response_id"),
-        conversation_id=stats.conversation_id,
-        caller=stats.caller,
-        agent=stats.agent,
-        workflow=stats.workflow,
-        workflow_run_id=stats.workflow_run_id,
-        metadata=stats.metadata,
-        outcome=stats.outcome,
-        code=stats.code,
-        final=stats.terminal.get("final", {}),
-        duration_s=stats.duration_s,
-    )
+    own = {"response_id": stats.terminal.get("response_id"), "final": stats.terminal.get("final", {})}
+    same = {one.name: getattr(stats, one.name) for one in fields(Terminal) if one.name not in own}
+    return Terminal(**same, **own)
