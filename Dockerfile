@@ -1,6 +1,6 @@
-# Two stages: the first builds the wheel and its environment, the second holds that environment and nothing else.
-# It listens for others, so it starts only with callers: a configuration file, or PROJECTOR_AUTH__* (docs/deployment.md).
-# `make wheel` takes the same steps in a folder; tests/deploy proves what comes out.
+# Two stages: the first builds the wheel and a virtual environment, the second contains only that environment.
+# The server listens on all addresses, so it requires authentication: a configuration file, or PROJECTOR_AUTH__*
+# (docs/deployment.md). `make wheel` runs the same steps in a folder, and tests/deploy checks the result.
 FROM python:3.11-slim AS build
 WORKDIR /src
 COPY requirements/ requirements/

@@ -1,4 +1,4 @@
-# One line each, the same in CI. `make demo` and `make test` set up what they need.
+# CI uses the same targets. Each one installs its requirements first.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --generate-hashes
@@ -7,7 +7,7 @@ PARALLEL := --numprocesses auto --dist worksteal
 
 .PHONY: demo test test-all check goldens schemas docs bench bench-proxy soak fuzz wheel sbom lock check-latest clean
 
-demo: .venv/server          # serve with the built-in provider
+demo: .venv/server          # serve the built-in provider
 	$(BIN)/projector demo
 
 test: .venv/dev             # units, contracts, goldens, a sample of the rest; about a minute on two cores
@@ -25,40 +25,40 @@ check: .venv/dev            # style, types, layers, generated files, goldens, do
 	$(BIN)/projector replay
 	$(BIN)/python -m pytest -q tests/docs
 
-goldens: .venv/dev          # rewrite the outputs of examples_ndjson
+goldens: .venv/dev          # write the golden outputs of examples_ndjson
 	$(BIN)/projector replay --update
 
-schemas docs: .venv/dev     # rewrite what is printed from models and tables
+schemas docs: .venv/dev     # write the files generated from models and tables
 	$(BIN)/python -m projector.generate
 
-bench: .venv/dev            # ratios to a bare loop, in one run
+bench: .venv/dev            # cost per event and of start-up, as ratios
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/linear.py
 	$(BIN)/python bench/startup.py
 
-bench-proxy: .venv/dev      # the proxy beside a pass-through, on loopback
+bench-proxy: .venv/dev      # the server compared with a pass-through proxy, on loopback
 	$(BIN)/python bench/proxy.py
 
-soak: .venv/dev             # minutes of traffic on loopback; watches memory and loop lag
+soak: .venv/dev             # minutes of traffic on loopback; measures memory and loop lag
 	$(BIN)/python bench/soak.py
 
-fuzz: .venv/dev             # many thousand inputs, other ones each time; what is found becomes a row
+fuzz: .venv/dev             # many thousands of random inputs; turn each finding into a test
 	PROJECTOR_TESTS_EFFORT=50 $(BIN)/python -m pytest tests/fuzz tests/property/test_pipeline_properties.py tests/property/test_recording_properties.py --timeout=0
 
-check-latest: .venv/dev     # the tables against the newest SDKs
+check-latest: .venv/dev     # compare the tables with the newest SDKs
 	$(BIN)/python tests/latest_sdk.py
 
-wheel:                      # the steps of the Dockerfile, in a folder: build it, install it alone, run it once
+wheel:                      # run the steps of the Dockerfile in a folder: build, install, replay
 	rm -rf dist build
 	$(PYTHON) tests/deploy/image.py $(IMAGE)
 	mkdir dist && cp $(IMAGE)/src/dist/*.whl dist
 	cd dist && ../$(IMAGE)/opt/projector/bin/projector replay ../examples_ndjson
 
-sbom: .venv/dev             # what the image holds, as CycloneDX JSON
+sbom: .venv/dev             # bill of materials of the image, as CycloneDX JSON
 	mkdir -p dist
 	$(BIN)/python deploy/sbom.py > dist/sbom.cdx.json
 
-lock: | $(BIN)/python       # newest versions, pinned and hashed
+lock: | $(BIN)/python       # renew the lock files
 	$(BIN)/pip install --quiet uv
 	$(LOCK) requirements/build.in -o requirements/build.txt
 	$(LOCK) pyproject.toml --extra server -o requirements/server.txt

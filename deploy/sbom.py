@@ -1,7 +1,7 @@
-"""The bill of materials of the image, in CycloneDX JSON: what the lock file pins, its hashes, and who asked for it.
+"""The bill of materials of the image in CycloneDX JSON: the packages of the lock file, their hashes and dependents.
 
-Run as a program it writes to standard output. The same lock file gives the same bytes: there is no time and no serial
-number in it, and no host of a registry either; a package is named by its package URL.
+As a program it writes to standard output. The output depends only on the lock file: it has no time, no serial number
+and no registry host.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Pin(NamedTuple):
     name: str
     version: str
     is_everywhere: bool
-    """False where a marker leaves it out on some systems."""
+    """False if a marker excludes it on some systems."""
     hashes: list[str]
     parents: list[str]
-    """Which packages ask for it, ours among them."""
+    """Packages that depend on it, including this project."""
 
 
 def pins(lock: str) -> Iterator[Pin]:
-    """Give the packages of a lock file as uv writes it, in its order."""
+    """Yield the packages of a lock file written by uv, in order."""
     for block in re.split(r"\n(?=\S)", lock.strip()):
         match = _PIN.match(block)
         if match is None:
@@ -54,7 +54,7 @@ def pins(lock: str) -> Iterator[Pin]:
 
 
 def bill(lock: str, project: dict[str, str]) -> Bom:
-    """Give the bill of a project and its lock file.
+    """Return the bill of materials of a project and its lock file.
 
     Args:
         lock: text of the lock file.
@@ -97,7 +97,7 @@ def _component(pin: Pin) -> Component:
 
 
 def written(bom: Bom) -> str:
-    """Give a bill as JSON, without the time and the serial number that the library gives to each one."""
+    """Return a bill as JSON, without the time and serial number that the library adds."""
     document = json.loads(JsonV1Dot6(bom).output_as_string())
     del document["serialNumber"], document["metadata"]["timestamp"]
     return json.dumps(document, indent=2) + "\n"

@@ -72,7 +72,7 @@ async def test_the_run_without_http(
 
 
 def test_the_branches() -> None:
-    lines = run(BRANCHES)["said"].splitlines()
+    lines = run(BRANCHES)["output"].splitlines()
     assert check_stream(lines) == []
     assert json.loads(lines[-1])["final"] == {"status": "completed", "response_text": "Hello\n\nHello"}
 

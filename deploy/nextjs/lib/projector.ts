@@ -1,13 +1,13 @@
 /**
- * The way to the projector: where it is, whose key it is shown, and which headers pass.
+ * Forwards requests to the projector: its address, API key, and the headers that pass.
  *
- * STREAM_SERVER_URL is its address, STREAM_SERVER_KEY a key of its `[auth.api_keys]`. The key stays on this server, so
- * whoever reaches a route that calls `forward` can use it: ask who is there before you do.
+ * STREAM_SERVER_URL is its address, STREAM_SERVER_KEY a key of its `[auth.api_keys]`. Everyone who reaches a route that
+ * calls `forward` uses this key: authenticate users first.
  */
 
 const HEADERS_UP = ['accept', 'content-type', 'x-request-id', 'x-sticky', 'traceparent', 'tracestate']
 
-/** Neither `content-encoding` nor `content-length`: `fetch` has undone the one, and then the other is wrong. */
+/** Without `content-encoding` and `content-length`, because `fetch` decompresses the body. */
 const HEADERS_DOWN = [
   'content-type',
   'cache-control',
@@ -18,9 +18,9 @@ const HEADERS_DOWN = [
   'x-stream-id',
 ]
 
-/** Answers a request with what the projector answers, as it comes; the browser's leaving ends both. */
+/** Forwards a request and streams the response; a disconnect of the browser ends both. */
 export async function forward(request: Request, path: string): Promise<Response> {
-  const headers = passed(request.headers, HEADERS_UP)
+  const headers = pick(request.headers, HEADERS_UP)
   const key = process.env.STREAM_SERVER_KEY
   if (key) headers.set('authorization', `Bearer ${key}`)
   try {
@@ -32,13 +32,13 @@ export async function forward(request: Request, path: string): Promise<Response>
       redirect: 'error',
       signal: request.signal,
     })
-    return new Response(answer.body, { status: answer.status, headers: passed(answer.headers, HEADERS_DOWN) })
+    return new Response(answer.body, { status: answer.status, headers: pick(answer.headers, HEADERS_DOWN) })
   } catch {
-    return away()
+    return unavailable()
   }
 }
 
-function passed(from: Headers, names: string[]): Headers {
+function pick(from: Headers, names: string[]): Headers {
   const headers = new Headers()
   for (const name of names) {
     const value = from.get(name)
@@ -47,13 +47,13 @@ function passed(from: Headers, names: string[]): Headers {
   return headers
 }
 
-/** The projector does not answer: a problem like its own, so that a page reads one kind. */
-function away(): Response {
+/** Returns the response if the projector is unavailable: a problem document like its own. */
+function unavailable(): Response {
   const problem = {
     type: 'about:blank',
     title: 'Service Unavailable',
     status: 503,
-    detail: 'No server answers.',
+    detail: 'No server is available.',
     code: 'server_shutdown',
     is_retryable: true,
   }
