@@ -13,5 +13,5 @@ _PACKAGED: Final = _PACKAGE / "resources"
 
 
 def resource(name: str) -> Path:
-    """Return the path of a top-level folder or of a file in it, such as `contracts` or `redaction/rules.toml`."""
+    """Return the path of a top-level folder or of a file in it, such as `contracts` or `redaction/words.toml`."""
     return (_PACKAGED if _PACKAGED.is_dir() else _PACKAGE.parent) / name

@@ -154,10 +154,10 @@ def read(*files: Path) -> Rules:
     """
     found: dict[str, list[Any]] = {table: [] for table in _TABLES}
     for path in files:
-        for table, place, row in _rows(path):
-            entry = _entry(table, row, place)
+        for table, location, row in _rows(path):
+            entry = _entry(table, row, location)
             if any(entry.name == other.name for other in found[table]):
-                raise RuleFileError(f"{place}: `name`: expected a new name; another entry has this one")
+                raise RuleFileError(f"{location}: `name`: expected a new name; another entry has this one")
             found[table].append(entry)
     return Rules(*map(tuple, found.values()))
 
@@ -178,7 +178,7 @@ def _rows(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
             yield table, f"{path.name}: `{name[:64] if isinstance(name, str) else f'[[{table}]] {number}'}`", row
 
 
-def _entry(table: str, row: dict[str, Any], place: str) -> Format | Word:
+def _entry(table: str, row: dict[str, Any], location: str) -> Format | Word:
     """Check and return one entry."""
     form, kind = _TABLES[table]
     try:
@@ -191,7 +191,7 @@ def _entry(table: str, row: dict[str, Any], place: str) -> Format | Word:
         for name in ("matches", "harmless"):
             fields[name] = tuple(_MATERIAL.sub(_material, sample) for sample in fields[name])
         return kind(**fields)
-    raise RuleFileError(f"{place}: {text}")
+    raise RuleFileError(f"{location}: {text}")
 
 
 def _material(match: re.Match[str]) -> str:
