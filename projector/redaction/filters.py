@@ -12,11 +12,11 @@ characters depend on those n characters alone, not on where the pieces end. `end
 from __future__ import annotations
 
 import re
-from typing import Final, Protocol
+from typing import Protocol
 
 from projector.contracts.kinds import REDACTED
 from projector.redaction.detector import Detector, Values
-from projector.redaction.json_grammar import DIGIT_RUN, NUMBER, NUMBER_START, WHOLE_NUMBERS, Digits
+from projector.redaction.json_grammar import COMPLETE_STATES, DIGIT_RUN, DIGIT_STATES, NUMBER
 from projector.redaction.steps import Step, StepWriter
 
 
@@ -215,23 +215,23 @@ class NumberFilter:
 
     def __init__(self, values: Values) -> None:
         self._values = values
-        self._digits: Digits | None = None
+        self._state = "start"
         self._held: str | None = "" if values.numbers else None
 
     @property
     def complete(self) -> bool:
         """Whether the number may end here."""
-        return self._digits in WHOLE_NUMBERS
+        return self._state in COMPLETE_STATES
 
     def read(self, text: str, at: int) -> int:
         """Return the position of the first character from `at` on that does not continue the number."""
         while at < len(text):
-            digits = (NUMBER_START if self._digits is None else NUMBER[self._digits]).get(text[at])
-            if digits is None:
+            state = NUMBER[self._state].get(text[at])
+            if state is None:
                 break
-            self._digits = digits
+            self._state = state
             at += 1
-            if digits in _RUNS and (run := DIGIT_RUN.match(text, at)) is not None:
+            if state in DIGIT_STATES and (run := DIGIT_RUN.match(text, at)) is not None:
                 at = run.end()
         return at
 
@@ -252,6 +252,3 @@ class NumberFilter:
         held, self._held = self._held, None
         mark = self._values.mark_of_number(held, at_end=at_end)
         return [(len(held), None if mark is None else f'"{mark}"')]
-
-
-_RUNS: Final = frozenset({Digits.WHOLE, Digits.FRACTION, Digits.POWER})

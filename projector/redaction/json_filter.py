@@ -134,7 +134,7 @@ class JsonStreamFilter:
     def _begin_value(self, char: str) -> None:
         """Show the first character of a value, or the mark in place of the value."""
         verdict, self._verdict = self._verdict, Verdict.PLAIN
-        counts = verdict is Verdict.SENSITIVE_UNLESS_NUMBER and char in grammar.NUMBER_START
+        counts = verdict is Verdict.SENSITIVE_UNLESS_NUMBER and char in grammar.NUMBER["start"]
         if verdict is Verdict.PLAIN or counts or self._muted_at is not None:
             self._steps.show(1)
         else:

@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 import re
-from enum import IntEnum, auto
 from typing import Final
 
 LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
 
 
-class Digits(IntEnum):
-    """The last part of a number that was read; integers, because they hash at the speed of C."""
-
-    SIGN = auto()
-    ZERO = auto()
-    WHOLE = auto()
-    POINT = auto()
-    FRACTION = auto()
-    EXPONENT = auto()
-    EXPONENT_SIGN = auto()
-    POWER = auto()
+def _transitions(table: str) -> dict[str, dict[str, str]]:
+    """Parse lines of a state and its transitions, each as characters and the next state."""
+    lines = (line.partition(":") for line in table.strip().splitlines())
+    steps = {state.strip(): [step.split() for step in rest.split(",")] for state, _, rest in lines}
+    return {state: {char: after for chars, after in found for char in chars} for state, found in steps.items()}
 
 
-_POINT_OR_EXPONENT: Final = {".": Digits.POINT, "e": Digits.EXPONENT, "E": Digits.EXPONENT}
-_EXPONENT: Final = {"e": Digits.EXPONENT, "E": Digits.EXPONENT}
-_POWER: Final = dict.fromkeys("0123456789", Digits.POWER)
-
-NUMBER_START: Final = {"-": Digits.SIGN, "0": Digits.ZERO, **dict.fromkeys("123456789", Digits.WHOLE)}
-NUMBER: Final[dict[Digits, dict[str, Digits]]] = {
-    Digits.SIGN: {"0": Digits.ZERO, **dict.fromkeys("123456789", Digits.WHOLE)},
-    Digits.ZERO: _POINT_OR_EXPONENT,
-    Digits.WHOLE: {**dict.fromkeys("0123456789", Digits.WHOLE), **_POINT_OR_EXPONENT},
-    Digits.POINT: dict.fromkeys("0123456789", Digits.FRACTION),
-    Digits.FRACTION: {**dict.fromkeys("0123456789", Digits.FRACTION), **_EXPONENT},
-    Digits.EXPONENT: {"+": Digits.EXPONENT_SIGN, "-": Digits.EXPONENT_SIGN, **_POWER},
-    Digits.EXPONENT_SIGN: _POWER,
-    Digits.POWER: _POWER,
-}
-WHOLE_NUMBERS: Final = frozenset({Digits.ZERO, Digits.WHOLE, Digits.FRACTION, Digits.POWER})
+NUMBER: Final = _transitions("""
+    start: - sign, 0 zero, 123456789 whole
+    sign: 0 zero, 123456789 whole
+    zero: . point, eE exponent
+    whole: 0123456789 whole, . point, eE exponent
+    point: 0123456789 fraction
+    fraction: 0123456789 fraction, eE exponent
+    exponent: +- exponent-sign, 0123456789 power
+    exponent-sign: 0123456789 power
+    power: 0123456789 power
+""")
+"""State -> character -> next state."""
+DIGIT_STATES: Final = frozenset({"whole", "fraction", "power"})
+COMPLETE_STATES: Final = DIGIT_STATES | {"zero"}
 
 PLAIN_RUN: Final = re.compile(r'[^"\\\x00-\x1f]*+')
 BLANKS: Final = re.compile(r"[ \t\n\r]*+")
