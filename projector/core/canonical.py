@@ -14,7 +14,7 @@ CanonicalEvent: TypeAlias = Mapping[str, object]
 """An event in the vocabulary of the OpenAI Responses stream; untrusted, read through the readers below only."""
 
 Frame: TypeAlias = dict[str, Any]
-"""A clean event of ours; its shape is defined in `projector.core.frames` only."""
+"""A clean event; its shape is defined in `projector.core.frames` only."""
 
 WireEvent: TypeAlias = tuple[str | None, bytes]
 """One event of a dialect: SSE event name or None, and data. A plain tuple, since one is made for every token."""
@@ -25,7 +25,7 @@ COUNT_END: Final = 2**53
 """Larger numbers lose digits in JavaScript."""
 
 
-class UnreadableEvent(Exception):  # noqa: N818 - an outcome for one event, not an error of ours
+class UnreadableEvent(Exception):  # noqa: N818 - an outcome for one event, not an error in the code
     """A member of an event is missing, has the wrong type, or refers to something closed."""
 
 

@@ -24,7 +24,7 @@ SETTLED: Final = Phase.SETTLED
 
 NO_EVENT: Final[CanonicalEvent] = MappingProxyType({})
 
-TOO_LATE: Final = "behind the end of its response"
+TOO_LATE: Final = "after the end of its response"
 """The name under which events are counted that come after the end of their response."""
 
 NAME_MAX_CHARS: Final = 80
@@ -174,7 +174,7 @@ class PublicStreamProjector:
         self.branch.count(name, times)
 
     def fail_closed(self, fault: Fault, *, is_unsent: bool = False) -> list[Frame]:
-        """End the stream after a defect of ours, with constant texts only: the failed code is not called again.
+        """End the stream after an internal error, with constant texts only: the failed code is not called again.
 
         Args:
             fault: the fault of the terminal event.

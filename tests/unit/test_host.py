@@ -62,7 +62,7 @@ def test_d15_arguments_do_not_follow_their_output(open_stream: Callable[..., Any
     stream = open_stream()
     stream.feed({**call(), "type": "response.output_item.added"}, output(call_id="call0", output=1))
     assert [it["kind"] for it in stream.feed(call())] == ["output_item.done"]
-    assert stream.dropped == {"arguments behind their output": 1}
+    assert stream.dropped == {"arguments after their output": 1}
 
 
 def test_d17_the_output_of_an_earlier_response_of_the_run(open_stream: Callable[..., Any]) -> None:

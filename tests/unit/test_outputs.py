@@ -143,7 +143,7 @@ def test_d17_the_output_item_says_how_the_call_ended(play: Play, status: object,
         ),
         pytest.param(
             [*answered("x"), done("function_call_output", 2, output="y")],
-            "output of a call that has one",
+            "second output of a call",
             id="D17-a-call-has-one-output",
         ),
     ],

@@ -89,7 +89,7 @@ def abandoned(added: Frame) -> Frame:
 
 
 def own_error(fault: Fault) -> Frame:
-    """Build the terminal of a fault of ours, without calling the redactor."""
+    """Build the terminal of an internal error, without calling the redactor."""
     code, message = compose.own_words(fault.code), Cleaned(compose.own_words(fault.message))
     return frames.error(code, message, fault.source, is_retryable=fault.is_retryable)
 

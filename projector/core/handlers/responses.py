@@ -111,7 +111,7 @@ def _identify(state: StreamState, response: Mapping[str, object]) -> list[Frame]
 def _emit_status(state: StreamState, status: str, response: Mapping[str, object]) -> list[Frame]:
     """Emit `lifecycle`, with the reason if the response is not complete; a repeated response has ended before (D10)."""
     if status in ENDED and state.response.is_repeated:
-        state.count("a repeated end")
+        state.count("repeated end of a response")
         return []
     state.response.status = status
     reason = read.text_or_none(read.mapping_or_empty(response, "incomplete_details"), "reason")
@@ -165,19 +165,19 @@ def _match(state: StreamState, snapshot: list[Mapping[str, object]]) -> dict[Ite
     matched: dict[Item, Mapping[str, object]] = {}
     taken: set[int] = set()
 
-    def take(item: Item, raw: Mapping[str, object] | None) -> None:
+    def match(item: Item, raw: Mapping[str, object] | None) -> None:
         if raw is not None and raw.get("type") == item.type and id(raw) not in taken and item not in matched:
             matched[item] = raw
             taken.add(id(raw))
 
     for item in state.response.items:
-        take(item, by_id.get(item.item_id))
+        match(item, by_id.get(item.item_id))
     for index, item in state.response.by_index.items():
-        take(item, snapshot[index] if index < len(snapshot) else None)
+        match(item, snapshot[index] if index < len(snapshot) else None)
     left = {kind: iter([raw for raw in snapshot if raw.get("type") == kind and id(raw) not in taken]) for kind in types}
     for item in sorted(state.response.items, key=lambda item: not item.open):
         if item not in matched:
-            take(item, next(left[item.type], None))
+            match(item, next(left[item.type], None))
     return matched
 
 

@@ -167,15 +167,15 @@ def _complete_arguments(state: StreamState, item: Item, call: ToolCall, text: st
     if tool_type is None or call.arguments.done:
         return []
     if call.has_output:
-        state.count("arguments behind their output")  # D15: the client has seen the call end
+        state.count("arguments after their output")  # D15: the client has seen the call end
         return []
     call.arguments.done = True
     last, whole = call.arguments.complete(text)
     if not call.arguments.agrees:
         state.count("done differs from its deltas")
-    place = (item.slot, item.item_id, call.call_id, tool_type, call.name)
-    output = [frames.tool_arguments_delta(*place, last)] if last.value else []
-    return [*output, frames.tool_arguments_done(*place, whole.text, whole.json)]
+    key = (item.slot, item.item_id, call.call_id, tool_type, call.name)
+    output = [frames.tool_arguments_delta(*key, last)] if last.value else []
+    return [*output, frames.tool_arguments_done(*key, whole.text, whole.json)]
 
 
 def _code_item(state: StreamState, event: CanonicalEvent, item_type: str) -> tuple[Item, list[Frame]]:

@@ -121,7 +121,7 @@ def _finish_image(state: StreamState, item: Item, call: ToolCall, raw: Mapping[s
 def _emit_output(state: StreamState, item: Item, call: ToolCall, output: Cleaned[CleanJson]) -> list[Frame]:
     """Emit the output of a call, once: a second one would follow the call's end (D15)."""
     if call.has_output:
-        state.count("output of a call that has one")
+        state.count("second output of a call")
         return []
     call.has_output = True
     return [frames.tool_output(item.slot, item.item_id, call.call_id, call.tool_type, output)]
