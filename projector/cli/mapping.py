@@ -104,7 +104,7 @@ def _mapping_lines() -> Iterator[str]:
     yield from _table("Dropped provider events", "event", DROPPED)
     yield from _table("Item types without content events", "item type", ITEMS_ONLY)
     for name, dialect in DIALECTS.items():
-        yield from _table(f"Frame kinds that `{name}` drops", "kind", dialect.dropped)
+        yield from _table(f"Frame kinds that `{name}` drops", "kind", dialect.tables().dropped)
     for provider in PROVIDERS:
         yield from _input_lines(provider)
     yield f"Any other name is {UNKNOWN}."

@@ -22,7 +22,7 @@ from projector.core.intake import PipelineBranch, RecordedBranches, recorded_con
 from projector.core.projector import PublicStreamProjector
 from projector.core.sse import encode_events
 from projector.dialects import DIALECTS
-from projector.dialects.options import DialectOptions
+from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import Provider
 from projector.redaction.policy import Policy

@@ -9,13 +9,41 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from projector._registry import resolve
+
 if TYPE_CHECKING:  # a descriptor is read by commands that must start without pydantic
     from pydantic import TypeAdapter
 
     from projector.contracts.stream_rules.table import Checker
     from projector.core.canonical import Frame, WireEvent
-    from projector.dialects.options import DialectOptions
     from projector.redaction.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class DialectOptions:
+    """Options of one stream. Each dialect reads those named after it.
+
+    Args:
+        thread_id: the caller's ID of the conversation (`ag_ui`).
+        run_id: the caller's ID of the run (`ag_ui`, `openwop`).
+        is_before_1_0: whether the client is older than AG-UI 1.0: it sends no protocol version (`ag_ui`).
+        taken_ids: IDs of messages and calls that the client already has; they are not used again (`ag_ui`).
+        workflow_id: ID of the workflow, if the context has none (`openwop`).
+        node_id: ID of the node, if the context has no step (`openwop`).
+        type_id: type of the nodes (`openwop`).
+        provider: name of the model provider (`openwop`).
+        streams_reasoning: whether reasoning is written as deltas or once at its end (`openwop`).
+    """
+
+    thread_id: str | None = None
+    run_id: str | None = None
+    is_before_1_0: bool = False
+    taken_ids: frozenset[str] = frozenset()
+    workflow_id: str | None = None
+    node_id: str | None = None
+    type_id: str | None = None
+    provider: str | None = None
+    streams_reasoning: bool = True
 
 
 class DialectWriter(Protocol):
@@ -23,7 +51,6 @@ class DialectWriter(Protocol):
 
     def feed(self, frame: Frame, /) -> list[WireEvent]:
         """Return the events of a frame, in order."""
-        ...
 
 
 class JsonAnswer(NamedTuple):
@@ -40,15 +67,12 @@ class Assembly(Protocol):
     @property
     def held_bytes(self) -> int:
         """Bytes kept for the answer so far."""
-        ...
 
     def feed(self, event: bytes, /) -> None:
         """Add the data of an event. The end mark is not an event."""
-        ...
 
     def close(self) -> JsonAnswer:
         """Return the answer, after the last event."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +101,11 @@ class Tables(NamedTuple):
     """Kind -> why nothing is written."""
 
 
+def tables_of(module: str) -> Callable[[], Tables]:
+    """Return a function that returns `HANDLED` and `DROPPED` of a writer's module, which is imported then."""
+    return lambda: Tables(resolve(f"{module}:HANDLED"), resolve(f"{module}:DROPPED"))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
     """A wire format of streams.
@@ -102,13 +131,3 @@ class Dialect:
     has_event_names: bool = False
     assembler: Assembler | None = None
     files: Callable[[], Mapping[str, bytes]] = dict
-
-    @property
-    def handled(self) -> Mapping[str, object]:
-        """Frame kind -> its writer."""
-        return self.tables().handled
-
-    @property
-    def dropped(self) -> Mapping[str, str]:
-        """Frame kind -> why nothing is written."""
-        return self.tables().dropped

@@ -13,7 +13,7 @@ from projector._registry import resolve
 from projector.contracts.limits import NAME_MAX_CHARS
 from projector.core.pipeline import OutputFormat
 from projector.dialects import DIALECTS
-from projector.dialects.options import DialectOptions
+from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS
 from projector.redaction.redactor import Redactor
 from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings

@@ -13,7 +13,7 @@ from projector.core.context import StreamContext
 from projector.core.faults import FAULTS
 from projector.core.pipeline import build_pipeline
 from projector.core.sse import encode_sse
-from projector.dialects.options import DialectOptions
+from projector.dialects.descriptor import DialectOptions
 from projector.recording import replay
 from projector.recording.replay import CaseSettings
 from projector.redaction.policy import Policy

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from projector.dialects.ag_ui.conversation import ConversationSettings, conversation
 from projector.dialects.ag_ui.events import parse_event
 from projector.dialects.ag_ui.run_input import read_run_input
-from projector.dialects.options import DialectOptions
+from projector.dialects.descriptor import DialectOptions
 from tests.clients.ag_ui_streams import (
     BEFORE_1_0,
     CORPUS_SOURCES,

@@ -166,8 +166,8 @@ def test_every_kind_is_spoken_or_dropped(dialect: str) -> None:
 
 
 def test_the_public_dialect_says_what_is_public() -> None:
-    assert set(DIALECTS["public_sse_v1"].handled) == set(Kind)
-    assert set(DIALECTS["public_sse_v1"].dropped) == set(PrivateKind)
+    assert set(DIALECTS["public_sse_v1"].tables().handled) == set(Kind)
+    assert set(DIALECTS["public_sse_v1"].tables().dropped) == set(PrivateKind)
 
 
 def test_statuses_are_those_of_the_contract() -> None:

@@ -21,7 +21,7 @@ from projector.core.faults import FAULTS
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.core.sse import encode_sse
 from projector.dialects.ag_ui.checker import check_stream
-from projector.dialects.options import DialectOptions
+from projector.dialects.descriptor import DialectOptions
 from projector.recording.replay import Case, CaseSettings
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor

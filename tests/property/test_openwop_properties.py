@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from projector.core.context import BranchContext, StreamContext
 from projector.core.faults import FAULTS
 from projector.core.pipeline import Pipeline, build_pipeline
-from projector.dialects.options import DialectOptions
+from projector.dialects.descriptor import DialectOptions
 from projector.openwop.client import RunReader, replayed
 from projector.openwop.contract.checker import RULES, check_log
 from projector.openwop.event_log import RUN_TERMINALS

@@ -14,7 +14,7 @@ from projector.dialects.ag_ui import writer
 from projector.dialects.ag_ui.events import parse_event
 from projector.dialects.ag_ui.message_writer import CITATIONS_MAX_BYTES, ENCRYPTED_MAX_CHARS
 from projector.dialects.ag_ui.writer import AgUi
-from projector.dialects.options import DialectOptions
+from projector.dialects.descriptor import DialectOptions
 from tests.unit.response_events import Event, added, delta, done
 
 Run: TypeAlias = Callable[..., list[Event]]

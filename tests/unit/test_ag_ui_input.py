@@ -9,7 +9,7 @@ from ag_ui.core import RunAgentInput as ProtocolInput
 
 from projector.dialects.ag_ui.conversation import DEFAULTS, ConversationSettings, approvals, conversation, has_images
 from projector.dialects.ag_ui.run_input import UNREAD, InputRefusedError, dialect_options, read_run_input
-from projector.dialects.options import DialectOptions
+from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.model_request import ModelRequest, UnsupportedRequestError
 

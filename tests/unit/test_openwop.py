@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from projector.contracts.kinds import Kind, PrivateKind
-from projector.dialects.options import DialectOptions
+from projector.dialects.descriptor import DialectOptions
 from projector.openwop.contract.checker import check_log
 from projector.openwop.dialect import run_progress, tool_calls, writer
 from projector.openwop.dialect.content import BLOCK_MAX_CHARS

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from projector.contracts.kinds import VENDOR
 from projector.contracts.limits import NOTICES_MAX_ITEMS
 from projector.core.canonical import Frame
-from projector.dialects.options import DialectOptions
+from projector.dialects.descriptor import DialectOptions
 
 Event: TypeAlias = dict[str, Any]
 """One event of AG-UI. `projector.dialects.ag_ui.events` has the models."""
@@ -24,26 +25,20 @@ COMPLETED: Final = "completed"
 TEXT: Final = "text"
 REFUSAL: Final = "refusal"
 
-PARAGRAPH: Final = "\n\n"
-PART_SEPARATORS: Final[Mapping[str, str]] = {TEXT: "", REFUSAL: PARAGRAPH}
-"""Kind of a message -> separator of its parts in `final`."""
+PARAGRAPH_CHARS: Final = len("\n\n")
+"""Characters between the paragraphs of a text of `final`."""
 
 _EMPTY: Final[tuple[object, ...]] = (None, [], "")
 
 
-# items
-
-
+@dataclass(slots=True)
 class Notices:
     """Notices of one message or call.
 
     Clients replace the metadata of an earlier event by that of a later one, so the last event repeats all notices.
     """
 
-    __slots__ = ("all",)
-
-    def __init__(self) -> None:
-        self.all: list[object] = []
+    all: list[object] = field(default_factory=list)
 
     def add(self, frame: Frame) -> list[object] | None:
         """Add the notices of a frame, and return them for the frame's own event."""
@@ -116,17 +111,12 @@ class Activity:
     """Members as last sent. For a growing list, only that it exists."""
 
 
-# the run
-
-
 class IdAllocator:
     """Allocator of IDs that are unique in a thread.
 
     Clients look up messages by ID in the whole conversation: with an ID that exists, text would be appended to an old
     message, and arguments to an old call.
     """
-
-    __slots__ = ("_taken",)
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = set(taken)
@@ -141,45 +131,26 @@ class IdAllocator:
         return allocated
 
 
-class Transcript:
-    """Text of the last response that had any, joined as in `final` (CONTRACT D13)."""
-
-    def __init__(self) -> None:
-        self._items: list[str] = []
-        self._parts: dict[tuple[str, str], dict[int, list[str]]] = {}
-        """Kind and item -> the deltas of each part."""
-        self._last: dict[str, str] = {}
-
-    def begin(self, item_id: str) -> None:
-        """Add a message item, in the order of announcement."""
-        self._items.append(item_id)
-
-    def add(self, kind: str, item_id: str, content_index: int, delta: str) -> None:
-        """Add a delta of a part."""
-        self._parts.setdefault((kind, item_id), {}).setdefault(content_index, []).append(delta)
-
-    def end_response(self) -> None:
-        """Join the texts of the response that has ended."""
-        for kind, separator in PART_SEPARATORS.items():
-            items = [self._parts[kind, item_id] for item_id in self._items if (kind, item_id) in self._parts]
-            if items:
-                texts = (separator.join("".join(deltas) for deltas in parts.values()) for parts in items)
-                self._last[kind] = PARAGRAPH.join(texts)
-        self._items.clear()
-        self._parts.clear()
-
-    def last(self, kind: str) -> str | None:
-        """Return the last text of a kind, None if there was none."""
-        return self._last.get(kind)
-
-
+@dataclass(slots=True)
 class BranchState:
     """State of one branch of a run. A run without branches has one."""
 
-    def __init__(self) -> None:
-        self.response = 0
-        """Number of responses that have ended, which is the number of the current one."""
-        self.transcript = Transcript()
+    response: int = 0
+    """Number of responses that have ended, which is the number of the current one."""
+    sent: dict[str, Counter[object]] = field(default_factory=lambda: defaultdict(Counter))
+    """Kind of a text -> characters that were sent of each of its paragraphs in the current response."""
+    last_sent: dict[str, int] = field(default_factory=dict)
+    """Kind of a text -> its characters in the last response that had any, joined as in `final` (CONTRACT D13)."""
+
+    def end_response(self) -> None:
+        """Count the response that has ended, and keep the length of its texts."""
+        self.response += 1
+        self.last_sent |= {kind: _joined_chars(list(sizes.values())) for kind, sizes in self.sent.items()}
+        self.sent.clear()
+
+
+def _joined_chars(sizes: list[int]) -> int:
+    return sum(sizes) + PARAGRAPH_CHARS * (len(sizes) - 1)
 
 
 class AgUiRun:
@@ -215,10 +186,13 @@ class AgUiRun:
         self.branch_state = self.branch_states.setdefault(branch, BranchState())
 
     def has_sent(self, kind: str, text: str) -> bool:
-        """Return whether the text was sent last: by one branch, or by the last ones together."""
-        last = (self.branch_states[branch].transcript.last(kind) for branch in sorted(self.branch_states))
-        texts = [one for one in last if one is not None]
-        return any(PARAGRAPH.join(texts[first:]) == text for first in range(len(texts)))
+        """Return whether deltas contained a text of `final`: those of one branch, or of the last ones together.
+
+        `final` contains everything that was sent, so it has more only if it is longer.
+        """
+        states = [self.branch_states[branch] for branch in sorted(self.branch_states)]
+        sizes = [state.last_sent[kind] for state in states if kind in state.last_sent]
+        return any(_joined_chars(sizes[first:]) == len(text) for first in range(len(sizes)))
 
     def event(self, event_type: str, /, **fields: object) -> Event:
         """Return an event, without the fields that are None."""

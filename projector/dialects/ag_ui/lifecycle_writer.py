@@ -100,10 +100,9 @@ class Steps:
 def on_lifecycle(run: AgUiRun, frame: Frame) -> list[Event]:
     """Write the status of a response."""
     if frame["status"] not in OPEN_STATUSES:
-        run.branch_state.response += 1
+        run.branch_state.end_response()
         run.reason = frame.get("reason", run.reason)
         run.parent_id = None
-        run.branch_state.transcript.end_response()
     return [_custom(run, frame, LIFECYCLE_MEMBERS)]
 
 

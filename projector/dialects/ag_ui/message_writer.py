@@ -29,29 +29,36 @@ CITATIONS_MAX_BYTES: Final = 262_144
 
 SUMMARY: Final = "summary"
 FULL: Final = "full"
+PART_INDEXES: Final[Mapping[str, str]] = {SUMMARY: "summary_index", FULL: "content_index"}
+"""Kind of a reasoning part -> member with its index."""
 
 ENCRYPTED_MAX_CHARS: Final = 4_194_304
 """A client's buffer holds 10,485,760 characters. A longer value is dropped, because a part of it is useless."""
 
 
-# messages
-
-
 def on_message_added(run: AgUiRun, frame: Frame) -> list[Event]:
     """Add a message. Its first text starts it on the wire."""
     run.messages[frame["item_id"]] = Message(frame["item_id"])
-    run.branch_state.transcript.begin(frame["item_id"])
     return []
 
 
-def on_text_delta(run: AgUiRun, frame: Frame) -> list[Event]:
-    """Write a delta of a text."""
-    return _message_delta(run, frame, TEXT)
-
-
-def on_refusal_delta(run: AgUiRun, frame: Frame) -> list[Event]:
-    """Write a delta of a refusal: a text with the kind `refusal` in its metadata."""
-    return _message_delta(run, frame, REFUSAL)
+def on_message_delta(kind: str, run: AgUiRun, frame: Frame) -> list[Event]:
+    """Write a delta of a text, or of a refusal: a text with the kind `refusal` in its metadata."""
+    message = run.messages[frame["item_id"]]
+    events = [] if message.kind == kind else _start_message(run, message, kind, frame.get("agent"))
+    notices = message.notices.add(frame) if "notices" in frame else None
+    delta, content_index = frame["delta"], frame["content_index"]
+    if not delta:
+        return events
+    paragraph = message.item_id if kind == TEXT else (message.item_id, content_index)  # parts of a text are joined
+    run.branch_state.sent[kind][paragraph] += len(delta)
+    content = _content(run, message, delta)
+    if notices is not None or content_index != message.content_index:
+        new_index = content_index if content_index != message.content_index else None
+        content["metadata"] = metadata(content_index=new_index, notices=notices)
+        message.content_index = content_index
+    events.append(content)
+    return events
 
 
 def on_citation(run: AgUiRun, frame: Frame) -> list[Event]:
@@ -84,23 +91,6 @@ def write_missing_texts(run: AgUiRun, final: Mapping[str, str]) -> list[Event]:
                 deltas = [text[at : at + DELTA_MAX_CHARS] for at in range(0, len(text), DELTA_MAX_CHARS)]
                 events += [*_start_message(run, message, kind, None), *(_content(run, message, one) for one in deltas)]
         events += _end_message(run, message, None)
-    return events
-
-
-def _message_delta(run: AgUiRun, frame: Frame, kind: str) -> list[Event]:
-    message = run.messages[frame["item_id"]]
-    events = [] if message.kind == kind else _start_message(run, message, kind, frame.get("agent"))
-    notices = message.notices.add(frame) if "notices" in frame else None
-    delta, content_index = frame["delta"], frame["content_index"]
-    if not delta:
-        return events
-    run.branch_state.transcript.add(kind, message.item_id, content_index, delta)
-    content = _content(run, message, delta)
-    if notices is not None or content_index != message.content_index:
-        new_index = content_index if content_index != message.content_index else None
-        content["metadata"] = metadata(content_index=new_index, notices=notices)
-        message.content_index = content_index
-    events.append(content)
     return events
 
 
@@ -137,14 +127,15 @@ def on_reasoning_added(run: AgUiRun, frame: Frame) -> list[Event]:
     return [run.event("REASONING_START", messageId=item_id)]
 
 
-def on_summary_delta(run: AgUiRun, frame: Frame) -> list[Event]:
-    """Write a delta of a summary."""
-    return _reasoning_delta(run, frame, SUMMARY, frame["summary_index"])
-
-
-def on_reasoning_delta(run: AgUiRun, frame: Frame) -> list[Event]:
-    """Write a delta of the full text. Only the policy `full` produces such frames."""
-    return _reasoning_delta(run, frame, FULL, frame["content_index"])
+def on_reasoning_delta(kind: str, run: AgUiRun, frame: Frame) -> list[Event]:
+    """Write a delta of a summary, or of the full text: only the policy `full` produces such frames."""
+    reasoning, part = run.reasonings[frame["item_id"]], (kind, frame[PART_INDEXES[kind]])
+    events = [] if reasoning.part == part else _start_part(run, reasoning, part)
+    about = metadata(notices=reasoning.notices.add(frame))
+    if frame["delta"]:
+        content = {"messageId": reasoning.id, "delta": frame["delta"], "metadata": about}
+        events.append(run.event("REASONING_MESSAGE_CONTENT", **content))
+    return events
 
 
 def on_encrypted(run: AgUiRun, frame: Frame) -> list[Event]:
@@ -166,16 +157,6 @@ def on_reasoning_done(run: AgUiRun, frame: Frame) -> list[Event]:
     notices = None if reasoning.part else reasoning.notices.all
     about = metadata(notices=notices, status=unless_completed(frame["status"]))
     return [*_end_part(run, reasoning), run.event("REASONING_END", messageId=reasoning.item_id, metadata=about)]
-
-
-def _reasoning_delta(run: AgUiRun, frame: Frame, kind: str, index: int) -> list[Event]:
-    reasoning = run.reasonings[frame["item_id"]]
-    events = [] if reasoning.part == (kind, index) else _start_part(run, reasoning, (kind, index))
-    about = metadata(notices=reasoning.notices.add(frame))
-    if frame["delta"]:
-        content = {"messageId": reasoning.id, "delta": frame["delta"], "metadata": about}
-        events.append(run.event("REASONING_MESSAGE_CONTENT", **content))
-    return events
 
 
 def _start_part(run: AgUiRun, reasoning: Reasoning, part: tuple[str, int]) -> list[Event]:

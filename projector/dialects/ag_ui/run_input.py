@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from projector._validation import sentences
 from projector.contracts.limits import ID_MAX_CHARS, NAME_MAX_CHARS
-from projector.dialects.options import DialectOptions
+from projector.dialects.descriptor import DialectOptions
 
 TEXT_MAX_CHARS: Final = 1_000_000
 """Limit of one text: longer than any context window. The default limit of a body is lower."""

@@ -48,8 +48,9 @@ CALLED: Final = frozenset({"function", "mcp"})
 
 def on_status(run: AgUiRun, frame: Frame) -> list[Event]:
     """Write the status of a tool."""
-    is_call = frame["tool"]["tool_type"] in CALLED
-    return _call_status(run, frame) if is_call else _activity_status(run, frame)
+    if frame["tool"]["tool_type"] in CALLED:
+        return _call_status(run, frame)
+    return _change(run, frame, {name: value for name, value in frame["tool"].items() if name not in NOT_CONTENT})
 
 
 def on_output(run: AgUiRun, frame: Frame) -> list[Event]:
@@ -235,10 +236,6 @@ def on_code_done(run: AgUiRun, frame: Frame) -> list[Event]:
     """Write the whole code unless deltas did."""
     is_sent = CODE in run.activities[frame["item_id"]].content
     return [] if is_sent or not frame["code"] else _append(run, frame, CODE, frame["code"])
-
-
-def _activity_status(run: AgUiRun, frame: Frame) -> list[Event]:
-    return _change(run, frame, {name: value for name, value in frame["tool"].items() if name not in NOT_CONTENT})
 
 
 def _change(run: AgUiRun, frame: Frame, members: Mapping[str, object]) -> list[Event]:

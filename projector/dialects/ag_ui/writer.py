@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Final, TypeAlias
 
 from projector.contracts import codec
@@ -11,8 +12,8 @@ from projector.contracts.kinds import TERMINAL_KINDS, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.truncation import fit
 from projector.dialects.ag_ui import lifecycle_writer, message_writer, tool_writer
-from projector.dialects.ag_ui.ag_ui_run import AgUiRun, Event
-from projector.dialects.options import DialectOptions
+from projector.dialects.ag_ui.ag_ui_run import REFUSAL, TEXT, AgUiRun, Event
+from projector.dialects.descriptor import DialectOptions
 
 Writer: TypeAlias = Callable[[AgUiRun, Frame], list[Event]]
 
@@ -57,10 +58,10 @@ HANDLED: Final[Mapping[str, Writer]] = {
     Kind.LIFECYCLE: lifecycle_writer.on_lifecycle,
     Kind.OUTPUT_ITEM_ADDED: on_added,
     Kind.OUTPUT_ITEM_DONE: on_done,
-    Kind.MESSAGE_DELTA: message_writer.on_text_delta,
+    Kind.MESSAGE_DELTA: partial(message_writer.on_message_delta, TEXT),
     Kind.MESSAGE_CITATION: message_writer.on_citation,
-    Kind.REASONING_SUMMARY_DELTA: message_writer.on_summary_delta,
-    Kind.REFUSAL_DELTA: message_writer.on_refusal_delta,
+    Kind.REASONING_SUMMARY_DELTA: partial(message_writer.on_reasoning_delta, message_writer.SUMMARY),
+    Kind.REFUSAL_DELTA: partial(message_writer.on_message_delta, REFUSAL),
     Kind.TOOL_STATUS: tool_writer.on_status,
     Kind.TOOL_ARGUMENTS_DELTA: tool_writer.on_arguments_delta,
     Kind.TOOL_ARGUMENTS_DONE: tool_writer.on_arguments_done,
@@ -73,7 +74,7 @@ HANDLED: Final[Mapping[str, Writer]] = {
     Kind.FINAL: lifecycle_writer.on_final,
     PrivateKind.BRANCH: _nothing,  # its steps are written
     PrivateKind.RESPONSE_META: lifecycle_writer.on_meta,
-    PrivateKind.REASONING_DELTA: message_writer.on_reasoning_delta,
+    PrivateKind.REASONING_DELTA: partial(message_writer.on_reasoning_delta, message_writer.FULL),
     PrivateKind.REASONING_ENCRYPTED: message_writer.on_encrypted,
 }
 """Frame kind -> its writer."""

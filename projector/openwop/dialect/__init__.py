@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-from projector.dialects.descriptor import Dialect, DialectWriter, Tables
+from projector._registry import lazy, resolve
+from projector.dialects.descriptor import Dialect, tables_of
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
-    from projector.contracts.stream_rules.table import Checker
-    from projector.dialects.options import DialectOptions
-    from projector.redaction.policy import Policy
-
-
-def _writer(policy: Policy, options: DialectOptions) -> DialectWriter:
-    from projector.openwop.dialect.writer import OpenWopWriter
-
-    return OpenWopWriter(policy.reasoning, options)
-
-
-def _tables() -> Tables:
-    from projector.openwop.dialect.writer import DROPPED, HANDLED
-
-    return Tables(HANDLED, DROPPED)
-
-
-def _events() -> TypeAdapter[Any]:
-    from projector.openwop.contract.events import EVENT_ADAPTER
-
-    return EVENT_ADAPTER
-
-
-def _checker() -> Checker:
-    from projector.openwop.contract.checker import LogChecker
-
-    return LogChecker()
-
-
-DIALECT: Final = Dialect(writer=_writer, tables=_tables, events=_events, checker=_checker)
+DIALECT: Final = Dialect(
+    writer=lambda policy, options: resolve("projector.openwop.dialect.writer:OpenWopWriter")(policy.reasoning, options),
+    tables=tables_of("projector.openwop.dialect.writer"),
+    events=lambda: resolve("projector.openwop.contract.events:EVENT_ADAPTER"),
+    checker=lazy("projector.openwop.contract.checker:LogChecker"),
+)

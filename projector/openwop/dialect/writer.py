@@ -9,7 +9,7 @@ from projector.contracts import codec
 from projector.contracts.kinds import TERMINAL_KINDS, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.truncation import fit
-from projector.dialects.options import DialectOptions
+from projector.dialects.descriptor import DialectOptions
 from projector.openwop.dialect import content, run_progress, tool_calls
 from projector.openwop.dialect.log_state import LogState
 from projector.openwop.event_log import Verbosity

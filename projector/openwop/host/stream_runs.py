@@ -19,7 +19,7 @@ from projector.contracts import codec
 from projector.contracts.kinds import Kind
 from projector.core.canonical import Frame
 from projector.core.faults import FAULTS, Fault
-from projector.dialects.options import DialectOptions
+from projector.dialects.descriptor import DialectOptions
 from projector.dialects.workflow import position_of
 from projector.openwop.conformance.definitions import definition
 from projector.openwop.dialect.run_progress import ACTIVE_STATUSES

@@ -14,7 +14,7 @@ from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
 from projector import StreamContext
-from projector.dialects.options import DialectOptions
+from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import AgentBinding
 from projector.server.config.settings import Settings
 from projector.server.http.authenticator import Authenticator
