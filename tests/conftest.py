@@ -7,6 +7,7 @@ import importlib
 import os
 import shutil
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -119,21 +120,29 @@ def node_modules() -> Path:
 
 
 @pytest.fixture(scope="session")
-def curl() -> str:
-    """The program curl."""
-    found = shutil.which("curl")
-    if found is None:
-        _missing("curl", "curl is not on this machine")
-    return str(found)
+def program() -> Callable[[str], str]:
+    """Find a program by its name, or skip the test."""
+    path = f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin"  # where Debian puts nginx
+
+    def find(name: str) -> str:
+        found = shutil.which(name, path=path)
+        if found is None:
+            _missing(name, f"{name} is not on this machine")
+        return str(found)
+
+    return find
 
 
 @pytest.fixture(scope="session")
-def nginx() -> str:
+def curl(program: Callable[[str], str]) -> str:
+    """The program curl."""
+    return program("curl")
+
+
+@pytest.fixture(scope="session")
+def nginx(program: Callable[[str], str]) -> str:
     """The program nginx."""
-    found = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin")  # Debian puts it there
-    if found is None:
-        _missing("nginx", "nginx is not on this machine")
-    return str(found)
+    return program("nginx")
 
 
 @pytest.fixture(scope="session")

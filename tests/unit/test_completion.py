@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -37,10 +37,8 @@ def scripts(tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("shell", SYNTAX)
-def test_each_shell_reads_its_script(scripts: dict[str, str], shell: str) -> None:
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not on this machine")
-    subprocess.run([shell, *SYNTAX[shell], scripts[shell]], check=True)
+def test_each_shell_reads_its_script(scripts: dict[str, str], shell: str, program: Callable[[str], str]) -> None:
+    subprocess.run([program(shell), *SYNTAX[shell], scripts[shell]], check=True)
 
 
 @pytest.mark.parametrize(
