@@ -1,10 +1,9 @@
 """The bare loop: the shortest Python that turns the same bytes into as many frames with the same keys.
 
-It splits at blank lines, reads each event, writes one dict literal a frame, and joins. It has no decoder, no state, no
-checks and no redaction, and breaks on the first stream that is not exactly like those of `bench.inputs`. What a
-pipeline costs beyond it is what those cost.
+It splits at blank lines, parses each event, encodes one dict literal per frame, and joins. It has no decoder, no state,
+no checks and no redaction; the difference to a pipeline is their cost. It works only for the streams of `bench.inputs`.
 
-What is the same in all frames of a stream stands in the literals: a loop without state could not know it.
+Values that are the same in all frames of a stream are constants, because a loop without state does not know them.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import orjson
 from bench.inputs import CALL_NAME, CHAT_ID, RESPONSE_ID
 
 Frames: TypeAlias = Callable[[list[bytes], Iterator[int]], list[bytes]]
-"""Blocks of one read, and the event ids -> the frames that they cause."""
+"""Blocks of one read, and the event IDs -> encoded frames."""
 
 STREAM_ID: Final = "stream_" + "0" * 32
 TIMESTAMP: Final = "2025-12-15T12:00:00.000Z"
@@ -27,7 +26,7 @@ CALL_ID: Final = "call_" + "0" * 24
 
 
 def run(frames: Frames, reads: Sequence[bytes]) -> list[bytes]:
-    """Return what is written after each read."""
+    """Return the output after each read."""
     numbers, rest, written = count(1), b"", []
     for read in reads:
         *blocks, rest = (rest + read).split(b"\n\n")
@@ -109,7 +108,7 @@ def chat(blocks: list[bytes], numbers: Iterator[int]) -> list[bytes]:
 
 
 def recorded(known: Sequence[dict[str, Any]]) -> Frames:
-    """Return a loop for a whole stream of any events with known frames."""
+    """Return a bare loop for a stream with any events, which encodes frames that are known in advance."""
 
     def frames(blocks: list[bytes], _numbers: Iterator[int]) -> list[bytes]:
         for block in blocks:

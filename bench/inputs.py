@@ -1,8 +1,8 @@
-"""The streams that are measured: made here from fixed seeds, or read from the corpus.
+"""Input streams: generated from fixed seeds, or read from the corpus.
 
-Bytes come in reads of a socket's size. What is made looks like the provider's wire: event and data lines, ids of its
-length, obfuscation, closing events that repeat the text. `tests/contract/test_bench_inputs.py` holds each event
-to the SDK's models.
+They are divided into reads of a socket's size, and look like the provider's: event and data lines, IDs of its length,
+obfuscation, closing events that repeat the text. `tests/contract/test_bench_inputs.py` checks each event against the
+SDK's models.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 Event: TypeAlias = dict[str, Any]
 
 READ_BYTES: Final = 1_400
-"""What one TCP segment carries over Ethernet: a read of a live stream is rarely larger."""
+"""Payload of a TCP segment over Ethernet; reads of a live stream are rarely larger."""
 
 CORPUS: Final = Path(__file__).resolve().parents[2] / "shared" / "corpus" / "responses"
 
@@ -24,10 +24,10 @@ RESPONSE_ID: Final = "resp_" + "0a1b2c3d" * 6
 CHAT_ID: Final = "chatcmpl-" + "0a1b2c3d" * 4
 MODEL: Final = "model-of-the-benchmark"
 MESSAGE_DELTAS: Final = 1_000
-"""A long answer of a model."""
+"""Length of a long answer."""
 CALL_NAME: Final = "book_rooms"
 CALL_CHARS: Final = 6_000
-"""Arguments of one call: long, and below the contract's limit, so that every fragment is written."""
+"""Arguments of one call: long, but below the contract's limit, so that no fragment is dropped."""
 
 PROSE: Final = (
     "the stream of tokens is read and each word comes alone with its blank, so a page can show it at once; "
@@ -37,14 +37,14 @@ WORDS: Final = PROSE.split()
 
 
 class Input(NamedTuple):
-    """One measured subject: streams of one provider, and what they hold."""
+    """Streams of one provider."""
 
     name: str
     provider: str
     streams: list[list[bytes]]
     events: int
     text: str
-    """What the deltas of all streams join to."""
+    """The joined deltas of all streams."""
 
 
 def text(deltas: int, message_deltas: int = MESSAGE_DELTAS) -> Input:
@@ -115,7 +115,7 @@ def chat(deltas: int) -> Input:
 
 
 def corpus() -> Input | None:
-    """Return the recorded Responses streams; None if they are not on this machine."""
+    """Return the recorded Responses streams; None if there are none."""
     recordings = [path.read_bytes().splitlines() for path in sorted(CORPUS.glob("*.ndjson"))]
     streams = [[_message(json.loads(line)) for line in lines if line.strip()] for lines in recordings]
     if not streams:
@@ -124,7 +124,7 @@ def corpus() -> Input | None:
 
 
 def events_of(streams: Iterable[list[bytes]]) -> Iterator[Event]:
-    """Yield the events of streams that were made here, in order, without the end mark of a Chat stream."""
+    """Yield the events of generated streams, in order, without the end mark of a Chat stream."""
     for reads in streams:
         for block in b"".join(reads).split(b"\n\n"):
             if b"{" in block:
@@ -155,7 +155,7 @@ def _words(count: int) -> Iterator[str]:
 
 
 def _document(rng: Random, min_chars: int) -> str:
-    """Return arguments as a model writes them: names, dates, numbers, prose, one level of nesting."""
+    """Return typical arguments: names, dates, numbers, prose, one level of nesting."""
     rooms: list[str] = []
     while sum(map(len, rooms)) < min_chars:
         room = {

@@ -1,6 +1,6 @@
-"""CPU time of hostile streams at twice their size, as a ratio: 2 where cost is linear, 4 where it is quadratic.
+"""Ratio of the CPU time of hostile streams at twice the size: 2 for linear cost, 4 for quadratic cost.
 
-Tests count the same inputs (`tests/property/test_linear.py`); this also sees scans that happen inside one C call.
+`tests/property/test_linear.py` counts operations for the same inputs; this also sees scans within one C call.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tests.property.test_linear import ROWS, work_of
 
 ROUNDS: Final = 4
 SCALE: Final = 8
-"""Times the sizes of the tests: about 20 ms a run."""
+"""Factor on the sizes of the tests; a run takes about 20 ms."""
 
 
 def cpu_s(work: Callable[[], object]) -> float:
-    """Return the least CPU seconds of several runs, without garbage collection."""
+    """Return the minimum CPU seconds of several runs, without garbage collection."""
     best = float("inf")
     for _ in range(ROUNDS):
         gc.collect()
@@ -35,7 +35,7 @@ def cpu_s(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Print a line for each shape of stream."""
+    """Print the ratio of each kind of stream."""
     for row in ROWS:
         once, twice = (cpu_s(work_of(row.make(row.size * SCALE * factor))) for factor in (1, 2))
         print(f"{row.name:45} {twice / once:5.2f}")

@@ -15,7 +15,7 @@ from bench.subjects import CONTEXT, PUBLIC, REDACTOR
 from projector import Pipeline, build_pipeline
 
 CLOSERS: Final = (b".done", b'"finish_reason":"stop"')
-"""The first read with one of these is not fed: only deltas have been written, and the stream is still open."""
+"""The input ends before the first read with one of these, so that the item is still open."""
 
 
 GROWING: Final[Mapping[str, Callable[[int], Input]]] = {
@@ -27,7 +27,7 @@ GROWING: Final[Mapping[str, Callable[[int], Input]]] = {
 
 
 def at_rest(subject: Input) -> int:
-    """Return the bytes that a stream holds after its first read: the stream and its first item are open."""
+    """Return the bytes that a stream holds after its first read, with its first item open."""
     return _held(subject, subject.streams[0][:1])
 
 
@@ -37,19 +37,19 @@ def after_deltas(subject: Input) -> int:
 
 
 def of_text(subject: Input) -> int:
-    """Return the bytes that Python needs for the text of an input, as one string."""
+    """Return the size of the text of an input as one string."""
     return sys.getsizeof(subject.text)
 
 
 def _held(subject: Input, reads: list[bytes]) -> int:
-    _open(subject, reads)  # once before: what all streams share is there when the tracing begins
+    _open(subject, reads)  # objects shared by all streams are not traced
     gc.collect()
     tracemalloc.start()
     stream = _open(subject, reads)
     gc.collect()
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    del stream  # held until here
+    del stream  # keeps the stream alive until here
     return size
 
 

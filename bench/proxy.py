@@ -1,8 +1,7 @@
-"""What the proxy costs beside a byte-for-byte pass-through, in one run: `make bench-proxy`, Linux only.
+"""CPU time of the server compared with a byte-for-byte pass-through proxy: `make bench-proxy`, Linux only.
 
-CPU is the proxy process's own, from the operating system's accounting (user and system), divided by the events that
-arrived. Both proxies get the same load in turn, round after round, and the median of each is printed: on a machine that
-others use too, the ratio is worth more than either number.
+The user and system CPU time of each process is divided by the number of received events. Both get the same load in
+turn, and the medians are printed. With other load on the machine, the ratio is more reliable than either figure.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ BURSTS = 20
 ROUNDS = 5
 FIRST_BYTES = 200
 TARGET = 2.0
-"""Times the pass-through, when paced."""
+"""Maximum ratio to the pass-through for paced streams."""
 
 SITES = Path(__file__).with_name("proxy_sites.py")
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 LOAD_OFFSET = 11
-"""Of user time in /proc/<pid>/stat, counted behind the name of the process, which may hold blanks."""
+"""Position of the user time in /proc/<pid>/stat, after the name of the process, which may contain spaces."""
 
 
 class Site:
@@ -48,21 +47,21 @@ class Site:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
                     break
             if self.process.poll() is not None:
-                raise SystemExit(f"{what}: the server ended before it listened")
+                raise SystemExit(f"{what}: the server exited before it accepted connections")
             time.sleep(0.05)
 
     def cpu_s(self) -> float:
-        """Return the processor time that the process has used."""
+        """Return the CPU time of the process."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[LOAD_OFFSET]) + int(fields[LOAD_OFFSET + 1])) * TICK_S
 
     def memory_kib(self) -> int:
-        """Return the memory of the process."""
+        """Return the resident memory of the process."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
 
     async def ask(self, what: str) -> tuple[int, float]:
-        """Return the events of one stream, and the seconds to its first byte."""
+        """Request a stream; return the number of its events, and the seconds to its first byte."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**22)
         body = b'{"message": "%b"}' % what.encode()
         began = time.perf_counter()
@@ -77,7 +76,7 @@ class Site:
         return data.count(b"data: "), first_byte_s
 
     async def cpu_per_event_us(self, what: str, streams: int) -> float:
-        """Return the cost of an event over several streams."""
+        """Return the CPU time per event of concurrent streams."""
         before = self.cpu_s()
         answers = await asyncio.gather(*(self.ask(what) for _ in range(streams)))
         return (self.cpu_s() - before) / sum(events for events, _ in answers) * 1e6
@@ -87,7 +86,7 @@ class Site:
         return statistics.median([(await self.ask("one"))[1] for _ in range(FIRST_BYTES)]) * 1e3
 
     async def memory_per_stream_kib(self) -> float:
-        """Return the memory that a running stream adds, once the process has served as many before."""
+        """Return the memory that a running stream adds."""
         before = self.memory_kib()
         running = [asyncio.create_task(self.ask("paced")) for _ in range(STREAMS)]
         await asyncio.sleep(2)
@@ -102,12 +101,12 @@ class Site:
 
 
 async def measure() -> bool:
-    """Print the table and return whether the target is reached."""
+    """Print the results and return whether the target is reached."""
     provider = Site("provider")
     plain, proxy = Site("pass-through", provider.port), Site("proxy", provider.port)
     sites = {"pass-through": plain, "proxy": proxy}
     try:
-        memory = {name: await site.memory_per_stream_kib() for name, site in sites.items()}  # cold: nothing is reused
+        memory = {name: await site.memory_per_stream_kib() for name, site in sites.items()}  # before it is reused
         ratio = 0.0
         for load, streams in (("burst", BURSTS), ("paced", STREAMS)):
             costs: dict[str, list[float]] = {name: [] for name in sites}
@@ -128,7 +127,7 @@ async def measure() -> bool:
     finally:
         for site in (provider, plain, proxy):
             site.stop()
-    print(f"paced: {ratio:.2f} times the pass-through; to reach: {TARGET}")
+    print(f"paced: {ratio:.2f} times the pass-through; target: at most {TARGET}")
     return ratio <= TARGET
 
 

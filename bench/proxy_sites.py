@@ -1,8 +1,7 @@
-"""The servers of `bench/proxy.py` and `bench/soak.py`, each a process of its own.
+"""The servers of `bench/proxy.py` and `bench/soak.py`, each a separate process.
 
-They are a provider, a pass-through, the proxy, and one that does nothing. The pass-through is what the proxy must be
-measured by: the same server, client and socket libraries, every byte copied. The one that does nothing tells how long
-any server of this machine lets a request wait just then.
+A provider, a pass-through proxy that copies bytes with the same server and client libraries, the server under test,
+and an idle server, whose response time is the delay that the machine itself causes.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
-from projector.server.process import _raise_file_limit
-from projector.server.telemetry import logs
+from projector.server.process import _raise_file_limit, configure_logs
 
 EVENTS_PER_S = 50
 PACED_EVENTS = 250
@@ -40,7 +38,7 @@ GARBAGE = b'data: {"type":\n\n'
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Play the stream that the request names: `paced`, `burst`, or a single event; `large` and `broken` beside it."""
+    """Send the requested stream: `paced`, `burst` or a single event, optionally with `large` and `broken` events."""
     head = await reader.readuntil(b"\r\n\r\n")
     length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
     body = await reader.readexactly(int(length[1]) if length else 0)
@@ -74,7 +72,7 @@ async def provide(port: int) -> None:
 
 
 def pass_through(port: int, provider: int) -> None:
-    """Serve a proxy that copies bytes."""
+    """Serve the pass-through proxy."""
     client = AsyncOpenAI(api_key="none", base_url=f"http://127.0.0.1:{provider}/v1", http_client=DefaultAioHttpClient())
 
     async def app(scope: dict[str, object], receive: object, send: object) -> None:
@@ -93,13 +91,13 @@ def pass_through(port: int, provider: int) -> None:
 
 
 def project(port: int, provider: int) -> None:
-    """Serve the proxy, with its log as it is."""
-    logs.configure()
+    """Serve the server under test, with its log enabled."""
+    configure_logs()
     _serve(create_app(Settings(base_url=f"http://127.0.0.1:{provider}/v1")), port)
 
 
 def idle(port: int) -> None:
-    """Serve nothing: every request is answered at once."""
+    """Serve an empty response to every request."""
 
     async def app(_scope: object, _receive: object, send: object) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})

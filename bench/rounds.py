@@ -1,6 +1,6 @@
-"""Interleaved measuring: in each round every subject runs once, so that other work on the machine disturbs all alike.
+"""Interleaved measurement: each round runs every subject once, so that other load affects all of them.
 
-CPU time of this process, not wall-clock time. The least of the rounds is the figure: a disturbance can only add.
+Measures CPU time of this process. The figure is the minimum of the rounds, because other load only adds.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ Subject: TypeAlias = Callable[[], object]
 
 
 class Cost(NamedTuple):
-    """CPU seconds of one subject, a number for each round."""
+    """CPU seconds of one subject in each round."""
 
     rounds: list[float]
 
     @property
     def least(self) -> float:
-        """The figure."""
+        """The minimum."""
         return min(self.rounds)
 
     @property
     def median(self) -> float:
-        """The cost of a usual round."""
+        """The median."""
         return median(self.rounds)
 
     def over(self, floor: Cost) -> Ratio:
-        """Return this cost in units of another one, measured in the same rounds."""
+        """Return the ratio to another cost, measured in the same rounds."""
         of_rounds = sorted(ours / theirs for ours, theirs in zip(self.rounds, floor.rounds, strict=True))
         return Ratio(self.least / floor.least, of_rounds[0], of_rounds[-1])
 
 
 class Ratio(NamedTuple):
-    """The ratio of two costs: of the least ones, and the extremes of the single rounds."""
+    """Ratio of the minimums of two costs, and the extremes of the single rounds."""
 
     value: float
     low: float
@@ -48,11 +48,11 @@ class Ratio(NamedTuple):
 
 
 def measure(subjects: Mapping[str, Subject], rounds: int) -> dict[str, Cost]:
-    """Run the subjects in turn for some rounds, and return the cost of each."""
+    """Run the subjects in turn, and return the cost of each."""
     costs = {name: Cost([]) for name in subjects}
     for _ in range(rounds):
         for name, subject in subjects.items():
-            gc.collect()  # no subject pays for what another left behind
+            gc.collect()  # so that no subject collects the garbage of another
             start = time.process_time()
             subject()
             costs[name].rounds.append(time.process_time() - start)

@@ -1,4 +1,4 @@
-"""`make bench`: the cost of an event as a ratio to a bare loop, and the memory of a stream. It prints and never fails.
+"""`make bench`: the cost of an event as a ratio to a bare loop, and the memory of a stream. Prints, and never fails.
 
 docs/performance.md explains the figures.
 """
@@ -18,7 +18,7 @@ ROUNDS: Final = 9
 DELTAS: Final = 20_000
 LONG_FRAGMENT_CHARS: Final = 40
 DIALECT_MOST: Final = 1.5
-"""Most that a dialect may cost, in units of the public one; printed, like the other targets."""
+"""Target for the cost of a dialect, in units of the public one."""
 MEMORY_DELTAS: Final = (5_000, 20_000)
 
 BARE: Final = "bare loop"
@@ -31,7 +31,7 @@ STAGES: Final[Mapping[str, Callable[[Input], object]]] = {
     "+ handlers, redaction, envelope": subjects.projector,
     "+ dialect, SSE, clock": subjects.pipeline,
 }
-"""Prefixes of the pipeline: each holds the ones before it."""
+"""Prefixes of the pipeline; each includes the previous one."""
 
 
 class Target(NamedTuple):
@@ -68,14 +68,14 @@ def main() -> None:
     if (recorded := inputs.corpus()) is not None:
         _compare(recorded, subjects.bare_recorded(recorded))
     else:
-        print("corpus: skipped, ../shared/corpus/responses is not on this machine")
+        print("corpus: skipped, ../shared/corpus/responses does not exist")
     _stages(text)
     _dialects(text)
     _memory()
 
 
 def _compare(subject: Input, bare: Subject) -> None:
-    """Print what the pipeline costs beside the bare loop and the SDK, and which targets it reaches."""
+    """Compare the pipeline with the bare loop and the SDK, and print which targets it reaches."""
     costs = measure(
         {
             BARE: bare,
@@ -87,27 +87,27 @@ def _compare(subject: Input, bare: Subject) -> None:
     print(f"{subject.name}: {subject.events:,} events, {ROUNDS} rounds")
     for name, cost in costs.items():
         print(f"  {name:32}{_us(cost, subject)}   {cost.over(costs[BARE])} bare loops")
-    print(f"  the SDK's objects cost {costs[SDK].over(costs[PIPELINE])} times the pipeline")
+    print(f"  SDK / pipeline: {costs[SDK].over(costs[PIPELINE])}")
     for target in TARGETS:
         if target.of == subject.name:
             print(f"  target: {target.words}: {'reached' if target.is_reached(costs) else 'not reached'}")
 
 
 def _stages(subject: Input) -> None:
-    """Print where the time of an input goes: prefixes of the pipeline, each measured as a whole."""
+    """Print the share of each stage, as differences of measured prefixes of the pipeline."""
     costs = measure({name: partial(run, subject) for name, run in STAGES.items()}, ROUNDS)
-    print(f"{subject.name}, stage by stage")
+    print(f"{subject.name}, by stage")
     before = 0.0
     for name, cost in costs.items():
         share = (cost.least - before) / list(costs.values())[-1].least
         before = cost.least
-        print(f"  {name:32}{_us(cost, subject)}   {share:4.0%} of the whole")
+        print(f"  {name:32}{_us(cost, subject)}   {share:4.0%}")
 
 
 def _dialects(subject: Input) -> None:
-    """Print what each other dialect costs beside the public one."""
+    """Compare the cost of each dialect with that of the public one."""
     costs = measure({name: partial(subjects.pipeline, subject, name) for name in DIALECTS}, ROUNDS)
-    print(f"{subject.name}, dialect by dialect")
+    print(f"{subject.name}, by dialect")
     for name, cost in costs.items():
         print(f"  {name:32}{_us(cost, subject)}   {cost.over(costs[subjects.PUBLIC])} of {subjects.PUBLIC}")
     dearest = max(cost.over(costs[subjects.PUBLIC]).value for cost in costs.values())
@@ -115,19 +115,19 @@ def _dialects(subject: Input) -> None:
 
 
 def _memory() -> None:
-    """Print what an open stream of one item holds, at rest and after its deltas, beside the text that it must keep."""
-    print("memory of one stream, in bytes, without what was written")
+    """Print the memory of an open stream with one item, at rest and after its deltas, and the size of its text."""
+    print("memory of one stream in bytes, without its output")
     for make in memory.GROWING.values():
         made = [make(deltas) for deltas in MEMORY_DELTAS]
         print(f"  {made[0].name}: {memory.at_rest(made[0]):,} at rest")
         for deltas, subject in zip(MEMORY_DELTAS, made, strict=True):
             held, text = memory.after_deltas(subject), memory.of_text(subject)
-            print(f"    after {deltas:,} deltas: {held:,}; the text as one string: {text:,}")
+            print(f"    after {deltas:,} deltas: {held:,}; its text as one string: {text:,}")
 
 
 def _us(cost: Cost, subject: Input) -> str:
     least, usual = (1e6 * seconds / subject.events for seconds in (cost.least, cost.median))
-    return f"{least:6.2f} us an event (median {usual:.2f})"
+    return f"{least:6.2f} us per event (median {usual:.2f})"
 
 
 if __name__ == "__main__":

@@ -15,14 +15,14 @@ EVENT_TYPES: Final[Mapping[str, Any]] = {
     "openai_responses": ResponseStreamEvent,
     "openai_chat": ChatCompletionChunk,
 }
-"""Provider -> what the SDK's client casts the events of its stream to."""
+"""Provider -> event type of the SDK's stream."""
 
 
 class _Reads:
     """The part of an HTTP response that the stream class reads from."""
 
     request = None
-    """What an error of the stream would name."""
+    """Read by the SDK for its errors."""
 
     def __init__(self, reads: Sequence[bytes]) -> None:
         self._reads = reads
@@ -31,7 +31,7 @@ class _Reads:
         return iter(self._reads)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing; no connection is open."""
 
 
 def objects(provider: str, reads: Sequence[bytes]) -> Stream[Any]:

@@ -1,11 +1,10 @@
-"""Minutes of traffic under observation: `make soak`, Linux only. Streams end, break, lose clients and are cancelled.
+"""Minutes of mixed traffic: `make soak`, Linux only. Streams complete, fail, lose their client or are cancelled.
 
-Every stream must end with exactly one terminal event, nothing may be open at the end, memory must be flat once the
-process is warm, and the event loop must not delay requests.
+Every stream must have exactly one terminal event, nothing may be open at the end, memory must not grow after warm-up,
+and the event loop must not delay requests.
 
-The delay is compared with that of a server that does nothing, probed at the same moments. Probes during which the
-system let either process wait for a processor are left out: that delay is not the loop's. Memory is judged by its trend
-over the whole time, not by two readings. So other work on the machine need not fail the run.
+To tolerate other load on the machine, the delay is compared with that of an idle server, probes during which a process
+waited for a CPU are excluded, and memory is judged by its trend.
 
     python bench/soak.py [MINUTES]
 """
@@ -30,19 +29,19 @@ from projector.server.process import _raise_file_limit
 
 MINUTES: Final = 10.0
 WARM: Final = 0.3
-"""Share of the time in which pools, caches and the allocator's arenas still grow."""
+"""Share of the time for warm-up: pools, caches and the allocator's arenas still grow."""
 GROWTH_MAX: Final = 0.05
-"""Share of memory that the trend may add from warm to the end; a leak of a hundred bytes a stream exceeds it."""
+"""Maximum growth of the trend after warm-up; a leak of a hundred bytes per stream exceeds it."""
 LAG_MAX_MS: Final = 100.0
-"""How much longer than the control 99 of 100 requests may wait for the loop; a person does not notice it."""
+"""Maximum difference of the 99th percentile of the delay to that of the idle server; users do not notice it."""
 REPORT_S: Final = 15.0
 PROBE_S: Final = 0.1
 STARVED_S: Final = 0.01
-"""A probe during which the process waited longer than this for a processor measures the machine."""
+"""Probes during which the process waited longer than this for a CPU are excluded."""
 CLOSE_S: Final = 3.0
-"""After the last stream."""
+"""Seconds for connections to close after the last stream."""
 KEPT_FILES: Final = 16
-"""Connections that a client pool may keep, the log, the event loop."""
+"""Files that may stay open: connections of the client pool, the log, the event loop."""
 CLIENTS: Final = Path(__file__).with_name("soak_clients.py")
 
 
@@ -55,7 +54,7 @@ class Watched:
         self.starved = 0
 
     async def probe(self) -> None:
-        """Record how long a request waited for the loop."""
+        """Record the delay of a request."""
         began, queued_s = time.perf_counter(), self._queued_s()
         await get(self.site, "/livez")
         waited_s = time.perf_counter() - began
@@ -65,7 +64,7 @@ class Watched:
             self.lags_ms.append(waited_s * 1e3)
 
     def lag_ms(self) -> float:
-        """Return the longest wait of 99 of 100 requests."""
+        """Return the 99th percentile of the delays."""
         return statistics.quantiles(self.lags_ms, n=100)[-1]
 
     def open_files(self) -> int:
@@ -73,9 +72,9 @@ class Watched:
         return len(list(Path(f"/proc/{self.site.process.pid}/fd").iterdir()))
 
     def _queued_s(self) -> float:
-        """Return how long the threads of the process have waited for a processor.
+        """Return the seconds that the threads of the process have waited for a CPU.
 
-        All threads count: while the one with the interpreter's lock waits, the loop waits.
+        Includes all threads: while the thread that holds the interpreter lock waits, so does the event loop.
         """
         files = Path(f"/proc/{self.site.process.pid}/task").glob("*/schedstat")
         return sum(int(file.read_text(encoding="ascii").split()[1]) for file in files) / 1e9
@@ -103,17 +102,15 @@ async def watch(proxy: Watched, idle: Watched, clients: asyncio.subprocess.Proce
         if time.monotonic() - reported_at >= REPORT_S:
             reported_at = time.monotonic()
             lag = max(proxy.lags_ms[-100:], default=0)
-            print(
-                f"{memory[-1] / 1024:8.1f} MiB  longest wait {lag:6.1f} ms  cpu {proxy.site.cpu_s():6.1f} s", flush=True
-            )
+            print(f"{memory[-1] / 1024:8.1f} MiB  max delay {lag:6.1f} ms  cpu {proxy.site.cpu_s():6.1f} s", flush=True)
     return memory
 
 
 def growth(memory: list[int]) -> float:
-    """Return what the trend adds from warm to the end, as a share of the memory when warm.
+    """Return the growth of memory after warm-up, as a share of the memory after warm-up.
 
-    The trend is the median of the slopes between any two readings (Theil and Sen), so that a few high ones, when large
-    events are held, do not decide it.
+    The trend is the median of the slopes between any two readings (Theil-Sen), so that a few high ones, when large
+    events are held, have no effect.
     """
     warm = memory[int(len(memory) * WARM) :]
     step = max(1, len(warm) // 200)
@@ -123,7 +120,7 @@ def growth(memory: list[int]) -> float:
 
 
 async def still_open(proxy: Watched, files: int) -> list[str]:
-    """Return what is open that was not open before the first stream."""
+    """Return descriptions of streams, requests, memory and files that are still open."""
     text = (await get(proxy.site, "/metrics")).decode()
     gauges = dict(re.findall(r"^(projector_\w+) ([\d.]+)$", text, re.MULTILINE))
     names = ("projector_streams_active", "projector_upstream_open", "projector_memory_held_bytes")
@@ -150,10 +147,10 @@ async def run(minutes: float) -> bool:
             site.stop()
     added, lag_ms, control_ms = growth(memory), proxy.lag_ms(), idle.lag_ms()
     print(f"streams: {', '.join(f'{count} {name}' for name, count in sorted(seen.items()))}")
-    print(f"open at the end: {', '.join(left_open) or 'nothing'}")
-    print(f"memory: the trend adds {added:+.1%} from warm to the end; at most {GROWTH_MAX:.0%}")
-    print(f"probes: {len(proxy.lags_ms)}, left out {proxy.starved}")
-    print(f"wait, p99: {lag_ms:.1f} ms, a server that does nothing {control_ms:.1f} ms; at most {LAG_MAX_MS} more")
+    print(f"still open: {', '.join(left_open) or 'nothing'}")
+    print(f"memory: trend {added:+.1%} after warm-up; target: at most {GROWTH_MAX:.0%}")
+    print(f"probes: {len(proxy.lags_ms)}, excluded {proxy.starved}")
+    print(f"delay, p99: {lag_ms:.1f} ms, idle server {control_ms:.1f} ms; target: at most {LAG_MAX_MS} ms more")
     return not seen.get("wrong") and not left_open and added <= GROWTH_MAX and lag_ms - control_ms <= LAG_MAX_MS
 
 

@@ -1,9 +1,9 @@
-"""The clients of `bench/soak.py`, in a process of their own, so that their cost delays no probe.
+"""The clients of `bench/soak.py`, in a separate process, so that they do not delay the probes.
 
     python bench/soak_clients.py PORT SECONDS
 
-Each asks again and again. What a client does is a row of `VISITS`. At the end one line of JSON says how often each
-thing happened, and how many streams did not end as they must: with exactly one terminal, the one that was called for.
+Each client repeatedly makes a random visit of `VISITS`. At the end a line of JSON contains the number of visits by
+expected end, and as `wrong` the streams that did not end with exactly the expected terminal event.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import uvloop
 
 CLIENTS: Final = 100
 PAUSE_S: Final = 1.0
-"""Longest pause between two visits. Without pauses, the queue of the proxy would be all that is measured."""
+"""Longest pause between two visits. Without pauses, the probes would only measure the server's queue."""
 LEAVES_AFTER_S: Final = 2.0
-"""At most; paced streams last five."""
+"""Latest time at which a client disconnects or cancels; paced streams last five seconds."""
 ENDS_S: Final = 60.0
-"""A stream that takes longer hangs."""
+"""Time limit of a stream."""
 TERMINAL: Final = re.compile(rb'"kind":"(?:final|error)".*?"(?:status|code)":"(\w+)"')
 STREAM_ID: Final = re.compile(rb"x-stream-id: (\w+)", re.IGNORECASE)
 
@@ -47,12 +47,12 @@ VISITS: Final = (
     Visit(b"large", b"completed", 3),
     Visit(b"broken", b"upstream_malformed", 12),
     Visit(b"paced", b"cancelled", 10),
-    Visit(b"paced", b"", 10),  # the client leaves
+    Visit(b"paced", b"", 10),  # the client disconnects
 )
 
 
 class Clients:
-    """All of them."""
+    """All clients, and the counts of their visits."""
 
     def __init__(self, port: int, seconds: float) -> None:
         self._port = port

@@ -1,7 +1,6 @@
-"""What a start costs, as ratios to a floor: user and system CPU time of child processes, the median of several rounds.
+"""CPU time of a start as a ratio to a floor: user and system time of child processes, the median of several rounds.
 
-Bytecode is cached, as installers leave it. The program prints and never fails. docs/performance.md has the targets and
-what the figures were before.
+Bytecode is cached, as after an installation. Prints, and never fails. docs/performance.md has targets and results.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ stream.feed('{"password": "x", "note": "plain ')
 stream.feed('text"}')
 assert stream.finish().arguments.text.value == '{"password": "<redacted>", "note": "plain text"}'
 """
-"""Both searches, of whole text and of text in parts, are used once, because the first use compiles them.
+"""Uses both searches once, in whole text and in text in parts, because the first use compiles them.
 
-The pattern of a format is compiled when its anchor is first found, and is not in the figure.
+Patterns of formats are not included: each is compiled when its anchor is first found.
 """
 PARSER: Final = ("-c", "import argparse, json")
 MODELS: Final = ("-c", "from pydantic import BaseModel; import orjson")
@@ -44,7 +43,7 @@ class Start(NamedTuple):
 
     Args:
         ours: arguments of the interpreter.
-        floor: the same, of what any such program must pay.
+        floor: arguments of a command with the imports that any such program needs.
         most: the target.
         without: a command whose cost is subtracted from `ours`.
     """
@@ -68,8 +67,8 @@ def main() -> None:
     costs: dict[tuple[str, ...], list[float]] = {command: [] for command in sorted(commands)}
     with tempfile.TemporaryDirectory() as bytecode:
         for command in costs:
-            cpu_s(command, bytecode)  # writes the bytecode
-        for _ in range(ROUNDS):  # commands take turns, so that other work on the machine disturbs all of them
+            cpu_s(command, bytecode)  # write the bytecode
+        for _ in range(ROUNDS):  # commands take turns, so that other load affects all of them
             for command, rounds in costs.items():
                 rounds.append(cpu_s(command, bytecode))
     print(f"start-up, {ROUNDS} rounds")
@@ -84,7 +83,7 @@ def main() -> None:
 
 
 def cpu_s(arguments: tuple[str, ...], bytecode: str) -> float:
-    """Run Python with these arguments and a folder for its bytecode; return its CPU seconds."""
+    """Return the CPU seconds of Python with these arguments and a folder for its bytecode."""
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environ["PYTHONPYCACHEPREFIX"] = bytecode
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

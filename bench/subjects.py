@@ -21,7 +21,7 @@ from projector.providers.descriptor import ProviderStage
 from projector.redaction.redactor import Redactor
 
 Written: TypeAlias = list[list[bytes]]
-"""For each stream, what was written after each read."""
+"""For each stream, the output after each read."""
 
 PUBLIC: Final = "public_sse_v1"
 REDACTOR: Final = Redactor(Policy())
@@ -50,7 +50,7 @@ def bare(subject: Input, frames: bare_loop.Frames) -> Written:
 
 
 def bare_recorded(subject: Input) -> Callable[[], Written]:
-    """Return the bare loop over recordings, with their frames and one read each: it cannot join events."""
+    """Return the bare loop over recordings, with their frames, and one read each because it cannot join events."""
     known = [
         (bare_loop.recorded(frames), b"".join(reads))
         for reads, frames in zip(subject.streams, frames_of(subject), strict=True)
@@ -65,7 +65,7 @@ def frames_of(subject: Input) -> list[list[Frame]]:
 
 
 def sdk(subject: Input) -> None:
-    """Build and drop the SDK's event objects; the SDK raises where a provider reports an error."""
+    """Build and drop the SDK's event objects; the SDK raises if a provider reports an error."""
     for reads in subject.streams:
         with suppress(APIError):
             deque(sdk_objects.objects(subject.provider, reads), maxlen=0)
@@ -85,17 +85,17 @@ def provider(subject: Input) -> None:
         messages, stage = SseDecoder(), _stage(subject)
         for read in reads:
             for message in messages.feed(read):
-                stage.feed(message)  # type: ignore[arg-type]  # a stream of ours has no fault
+                stage.feed(message)  # type: ignore[arg-type]  # these streams have no fault
 
 
 def projector(subject: Input) -> None:
-    """Run all stages but the last: bytes to sealed frames."""
+    """Run all stages but the last: bytes to frames with their envelope."""
     for reads in subject.streams:
         messages, stage = SseDecoder(), _stage(subject)
         frames = PublicStreamProjector(REDACTOR, CONTEXT)
         for read in reads:
             for message in messages.feed(read):
-                for event in stage.feed(message):  # type: ignore[arg-type]  # a stream of ours has no fault
+                for event in stage.feed(message):  # type: ignore[arg-type]  # these streams have no fault
                     frames.feed(event)  # type: ignore[arg-type]  # the same
 
 
