@@ -53,8 +53,8 @@ async def test_the_mounted_proxy_answers(example: str) -> None:
         assert json.loads(answer.text)["instance"] == "/ai/api/v1/chat/stream"
 
 
-def test_the_host_says_what_it_knows() -> None:
-    events = [json.loads(line) for line in run(HOST)["said"].splitlines()]
+def test_the_events_of_the_host() -> None:
+    events = [json.loads(line) for line in run(HOST)["output"].splitlines()]
     [output] = [event for event in events if event["kind"] == "tool.output"]
     assert output["output"] == {"high": "06:12", "token": "<redacted>"}
     assert [notice["path"] for notice in output["notices"]] == ["output.token"]
