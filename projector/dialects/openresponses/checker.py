@@ -120,6 +120,10 @@ class OpenResponsesChecker:
         return [] if response["id"] == self._response_id else ["one response ID"]
 
 
+class UnexpectedEventError(Exception):
+    """An event that cannot be joined to the output. The message tells what was expected instead."""
+
+
 @dataclass
 class Part:
     """A part of an item, as a client would join it."""
@@ -151,10 +155,10 @@ class Output:
 
     def check(self, event: Event) -> list[str]:
         """Check the next event of an item."""
-        rule = RULES.get(event["type"])
-        if rule is not None:
-            return rule(self, event)
-        return self._item(event)[1] if "item_id" in event else []
+        try:
+            return RULES.get(event["type"], Output.on_other)(self, event)
+        except UnexpectedEventError as error:
+            return [str(error)]
 
     def check_end(self, event: Event) -> list[str]:
         """Check the end of the response."""
@@ -168,6 +172,12 @@ class Output:
         pairs = zip(items, output, strict=True)
         is_equal = all(item == one for item, one in pairs if not one["type"].startswith(EXTENSION))
         return [] if is_equal else ["each item in the response as it was when done"]
+
+    def on_other(self, event: Event) -> list[str]:
+        """Check the item of an event that adds nothing to the output."""
+        if "item_id" in event:
+            self._item(event)
+        return []
 
     def on_added(self, event: Event) -> list[str]:
         """Check the start of an item."""
@@ -203,99 +213,80 @@ class Output:
     def on_part_added(self, event: Event) -> list[str]:
         """Check the start of a part."""
         index, part = _index_member(event), event["part"]
-        item, found = self._item(event)
-        if item is None:
-            return found
-        if event[index] != len(item.parts[index]) or any(value for name, value in part.items() if name != "type"):
-            found.append(f"an empty part, and `{index}` rising by one from 0")
-        item.parts[index].append(Part(dict(part)))
-        return found
+        parts = self._item(event).parts[index]
+        is_empty = not any(value for name, value in part.items() if name != "type")
+        is_next = event[index] == len(parts)
+        parts.append(Part(dict(part)))
+        return [] if is_empty and is_next else [f"an empty part, and `{index}` rising by one from 0"]
 
     def on_part_done(self, event: Event) -> list[str]:
         """Check the end of a part."""
-        part, found = self._part(event)
-        if part is None:
-            return found
+        part = self._part(event)
         part.is_done = True
-        if not part.is_whole or (event["part"] != part.content and event["type"] not in self._truncated):
-            found.append("the end of a part after its whole text, with the same content")
-        return found
+        is_equal = event["part"] == part.content or event["type"] in self._truncated
+        return [] if part.is_whole and is_equal else ["the end of a part after its whole text, with the same content"]
 
     def on_delta(self, event: Event) -> list[str]:
         """Check and add a delta of a text."""
-        part, found = self._part(event)
-        if part is None or part.is_whole:
-            return found or ["no delta after the whole text"]
-        part.content[_text_member(event)] += event["delta"]
-        return found
+        part = self._part(event)
+        if not part.is_whole:
+            part.content[_text_member(event)] += event["delta"]
+        return [] if not part.is_whole else ["no delta after the whole text"]
 
     def on_whole(self, event: Event) -> list[str]:
         """Check a whole text."""
-        part, found = self._part(event)
-        if part is None:
-            return found
-        name = _text_member(event)
-        if part.is_whole or (event[name] != part.content[name] and event["type"] not in self._truncated):
-            found.append("the whole text once, equal to its deltas")
-        part.is_whole = True
-        return found
+        part, name = self._part(event), _text_member(event)
+        is_equal = event[name] == part.content[name] or event["type"] in self._truncated
+        was_whole, part.is_whole = part.is_whole, True
+        return [] if is_equal and not was_whole else ["the whole text once, equal to its deltas"]
 
     def on_annotation(self, event: Event) -> list[str]:
         """Check and add an annotation."""
-        part, found = self._part(event)
-        if part is None:
-            return found
-        known = part.content["annotations"]
-        if event["annotation_index"] != len(known):
-            found.append("`annotation_index` rising by one from 0")
-        part.content["annotations"] = [*known, event["annotation"]]
-        return found
+        content = self._part(event).content
+        known = content["annotations"]
+        content["annotations"] = [*known, event["annotation"]]
+        return [] if event["annotation_index"] == len(known) else ["`annotation_index` rising by one from 0"]
 
     def on_arguments(self, event: Event) -> list[str]:
         """Check the arguments of a function call: a delta or the whole."""
-        item, found = self._item(event)
-        if item is None or item.content["type"] != "function_call":
-            return found or ["arguments of a function call"]
+        item = self._item(event)
+        if item.content["type"] != "function_call":
+            return ["arguments of a function call"]
         if "delta" in event:
             item.arguments += event["delta"]
         elif item.arguments in {"", event["arguments"]} or event["type"] in self._truncated:
             item.arguments = event["arguments"]
         else:
-            found.append("arguments equal to their deltas")
-        return found
+            return ["arguments equal to their deltas"]
+        return []
 
     def on_notices(self, event: Event) -> list[str]:
         """Check notices, and remember which events are truncated."""
         if any(notice["type"] == "truncated" for notice in event["notices"]):
             self._truncated.add(event["about"])
-        return self._item(event)[1] if "item_id" in event else []
+        return self.on_other(event)
 
-    def _item(self, event: Event) -> tuple[Item | None, list[str]]:
+    def _item(self, event: Event) -> Item:
         item = self._by_id.get(event["item_id"])
         if item is None or item.index != event["output_index"]:
-            return None, ["the ID and index of an added item"]
+            raise UnexpectedEventError("the ID and index of an added item")
         if item.is_done and event["type"] not in AFTER_THE_ITEM:
-            return None, ["no event of an item after its end"]
-        return item, []
+            raise UnexpectedEventError("no event of an item after its end")
+        return item
 
-    def _part(self, event: Event) -> tuple[Part | None, list[str]]:
-        item, found = self._item(event)
-        if item is None:
-            return None, found
+    def _part(self, event: Event) -> Part:
         index = _index_member(event)
-        parts = item.parts[index]
-        if event[index] >= len(parts) or parts[event[index]].is_done:
-            return None, ["an open part"]
-        return parts[event[index]], []
+        parts, at = self._item(event).parts[index], event[index]
+        if at >= len(parts) or parts[at].is_done:
+            raise UnexpectedEventError("an open part")
+        return parts[at]
 
 
 def _index_member(event: Event) -> str:
-    """Return the name of the member with the index of a part."""
     return next(name for name in LISTS if name in event)
 
 
 def _text_member(event: Event) -> str:
-    """Return the name of the member with the text of a part."""
     return "refusal" if event["type"].startswith("response.refusal.") else "text"
 
 
