@@ -16,10 +16,9 @@ from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
 from projector.core.sse import DONE, SseMessage
 from projector.providers.canonical_items import Event
-from projector.providers.drops import Drops
 from projector.providers.openai_chat import chunk_fields
 from projector.providers.openai_chat.chat_profile import ChatProfile
-from projector.providers.openai_chat.chunk_fields import ERROR
+from projector.providers.openai_chat.chunk_fields import ERROR, Drops
 from projector.providers.openai_chat.deltas import Citations, DeltaReader
 from projector.providers.openai_chat.output import ChatOutput
 

@@ -1,89 +1,73 @@
-"""Members of a chunk: which are read, and why others are not; finish reasons; token counts.
+"""Members of a chunk: which are read, why others are not, and how these are counted; finish reasons; token counts.
 
 A member in neither table is unknown: it is counted under its object and name, and changes nothing (CONTRACT D30).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 from projector.core import canonical as read
+from projector.core.state import DROP_NAMES_MAX, OTHER
 from projector.providers.descriptor import InputTables
 
 ERROR: Final = "error"
 
-_SAME = "repeated in every chunk, not needed by a page"
-_OPERATIONS = "for the operator of the model, not for its users"
-_FILTERS = "content filter results; the finish reason shows that content was filtered"
-_PADDING = "padding against guessing text from the size of chunks"
-_SERVER_TOOLS = "tools that one provider runs itself, without a stable format"
-_FINISH = "provider-specific form of `finish_reason`"
-_PROMPT = "the prompt is never published (section 7.2)"
+_OPERATIONS: Final = "for the operator of the model, not for its users"
+_FILTERS: Final = "content filter results; the finish reason shows that content was filtered"
+_PADDING: Final = "padding against guessing text from the size of chunks"
 
 CHUNK_READ: Final = frozenset(
     {"id", "model", "created", "choices", "usage", "x_groq", "citations", "search_results", "error"}
 )
-CHUNK_DROPPED: Final[Mapping[str, str]] = {
-    "object": _SAME,
-    "system_fingerprint": _SAME,
-    "service_tier": _SAME,
-    "provider": _SAME,
-    "created_at": "same as `created`",
-    "model_id": "same as `model`",
-    "model_version": _SAME,
-    "generationId": _SAME,
-    "episode_id": _SAME,
-    "inference_id": _SAME,
-    "variant_name": _SAME,
-    "obfuscation": _PADDING,
-    "p": _PADDING,
-    "prompt_filter_results": _FILTERS,
-    "prompt_text": _PROMPT,
-    "prompt_token_ids": _PROMPT,
-    "prompt_logprobs": _PROMPT,
-    "kv_transfer_params": _OPERATIONS,
-    "latency_checkpoint": _OPERATIONS,
-    "sla_metrics": _OPERATIONS,
-    "system": _OPERATIONS,
-    "time_info": _OPERATIONS,
-    "timings": _OPERATIONS,
-    "provider_metadata": _OPERATIONS,
-}
-
 CHOICE_READ: Final = frozenset({"index", "delta", "message", "finish_reason", "usage", "error"})
-CHOICE_DROPPED: Final[Mapping[str, str]] = {
-    "text": "copy of the delta's text for the older API",
-    "logprobs": "token probabilities, not for pages",
-    "token_ids": "token IDs, not for pages",
-    "native_finish_reason": _FINISH,
-    "stop_reason": _FINISH,
-    "matched_stop": _FINISH,
-    "seed": _OPERATIONS,
-    "trace_details": _OPERATIONS,
-    "obfuscation": _PADDING,
-    "content_filter_result": _FILTERS,
-    "content_filter_results": _FILTERS,
-    "content_filter_offsets": _FILTERS,
-}
-
 DELTA_READ: Final = frozenset({"content", "refusal", "reasoning_details", "tool_calls", "function_call", "annotations"})
 """In addition to the profile's reasoning fields."""
-DELTA_DROPPED: Final[Mapping[str, str]] = {
-    "role": "always the assistant; some servers repeat it, some omit it",
-    "index": "the choice has an index of its own",
-    "channel": "reasoning has its own member",
-    "token_id": "token IDs, not for pages",
-    "obfuscation": _PADDING,
-    "provider_metadata": _OPERATIONS,
-    "audio": "the contract has no audio",
-    "executed_tools": _SERVER_TOOLS,
-    "graph_data": _SERVER_TOOLS,
-    "image_data": _SERVER_TOOLS,
-    "llm_data": _SERVER_TOOLS,
-    "translation_data": _SERVER_TOOLS,
-    "web_search_data": _SERVER_TOOLS,
-}
+
+
+def _reasons(*rows: tuple[str, *tuple[str, ...]]) -> dict[str, str]:
+    """Return a mapping of members to reasons, from rows of a reason and its members."""
+    return {name: reason for reason, *names in rows for name in names}
+
+
+CHUNK_DROPPED: Final = _reasons(
+    (
+        "repeated in every chunk, not needed by a page",
+        *("object", "system_fingerprint", "service_tier", "provider", "model_version", "generationId", "episode_id"),
+        *("inference_id", "variant_name"),
+    ),
+    ("same as `created`", "created_at"),
+    ("same as `model`", "model_id"),
+    (_PADDING, "obfuscation", "p"),
+    (_FILTERS, "prompt_filter_results"),
+    ("the prompt is never published (section 7.2)", "prompt_text", "prompt_token_ids", "prompt_logprobs"),
+    (_OPERATIONS, "kv_transfer_params", "latency_checkpoint", "sla_metrics", "system", "time_info", "timings"),
+    (_OPERATIONS, "provider_metadata"),
+)
+CHOICE_DROPPED: Final = _reasons(
+    ("copy of the delta's text for the older API", "text"),
+    ("token probabilities, not for pages", "logprobs"),
+    ("token IDs, not for pages", "token_ids"),
+    ("provider-specific form of `finish_reason`", "native_finish_reason", "stop_reason", "matched_stop"),
+    (_OPERATIONS, "seed", "trace_details"),
+    (_PADDING, "obfuscation"),
+    (_FILTERS, "content_filter_result", "content_filter_results", "content_filter_offsets"),
+)
+DELTA_DROPPED: Final = _reasons(
+    ("always the assistant; some servers repeat it, some omit it", "role"),
+    ("the choice has an index of its own", "index"),
+    ("reasoning has its own member", "channel"),
+    ("token IDs, not for pages", "token_id"),
+    (_PADDING, "obfuscation"),
+    (_OPERATIONS, "provider_metadata"),
+    ("the contract has no audio", "audio"),
+    (
+        "tools that one provider runs itself, without a stable format",
+        *("executed_tools", "graph_data", "image_data", "llm_data", "translation_data", "web_search_data"),
+    ),
+)
 
 CHUNK_KNOWN: Final = CHUNK_READ | CHUNK_DROPPED.keys()
 CHOICE_KNOWN: Final = CHOICE_READ | CHOICE_DROPPED.keys()
@@ -128,12 +112,8 @@ def responses_usage(usage: Mapping[str, object]) -> dict[str, object]:
     known: dict[str, object] = {}
     for (*outer, name), paths in COUNTS.items():
         count = next((count for path in paths if (count := _count_at(usage, path)) is not None), None)
-        if count is None:
-            continue
-        if not outer:
-            known[name] = count
-        else:
-            known[outer[0]] = {name: count}
+        if count is not None:
+            known |= {outer[0]: {name: count}} if outer else {name: count}
     return known
 
 
@@ -151,3 +131,31 @@ def input_tables() -> InputTables:
         dropped={"chunk": CHUNK_DROPPED, "choice": CHOICE_DROPPED, "delta": DELTA_DROPPED},
         finish_reasons={reason: status for reason, (status, _) in FINISHES.items()},
     )
+
+
+NAME_MAX_CHARS: Final = 80
+"""Names are cut here: they may come from the provider."""
+
+
+class Drops(Counter[str]):
+    """Counts by name. The number of names is bounded: a hostile provider could invent one with every chunk."""
+
+    def note(self, name: str, times: int = 1) -> None:
+        """Count something that is not read."""
+        name = name[:NAME_MAX_CHARS]
+        known = name in self or len(self) < DROP_NAMES_MAX
+        self[name if known else OTHER] += times
+
+    def note_unknown(self, kind: str, names: Iterable[str]) -> None:
+        """Count unknown members of a kind of object."""
+        for name in names:
+            self.note(f"{kind}.{name}")
+
+    def objects(self, holder: Mapping[str, object], kind: str, name: str) -> list[Mapping[str, object]]:
+        """Return the objects in a list field. Non-objects are counted; a missing field is not."""
+        value = holder.get(name)
+        entries = value if isinstance(value, list) else [] if value is None else [value]
+        found = read.mappings(holder, name)
+        if len(found) < len(entries):
+            self.note(f"{kind}.{name}", len(entries) - len(found))
+        return found

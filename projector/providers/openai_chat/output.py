@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from projector.providers.canonical_items import CALL_SHAPES, Annotation, Call, Event, Message, Reasoning
-from projector.providers.drops import Drops
+from projector.providers.openai_chat.chunk_fields import Drops
 
 Item: TypeAlias = Message | Reasoning | Call
 
