@@ -23,8 +23,6 @@ def _joined(pieces: Gathered[str]) -> str:
 
 
 class _Item:
-    """What all items have: an ID and an output index."""
-
     def __init__(self, item_id: str, output_index: int) -> None:
         self.item_id = item_id
         self.output_index = output_index

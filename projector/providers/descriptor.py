@@ -28,11 +28,9 @@ class ProviderStage(Protocol):
 
     def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
         """Return the events of a message. A fault is the last item that the stage returns."""
-        ...
 
     def close(self) -> list[CanonicalEvent | Fault]:
         """Return the events that the end of input causes."""
-        ...
 
 
 class PassthroughRoute(NamedTuple):

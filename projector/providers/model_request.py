@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 Body: TypeAlias = dict[str, Any]
 Item: TypeAlias = Mapping[str, Any]
 ParameterPaths: TypeAlias = Mapping[str, tuple[str, ...]]
-"""Name of a caller's parameter -> where it is in the body."""
+"""Name of a caller's parameter -> where it is in the body, if not at the top level under its own name."""
 
 
 class UnsupportedRequestError(ValueError):
@@ -46,7 +46,7 @@ class ModelRequest:
         """
         body: Body = {"model": self.model, **self.body}
         for name, value in self.parameters.items():
-            *outer, last = paths[name]
+            *outer, last = paths.get(name, (name,))
             node = body
             for key in outer:
                 node[key] = dict(node.get(key) or {})  # the configuration must not change

@@ -33,15 +33,12 @@ class TextChannels(Protocol):
 
     def begin(self, event: Mapping[str, Any], /) -> None:
         """Start the next event."""
-        ...
 
     def channels(self, path: Path, /) -> Channels:
         """Return the channels of a string of this event."""
-        ...
 
     def groups(self, channels: Iterable[Hashable], /) -> Iterable[Sequence[Hashable]]:
         """Return which of all channels of the stream are one text under several names."""
-        ...
 
 
 def keys_of(path: Path) -> tuple[str, ...]:

@@ -62,18 +62,17 @@ def record(
         found = read_lines(provider, stream, input_format, finder.pause)
         kept = withhold(provider, found.values, finder)
     close = found.fault or fault
-    case = {**(settings or {}), **({"close": close.code} if close else {})}
+    case = {**(settings or {}), "close": close.code if close else None}
     data = b"".join(encode_line(value) + b"\n" for value in kept.values)
-    return Recording(
-        provider, data, len(kept.values), kept.changed, {name: value for name, value in case.items() if value}
-    )
+    set_only = {name: value for name, value in case.items() if value}
+    return Recording(provider, data, len(kept.values), kept.changed, set_only)
 
 
 def write(folder: Path, name: str, recording: Recording) -> Path:
     """Write a recording as a new case, and return the path of its input. A failed write leaves no input.
 
     Raises:
-        UsageError: the name is not a file name, or is taken; or the folder's settings cannot be read.
+        UsageError: as `check_name`.
         OSError: the files cannot be written.
     """
     check_name(folder, name)

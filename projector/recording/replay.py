@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from projector._errors import UsageError, known_name
 from projector._validation import describe
 from projector.core.context import StreamContext, parse_time
-from projector.core.faults import FAULTS, Fault
+from projector.core.faults import FAULTS
 from projector.core.pipeline import build_pipeline
 from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS
@@ -108,7 +108,9 @@ def load_cases(folder: Path) -> list[Case]:
 
 def play(case: Case, dialect: str) -> bytes:
     """Return the output of a case in a dialect, as NDJSON."""
-    settings = case.settings
+    settings, close = case.settings, case.settings.close
+    if close is not None and close not in FAULTS:
+        raise UsageError(f"{CASES_FILE}: unknown fault `{close}`; known: {', '.join(FAULTS)}")
     now = parse_time(settings.clock, f"{CASES_FILE}: `{case.name}`: clock")
     pipeline = build_pipeline(
         provider=case.provider,
@@ -122,7 +124,7 @@ def play(case: Case, dialect: str) -> bytes:
         takes_host_events=settings.host_events,
         clock=lambda: now,
     )
-    return pipeline.feed(case.source.read_bytes()) + pipeline.close(_fault(settings.close))
+    return pipeline.feed(case.source.read_bytes()) + pipeline.close(FAULTS[close] if close else None)
 
 
 def compare(folder: Path, case: Case, dialect: str, *, update: bool) -> Difference | None:
@@ -195,29 +197,14 @@ def load_settings(path: Path) -> dict[str, CaseSettings]:
     return settings
 
 
-def _fault(code: str | None) -> Fault | None:
-    if code is None:
-        return None
-    if code not in FAULTS:
-        raise UsageError(f"{CASES_FILE}: unknown fault `{code}`; known: {', '.join(FAULTS)}")
-    return FAULTS[code]
+_CONSTANTS: Final = re.compile(r'"(?:schema|stream_id|server_timestamp)":"[^"\n]*",')
 
 
 def _diff(before: bytes, now: bytes) -> str:
     """Return a diff, without the members that all lines repeat unless only they differ."""
-    for lines_of in (_without_constants, _lines):
-        lines = list(difflib.unified_diff(lines_of(before), lines_of(now), "golden", "now", n=1, lineterm=""))
-        if lines:
-            return "\n".join(line[:LINE_SHOWN_CHARS] for line in lines)
+    texts = [data.decode("utf-8", "replace") for data in (before, now)]
+    for golden, played in ([_CONSTANTS.sub("", text) for text in texts], texts):
+        lines = difflib.unified_diff(golden.splitlines(), played.splitlines(), "golden", "now", n=1, lineterm="")
+        if diff := "\n".join(line[:LINE_SHOWN_CHARS] for line in lines):
+            return diff
     return "only line ends differ"
-
-
-def _without_constants(data: bytes) -> list[str]:
-    return [_CONSTANTS.sub("", line) for line in _lines(data)]
-
-
-def _lines(data: bytes) -> list[str]:
-    return data.decode("utf-8", "replace").splitlines()
-
-
-_CONSTANTS: Final = re.compile(r'"(?:schema|stream_id|server_timestamp)":"[^"]*",')

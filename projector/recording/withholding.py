@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from projector.contracts.kinds import REDACTED
@@ -72,22 +73,18 @@ def withhold(provider: str, values: Iterable[Any], finder: Finder) -> Withheld:
     return Withheld(kept, redaction.changed)
 
 
+@dataclass(slots=True, eq=False)
 class _Leaf:
     """One string and its position in a copy."""
 
-    __slots__ = ("holder", "is_id", "name", "spans", "text")
-
-    def __init__(self, holder: Any, name: Any, text: str, *, is_id: bool) -> None:
-        self.holder = holder
-        self.name = name
-        self.text = text
-        self.is_id = is_id
-        self.spans: list[Span] = []
+    holder: Any
+    name: Any
+    text: str
+    is_id: bool
+    spans: list[Span] = field(default_factory=list)
 
 
 class _StreamRedaction:
-    """The redaction of one stream."""
-
     def __init__(self, finder: Finder, shape: RecordingShape) -> None:
         self.changed = 0
         self._finder = finder
@@ -132,7 +129,6 @@ class _StreamRedaction:
                 leaf.holder[leaf.name] = text
 
     def _put(self, holder: Any, name: Any, value: Any, path: Path, *, counts: bool = False) -> None:
-        """Put a copy of a value into its holder."""
         if isinstance(value, str):
             self._note(holder, name, value, path)
         elif isinstance(value, dict | list) and len(path) >= _MAX_DEPTH:
@@ -171,13 +167,12 @@ class _StreamRedaction:
             self._put(copy, kept, member, (*path, key), counts=counts)
 
     def _note(self, holder: Any, name: Any, text: str, path: Path) -> None:
-        """Note a string with its channels."""
         holder[name] = text
         if not text:
             return
         is_id = name in self._ids
         at = len(self._leaves)
-        self._leaves.append(_Leaf(holder, name, text, is_id=is_id))
+        self._leaves.append(_Leaf(holder, name, text, is_id))
         for channel in (ALONE,) if is_id else self._shape.channels(path):
             (self._alone if channel == ALONE else self._channels[channel]).append(at)
 
@@ -206,10 +201,9 @@ class _StreamRedaction:
 
     def _spans(self, text: str) -> list[Span]:
         """Return the secrets of a complete string. Most strings are repeated often."""
-        found = self._spans_of.get(text)
-        if found is None:
-            found = self._spans_of[text] = self._finder.spans(text)
-        return found
+        if text not in self._spans_of:
+            self._spans_of[text] = self._finder.spans(text)
+        return self._spans_of[text]
 
     def _placeholder(self, text: str) -> str:
         """Return a placeholder, the same for equal texts."""
@@ -233,7 +227,10 @@ def _response(response: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(output := response.get("output"), list):
         members["output"] = [_item(item) if isinstance(item, dict) else item for item in output]
     if isinstance(tools := response.get("tools"), list):
-        members["tools"] = [_container(tool) for tool in tools if _is_interpreter(tool)]
+        interpreters = [tool for tool in tools if isinstance(tool, dict) and tool.get("type") == "code_interpreter"]
+        members["tools"] = [  # whether the host made the container is public
+            {"type": tool["type"], "container": _emptied(tool.get("container"))} for tool in interpreters
+        ]
     if isinstance(text := response.get("text"), dict) and isinstance(form := text.get("format"), dict):
         members["text"] = {"format": {"type": form.get("type")}}
     return members
@@ -241,15 +238,6 @@ def _response(response: Mapping[str, Any]) -> dict[str, Any]:
 
 def _item(item: Mapping[str, Any]) -> dict[str, Any]:
     return {**item, "tools": []} if item.get("tools") else dict(item)
-
-
-def _is_interpreter(tool: Any) -> bool:
-    return isinstance(tool, dict) and tool.get("type") == "code_interpreter"
-
-
-def _container(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the public part of a code interpreter: whether the host made its container."""
-    return {"type": tool["type"], "container": _emptied(tool.get("container"))}
 
 
 def _emptied(value: Any) -> Any:

@@ -34,16 +34,12 @@ ENDS: Final[Mapping[str, Phase]] = {
 }
 """Event that ends a response -> state of the run after it."""
 
-MISBEHAVIOR: Final[Mapping[Phase, Verdict]] = {
-    "idle": None,
-    "open": None,
+MISBEHAVIOR: Final[Mapping[Phase, Fault]] = {
     "completed": RUN_FAULTS["run_model_behavior"],
-    "incomplete": None,
-    "failed": None,
     "awaited": FAULTS["upstream_truncated"],
 }
-"""What `ModelBehaviorError` means in each state. The SDK raises it for a response that was truncated or never came, for
-one that ended badly, and for a complete one that it cannot use."""
+"""State -> what `ModelBehaviorError` means in it, if not the end that a response already had. The SDK raises it for a
+response that was truncated or never came, for one that ended badly, and for a complete one that it cannot use."""
 
 CAUSES: Final[Mapping[str, str]] = {
     # httpx
@@ -64,26 +60,30 @@ CAUSES: Final[Mapping[str, str]] = {
 """Class in the causes of a failed connection -> fault code; the innermost that is listed counts."""
 
 
-def _http_status(error: BaseException) -> Verdict:
+def _http_status(error: BaseException, _phase: Phase) -> Verdict:
     status = getattr(error, "status_code", None)
     return http_status_fault(status) if isinstance(status, int) else FAULTS["provider_error"]
 
 
-def _connection(error: BaseException) -> Verdict:
+def _connection(error: BaseException, _phase: Phase) -> Verdict:
     code = "upstream_unreachable"
     for cause in _causes(error):
         code = next((CAUSES[kind.__name__] for kind in type(cause).__mro__ if kind.__name__ in CAUSES), code)
     return FAULTS[code]
 
 
-def _provider_error(error: BaseException) -> Verdict:
+def _provider_error(error: BaseException, _phase: Phase) -> Verdict:
     return {"type": "error", "code": getattr(error, "code", None), "message": getattr(error, "message", None)}
+
+
+def _unreadable(_error: BaseException, phase: Phase) -> Verdict:
+    return FAULTS["internal_error" if phase in ENDS.values() else "upstream_malformed"]
 
 
 JUDGES: Final[Mapping[str, Callable[[BaseException, Phase], Verdict]]] = {
     # the runner
     "MaxTurnsExceeded": lambda _error, _phase: RUN_FAULTS["run_max_turns"],
-    "ModelBehaviorError": lambda _error, phase: MISBEHAVIOR[phase],
+    "ModelBehaviorError": lambda _error, phase: MISBEHAVIOR.get(phase),
     "ModelRefusalError": lambda _error, _phase: None,
     "ModelTimeoutError": lambda _error, _phase: FAULTS["upstream_timeout_total"],
     "InputGuardrailTripwireTriggered": lambda _error, _phase: RUN_FAULTS["run_guardrail"],
@@ -91,12 +91,10 @@ JUDGES: Final[Mapping[str, Callable[[BaseException, Phase], Verdict]]] = {
     "ToolInputGuardrailTripwireTriggered": lambda _error, _phase: RUN_FAULTS["run_guardrail"],
     "ToolOutputGuardrailTripwireTriggered": lambda _error, _phase: RUN_FAULTS["run_guardrail"],
     # the model's client
-    "APIStatusError": lambda error, _phase: _http_status(error),
-    "APIConnectionError": lambda error, _phase: _connection(error),
-    "APIError": lambda error, _phase: _provider_error(error),
-    "JSONDecodeError": lambda _error, phase: FAULTS[
-        "internal_error" if phase in ENDS.values() else "upstream_malformed"
-    ],
+    "APIStatusError": _http_status,
+    "APIConnectionError": _connection,
+    "APIError": _provider_error,
+    "JSONDecodeError": _unreadable,
 }
 """Class of an exception, or the first of its bases that is listed -> what it means."""
 
@@ -111,10 +109,8 @@ HOST_FAULTS: Final[Mapping[str, str]] = {
 
 def judge(error: BaseException, phase: Phase) -> Verdict:
     """Return what an exception of a run means to its stream; `internal_error` for unlisted classes."""
-    for kind in type(error).__mro__:
-        if kind.__name__ in JUDGES:
-            return JUDGES[kind.__name__](error, phase)
-    return FAULTS["internal_error"]
+    judges = (JUDGES[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in JUDGES)
+    return next(judges, lambda *_: FAULTS["internal_error"])(error, phase)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -42,8 +42,6 @@ STEMS: Final[Mapping[str, str]] = {"message": "msg", "reasoning": "rs", "functio
 
 @dataclass(slots=True)
 class _Item:
-    """One item of the response."""
-
     item_id: str
     index: int | None
     """The SDK's output index, unless another item has it."""
@@ -61,7 +59,7 @@ class Placeholders:
         self._by_call: dict[str, _Item] = {}
 
     def replace(self, event: CanonicalEvent) -> list[CanonicalEvent]:
-        """Return the event without placeholders, after the ID of its response if an item shows it (D4)."""
+        """Return the event without placeholders, after an event with the ID of its response if an item shows it."""
         response, item = event.get("response"), event.get("item")
         if read.is_mapping(response) and response.get("id") == PLACEHOLDER:
             return [{**event, "response": _without_ids(event, response)}]
@@ -76,7 +74,7 @@ class Placeholders:
         return [event]
 
     def _announce_response(self, item: Mapping[str, object]) -> list[CanonicalEvent]:
-        """Return an event with the provider's ID of the response, once: the SDK keeps it in the items."""
+        """Return an event with the provider's ID of the response, once: the SDK keeps it in the items (D4)."""
         known = read.text_or_none(read.mapping_or_empty(item, "provider_data"), "response_id")
         if known is None or self._response_id:
             return []

@@ -45,16 +45,14 @@ RUN_ITEM_EVENTS: Final[Mapping[str, str]] = {
 }
 """Name of a `run_item_stream_event` -> type of its run item."""
 
-IN_RAW_EVENTS: Final = "already in the raw events of its response"
-
 DROPPED: Final[Mapping[str, str]] = {
-    "handoff_call_item": IN_RAW_EVENTS,
-    "tool_call_item": IN_RAW_EVENTS,
-    "tool_search_call_item": IN_RAW_EVENTS,
-    "tool_search_output_item": IN_RAW_EVENTS,
-    "reasoning_item": IN_RAW_EVENTS,
-    "mcp_list_tools_item": IN_RAW_EVENTS,
-    "mcp_approval_request_item": IN_RAW_EVENTS,
+    **dict.fromkeys(
+        (
+            *("handoff_call_item", "tool_call_item", "tool_search_call_item", "tool_search_output_item"),
+            *("reasoning_item", "mcp_list_tools_item", "mcp_approval_request_item"),
+        ),
+        "already in the raw events of its response",
+    ),
     "mcp_approval_response_item": "the page itself sent the answer",
     "input_item": "input of the user; the SDK does not stream it",
     "compaction_item": "bookkeeping of the SDK's session; the SDK does not stream it",
@@ -64,14 +62,12 @@ DROPPED: Final[Mapping[str, str]] = {
 OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 """Outputs of calls that have a public tool type; the others are in `DROPPED_OUTPUTS`."""
 
-NO_TOOL_TYPE: Final = "its call has no public tool type (D22)"
-
 DROPPED_OUTPUTS: Final[Mapping[str, str]] = {
     "computer_call_output": "no public tool type (D22); screenshots may show anything",
-    "local_shell_call_output": NO_TOOL_TYPE,
-    "shell_call_output": NO_TOOL_TYPE,
-    "apply_patch_call_output": NO_TOOL_TYPE,
-    "program_output": NO_TOOL_TYPE,
+    **dict.fromkeys(
+        ("local_shell_call_output", "shell_call_output", "apply_patch_call_output", "program_output"),
+        "its call has no public tool type (D22)",
+    ),
 }
 """Type of a tool output's raw item that is dropped -> why."""
 
@@ -179,7 +175,6 @@ class RunStage:
         return [NEXT]
 
     def _note(self, raw: CanonicalEvent, name: str) -> None:
-        """Note calls, messages and the end of the response."""
         response = read.mapping_or_empty(raw, "response")
         items = [read.mapping_or_empty(raw, "item"), *read.mappings(response, "output")]
         self._calls.update(call_id for item in items if (call_id := read.text_or_none(item, "call_id")))

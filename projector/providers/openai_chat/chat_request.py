@@ -13,13 +13,7 @@ from projector.providers.openai_chat.chat_profile import ChatProfile
 
 ASSISTANT: Final = "assistant"
 
-PARAMETERS: Final[ParameterPaths] = {
-    "temperature": ("temperature",),
-    "top_p": ("top_p",),
-    "max_output_tokens": ("max_completion_tokens",),
-    "reasoning_effort": ("reasoning_effort",),
-    "verbosity": ("verbosity",),
-}
+PARAMETERS: Final[ParameterPaths] = {"max_output_tokens": ("max_completion_tokens",)}
 
 
 def write_request(request: ModelRequest, profile: ChatProfile) -> Body:
@@ -56,7 +50,6 @@ class _Messages:
         self._waiting = 0
 
     def message(self, item: Item) -> None:
-        """Add a message of the user or the assistant."""
         content = item["content"]
         if not isinstance(content, str):
             content = [PARTS[part["type"]](part) for part in content]
@@ -76,7 +69,6 @@ class _Messages:
         self._waiting += 1
 
     def output(self, item: Item) -> None:
-        """Add the output of a call."""
         self.all.append({"role": "tool", "tool_call_id": item["call_id"], "content": item["output"]})
         self._waiting -= 1
         if self._waiting <= 0:

@@ -32,16 +32,12 @@ FIRST: Final = (0, None)
 
 
 class OpenAIChatStage:
-    """Translates one response.
-
-    Events have rising sequence numbers. The last item is a fault if a payload is not JSON before a finish reason
-    (CONTRACT D12, D32).
-    """
+    """Translates one response. The last item is a fault if a payload is not JSON before a finish reason (D12, D32)."""
 
     def __init__(self, profile: ChatProfile = DEFAULT) -> None:
-        self._dropped = Drops()
-        self.dropped: Counter[str] = self._dropped
+        self.dropped: Counter[str]
         """Input that was not read, by object and member or by reason."""
+        self.dropped = self._dropped = Drops()
         self._citations = Citations()
         self._output = ChatOutput(self._dropped)
         self._deltas = DeltaReader(profile, self._output, self._citations, self._dropped)
@@ -84,12 +80,11 @@ class OpenAIChatStage:
             error = error or self._inner_error
         elif not error:
             return self._drop("(no chunk)")
-        if not error:
-            return self._numbered(events)
-        if was_finished:
+        if error and not was_finished:
+            return self._fail(events, error)
+        if error:
             self._dropped.note("error after a finish reason")
-            return self._numbered(events)
-        return self._fail(events, error)
+        return self._numbered(events)
 
     def _read_chunk(self, chunk: dict[str, Any]) -> list[Event]:
         if not chunk_fields.CHUNK_KNOWN.issuperset(chunk):
@@ -190,13 +185,9 @@ class OpenAIChatStage:
 
     def _fail(self, events: list[Event], error: object) -> list[CanonicalEvent | Fault]:
         """Emit an error of the provider, an object or plain text. It ends the stream."""
-        flat: Event = {"type": ERROR}
-        if isinstance(error, dict):
-            flat["code"] = error.get("code") or error.get("type")
-            flat["message"] = error.get("message") or error.get("detail")
-        else:
-            flat["message"] = error
-        return self._stop([*events, *self._deltas.flush(), flat])
+        parts = error if isinstance(error, dict) else {"message": error}
+        code, message = parts.get("code") or parts.get("type"), parts.get("message") or parts.get("detail")
+        return self._stop([*events, *self._deltas.flush(), {"type": ERROR, "code": code, "message": message}])
 
     def _stop(self, events: list[Event]) -> list[CanonicalEvent | Fault]:
         self._is_over = True

@@ -100,8 +100,11 @@ class DeltaReader:
         if delta.get("annotations"):
             annotations = self._dropped.objects(delta, "delta", "annotations")
             events += self._output.cite(self._citations.of_message(annotations))
-        if delta.get("tool_calls") or delta.get("function_call"):
-            events += self._read_calls(delta)
+        if delta.get("tool_calls"):
+            for fragment in self._dropped.objects(delta, "delta", "tool_calls"):
+                events += self._read_call(read.index_or_none(fragment, "index"), fragment)
+        if function := delta.get("function_call"):
+            events += self._read_call(LEGACY_INDEX, {"function": function})
         return events
 
     def flush(self) -> list[Event]:
@@ -109,7 +112,6 @@ class DeltaReader:
         return self._apply(self._splitter.close())
 
     def _split(self, text: str) -> list[Event]:
-        """Read text, which may hold reasoning between tags."""
         return self._output.text(text) if self._splitter.is_plain else self._apply(self._splitter.push(text))
 
     def _apply(self, operations: list[Operation]) -> list[Event]:
@@ -151,7 +153,6 @@ class DeltaReader:
         return events
 
     def _read_parts(self, parts: object) -> list[Event]:
-        """Read content that is a list of parts."""
         if not isinstance(parts, list):
             return self._drop("delta.content")
         events: list[Event] = []
@@ -166,25 +167,14 @@ class DeltaReader:
 
     def _read_part(self, part: Mapping[str, object]) -> list[Event]:
         kind = read.text_or_none(part, "type")
-        if kind == "text":
-            text = read.text_or_none(part, "text")
-            return self._split(text) if text else []
-        if kind == "refusal":
-            refusal = read.text_or_none(part, "refusal")
-            return self._output.refusal(refusal) if refusal else []
-        if kind == "thinking":
-            thinking = read.text_or_none(part, "thinking")
-            texts = [thinking] if thinking else [read.text_or_none(t, "text") for t in read.mappings(part, "thinking")]
-            return [event for text in texts if text for event in self._output.reasoning(text)]
-        return self._drop(f"content.{kind}")
-
-    def _read_calls(self, delta: Mapping[str, object]) -> list[Event]:
-        events: list[Event] = []
-        for fragment in self._dropped.objects(delta, "delta", "tool_calls"):
-            events += self._read_call(read.index_or_none(fragment, "index"), fragment)
-        if function := delta.get("function_call"):
-            events += self._read_call(LEGACY_INDEX, {"function": function})
-        return events
+        if kind not in {"text", "refusal", "thinking"}:
+            return self._drop(f"content.{kind}")
+        text = read.text_or_none(part, kind)
+        if kind != "thinking":
+            add = self._split if kind == "text" else self._output.refusal
+            return add(text) if text else []
+        texts = [text] if text else [read.text_or_none(inner, "text") for inner in read.mappings(part, kind)]
+        return [event for text in texts if text for event in self._output.reasoning(text)]
 
     def _read_call(self, index: int | None, fragment: Mapping[str, object]) -> list[Event]:
         kind = "custom" if "custom" in fragment else "function"

@@ -7,7 +7,7 @@ resumes. Output indexes follow the order of first appearance (CONTRACT D33).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 from projector.providers.canonical_items import CALL_SHAPES, Annotation, Call, Event, Message, Reasoning
@@ -97,20 +97,12 @@ class ChatOutput:
         return self._flush_text() if message is not None or delta.strip() else []
 
     def reasoning(self, delta: str) -> list[Event]:
-        """Add full reasoning text. Blanks alone are no reasoning (seed 003, edge cases)."""
-        if self._is_held(delta):
-            return []
-        item, events = self._open_reasoning()
-        events.append(item.text(self._with_blanks(delta)))
-        return events
+        """Add full reasoning text."""
+        return self._add_reasoning(delta, Reasoning.text)
 
     def summary(self, delta: str) -> list[Event]:
         """Add text that the provider calls a summary of its reasoning."""
-        if self._is_held(delta):
-            return []
-        item, events = self._open_reasoning()
-        events.append(item.summary(self._with_blanks(delta)))
-        return events
+        return self._add_reasoning(delta, Reasoning.summary)
 
     def encrypted(self, content: str) -> list[Event]:
         """Add encrypted reasoning. An item has one; another one begins a new item."""
@@ -132,8 +124,7 @@ class ChatOutput:
     def refusal(self, delta: str) -> list[Event]:
         """Add text of a refusal."""
         message, events = self._open_message()
-        events.append(message.refusal(delta))
-        return events
+        return [*events, message.refusal(delta)]
 
     def cite(self, annotations: Iterable[Annotation]) -> list[Event]:
         """Add citations. They wait until there is a text."""
@@ -152,10 +143,8 @@ class ChatOutput:
             return self._announce_call(call) if call.name else []
         if not delta:
             return []
-        events = self.end_reasoning()
-        events.append(call.input(delta))
         self._current = call
-        return events
+        return [*self.end_reasoning(), call.input(delta)]
 
     def end(self, status: str) -> list[Event]:
         """Emit what waited, and close all items. Unless the status is `completed`, the current item was cut off.
@@ -178,7 +167,6 @@ class ChatOutput:
         return events
 
     def _flush_text(self) -> list[Event]:
-        """Emit the text that waited, and the citations that waited for it."""
         text = "".join(self._blank_text)
         self._blank_text.clear()
         message, events = self._open_message()
@@ -205,33 +193,28 @@ class ChatOutput:
         return item, events
 
     def _announce_call(self, call: Call) -> list[Event]:
-        events = self.end_reasoning()
-        events += call.added(*self._next_id("fc"))
-        self._open[call.output_index] = call
-        self._current = call
+        events = self.end_reasoning() + call.added(*self._next_id("fc"))
+        self._open[call.output_index] = self._current = call
         return events
 
-    def _is_held(self, delta: str) -> bool:
-        """Hold back reasoning that is blank so far."""
-        if self._reasoning is not None or delta.strip():
-            return False
-        self._blank_reasoning.append(delta)
-        return True
+    def _add_reasoning(self, delta: str, add: Callable[[Reasoning, str], Event]) -> list[Event]:
+        """Add reasoning. Blanks wait for the first visible character: alone they are none (seed 003, edge cases)."""
+        if self._reasoning is None and not delta.strip():
+            self._blank_reasoning.append(delta)
+            return []
+        item, events = self._open_reasoning()
+        if self._blank_reasoning:
+            delta = "".join([*self._blank_reasoning, delta])
+            self._blank_reasoning.clear()
+        events.append(add(item, delta))
+        return events
 
     def _drop_blanks(self) -> None:
         if self._blank_reasoning:
             self._blank_reasoning.clear()
             self._dropped.note("reasoning of blanks alone")
 
-    def _with_blanks(self, delta: str) -> str:
-        if not self._blank_reasoning:
-            return delta
-        text = "".join([*self._blank_reasoning, delta])
-        self._blank_reasoning.clear()
-        return text
-
     def _next_id(self, kind: str) -> tuple[str, int]:
-        """Return the ID and the output index of the next item."""
         index = self._count
         self._count += 1
         stem = f"{kind}_{self.response_id[:RESPONSE_ID_KEPT_CHARS]}" if self.response_id else kind

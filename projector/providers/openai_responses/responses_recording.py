@@ -10,25 +10,17 @@ from projector.providers.openai_responses.responses_stage import ERROR
 from projector.providers.recording_shape import ALONE, Channels, Event, GenericChannels, Path, RecordingShape
 
 DELTAS: Final = frozenset(
-    {
-        "response.output_text.delta",
-        "response.refusal.delta",
-        "response.reasoning_summary_text.delta",
-        "response.reasoning_text.delta",
-        "response.function_call_arguments.delta",
-        "response.mcp_call_arguments.delta",
-        "response.custom_tool_call_input.delta",
-        "response.code_interpreter_call_code.delta",
-        "response.audio.delta",
-        "response.audio.transcript.delta",
-        "response.shell_call_command.delta",
-        "response.shell_call_output_content.delta",
-        "response.apply_patch_call_operation_diff.delta",
-    }
+    f"response.{name}.delta"
+    for name in (
+        *("output_text", "refusal", "reasoning_summary_text", "reasoning_text", "audio", "audio.transcript"),
+        *("function_call_arguments", "mcp_call_arguments", "custom_tool_call_input", "code_interpreter_call_code"),
+        *("shell_call_command", "shell_call_output_content", "apply_patch_call_operation_diff"),
+    )
 )
 """Events whose `delta` is a piece of a text."""
 
 _DELTA: Final = ("delta",)
+
 _BEGINNINGS: Final[Mapping[Path, tuple[str, ...]]] = {
     ("response.content_part.added", "part", "text"): ("response.output_text.delta",),
     ("response.content_part.added", "part", "refusal"): ("response.refusal.delta",),

@@ -8,13 +8,7 @@ from projector.providers.model_request import Body, Item, ModelRequest, Paramete
 
 ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
 
-PARAMETERS: Final[ParameterPaths] = {
-    "temperature": ("temperature",),
-    "top_p": ("top_p",),
-    "max_output_tokens": ("max_output_tokens",),
-    "reasoning_effort": ("reasoning", "effort"),
-    "verbosity": ("text", "verbosity"),
-}
+PARAMETERS: Final[ParameterPaths] = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("text", "verbosity")}
 
 
 def write_request(request: ModelRequest, _profile: None = None) -> Body:
@@ -37,9 +31,5 @@ def _item(item: Item) -> Item:
     content = item.get("content")
     if not isinstance(content, list):
         return item
-    parts = [{**part, "detail": part.get("detail", "auto")} if _is_image(part) else part for part in content]
+    parts = [{"detail": "auto", **part} if part.get("type") == "input_image" else part for part in content]
     return {**item, "content": parts}
-
-
-def _is_image(part: Item) -> bool:
-    return part.get("type") == "input_image"
