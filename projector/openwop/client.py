@@ -380,10 +380,9 @@ def attempt_key(run_id: str, node_id: str, attempt: int, request: Mapping[str, o
 
 
 class InvocationLog:
-    """Recorded events of attempts of nodes, so that a complete attempt is replayed without asking its provider.
+    """Recorded events of node attempts: a complete attempt is replayed without a request to its provider.
 
-    Args:
-        max_attempts: limit of recorded attempts; the oldest are dropped first.
+    At most `max_attempts` are kept; the oldest are dropped first.
     """
 
     def __init__(self, max_attempts: int) -> None:
@@ -409,7 +408,6 @@ class InvocationLog:
 
 
 def _closed(blocks: dict[str, list[Event]]) -> list[Event]:
-    """Return the closing events of the open blocks and clear them."""
     closed = [_closing(deltas) for deltas in blocks.values()]
     blocks.clear()
     return closed
@@ -431,5 +429,4 @@ def _difference(before: Event | None, after: Event | None) -> str | None:
 
 
 def _compared(event: Event) -> dict[str, Any]:
-    """Return the payload without the run id."""
     return {name: value for name, value in event["payload"].items() if name != "runId"}

@@ -116,13 +116,8 @@ def reasoned(agent_id: str, reasoning: str, verbosity: Verbosity, token_count: i
     return present(agentId=agent_id, reasoning=reasoning, verbosity=verbosity, tokenCount=token_count)
 
 
-def tool_called(agent_id: str, tool_name: str, call_id: str, **members: object) -> Payload:
-    """Build `agent.toolCalled`; `members` are `inputs`, `transport` and `serverLabel` where known."""
-    return {"agentId": agent_id, "toolName": tool_name, "callId": call_id, **members}
-
-
-def tool_returned(agent_id: str, tool_name: str, call_id: str, **members: object) -> Payload:
-    """Build `agent.toolReturned`; `members` are either `outcome` or `error`, and `durationMs`."""
+def tool_call(agent_id: str, tool_name: str, call_id: str, **members: object) -> Payload:
+    """Build `agent.toolCalled` or `agent.toolReturned`; `members` are their other members."""
     return {"agentId": agent_id, "toolName": tool_name, "callId": call_id, **members}
 
 
@@ -146,16 +141,8 @@ def low_confidence(
 ) -> Payload:
     """Build `node.suspended` for a decision below the threshold: the schema's members and those of RFC 0023."""
     known = {"agentId": agent_id, "threshold": threshold, "observed": observed}
-    return {
-        "nodeId": node_id,
-        "interruptId": interrupt_id,
-        "kind": "low-confidence",
-        "key": key,
-        "reason": "low-confidence",
-        **known,
-        "resumeSchema": APPROVAL_SCHEMA,
-        "data": {**known, "decision": decision},
-    }
+    data = {**known, "decision": decision}
+    return _suspension("low-confidence", node_id, interrupt_id, key, known, data)
 
 
 def approval(
@@ -169,19 +156,18 @@ def approval(
     details: Mapping[str, object],
 ) -> Payload:
     """Build `node.suspended` for a tool call that needs approval; `details` is what else may be shown of the call."""
-    return {
-        "nodeId": node_id,
-        "interruptId": interrupt_id,
-        "kind": "approval",
-        "key": key,
-        "reason": "approval",
-        "agentId": agent_id,
-        "resumeSchema": APPROVAL_SCHEMA,
-        "data": {
-            "artifactId": call_id,
-            "artifactType": "public-sse.tool-call",
-            "title": f"Approve the call of {tool_name}?",
-            "artifactData": {"toolName": tool_name, **details},
-            "actions": ["accept", "reject"],
-        },
+    data = {
+        "artifactId": call_id,
+        "artifactType": "public-sse.tool-call",
+        "title": f"Approve the call of {tool_name}?",
+        "artifactData": {"toolName": tool_name, **details},
+        "actions": ["accept", "reject"],
     }
+    return _suspension("approval", node_id, interrupt_id, key, {"agentId": agent_id}, data)
+
+
+def _suspension(
+    kind: str, node_id: str, interrupt_id: str, key: str, members: Mapping[str, object], data: object
+) -> Payload:
+    position = {"nodeId": node_id, "interruptId": interrupt_id, "kind": kind, "key": key, "reason": kind}
+    return {**position, **members, "resumeSchema": APPROVAL_SCHEMA, "data": data}

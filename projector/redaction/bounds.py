@@ -110,8 +110,6 @@ def _size(text: str, enough: int) -> int:
 
 
 class _Trim:
-    """A copy of a tree with fewer entries and shorter strings."""
-
     def __init__(self, entries: int, string_bytes: int) -> None:
         self._entries = entries
         self._string_bytes = string_bytes

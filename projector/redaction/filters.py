@@ -115,7 +115,6 @@ class FormatFilter:
         return self._without_shown(steps) if self._shown else steps
 
     def _without_shown(self, steps: list[Step]) -> list[Step]:
-        """Remove from the steps what was shown before this text."""
         found: list[Step] = []
         for count, mark in steps:
             shown = min(count, self._shown)

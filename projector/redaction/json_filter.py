@@ -321,8 +321,6 @@ class JsonStreamFilter:
 
 
 class _Mode(Enum):
-    """How a text is read."""
-
     BLANK = auto()
     PLAIN = auto()
     DOCUMENT = auto()

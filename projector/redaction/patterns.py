@@ -222,7 +222,6 @@ class _Node:
         return self.children.setdefault(step, _Node())
 
     def add(self, steps: Iterable[Step], first: str) -> None:
-        """Add a path behind the first character."""
         node = self
         for step in steps:
             at_start = step == Mark(_WORD_START)

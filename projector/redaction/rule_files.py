@@ -75,8 +75,6 @@ _Samples: TypeAlias = Annotated[list[Annotated[str, Field(min_length=1)]], Field
 
 
 class _Entry(BaseModel, extra="forbid", strict=True, hide_input_in_errors=True):
-    """The form of every entry."""
-
     name: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,64}$")]
     about: Annotated[str, Field(min_length=1)]
     source: Annotated[str, Field(min_length=1)]
@@ -179,7 +177,6 @@ def _rows(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def _entry(table: str, row: dict[str, Any], location: str) -> Format | Word:
-    """Check and return one entry."""
     form, kind = _TABLES[table]
     try:
         fields = form.model_validate(row).model_dump(exclude_unset=True)

@@ -64,7 +64,6 @@ class _SurrogateJoiner:
         return codec.scrub(text[: len(text) - len(self.held)])
 
     def end(self) -> str:
-        """Return what was held."""
         text, self.held = self.held, ""
         return codec.scrub(text)
 

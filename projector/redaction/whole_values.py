@@ -140,8 +140,6 @@ def clean_tree(
 
 
 class _Walk:
-    """One walk through a tree, with the path where it is."""
-
     def __init__(self, limits: Limits, string_max_chars: int | None, detector: Detector | None) -> None:
         self._limits = limits
         self._string_max_chars = string_max_chars

@@ -11,8 +11,7 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from projector.openwop.contract.events import EVENT_TYPES
-from projector.openwop.host.log_readers import MODES_BY_TYPE, EventStream, poll
-from projector.openwop.host.log_readers import document as document_of
+from projector.openwop.host.log_readers import MODES_BY_TYPE, EventStream, LogDocument, poll
 from projector.openwop.host.run_log import RunLog
 from projector.openwop.host.run_requests import MAX_BUFFER_MS, MAX_POLL_S, MODES, buffer_s, poll_s
 from projector.server.streaming.response_writer import SEND_MAX_BYTES
@@ -136,7 +135,7 @@ def stream_of(log: RunLog, buffer_s: float) -> EventStream:
 
 
 ANSWERS: list[tuple[str, Callable[[RunLog], Any]]] = [
-    ("document", lambda log: document_of(log, 0.05)),
+    ("document", lambda log: LogDocument(log, -1, b"]}", client_stall_timeout_s=0.05)),
     ("poll", lambda log: asyncio.run(poll(log, -1, 0, 0.05, anyio.sleep_forever))),
     ("stream", lambda log: stream_of(log, 0)),
     ("batches", lambda log: stream_of(log, 5)),

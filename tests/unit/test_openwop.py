@@ -8,10 +8,10 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from projector.contracts.kinds import Kind, PrivateKind
+from projector.contracts.kinds import TOOL_TYPES, Kind, PrivateKind
 from projector.dialects.descriptor import DialectOptions
 from projector.openwop.contract.checker import check_log
-from projector.openwop.dialect import run_progress, tool_calls, writer
+from projector.openwop.dialect import run_progress, writer
 from projector.openwop.dialect.content import BLOCK_MAX_CHARS
 from projector.openwop.dialect.writer import OpenWopWriter
 from projector.openwop.event_log import shortened
@@ -716,7 +716,7 @@ def test_a_cancelled_stream_cancels_the_run(run: Run) -> None:
 
 def test_every_start_handler_has_an_end_handler() -> None:
     assert {*writer.ADDED.values(), writer._skip} == writer.DONE.keys()
-    assert tool_calls.ITEM_TOOLS.keys() <= writer.ADDED.keys()
+    assert TOOL_TYPES.keys() <= writer.ADDED.keys()
 
 
 def test_dropped_kinds_are_covered_by_other_frames() -> None:

@@ -139,10 +139,10 @@ def test_invalid_payloads_are_counted() -> None:
 
 def test_calls() -> None:
     reader = read(
-        ("agent.toolCalled", event_log.tool_called("one", "find", "c1", inputs=[1])),
-        ("agent.toolCalled", event_log.tool_called("one", "look", "c2")),
-        ("agent.toolReturned", event_log.tool_returned("one", "find", "c1", outcome=None)),
-        ("agent.toolReturned", event_log.tool_returned("one", "lost", "c3", error={"code": "c", "message": "m"})),
+        ("agent.toolCalled", event_log.tool_call("one", "find", "c1", inputs=[1])),
+        ("agent.toolCalled", event_log.tool_call("one", "look", "c2")),
+        ("agent.toolReturned", event_log.tool_call("one", "find", "c1", outcome=None)),
+        ("agent.toolReturned", event_log.tool_call("one", "lost", "c3", error={"code": "c", "message": "m"})),
     )
     calls = [(call.name, call.inputs, call.has_returned, call.outcome, call.error) for call in reader.calls.values()]
     assert calls == [

@@ -25,10 +25,10 @@ STREAM: Final[tuple[tuple[str, dict[str, Any], dict[str, Any]], ...]] = (
     ("agent.reasoning.delta", event_log.reasoning_delta("one", "a", 0, "full"), {"node_id": "n"}),
     ("agent.reasoning.delta", event_log.reasoning_delta("one", "b", 1, "full"), {"node_id": "n"}),
     ("agent.reasoned", event_log.reasoned("one", "ab", "full"), {"node_id": "n"}),
-    ("agent.toolCalled", event_log.tool_called("one", "t", "c", inputs={"a": 1}), {"node_id": "n"}),
+    ("agent.toolCalled", event_log.tool_call("one", "t", "c", inputs={"a": 1}), {"node_id": "n"}),
     (
         "agent.toolReturned",
-        event_log.tool_returned("one", "t", "c", outcome=1),
+        event_log.tool_call("one", "t", "c", outcome=1),
         {"node_id": "n", "causation_id": "r:5"},
     ),
     ("agent.handoff", event_log.handoff("one", "two"), {}),

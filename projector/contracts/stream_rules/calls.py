@@ -6,21 +6,11 @@ from enum import IntEnum
 from typing import Final
 
 from projector.contracts import codec
+from projector.contracts import public_sse_v1 as events
 from projector.contracts.kinds import ENDED_STATUSES, STATUS_RANKS
 from projector.contracts.limits import ARGUMENTS_TEXT_MAX_CHARS
 from projector.contracts.parts import AnyTool
 from projector.contracts.paths import ABSENT
-from projector.contracts.public_sse_v1 import (
-    CallEvent,
-    OutputItemDone,
-    PublicEvent,
-    ToolArgumentsDelta,
-    ToolArgumentsDone,
-    ToolCodeDelta,
-    ToolCodeDone,
-    ToolOutput,
-    ToolStatus,
-)
 from projector.contracts.stream_rules.table import Finding
 from projector.contracts.stream_rules.texts import StreamedText
 from projector.contracts.stream_rules.values import is_truncated
@@ -36,12 +26,10 @@ class _Stage(IntEnum):
     ENDED = 4
 
 
-_INPUT: Final = (ToolArgumentsDelta, ToolArgumentsDone, ToolCodeDelta, ToolCodeDone)
+_INPUT: Final = (events.ToolArgumentsDelta, events.ToolArgumentsDone, events.ToolCodeDelta, events.ToolCodeDone)
 
 
 class _Call:
-    """State of one call."""
-
     def __init__(self, call_id: str) -> None:
         self.call_id = call_id
         self.stage = _Stage.NEW
@@ -60,15 +48,15 @@ class CallRules:
         self._done: set[int] = set()
         """Slots of items that are done."""
 
-    def check(self, event: PublicEvent, /) -> list[Finding]:
+    def check(self, event: events.PublicEvent, /) -> list[Finding]:
         """Check the next event."""
         match event:
-            case OutputItemDone():
+            case events.OutputItemDone():
                 self._done.add(event.output_index)
                 return []
-            case ToolStatus():
+            case events.ToolStatus():
                 call_id = event.tool.tool_call_id
-            case ToolArgumentsDelta() | ToolArgumentsDone() | ToolOutput() | ToolCodeDelta() | ToolCodeDone():
+            case events.ToolArgumentsDelta() | events.ToolArgumentsDone() | events.ToolOutput() | events.ToolCodeDelta() | events.ToolCodeDone():
                 call_id = event.tool_call_id
             case _:
                 return []
@@ -76,7 +64,7 @@ class CallRules:
         found = self._identity(call, call_id, event.output_index)
         if found:
             return found
-        if isinstance(event, ToolStatus):
+        if isinstance(event, events.ToolStatus):
             return _status(call, event.tool, is_open=event.output_index not in self._done)
         return _payload(call, event)
 
@@ -102,8 +90,7 @@ def _status(call: _Call, tool: AnyTool, *, is_open: bool) -> list[Finding]:
     return []
 
 
-def _payload(call: _Call, event: CallEvent) -> list[Finding]:
-    """Check arguments, code or output."""
+def _payload(call: _Call, event: events.CallEvent) -> list[Finding]:
     found = []
     stage = _Stage.INPUT if isinstance(event, _INPUT) else _Stage.OUTPUT
     if call.stage is _Stage.NEW:
@@ -112,29 +99,29 @@ def _payload(call: _Call, event: CallEvent) -> list[Finding]:
         found.append(Finding("call_order", f"expected no {stage.name.lower()} after {call.stage.name.lower()}"))
     call.stage = max(call.stage, stage)
     match event:
-        case ToolArgumentsDelta():
+        case events.ToolArgumentsDelta():
             found += call.arguments.delta(event.delta, max_chars=ARGUMENTS_TEXT_MAX_CHARS)
-        case ToolArgumentsDone():
+        case events.ToolArgumentsDone():
             found += call.arguments.done(event.arguments_text)
             found += _parsed(event)
-        case ToolCodeDelta():
+        case events.ToolCodeDelta():
             found += call.code.delta(event.delta)
-        case ToolCodeDone():
+        case events.ToolCodeDone():
             found += call.code.done(event.code, is_truncated=is_truncated(event, "code"))
         case _:
             call.has_output = True
     return found
 
 
-def _is_of_a_function(event: CallEvent) -> bool:
+def _is_of_a_function(event: events.CallEvent) -> bool:
     match event:
-        case ToolArgumentsDelta(tool_type="function") | ToolArgumentsDone(tool_type="function"):
+        case events.ToolArgumentsDelta(tool_type="function") | events.ToolArgumentsDone(tool_type="function"):
             return True
         case _:
             return False
 
 
-def _parsed(event: ToolArgumentsDone) -> list[Finding]:
+def _parsed(event: events.ToolArgumentsDone) -> list[Finding]:
     """Compare the object with the text unless one was truncated; empty text means no arguments (D24)."""
     if event.arguments_json is None or not event.arguments_text.strip() or is_truncated(event):
         return []

@@ -61,7 +61,6 @@ def read_line(line: bytes | str) -> Reading:
 
 
 def _shape_violations(error: ValidationError, members: Mapping[str, object]) -> list[Finding]:
-    """Return the fields that do not match the model of their event."""
     found = []
     for field in invalid_fields(error, members):
         rule = "shape" if field.path and field.type.startswith("union_tag") else _MODEL_RULES.get(field.type, "shape")

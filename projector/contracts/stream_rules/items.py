@@ -7,30 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from projector.contracts import public_sse_v1 as events
 from projector.contracts.kinds import TOOL_TYPES
 from projector.contracts.limits import IMAGE_CHUNK_MAX_CHARS
 from projector.contracts.parts import ChunkTarget, FunctionTool, UrlCitation, WebSearchTool
-from projector.contracts.public_sse_v1 import (
-    ChunkDelta,
-    ChunkDone,
-    ErrorEvent,
-    FinalEvent,
-    ItemEvent,
-    MessageCitation,
-    MessageDelta,
-    OutputItemAdded,
-    OutputItemDone,
-    PublicEvent,
-    ReasoningSummaryDelta,
-    RefusalDelta,
-    RefusalDone,
-    ToolArgumentsDelta,
-    ToolArgumentsDone,
-    ToolCodeDelta,
-    ToolCodeDone,
-    ToolOutput,
-    ToolStatus,
-)
 from projector.contracts.stream_rules.table import Finding
 
 STRAY: Final = frozenset({"slot", "item_added_once", "item_done_once", "item_after_done", "item_kind"})
@@ -56,11 +36,11 @@ class ItemRules:
         self._citing: set[int] = set()
         """Slots of messages that cite a web page."""
 
-    def check(self, event: PublicEvent, /) -> list[Finding]:
+    def check(self, event: events.PublicEvent, /) -> list[Finding]:
         """Check the next event."""
-        if isinstance(event, ItemEvent):
+        if isinstance(event, events.ItemEvent):
             return self._item_event(event)
-        if isinstance(event, ErrorEvent | FinalEvent):
+        if isinstance(event, events.ErrorEvent | events.FinalEvent):
             return [
                 Finding("item_closed", f"expected `output_item.done` of item {slot} before the terminal")
                 for slot, item in self._items.items()
@@ -68,18 +48,18 @@ class ItemRules:
             ]
         return []
 
-    def _item_event(self, event: ItemEvent) -> list[Finding]:
+    def _item_event(self, event: events.ItemEvent) -> list[Finding]:
         slot = event.output_index
         item = self._items.get(slot)
         if item is not None and item.item_id != event.item_id:
             return [Finding("slot", f"expected the `item_id` that item {slot} was announced with")]
         if self._slots.setdefault(event.item_id, slot) != slot:
             return [Finding("slot", f"expected `output_index` {self._slots[event.item_id]} for this `item_id`")]
-        if isinstance(event, MessageCitation) and isinstance(event.citation, UrlCitation):
+        if isinstance(event, events.MessageCitation) and isinstance(event.citation, UrlCitation):
             self._citing.add(slot)
         return self._open(event) if item is None else self._response(event, item) + self._known(event, item)
 
-    def _response(self, event: ItemEvent, item: _Item) -> list[Finding]:
+    def _response(self, event: events.ItemEvent, item: _Item) -> list[Finding]:
         """Compare the response of an event with that of its item, which may be unknown at first."""
         item.response_id = item.response_id or event.response_id
         if event.response_id in {None, item.response_id} or _is_of_a_function(event):
@@ -88,11 +68,11 @@ class ItemRules:
             Finding("item_response", f"expected the `response_id` that item {event.output_index} was announced with")
         ]
 
-    def _known(self, event: ItemEvent, item: _Item) -> list[Finding]:
+    def _known(self, event: events.ItemEvent, item: _Item) -> list[Finding]:
         slot, was_open = event.output_index, item.is_open
-        if isinstance(event, OutputItemAdded):
+        if isinstance(event, events.OutputItemAdded):
             return [Finding("item_added_once", f"expected `output_item.added` of item {slot} once")]
-        if isinstance(event, OutputItemDone):
+        if isinstance(event, events.OutputItemDone):
             item.is_open = False
             return [] if was_open else [Finding("item_done_once", f"expected `output_item.done` of item {slot} once")]
         if not was_open and not self._may_be_late(event, item):
@@ -101,43 +81,43 @@ class ItemRules:
             return [Finding("item_kind", f"expected no such event of item {slot}, by its `item_type`")]
         return []
 
-    def _open(self, event: ItemEvent) -> list[Finding]:
-        is_open = not isinstance(event, OutputItemDone)
-        item_type = event.item_type if isinstance(event, OutputItemAdded) else None
+    def _open(self, event: events.ItemEvent) -> list[Finding]:
+        is_open = not isinstance(event, events.OutputItemDone)
+        item_type = event.item_type if isinstance(event, events.OutputItemAdded) else None
         self._items[event.output_index] = _Item(event.item_id, item_type, is_open, event.response_id)
         if item_type is not None:
             return []
         return [Finding("item_announced", f"expected `output_item.added` of item {event.output_index} first")]
 
-    def _may_be_late(self, event: ItemEvent, item: _Item) -> bool:
+    def _may_be_late(self, event: events.ItemEvent, item: _Item) -> bool:
         """Return whether an event may follow the end of its item.
 
         A function runs after the response (D17). A search may get one more status at the end of each message that
         cites it (D19).
         """
-        if isinstance(event, ToolStatus) and isinstance(event.tool, WebSearchTool):
+        if isinstance(event, events.ToolStatus) and isinstance(event.tool, WebSearchTool):
             item.late_statuses += 1
             return item.late_statuses <= len(self._citing)
         return _is_of_a_function(event)
 
 
-def _is_of_a_function(event: ItemEvent) -> bool:
+def _is_of_a_function(event: events.ItemEvent) -> bool:
     """Return whether an event is the result of a function, which may follow the end of its response (D17)."""
     match event:
-        case ToolOutput(tool_type="function") | ToolStatus(tool=FunctionTool()):
+        case events.ToolOutput(tool_type="function") | events.ToolStatus(tool=FunctionTool()):
             return True
         case _:
             return False
 
 
-TEXT_TYPES: Final[Mapping[str, tuple[type[ItemEvent], ...]]] = {
-    "message": (MessageDelta, MessageCitation, RefusalDelta, RefusalDone),
-    "reasoning": (ReasoningSummaryDelta,),
+TEXT_TYPES: Final[Mapping[str, tuple[type[events.ItemEvent], ...]]] = {
+    "message": (events.MessageDelta, events.MessageCitation, events.RefusalDelta, events.RefusalDone),
+    "reasoning": (events.ReasoningSummaryDelta,),
 }
 """Item types other than tool calls, and their events; a type in neither table has no events but `output_item.*`."""
 
 
-def fits(event: ItemEvent, item_type: str) -> bool:
+def fits(event: events.ItemEvent, item_type: str) -> bool:
     """Return whether an event other than `output_item.*` may belong to an item of this type."""
     tool_type = _tool_type(event)
     if tool_type is not None:
@@ -145,15 +125,15 @@ def fits(event: ItemEvent, item_type: str) -> bool:
     return isinstance(event, TEXT_TYPES.get(item_type, ()))
 
 
-def _tool_type(event: ItemEvent) -> str | None:
+def _tool_type(event: events.ItemEvent) -> str | None:
     match event:
-        case ToolStatus():
+        case events.ToolStatus():
             return event.tool.tool_type
-        case ToolArgumentsDelta() | ToolArgumentsDone() | ToolOutput():
+        case events.ToolArgumentsDelta() | events.ToolArgumentsDone() | events.ToolOutput():
             return event.tool_type
-        case ToolCodeDelta() | ToolCodeDone():
+        case events.ToolCodeDelta() | events.ToolCodeDone():
             return "code_interpreter"
-        case ChunkDelta() | ChunkDone():
+        case events.ChunkDelta() | events.ChunkDone():
             return "image_generation"
         case _:
             return None
@@ -175,13 +155,13 @@ class ChunkRules:
     def __init__(self) -> None:
         self._targets: dict[ChunkTarget, _Chunks] = {}
 
-    def check(self, event: PublicEvent, /) -> list[Finding]:
+    def check(self, event: events.PublicEvent, /) -> list[Finding]:
         """Check the next event."""
         match event:
-            case ChunkDelta() | ChunkDone():
+            case events.ChunkDelta() | events.ChunkDone():
                 chunks = self._targets.setdefault(event.target, _Chunks(event.output_index))
                 return _check(chunks, event)
-            case ErrorEvent() | FinalEvent():
+            case events.ErrorEvent() | events.FinalEvent():
                 return [
                     Finding("chunk_unfinished", f"expected `chunk.done` of item {chunks.slot} before the terminal")
                     for chunks in self._targets.values()
@@ -190,12 +170,12 @@ class ChunkRules:
         return []
 
 
-def _check(chunks: _Chunks, event: ChunkDelta | ChunkDone) -> list[Finding]:
+def _check(chunks: _Chunks, event: events.ChunkDelta | events.ChunkDone) -> list[Finding]:
     if chunks.slot != event.output_index:
         return [Finding("chunk_item", f"expected the target to belong to item {chunks.slot}")]
     if not chunks.is_open:
         return [Finding("chunk_closed", f"expected no `{event.kind}` after `chunk.done`")]
-    if isinstance(event, ChunkDone):
+    if isinstance(event, events.ChunkDone):
         chunks.is_open = False
         return []
     found = []

@@ -13,17 +13,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from projector.contracts import public_sse_v1 as events
 from projector.contracts.parts import FunctionTool
-from projector.contracts.public_sse_v1 import (
-    FinalEvent,
-    ItemEvent,
-    Lifecycle,
-    OutputItemAdded,
-    OutputItemDone,
-    PublicEvent,
-    ToolOutput,
-    ToolStatus,
-)
 from projector.contracts.stream_rules.table import Finding
 
 
@@ -35,7 +26,7 @@ class BranchKey(NamedTuple):
     branch: int | None = None
 
 
-def branch_key(event: PublicEvent) -> BranchKey:
+def branch_key(event: events.PublicEvent) -> BranchKey:
     """Return the branch of an event."""
     workflow = event.workflow
     return (
@@ -59,10 +50,8 @@ _WEIGHTS: Final[Mapping[str, int]] = {
 
 
 class _Branch:
-    """State of one branch, in which responses follow each other."""
-
     def __init__(self) -> None:
-        self.last: Lifecycle | None = None
+        self.last: events.Lifecycle | None = None
         """Last `lifecycle` of the current response."""
         self.open: set[int] = set()
         """Slots of open items."""
@@ -77,28 +66,28 @@ class LifecycleRules:
         self._overdue: set[int] = set()
         """Slots of items that were open when their response ended."""
 
-    def check(self, event: PublicEvent, /) -> list[Finding]:
+    def check(self, event: events.PublicEvent, /) -> list[Finding]:
         """Check the next event."""
         branch = self._branches[branch_key(event)]
         match event:
-            case Lifecycle():
+            case events.Lifecycle():
                 return self._lifecycle(event, branch)
-            case FinalEvent():
+            case events.FinalEvent():
                 return self._final(event.final.status)
-            case ToolOutput(tool_type="function") | ToolStatus(tool=FunctionTool()):
+            case events.ToolOutput(tool_type="function") | events.ToolStatus(tool=FunctionTool()):
                 return []
-            case OutputItemAdded():
+            case events.OutputItemAdded():
                 branch.open.add(event.output_index)
                 if branch.last is not None and _is_end(branch.last):
                     branch.last = None
-            case OutputItemDone():
+            case events.OutputItemDone():
                 for other in self._branches.values():  # the host may have changed the context of its response
                     other.open.discard(event.output_index)
-        if isinstance(event, ItemEvent) and event.output_index in self._overdue:
+        if isinstance(event, events.ItemEvent) and event.output_index in self._overdue:
             return [Finding("lifecycle_last", f"expected no further event of item {event.output_index}")]
         return []
 
-    def _lifecycle(self, event: Lifecycle, branch: _Branch) -> list[Finding]:
+    def _lifecycle(self, event: events.Lifecycle, branch: _Branch) -> list[Finding]:
         last, branch.last = branch.last, event
         self._heaviest = max(self._heaviest, _run_status(event), key=_WEIGHTS.__getitem__)
         if _is_end(event):
@@ -119,11 +108,11 @@ class LifecycleRules:
         return []
 
 
-def _run_status(event: Lifecycle) -> str:
+def _run_status(event: events.Lifecycle) -> str:
     """Return the least status of the run after this response; a workflow may continue without a failed step."""
     is_step = event.workflow is not None and event.workflow.step_name is not None
     return "incomplete" if is_step and _WEIGHTS[event.status] > _WEIGHTS["incomplete"] else event.status
 
 
-def _is_end(event: Lifecycle) -> bool:
+def _is_end(event: events.Lifecycle) -> bool:
     return event.status not in _BEGINNINGS

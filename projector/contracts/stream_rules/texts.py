@@ -6,16 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from projector.contracts.public_sse_v1 import (
-    FinalEvent,
-    Lifecycle,
-    MessageDelta,
-    OutputItemAdded,
-    PublicEvent,
-    ReasoningSummaryDelta,
-    RefusalDelta,
-    RefusalDone,
-)
+from projector.contracts import public_sse_v1 as events
 from projector.contracts.stream_rules.lifecycle import BranchKey, branch_key
 from projector.contracts.stream_rules.table import Finding
 from projector.contracts.stream_rules.values import is_truncated
@@ -106,49 +97,49 @@ class TextRules:
         self._has_ended = False
         self._is_run = False
 
-    def check(self, event: PublicEvent, /) -> list[Finding]:
+    def check(self, event: events.PublicEvent, /) -> list[Finding]:
         """Check the next event."""
         self._count_responses(event)
         match event:
-            case MessageDelta():
+            case events.MessageDelta():
                 self._streamed["response_text"].add(event.output_index, event.content_index, event.delta)
-            case ReasoningSummaryDelta():
+            case events.ReasoningSummaryDelta():
                 self._streamed["reasoning_summary_text"].add(event.output_index, event.summary_index, event.delta)
-            case RefusalDelta():
+            case events.RefusalDelta():
                 return self._refusal_delta(event)
-            case RefusalDone():
+            case events.RefusalDone():
                 return self._refusal_done(event)
-            case FinalEvent() if not self._is_run:
+            case events.FinalEvent() if not self._is_run:
                 return self._final(event)
         return []
 
-    def _count_responses(self, event: PublicEvent) -> None:
+    def _count_responses(self, event: events.PublicEvent) -> None:
         """Count responses: with several, the texts of `final` are those of the last one that has text."""
         if event.response_id is not None:
             self._response_ids.add(event.response_id)
-        begins = isinstance(event, Lifecycle | OutputItemAdded)
+        begins = isinstance(event, events.Lifecycle | events.OutputItemAdded)
         if begins:
             self._places.add(branch_key(event))
         self._is_run |= len(self._response_ids) > 1 or len(self._places) > 1 or (begins and self._has_ended)
-        self._has_ended |= isinstance(event, Lifecycle) and event.status not in {"queued", "in_progress"}
+        self._has_ended |= isinstance(event, events.Lifecycle) and event.status not in {"queued", "in_progress"}
 
-    def _refusal(self, event: RefusalDelta | RefusalDone) -> StreamedText:
+    def _refusal(self, event: events.RefusalDelta | events.RefusalDone) -> StreamedText:
         place = (event.output_index, event.content_index)
         return self._refusals.setdefault(place, StreamedText("refusal"))
 
-    def _refusal_delta(self, event: RefusalDelta) -> list[Finding]:
+    def _refusal_delta(self, event: events.RefusalDelta) -> list[Finding]:
         found = self._refusal(event).delta(event.delta)
         if not found:
             self._streamed["refusal_text"].add(event.output_index, event.content_index, event.delta)
         return found
 
-    def _refusal_done(self, event: RefusalDone) -> list[Finding]:
+    def _refusal_done(self, event: events.RefusalDone) -> list[Finding]:
         refusal = self._refusal(event)
         if refusal.is_empty:
             self._streamed["refusal_text"].add(event.output_index, event.content_index, event.refusal_text)
         return refusal.done(event.refusal_text, is_truncated=is_truncated(event, "refusal_text"))
 
-    def _final(self, event: FinalEvent) -> list[Finding]:
+    def _final(self, event: events.FinalEvent) -> list[Finding]:
         found = []
         for name, separator in _SEPARATORS.items():
             text = getattr(event.final, name) or ""

@@ -18,16 +18,12 @@ from projector.contracts.stream_rules.table import Finding
 
 
 class _Text(NamedTuple):
-    """A limit on the length of texts."""
-
     rule: str
     max_chars: int
     paths: tuple[str, ...]
 
 
 class _Payload(NamedTuple):
-    """A tree of tool data, and the rule for its strings."""
-
     pattern: str
     rule: str | None = None
     max_chars: int = 0

@@ -109,16 +109,10 @@ class RegisteredWorkflow:
 
 
 def register(document: Mapping[str, Any], *, is_on: bool, has_role: bool) -> RegisteredWorkflow:
-    """Validate a workflow.
+    """Validate a workflow; raise `DefinitionError` if it is invalid or not allowed.
 
-    Args:
-        document: the definition, as in the protocol.
-        is_on: whether conformance node types are enabled (RFC 0023 section B.2).
-        has_role: whether the configuration names callers that may run conformance workflows (section B.1).
-
-    Raises:
-        DefinitionError: an unknown or invalid member, an unsupported node type, or a conformance type that is not
-            enabled.
+    `is_on` enables conformance node types (RFC 0023 section B.2); `has_role` means that the configuration names the
+    callers that may run them (section B.1).
     """
     try:
         definition = WorkflowDefinition.model_validate(document)

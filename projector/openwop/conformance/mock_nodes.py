@@ -56,14 +56,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """Properties of a run that its plan depends on.
-
-    Args:
-        run_id: id of the run.
-        redactor: applied to all output.
-        threshold: a decision with a lower confidence is suspended.
-        verbosity: how much reasoning is emitted.
-    """
+    """Properties of a run that its plan depends on; a decision with a confidence below `threshold` is suspended."""
 
     run_id: str
     redactor: Redactor
@@ -181,11 +174,7 @@ class MockAgentConfig(OpenWopModel):
         chunks = (config.stream_chunks or []) if isinstance(config, MockReasoning) else []
         pieces = _truncated(_cleaned(chunks or [text], run), run)
         steps = [
-            Step(
-                "agent.reasoning.delta",
-                event_log.reasoning_delta(agent_id, piece, at, run.verbosity),
-                node.node_id,
-            )
+            Step("agent.reasoning.delta", event_log.reasoning_delta(agent_id, piece, at, run.verbosity), node.node_id)
             for at, piece in enumerate(pieces if chunks else [])
         ]
         tokens = config.token_count if isinstance(config, MockReasoning) else None
@@ -202,7 +191,6 @@ def _cleaned(chunks: list[str], run: PlannedRun) -> list[str]:
 
 
 def _truncated(pieces: list[str], run: PlannedRun) -> list[str]:
-    """Truncate a summary, its deltas included."""
     if run.verbosity != "summary":
         return pieces
     room = SUMMARY_MAX_CHARS
@@ -216,7 +204,6 @@ def _truncated(pieces: list[str], run: PlannedRun) -> list[str]:
 def _call_steps(
     call: MockToolCall, call_id: str, node: PlannedNode, agent_id: str, run: PlannedRun, *, at: int
 ) -> list[Step]:
-    """Plan a tool call and its result, which has the call as its cause."""
     ids = (agent_id, run.redactor.label(call.tool_id).value, call_id)
     inputs: dict[str, Any] = {"inputs": run.clean(call.arguments)} if "arguments" in call.model_fields_set else {}
     result = present(durationMs=call.duration_ms)
@@ -229,8 +216,8 @@ def _call_steps(
             details=None if call.error.details is None else run.clean(call.error.details),
         )
     return [
-        Step("agent.toolCalled", event_log.tool_called(*ids, **inputs), node.node_id),
-        Step("agent.toolReturned", event_log.tool_returned(*ids, **result), node.node_id, cause=at),
+        Step("agent.toolCalled", event_log.tool_call(*ids, **inputs), node.node_id),
+        Step("agent.toolReturned", event_log.tool_call(*ids, **result), node.node_id, cause=at),
     ]
 
 

@@ -148,7 +148,6 @@ def _open_block(state: LogState, item: ReasoningItem, item_id: str, verbosity: V
 
 
 def _close_block(state: LogState, block: ReasoningBlock) -> None:
-    """Emit the full text of a block."""
     del state.blocks[block.agent_id]
     payload = event_log.reasoned(block.agent_id, block.text.text, block.verbosity)
     state.emit("agent.reasoned", payload, notices=block.notices.release())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from projector.contracts.kinds import ENDED_STATUSES
+from projector.contracts.kinds import ENDED_STATUSES, TOOL_TYPES
 from projector.core.canonical import Frame
 from projector.openwop import event_log
 from projector.openwop.dialect.log_state import COMPLETED, LogState, OpenCall, Suspension
@@ -20,18 +20,6 @@ TRANSPORTS: Final[Mapping[str, str]] = {"mcp": "mcp"}
 
 IMMEDIATE_TOOLS: Final = frozenset({"web_search", "file_search", "image_generation"})
 """Tool types emitted at once, because their inputs arrive with their results."""
-
-ITEM_TOOLS: Final[Mapping[str, str]] = {
-    "mcp_approval_request": "mcp",
-    "mcp_call": "mcp",
-    "function_call": "function",
-    "custom_tool_call": "function",
-    "web_search_call": "web_search",
-    "file_search_call": "file_search",
-    "code_interpreter_call": "code_interpreter",
-    "image_generation_call": "image_generation",
-}
-"""Item type -> tool type; calls without a public tool type use their item type."""
 
 NOT_OUTCOME: Final = frozenset(
     {"tool_type", "tool_call_id", "status", "name", "tool_name", "server_label", "arguments_text", "arguments_json"}
@@ -50,12 +38,12 @@ ERRORS: Final[Mapping[str, tuple[str, str]]] = {
 def on_added(state: LogState, frame: Frame) -> None:
     """Record a call; a call without a public tool type is emitted now, with its type only."""
     item_type = frame["item_type"]
-    tool_type = ITEM_TOOLS.get(item_type, item_type)
+    tool_type = TOOL_TYPES.get(item_type, item_type)
     item_id = frame["item_id"]
     call = state.calls[item_id] = OpenCall(item_id, item_id, tool_type, tool_type, state.agent_id)
     if tool_type == "function":
         state.branch.response.pending.add(call.item_id)
-    if item_type not in ITEM_TOOLS:
+    if item_type not in TOOL_TYPES:
         _emit_call(state, call)
 
 
@@ -144,22 +132,20 @@ def _set_inputs(call: OpenCall, source: Mapping[str, Any]) -> None:
 
 
 def _emit_call(state: LogState, call: OpenCall) -> None:
-    """Emit the call, once."""
     if call.event_id:
         return
     details = present(transport=TRANSPORTS.get(call.tool_type), serverLabel=call.server_label or None)
-    payload = event_log.tool_called(call.agent_id, call.name, call.id, **call.inputs, **details)
+    payload = event_log.tool_call(call.agent_id, call.name, call.id, **call.inputs, **details)
     call.event_id = state.emit("agent.toolCalled", payload, notices=call.notices.release())
 
 
 def _emit_result(state: LogState, call: OpenCall, status: str) -> None:
-    """Emit the result of the call, once."""
     if call.is_returned:
         return
     _emit_call(state, call)
     call.is_returned = True
     state.branch.response.pending.discard(call.item_id)
-    payload = event_log.tool_returned(call.agent_id, call.name, call.id, **_result(call, status))
+    payload = event_log.tool_call(call.agent_id, call.name, call.id, **_result(call, status))
     state.emit("agent.toolReturned", payload, causation_id=call.event_id, notices=call.notices.release())
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from projector.contracts import codec
-from projector.contracts.kinds import TERMINAL_KINDS, Kind, PrivateKind
+from projector.contracts.kinds import TERMINAL_KINDS, TOOL_TYPES, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.truncation import fit
 from projector.dialects.descriptor import DialectOptions
@@ -32,7 +32,7 @@ def _skip(_state: LogState, _frame: Frame) -> None:
 
 ADDED: Final[Mapping[str, FrameHandler]] = {
     "reasoning": content.on_reasoning_added,
-    **dict.fromkeys(tool_calls.ITEM_TOOLS, tool_calls.on_added),
+    **dict.fromkeys(TOOL_TYPES, tool_calls.on_added),
     "computer_call": tool_calls.on_added,
     "local_shell_call": tool_calls.on_added,
     "shell_call": tool_calls.on_added,
@@ -94,12 +94,7 @@ DROPPED: Final[Mapping[str, str]] = {
 
 
 class OpenWopWriter:
-    """Writer of the log of one run from the frames of one stream.
-
-    Args:
-        verbosity: how much reasoning the policy shows (CONTRACT D36).
-        options: ids of run, workflow, node and provider, and whether reasoning deltas are emitted.
-    """
+    """Writer of the log of one run from the frames of one stream; `verbosity` is that of the policy (CONTRACT D36)."""
 
     def __init__(self, verbosity: Verbosity, options: DialectOptions) -> None:
         self._state = LogState(verbosity, options)

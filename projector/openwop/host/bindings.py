@@ -36,7 +36,7 @@ class RunnableWorkflow(Protocol):
     """Maximum verbosity of reasoning."""
 
     def document(self) -> dict[str, Any]:
-        """Return the definition, as in the protocol."""
+        """Return the definition in the form of the protocol."""
         ...
 
     def prepare(self, request: RunRequest, caller: str, scope: Scope) -> Begin:
@@ -65,15 +65,7 @@ class RunRedactors:
 
 
 def check_configurable(options: Configurable, *unsupported: str) -> None:
-    """Check that a run sets no option of the server configuration.
-
-    Args:
-        options: options of the run.
-        unsupported: further members that this kind of run does not support.
-
-    Raises:
-        HostError: a member is set that must not be.
-    """
+    """Raise `HostError` if a run sets an option of the server configuration, or one that it does not support."""
     for member in (*_SERVER_OPTIONS, *unsupported):
         if getattr(options, member) is not None:
             raise HostError("validation_error", f"`configurable.{to_camel(member)}` cannot be set.")

@@ -67,13 +67,7 @@ Handler: TypeAlias = Callable[[HostRequest], Awaitable[None]]
 
 
 class Endpoint:
-    """A path of the host.
-
-    Args:
-        site: shared parts of the server.
-        handlers: method -> handler.
-        is_open: whether the path needs no authentication.
-    """
+    """A path of the host, with a handler per method; an open path needs no authentication."""
 
     def __init__(self, site: Site, handlers: Mapping[str, Handler], *, is_open: bool = False) -> None:
         self._site = site

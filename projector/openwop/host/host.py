@@ -36,13 +36,7 @@ MAX_HEARTBEAT_S: Final = 30.0
 
 
 class Host:
-    """Host of OpenWOP; an extension of the server.
-
-    Args:
-        settings: the table `[openwop]`.
-        catalog: agents that can be run.
-        site: shared parts of the server.
-    """
+    """Host of OpenWOP; an extension of the server."""
 
     def __init__(self, settings: OpenWopSettings, catalog: Catalog, site: Site) -> None:
         self._site = site
@@ -113,11 +107,6 @@ class Host:
         await request.answer(created, HTTPStatus.CREATED, location=path)
 
     def _start(self, request: HostRequest, body: RunRequest, key: IdempotencyKey | None) -> HostRun:
-        """Create and start a run; its task runs after this request has been answered.
-
-        Raises:
-            Problem: the request is invalid or not allowed, or there is no room for a run.
-        """
         begin = self._find(body.workflow_id).prepare(body, request.caller, request.scope)
         if self._site.streams.is_draining:
             raise problem_of_fault(FAULTS["server_shutdown"])
@@ -144,7 +133,7 @@ class Host:
         stall_timeout_s = settings.timeouts.client_stall_timeout_s
         response: log_readers.LogDocument | log_readers.EventStream
         if run_requests.wants_json(request.headers):
-            response = log_readers.document(run.log, stall_timeout_s)
+            response = log_readers.LogDocument(run.log, -1, b"]}", client_stall_timeout_s=stall_timeout_s)
         else:
             response = log_readers.EventStream(
                 run.log,
@@ -203,7 +192,6 @@ def _workflows(settings: OpenWopSettings, catalog: Catalog, site: Site) -> dict[
 
 
 def _snapshot(run: HostRun, state: RunState) -> dict[str, Any]:
-    """Return the state of a run; members without a value are absent."""
     return present(
         runId=run.run_id,
         workflowId=run.workflow_id,
@@ -216,11 +204,7 @@ def _snapshot(run: HostRun, state: RunState) -> dict[str, Any]:
 
 
 def _pending_interrupt(state: RunState, node_id: str, interrupt_id: str | None) -> Interrupt:
-    """Return the pending interrupt of a node; `interrupt_id` is required if there are several.
-
-    Raises:
-        HostError: there is no such interrupt, it is resolved, or it is ambiguous.
-    """
+    """Return the pending interrupt of a node; `interrupt_id` is required if there are several."""
     of_node = [
         interrupt
         for interrupt in state.interrupts

@@ -14,7 +14,7 @@ import anyio
 from starlette.types import Message, Receive, Scope, Send
 
 from projector.core.sse import encode_comment, encode_sse
-from projector.openwop.event_log import RUN_TERMINALS
+from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS
 from projector.openwop.host.run_log import LogEntry, RunLog
 from projector.openwop.host.run_requests import Mode
 from projector.server.http.problems import request_id
@@ -23,49 +23,26 @@ from projector.server.streaming.response_writer import HEADERS, SEND_MAX_BYTES
 _UPDATES: Final[frozenset[Mode]] = frozenset({"updates"})
 _MESSAGES: Final[frozenset[Mode]] = frozenset({"messages"})
 
+URGENT: Final = RUN_TERMINALS | {"node.suspended"}
+"""Events that all modes include, and that end a batch at once."""
+
 MODES_BY_TYPE: Final[dict[str, frozenset[Mode]]] = {
-    "run.started": _UPDATES,
-    "run.completed": _UPDATES | _MESSAGES,
-    "run.failed": _UPDATES | _MESSAGES,
-    "run.cancelled": _UPDATES | _MESSAGES,
-    "node.started": _UPDATES,
-    "node.completed": _UPDATES,
-    "node.failed": _UPDATES,
-    "node.cancelled": _UPDATES,
-    "node.suspended": _UPDATES | _MESSAGES,
-    "node.resumed": _UPDATES,
-    "interrupt.resolved": _UPDATES,
-    "agent.reasoning.delta": _UPDATES,
-    "agent.reasoned": _UPDATES,
-    "agent.toolCalled": _UPDATES,
-    "agent.toolReturned": _UPDATES,
-    "agent.handoff": _UPDATES,
-    "agent.decided": _UPDATES,
-    "provider.usage": _UPDATES,
-    "replay.diverged": _UPDATES,
-    "output.chunk": _MESSAGES,
-    "public-sse.message.citation": _MESSAGES,
-    "public-sse.chunk.delta": _MESSAGES,
-    "public-sse.chunk.done": _MESSAGES,
+    **dict.fromkeys(URGENT, _UPDATES | _MESSAGES),
+    **dict.fromkeys(("run.started", "interrupt.resolved", "provider.usage", "replay.diverged"), _UPDATES),
+    **dict.fromkeys(("node.started", "node.resumed", *NODE_TERMINALS), _UPDATES),
+    **dict.fromkeys(("agent.reasoning.delta", "agent.reasoned", "agent.handoff", "agent.decided"), _UPDATES),
+    **dict.fromkeys(("agent.toolCalled", "agent.toolReturned"), _UPDATES),
+    **dict.fromkeys(("output.chunk", "public-sse.message.citation"), _MESSAGES),
+    **dict.fromkeys(("public-sse.chunk.delta", "public-sse.chunk.done"), _MESSAGES),
 }
 """Event type -> stream modes that include it; `debug` includes all. The protocol assigns no mode to `agent.*`; its
 clients request `updates`."""
-
-URGENT: Final = RUN_TERMINALS | {"node.suspended"}
-"""Events that end a batch at once."""
 
 _BEGIN: Final = b'{"events":['
 
 
 class LogDocument:
-    """Events of a run as one JSON document, from a position to the current end of the log.
-
-    Args:
-        log: log of the run.
-        last_sequence: sequence number of the last event that the reader has; -1 for the whole log.
-        end: JSON after the events.
-        client_stall_timeout_s: seconds a client may stop reading before it is disconnected.
-    """
+    """Events of a run after `last_sequence` (-1: all) as one JSON document; `end` is the JSON behind the events."""
 
     def __init__(self, log: RunLog, last_sequence: int, end: bytes, *, client_stall_timeout_s: float) -> None:
         self._entries = log.entries
@@ -100,11 +77,6 @@ class LogDocument:
         ]
 
 
-def document(log: RunLog, client_stall_timeout_s: float) -> LogDocument:
-    """Return the response with the whole log."""
-    return LogDocument(log, -1, b"]}", client_stall_timeout_s=client_stall_timeout_s)
-
-
 async def poll(
     log: RunLog, last_sequence: int, wait_s: float, client_stall_timeout_s: float, receive: Receive
 ) -> LogDocument:
@@ -120,15 +92,9 @@ async def poll(
 
 
 class EventStream:
-    """Events of a run as server-sent events, from a position to the end of the run.
+    """Events of a run after `last_sequence` as server-sent events, until the run ends.
 
-    Args:
-        log: log of the run.
-        modes: stream modes, which select the events.
-        buffer_s: seconds that events are collected into a batch; 0 disables batches.
-        last_sequence: sequence number of the last event that the reader has.
-        heartbeat_s: seconds without events before a comment is sent.
-        client_stall_timeout_s: seconds a client may stop reading before it is disconnected.
+    Events are collected into batches for `buffer_s` seconds; 0 disables batches.
     """
 
     def __init__(
@@ -183,9 +149,9 @@ class EventStream:
         return _event("batch", new[-1][0], data)
 
     async def _fill(self, batch: list[tuple[int, LogEntry]]) -> None:
-        """Collect events until the batch is due, urgent or large."""
+        """Collect events until the time is over or the batch is large or urgent."""
         with anyio.move_on_after(self._buffer_s):
-            while not self._log.state.is_over and not _is_large(batch) and not _is_urgent(batch):
+            while not self._log.state.is_over and not _is_due(batch):
                 if self._position >= len(self._log.entries):
                     await self._log.wait()
                 batch += self._read()
@@ -222,12 +188,9 @@ async def _send_within(message: Message, send: Send, within_s: float) -> bool:
     return is_sent
 
 
-def _is_large(batch: list[tuple[int, LogEntry]]) -> bool:
-    return sum([len(entry.data) for _, entry in batch]) >= SEND_MAX_BYTES
-
-
-def _is_urgent(batch: list[tuple[int, LogEntry]]) -> bool:
-    return any(entry.type in URGENT for _, entry in batch)
+def _is_due(batch: list[tuple[int, LogEntry]]) -> bool:
+    is_large = sum([len(entry.data) for _, entry in batch]) >= SEND_MAX_BYTES
+    return is_large or any(entry.type in URGENT for _, entry in batch)
 
 
 def _event(name: str, sequence: int, data: bytes) -> bytes:

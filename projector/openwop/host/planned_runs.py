@@ -59,12 +59,7 @@ class PlannedWork(Work):
         self._steps = steps
 
     async def run(self, run: HostRun) -> None:
-        """Write all events.
-
-        Raises:
-            RunFailedError: a decision was rejected, or the approval timed out.
-            RunStoppedError: the run was stopped.
-        """
+        """Write all events; a rejected decision fails the run."""
         ids: list[str] = []
         for step in self._steps:
             cause = None if step.cause is None else ids[step.cause]
@@ -91,11 +86,7 @@ class PlannedWork(Work):
         run.log.emit(f"run.{outcome}", members | present(failedNodeId=node_id if fault is not None else None))
 
     def answer(self, _run: HostRun, _interrupt: Interrupt, value: object) -> object:
-        """Return whether the decision is accepted.
-
-        Raises:
-            HostError: the answer is invalid.
-        """
+        """Return whether the decision is accepted."""
         return is_accepted(value)
 
     async def close(self) -> None:

@@ -91,10 +91,8 @@ class LogEntry(NamedTuple):
 class RunLog:
     """Events of one run.
 
-    Args:
-        run_id: id of the run.
-        max_bytes: soft limit. Events are still appended beyond it; the run is expected to end itself.
-        on_bytes: called with the bytes that each event adds; returns whether there is room for more.
+    `max_bytes` is a soft limit: events are still appended beyond it, and the run is expected to end itself. `on_bytes`
+    is called with the bytes that each event adds and returns whether there is room for more.
     """
 
     def __init__(self, run_id: str, max_bytes: int, on_bytes: Callable[[int], bool]) -> None:

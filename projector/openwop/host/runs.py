@@ -81,6 +81,8 @@ class HostRun:
         self.log = run_log
         self._approval_timeout_s = approval_timeout_s
         self._answers: Answers = {}
+        self.key: IdempotencyKey | None = None
+        """Key of the request that started the run."""
         self.is_stopped = False
         self._fault: Fault | None = None
         self._work: Work | None = None
@@ -199,10 +201,8 @@ class RunStore:
     def __init__(self, settings: OpenWopSettings) -> None:
         self._settings = settings
         self._runs: dict[str, HostRun] = {}  # in the order of their start
-        self._by_key: dict[tuple[str, str], tuple[bytes, HostRun]] = {}
-        """Caller and name of a key -> digest of the request, and its run."""
-        self._keys: dict[str, tuple[str, str]] = {}
-        """Run id -> caller and name of the key of its request, if it had one."""
+        self._by_key: dict[tuple[str, str], HostRun] = {}
+        """Caller and name of a key -> run."""
         self._held_bytes = 0
         self._expiry: dict[str, asyncio.TimerHandle] = {}
 
@@ -214,9 +214,9 @@ class RunStore:
         """
         if not self._make_room(self._is_full):
             raise problem("overloaded")
-        settings = self._settings
-        run_log = RunLog(run_id, settings.max_run_bytes, self._hold)
-        run = self._runs[run_id] = HostRun(run_id, workflow_id, caller, run_log, settings.approval_timeout_s)
+        run_log = RunLog(run_id, self._settings.max_run_bytes, self._hold)
+        run = HostRun(run_id, workflow_id, caller, run_log, self._settings.approval_timeout_s)
+        self._runs[run_id] = run
         return run
 
     def find(self, key: IdempotencyKey) -> HostRun | None:
@@ -225,15 +225,15 @@ class RunStore:
         Raises:
             HostError: the key belongs to another request.
         """
-        digest, run = self._by_key.get((key.caller, key.name), (key.digest, None))
-        if digest != key.digest:
+        run = self._by_key.get((key.caller, key.name))
+        if run is not None and run.key != key:
             raise HostError("idempotency_key_mismatch")
         return run
 
     def register(self, run: HostRun, key: IdempotencyKey) -> None:
         """Record the key of the request that started a run."""
-        self._keys[run.run_id] = key.caller, key.name
-        self._by_key[key.caller, key.name] = key.digest, run
+        run.key = key
+        self._by_key[key.caller, key.name] = run
 
     def start(self, run: HostRun, work: Work) -> None:
         """Start a run; its log is dropped some time after its end."""
@@ -295,6 +295,7 @@ class RunStore:
         timer = self._expiry.pop(run_id, None)
         if timer is not None:
             timer.cancel()
-        if run_id in self._keys:
-            del self._by_key[self._keys.pop(run_id)]
-        self._held_bytes -= self._runs.pop(run_id).log.held_bytes
+        run = self._runs.pop(run_id)
+        if run.key is not None:
+            del self._by_key[run.key.caller, run.key.name]
+        self._held_bytes -= run.log.held_bytes

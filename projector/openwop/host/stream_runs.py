@@ -56,17 +56,9 @@ _PARAMETERS: Final[Mapping[str, str]] = {"temperature": "temperature", "max_toke
 
 
 class StreamWork(Work):
-    """Work that projects responses of upstreams into the log of a run.
+    """Work that projects responses of upstreams into the log of a run; raises `Problem` if there is no room for it.
 
-    Args:
-        run: the run.
-        stats: facts of the stream.
-        site: shared parts of the server.
-        pipeline: pipeline of the dialect `openwop`.
-        n_bytes: size of the request, held in memory with the stream.
-
-    Raises:
-        Problem: there is no room for another stream.
+    `n_bytes` is the size of the request, which is held in memory with the stream.
     """
 
     def __init__(self, run: HostRun, stats: StreamStats, site: Site, pipeline: Pipeline, n_bytes: int) -> None:
@@ -111,12 +103,6 @@ class StreamWork(Work):
         await self._site.observer.report(self.stats)
 
     async def _read(self, source: StreamSource) -> None:
-        """Write the events of a source.
-
-        Raises:
-            RunFailedError: an upstream failed or timed out, or the log is full.
-            RunStoppedError: the run was stopped.
-        """
         self._source = source
         try:
             await run_timed(lambda clock: source.run(self._write, clock))
@@ -133,18 +119,13 @@ class StreamWork(Work):
             self.halt()
 
     def _admit(self) -> Account:
-        """Count as a stream of the caller; return the account of its memory.
-
-        Raises:
-            Problem: the server is shutting down or full, or the caller has reached its limit of streams.
-        """
+        """Count as a stream of the caller; return the account of its memory."""
         streams = self._site.streams
         self._account = account = self._admission.enter_context(streams.admitted(self._run.caller))
         self._admission.enter_context(streams.running(self))
         return account
 
     def _release(self) -> None:
-        """Stop counting as a stream."""
         self._account = None
         self._admission.close()
 
@@ -183,7 +164,6 @@ class AgentWorkflow:
         return begin
 
     def _parse(self, request: RunRequest) -> tuple[Mapping[str, Any], str | None]:
-        """Return the request to the upstream and the conversation id."""
         options = {name: getattr(request.configurable, member) for member, name in _PARAMETERS.items()}
         parameters = present(**options)
         inputs = dict(request.inputs)
@@ -232,12 +212,7 @@ class AgentWork(StreamWork):
         super().__init__(run, stats, site, pipeline, len(codec.dumps(body)))
 
     async def run(self, run: HostRun) -> None:
-        """Write all events.
-
-        Raises:
-            RunFailedError: the upstream failed, the approval timed out, the log is full, or the server shuts down.
-            RunStoppedError: the run was stopped.
-        """
+        """Write all events of one response, and of another one after each approval."""
         body = self._body
         self._body = {name: value for name, value in body.items() if name != "input"}  # approvals have another input
         while True:
@@ -256,11 +231,7 @@ class AgentWork(StreamWork):
         run.log.extend(self._pipeline.close())
 
     def answer(self, run: HostRun, interrupt: Interrupt, value: object) -> object:
-        """Return whether the tool call is approved; the last answer makes the run count as a stream again.
-
-        Raises:
-            Problem: the answer is invalid, or there is no room for another stream.
-        """
+        """Return whether the tool call is approved; the last answer makes the run count as a stream again."""
         if interrupt.subject_id not in self._responses:
             raise HostError("interrupt_not_found", "The approval request has expired at the provider.")
         is_approved = is_accepted(value)
@@ -269,7 +240,6 @@ class AgentWork(StreamWork):
         return is_approved
 
     def _approval_body(self, answers: Answers) -> Mapping[str, Any]:
-        """Return the request that continues a response with approvals."""
         approvals = [
             {"type": "mcp_approval_response", "approval_request_id": subject_id, "approve": is_approved}
             for subject_id, is_approved in answers.items()
@@ -304,7 +274,6 @@ class StepsWorkflow:
         return definition(self._binding.name, nodes) | {"edges": edges}
 
     def _node_id(self, step: Step) -> str:
-        """Return the node id of a step, as in its events."""
         return shortened(position_of(step.context(self._binding.name, "").workflow)[1])
 
     def prepare(self, request: RunRequest, caller: str, scope: Scope) -> Begin:
@@ -358,21 +327,12 @@ class StepsWork(StreamWork):
         self._steps = WorkflowSource(binding, message, pipeline, stats, self._account, run_id=run.run_id)
 
     async def run(self, run: HostRun) -> None:
-        """Write all events.
-
-        Raises:
-            RunFailedError: a required step failed before any output, a step requires an approval, or the log is full.
-            RunStoppedError: the run was stopped.
-        """
+        """Write the events of all steps; a step that requires an approval fails the run."""
         await self._read(self._steps)
         if run.log.state.pending and not self._pipeline.ended:
             raise RunFailedError(APPROVAL_IN_STEP)
         run.log.extend(self._pipeline.close())
 
     def answer(self, _run: HostRun, _interrupt: Interrupt, _value: object) -> object:
-        """Reject the answer: workflow steps do not support approvals.
-
-        Raises:
-            HostError: always.
-        """
+        """Reject the answer: workflow steps do not support approvals."""
         raise HostError("interrupt_not_found", APPROVAL_IN_STEP.message)
