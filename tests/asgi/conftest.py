@@ -26,6 +26,8 @@ SSE_HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"
 )
 
+QUIET_S = 10.0
+
 
 def abort(writer: asyncio.StreamWriter) -> None:
     """Close with a reset instead of an end."""
@@ -225,8 +227,8 @@ class Site:
         return answer
 
     async def is_quiet(self) -> bool:
-        """Wait up to a second for every stream and upstream connection to be over."""
-        deadline = time.monotonic() + 1
+        """Wait for every stream and upstream connection to end; the limit allows for a busy machine."""
+        deadline = time.monotonic() + QUIET_S
         while self.streams.active or self.streams.upstream_open:
             if time.monotonic() > deadline:
                 return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -44,14 +43,6 @@ async def test_a_long_conversation_is_accepted(serve: Any, upstream: Any, text_e
 
 
 @pytest.mark.parametrize("piece", [b'"', b'\\"', b'"a', b'"\\\\', b"\\", b'"\\', b"{,", b'"{,'])
-def test_counting_is_linear(piece: bytes) -> None:
-    def cost(times: int) -> float:
-        text = b"," * MANY + piece * times
-        runs = []
-        for _ in range(5):
-            began = time.process_time()
-            values_in(text)
-            runs.append(time.process_time() - began)
-        return min(runs)
-
-    assert cost(400_000) < 3 * cost(200_000) + 0.01
+def test_counting_a_long_hostile_text_ends(piece: bytes) -> None:
+    """A cost that is not linear would exceed pytest's time limit many times over."""
+    assert values_in(b"," * MANY + piece * (8_000_000 // len(piece))) > MANY
