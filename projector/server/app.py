@@ -31,10 +31,7 @@ _CORS_EXPOSED: Final = ("x-stream-id", "x-request-id", "retry-after")
 
 
 def create_app(
-    settings: Settings,
-    make_upstream: MakeUpstream = provider_upstream,
-    *,
-    on_terminal: OnTerminal | None = None,
+    settings: Settings, make_upstream: MakeUpstream = provider_upstream, *, on_terminal: OnTerminal | None = None
 ) -> Starlette:
     """Return the application for these settings. It can be mounted in another application.
 
@@ -42,8 +39,8 @@ def create_app(
     outer application must await `app.state.aclose()` on shutdown.
 
     Args:
-        settings: of the server.
-        make_upstream: creates the upstream for its settings, instead of the class that the provider names.
+        settings: as `load_settings` returns them.
+        make_upstream: creates an upstream from its settings, instead of the class that the provider names.
         on_terminal: is called for every stream that ends; see `projector.server.telemetry.observer`.
     """
     catalog = Catalog(settings, make_upstream)
@@ -64,10 +61,7 @@ def create_app(
         await aclose()
 
     app = Starlette(
-        routes=[
-            *routes(catalog, site),
-            *(route for extension in extensions for route in extension.routes()),
-        ],
+        routes=[*routes(catalog, site), *(route for extension in extensions for route in extension.routes())],
         exception_handlers=dict.fromkeys((Problem, HTTPException, Exception), respond),
         lifespan=lifespan,
     )
@@ -89,7 +83,6 @@ def create_app(
 
 
 def _openapi(app: Starlette, extensions: Iterable[Extension]) -> bytes:
-    """Return the OpenAPI document of the routes of the application."""
     from projector.server.http import openapi  # noqa: PLC0415 - it imports the models of all contracts
 
     routes = {

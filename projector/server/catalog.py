@@ -18,13 +18,7 @@ from projector.providers import PROVIDERS
 from projector.redaction.redactor import Redactor
 from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
 from projector.server.config.config_base import DEFAULT_DIALECT
-from projector.server.config.settings import (
-    DEFAULT,
-    Retries,
-    Settings,
-    Timeouts,
-    UpstreamSettings,
-)
+from projector.server.config.settings import DEFAULT, Retries, Settings, Timeouts, UpstreamSettings
 from projector.server.http.problems import problem
 from projector.server.streaming.memory import Account
 from projector.server.telemetry.stream_stats import StreamStats
@@ -36,15 +30,14 @@ from projector.workflows.definition import Workflow
 MakeUpstream: TypeAlias = Callable[[UpstreamSettings, Timeouts], Upstream]
 
 
+_PORTS: Final = {"http": 80, "https": 443}
+_SHORTHAND_PASSTHROUGH: Final = Passthrough.model_validate(dict.fromkeys(PASSTHROUGH_APIS, DEFAULT))
+
+
 def provider_upstream(settings: UpstreamSettings, timeouts: Timeouts) -> Upstream:
     """Return the upstream that the descriptor of the provider names."""
     make: MakeUpstream = resolve(PROVIDERS[settings.api].upstream)
     return make(settings, timeouts)
-
-
-_PORTS: Final = {"http": 80, "https": 443}
-
-SHORTHAND_PASSTHROUGH: Final = Passthrough.model_validate(dict.fromkeys(PASSTHROUGH_APIS, DEFAULT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +58,42 @@ class UpstreamBinding:
         request = ProviderRequest(self.api, body, stats.trace.headers, stats.stream_id)
         return UpstreamReader(self.upstream, request, stats, account, timeouts=self.timeouts, retries=self.retries)
 
+    def pipeline(
+        self,
+        redactor: Redactor,
+        stats: StreamStats,
+        context: StreamContext,
+        *,
+        options: DialectOptions | None = None,
+        output_format: OutputFormat,
+        is_run: bool = False,
+    ) -> Pipeline:
+        """Return the pipeline of one response, or of a run; each step of a run gets a branch of it."""
+        return build_pipeline(
+            provider=self.api,
+            profile=self.profile,
+            dialect=stats.dialect,
+            redactor=redactor,
+            context=context,
+            run=is_run,
+            takes_host_events=self.upstream.is_recording and not is_run,
+            on_frame=stats.on_frame,
+            options=options,
+            output_format=output_format,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class AgentBinding:
     """An agent, or an upstream that receives the caller's own body."""
 
     name: str | None
-    """Of the agent."""
+    """Of the agent; None for a passthrough route."""
     provider: UpstreamBinding
     settings: AgentSettings
     redactor: Redactor
     default_model: str | None = None
-    """Of a passthrough body that names none."""
+    """Model of passthrough requests that name none."""
 
     def with_dialect(self, dialect: str) -> AgentBinding:
         """Return the same binding with one dialect only, for routes whose path implies it."""
@@ -105,22 +122,6 @@ class AgentBinding:
             metadata=metadata or {},
         )
 
-    def pipeline(
-        self, stats: StreamStats, context: StreamContext, *, options: DialectOptions | None, output_format: OutputFormat
-    ) -> Pipeline:
-        """Return the pipeline of one response."""
-        return build_pipeline(
-            provider=self.provider.api,
-            profile=self.provider.profile,
-            dialect=stats.dialect,
-            redactor=self.redactor,
-            context=context,
-            takes_host_events=self.provider.upstream.is_recording,
-            on_frame=stats.on_frame,
-            options=options,
-            output_format=output_format,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class WorkflowBinding:
@@ -130,37 +131,13 @@ class WorkflowBinding:
     settings: WorkflowSettings
     definition: Workflow
     agents: Mapping[str, AgentBinding]
+    provider: UpstreamBinding
+    """Of the first agent."""
     redactor: Redactor
-
-    def pipeline(
-        self,
-        stats: StreamStats,
-        context: StreamContext,
-        *,
-        options: DialectOptions | None = None,
-        output_format: OutputFormat,
-    ) -> Pipeline:
-        """Return the pipeline of one run; each step gets a branch of it."""
-        first = next(iter(self.agents.values())).provider
-        return build_pipeline(
-            provider=first.api,
-            profile=first.profile,
-            dialect=stats.dialect,
-            redactor=self.redactor,
-            context=context,
-            run=True,
-            on_frame=stats.on_frame,
-            options=options,
-            output_format=output_format,
-        )
 
 
 def chosen_dialect(requested: str | None, dialects: Sequence[str]) -> str:
-    """Return the dialect of a stream: the requested one, or the first.
-
-    Raises:
-        Problem: the requested one is not allowed here.
-    """
+    """Return the requested dialect, or the first without a request; raise `Problem` if it is not allowed."""
     if requested is not None and requested not in dialects:
         raise problem("unknown_dialect", f"`dialect` must be one of: {', '.join(sorted(dialects))}.")
     return requested or dialects[0]
@@ -175,7 +152,7 @@ class Catalog:
         }
         agents = settings.agents or ({} if settings.upstreams else {DEFAULT: _shorthand_agent(settings)})
         passthrough = settings.passthrough or (
-            SHORTHAND_PASSTHROUGH if settings.is_loopback and not settings.upstreams else Passthrough()
+            _SHORTHAND_PASSTHROUGH if settings.is_loopback and not settings.upstreams else Passthrough()
         )
         self._upstreams = {name: _upstream(name, one, settings, make_upstream) for name, one in upstreams.items()}
         self._recorder = Recorder(secrets_of(settings))
@@ -189,11 +166,7 @@ class Catalog:
         """The passthrough routes that are on, by the field names of `Passthrough`."""
 
     def agent(self, name: str | None) -> AgentBinding:
-        """Return the agent that a request names; without a name, the default or only one.
-
-        Raises:
-            Problem: there is none of this name, or no name and no default.
-        """
+        """Return the agent that a request names, without a name the default or only one; raise `Problem` if none."""
         if name is not None:
             if name not in self.agents:
                 raise problem("unknown_agent")
@@ -208,11 +181,7 @@ class Catalog:
         return {name: agent.with_dialect(dialect) for name, agent in agents if dialect in agent.settings.dialects}
 
     def upstream(self, name: str) -> UpstreamBinding:
-        """Return a configured upstream.
-
-        Raises:
-            UsageError: there is none of this name.
-        """
+        """Return a configured upstream; raise `UsageError` if there is none of this name."""
         return self._upstreams[known_name("upstream", name, self._upstreams)]
 
     async def aclose(self) -> None:
@@ -233,7 +202,7 @@ class Catalog:
         agents = {agent: self.agents[agent] for agent in definition.agents}
         first = next(iter(agents.values()))
         redactor = first.redactor if workflow.policy is None else Redactor(workflow.policy)
-        return WorkflowBinding(name, workflow, definition, agents, redactor)
+        return WorkflowBinding(name, workflow, definition, agents, first.provider, redactor)
 
     def _passthrough(
         self, binding: UpstreamBinding, api: str, passthrough: Passthrough, settings: Settings

@@ -25,15 +25,12 @@ class Extension(Protocol):
 
     def routes(self) -> list[Route]:
         """Return the routes that the extension adds."""
-        ...
 
     def openapi(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Return the OpenAPI path items of the routes, and the schemas that these refer to."""
-        ...
 
     async def aclose(self) -> None:
         """Cancel what is running and release all resources."""
-        ...
 
 
 class ExtensionSettings(Table, ABC):
@@ -41,11 +38,7 @@ class ExtensionSettings(Table, ABC):
 
     @abstractmethod
     def check(self, agents: Mapping[str, AgentSettings | None], workflows: Mapping[str, WorkflowSettings]) -> None:
-        """Check the table against the configured agents and workflows; an agent that is None has the defaults.
-
-        Raises:
-            ValueError: they cannot be served together.
-        """
+        """Raise `ValueError` if it does not fit the agents and workflows; an agent that is None has the defaults."""
 
     @abstractmethod
     def start(self, catalog: Catalog, site: Site) -> Extension:

@@ -38,16 +38,13 @@ class HeadlessWorkflow:
     ) -> AsyncGenerator[bytes, None]:
         """Run the workflow, and yield its stream; a failure of the run is its terminal event.
 
-        A chunk, of 64 KiB at most, is produced when the last one was taken. Closing the generator closes the upstreams.
+        The next chunk, of 64 KiB at most, is produced on demand. Closing the generator closes the upstreams.
 
         Args:
             message: of the caller, `{{request.message}}` in the inputs of the steps.
-            dialect: one of the workflow's; the first if None.
+            dialect: one of the workflow's, otherwise a `UsageError`; the first if None.
             output_format: `sse`, or `ndjson`: a line for each event.
             conversation_id: of the host.
-
-        Raises:
-            UsageError: the workflow does not have this dialect.
         """
         async with AsyncExitStack() as stack:
             catalog = Catalog(self._settings, self._make_upstream)
@@ -56,7 +53,7 @@ class HeadlessWorkflow:
             stack.callback(end_stream, session.stats)
             sender, receiver = anyio.create_memory_object_stream[bytes](0)
             producer = asyncio.create_task(_produce(session, sender))
-            stack.push_async_callback(_cancelled, producer)
+            stack.push_async_callback(_cancel, producer)
             async with receiver:
                 async for data in receiver:
                     yield data
@@ -84,21 +81,11 @@ async def _produce(session: StreamSession, sender: MemoryObjectSendStream[bytes]
         await session.run_without_http(sender.send)
 
 
-async def _cancelled(task: asyncio.Task[None]) -> None:
-    """Cancel a task, and wait for its end."""
+async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.wait([task])
 
 
 def workflow(settings: Settings, name: str, make_upstream: MakeUpstream = provider_upstream) -> HeadlessWorkflow:
-    """Return a workflow of the settings, to be run without HTTP.
-
-    Args:
-        settings: as `load_settings` returns them.
-        name: a table of `[workflows]`.
-        make_upstream: creates an upstream from its settings.
-
-    Raises:
-        UsageError: there is no workflow of this name.
-    """
+    """Return the workflow of a table of `[workflows]`, to be run without HTTP; raise `UsageError` if it is unknown."""
     return HeadlessWorkflow(settings, known_name("workflow", name, settings.workflows), make_upstream)

@@ -56,8 +56,6 @@ class _Stream(NamedTuple):
 
 
 class _Response:
-    """One response of the inner app."""
-
     def __init__(self, projection: Projection, scope: Scope, receive: Receive, send: Send) -> None:
         self._projection = projection
         self._scope = scope
@@ -67,14 +65,12 @@ class _Response:
         self._is_sent = False
 
     async def receive(self) -> Message:
-        """Return a message of the client."""
         message = await self._receive()
         if message["type"] == "http.disconnect" and self._stream is not None and not self._is_sent:
             self._stream.stats.is_client_gone = True
         return message
 
     async def send(self, message: Message) -> None:
-        """Process a message of the inner app."""
         if message["type"] == "http.response.start":
             await self._start(message)
         elif self._stream is None:
@@ -92,7 +88,6 @@ class _Response:
             await self._write(self._stream.pipeline.close(fault), self._stream)
 
     async def report(self) -> None:
-        """Report the end of the stream, if it was one."""
         if self._stream is not None:
             pipeline, stats = self._stream
             pipeline.cancel()  # if the client is gone

@@ -28,11 +28,7 @@ class Ownership:
         self._keep(self._responses, response_id, caller)
 
     def check_response(self, response_id: str, caller: str) -> None:
-        """Check that a caller may continue from a response.
-
-        Raises:
-            Problem: not found; the same for another caller's response.
-        """
+        """Raise `Problem` if a response does not exist or belongs to another caller."""
         if self._responses.get(response_id) != caller:
             raise problem("unknown_response")
 
@@ -45,18 +41,14 @@ class Ownership:
         """Return the response that requested an approval; `check_response` checks its caller.
 
         Raises:
-            Problem: not found. Same error as for another caller's response, so existence is not revealed.
+            Problem: not found: the error for another caller's response, so that existence is not revealed.
         """
         if approval_id not in self._approvals:
             raise problem("unknown_response")
         return self._approvals[approval_id]
 
     def enter_conversation(self, conversation_id: str, caller: str) -> None:
-        """Check that a conversation is a caller's; an unknown one becomes the caller's.
-
-        Raises:
-            Problem: not found: it belongs to another caller.
-        """
+        """Raise `Problem` if a conversation belongs to another caller; an unknown one becomes this caller's."""
         if self._conversations.get(conversation_id, caller) != caller:
             raise problem("unknown_conversation")
         self._keep(self._conversations, conversation_id, caller)

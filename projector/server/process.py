@@ -32,7 +32,7 @@ from projector.server.upstream.demo import DemoUpstream
 log: Final = structlog.get_logger()
 
 _OTHER_FILES: Final = 256
-"""File descriptors besides those of streams: idle and queued connections, logs, the event loop."""
+"""File descriptors in addition to those of streams: idle and queued connections, logs, the event loop."""
 _BACKLOG: Final = 2048
 _EXAMPLE: Final = """-H 'content-type: application/json' -d '{"message": "Search the news for me"}'"""
 CLOSE_S: Final = 2
@@ -40,14 +40,9 @@ CLOSE_S: Final = 2
 
 
 def run(settings: Settings, *, demo: bool = False) -> int:
-    """Serve until SIGTERM or SIGINT, then drain and return 0. A second signal ends the drain.
+    """Serve until SIGTERM or SIGINT, then drain and return 0; a second signal ends the drain.
 
-    Args:
-        settings: of the server.
-        demo: respond with recorded examples instead of an upstream.
-
-    Raises:
-        SettingsError: the address is not available.
+    With `demo`, responses are recorded examples. Raises `SettingsError` if the address is not available.
     """
     configure_logs()
     _raise_file_limit(settings)
@@ -134,7 +129,6 @@ def _raise_file_limit(settings: Settings) -> None:
 
 
 def _warn_of_missing_key(settings: Settings) -> None:
-    """Log a warning if no API key is set for a provider that requires one."""
     if not settings.upstreams and settings.api_key is None and "api.openai.com" in settings.base_url:
         log.warning("no_api_key", hint="OPENAI_API_KEY is not set: the provider will refuse every request")
 
@@ -156,18 +150,13 @@ def configure_logs() -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
-    root = logging.getLogger()
-    root.handlers = [LibraryHandler(logging.WARNING)]
+    logging.getLogger().handlers = [_LibraryHandler(logging.WARNING)]
 
 
-class LibraryHandler(logging.Handler):
-    """A handler for the logs of libraries.
-
-    It writes the message template, and the type and position of an exception: arguments may contain payload.
-    """
+class _LibraryHandler(logging.Handler):
+    """Logs the message templates of libraries, the type and position of an exception. Arguments may contain payload."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record."""
         error = record.exc_info[1] if record.exc_info else None
         fields = {"logger": record.name, "message": str(record.msg).partition("\n")[0]}
         if error is not None:

@@ -37,7 +37,7 @@ _MEMORY: Final = Memory(Limits().max_memory_bytes)
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """How the streams of a host are projected.
+    """How the streams of a host are projected; raises `UsageError` when used with an unknown name or invalid profile.
 
     Args:
         provider: vocabulary of the source: a name of `projector.providers.PROVIDERS`.
@@ -62,9 +62,6 @@ class Projection:
             scope: of the request.
             is_run: whether the stream is a run of the host: responses that follow each other, and the host's own
                 events between them (CONTRACT D12, D35).
-
-        Raises:
-            UsageError: a name is unknown, or the profile is invalid.
         """
         context = self.context
         facts = StreamStats(
@@ -93,7 +90,7 @@ class PublicSSEResponse(Response):
 
     Args:
         source: bytes of an event stream cut anywhere, or events: mappings, JSON texts, pydantic models; or the result
-            of the Agents SDK's `Runner.run_streamed`, which ignores the projection's provider and profile.
+            of the Agents SDK's `Runner.run_streamed`, for which the projection's provider and profile are ignored.
         projection: provider, dialect, policy, context, hook; the defaults if None.
         timeouts: first byte, idle and total of the source, and how long a client may stop reading.
         heartbeat_s: silence before a comment is sent.
@@ -156,8 +153,6 @@ class PublicSSEResponse(Response):
 
 
 class _IteratorUpstream:
-    """The host's iterator as an upstream."""
-
     providers = frozenset(PROVIDERS)
     is_recording = False
 
@@ -204,10 +199,9 @@ def _bytes(item: Any) -> bytes:
 
 
 def _json(model: Any) -> bytes:
-    """Encode a pydantic model; pydantic itself refuses lone surrogates, and SDKs parse some (D31)."""
     try:
         text: str = model.model_dump_json(exclude_unset=True, by_alias=True)
-    except ValueError:
+    except ValueError:  # pydantic refuses lone surrogates, and SDKs parse some (D31)
         return codec.dumps_exact(model.model_dump(exclude_unset=True, by_alias=True, warnings=False))
     return text.encode()
 

@@ -79,10 +79,10 @@ SAYS = {"parameters": {"temperature": 0.5, "reasoning_effort": "high", "max_outp
 )
 def test_bodies_for_responses(agent: dict[str, Any], asked: dict[str, Any], body: dict[str, Any]) -> None:
     one = offer(**agent)
-    assert agent_body(requests.parse_chat(asked), one) == body
-    assert agent_body(requests.parse_chat({"message": "hi"}), one).get("reasoning") == agent.get("parameters", {}).get(
-        "reasoning"
-    )  # what one request sets is not the agent's
+    assert agent_body(requests.parse(requests.ChatRequest, asked), one) == body
+    assert agent_body(requests.parse(requests.ChatRequest, {"message": "hi"}), one).get("reasoning") == agent.get(
+        "parameters", {}
+    ).get("reasoning")  # what one request sets is not the agent's
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,10 @@ def test_bodies_for_responses(agent: dict[str, Any], asked: dict[str, Any], body
     ],
 )
 def test_bodies_for_chat_completions(agent: dict[str, Any], asked: dict[str, Any], body: dict[str, Any]) -> None:
-    assert agent_body(requests.parse_chat(asked), offer("openai_chat", **agent)) == {"model": "gpt-test", **body}
+    assert agent_body(requests.parse(requests.ChatRequest, asked), offer("openai_chat", **agent)) == {
+        "model": "gpt-test",
+        **body,
+    }
 
 
 @pytest.mark.parametrize(
@@ -168,7 +171,7 @@ def test_requests_that_an_agent_does_not_allow(
     api: str, allowed_params: list[str], asked: dict[str, Any], detail: str
 ) -> None:
     with pytest.raises(Problem) as caught:
-        agent_body(requests.parse_chat(asked), offer(api, allowed_params=allowed_params))
+        agent_body(requests.parse(requests.ChatRequest, asked), offer(api, allowed_params=allowed_params))
     assert detail in caught.value.detail
     assert caught.value.code == "invalid_request"
 

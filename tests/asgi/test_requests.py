@@ -44,7 +44,7 @@ USER = {"role": "user", "content": "hello"}
     ],
 )
 def test_valid_bodies(body: dict[str, Any], expected: object) -> None:
-    request = requests.parse_chat(body)
+    request = requests.parse(requests.ChatRequest, body)
     assert (request.message if request.input is None else request.items()) == expected
 
 
@@ -114,7 +114,7 @@ def test_valid_bodies(body: dict[str, Any], expected: object) -> None:
 )
 def test_invalid_bodies(body: dict[str, Any], detail: str) -> None:
     with pytest.raises(Problem) as caught:
-        requests.parse_chat(body)
+        requests.parse(requests.ChatRequest, body)
     assert (caught.value.status, caught.value.code, caught.value.detail) == (422, "invalid_request", detail)
 
 

@@ -173,7 +173,7 @@ class AgentWorkflow:
             own = inputs.get("parameters", {})
             inputs["parameters"] = own | parameters if isinstance(own, dict) else own
         try:
-            chat = requests.parse_chat(inputs)
+            chat = requests.parse(requests.ChatRequest, inputs)
             return agent_body(chat, self._binding), chat.conversation_id
         except Problem as invalid:
             raise HostError("validation_error", f"`inputs`: {invalid.detail}") from None
@@ -280,7 +280,7 @@ class StepsWorkflow:
         """Validate `inputs`, which are those of the workflow's own route."""
         check_configurable(request.configurable, "temperature", "max_tokens")
         try:
-            inputs = requests.parse_workflow(request.inputs)
+            inputs = requests.parse(requests.WorkflowRequest, request.inputs)
         except Problem as invalid:
             raise HostError("validation_error", f"`inputs`: {invalid.detail}") from None
         if inputs.conversation_id is not None:
@@ -307,7 +307,8 @@ class StepsWork(StreamWork):
 
     def __init__(self, run: HostRun, binding: WorkflowBinding, message: str, stats: StreamStats, site: Site) -> None:
         providers = {agent.provider.name for agent in binding.agents.values()}
-        pipeline = binding.pipeline(
+        pipeline = binding.provider.pipeline(
+            binding.redactor,
             stats,
             StreamContext(
                 run.run_id,
@@ -321,6 +322,7 @@ class StepsWork(StreamWork):
                 provider=providers.pop() if len(providers) == 1 else None,
             ),
             output_format="ndjson",
+            is_run=True,
         )
         super().__init__(run, stats, site, pipeline, len(message))
         assert self._account is not None  # noqa: S101 - the run is admitted now

@@ -28,11 +28,7 @@ class Authenticator:
             self._tokens = TokenVerifier(auth.jwt)
 
     async def caller(self, scope: Scope) -> str:
-        """Return the caller of a request: `key:NAME`, `token:NAME`, or `address:IP` without authentication.
-
-        Raises:
-            Problem: missing or invalid credentials, or the signing keys are unavailable.
-        """
+        """Return the caller: `key:NAME`, `token:NAME`, or `address:IP` without authentication; raise `Problem`."""
         if not self._hashes and self._tokens is None:
             client = scope.get("client")
             return f"address:{client[0]}" if client else "address:"

@@ -16,7 +16,7 @@ HEAD_MAX_BYTES: Final = 65_536
 """Size of the request line and all headers; browsers and proxies allow 8 to 32 KiB."""
 
 
-class GuardedProtocol(HttpToolsProtocol):
+class _GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with both limits; `guarded` returns a subclass with its `head_s`."""
 
     head_s: float
@@ -25,17 +25,14 @@ class GuardedProtocol(HttpToolsProtocol):
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own signature
-        """Start the timer for the first head."""
         super().connection_made(transport)
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timer."""
         self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse data, and reject a head that is too large."""
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request
         if cycle is not None and cycle.response_complete:
             self._start_timer()  # uvicorn stops its keep-alive timer here, even for a blank line
@@ -46,13 +43,11 @@ class GuardedProtocol(HttpToolsProtocol):
                 self.send_400_response("The request head is too large.")
 
     def on_message_begin(self) -> None:
-        """Start the timer for the head of a request."""
         super().on_message_begin()
         self._is_in_head = True
         self._start_timer()
 
     def on_headers_complete(self) -> None:
-        """Stop the timer: the head is complete."""
         self._is_in_head = False
         self._head_bytes = 0
         self._stop_timer()
@@ -68,6 +63,6 @@ class GuardedProtocol(HttpToolsProtocol):
             self._head_timer = None
 
 
-def guarded(head_s: float) -> type[GuardedProtocol]:
+def guarded(head_s: float) -> type[HttpToolsProtocol]:
     """Return the protocol class with a time limit in seconds for a request head."""
-    return type("GuardedProtocol", (GuardedProtocol,), {"head_s": head_s})
+    return type("GuardedProtocol", (_GuardedProtocol,), {"head_s": head_s})

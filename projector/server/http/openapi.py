@@ -19,20 +19,13 @@ Schema = Mapping[str, Any]
 
 SCHEMAS: Final = "#/components/schemas/"
 
-_PROBLEM: Final[Schema] = {
-    "type": "object",
-    "required": ["type", "title", "status", "detail", "instance", "code", "is_retryable", "request_id"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "instance": {"type": "string"},
-        "code": {"type": "string", "description": f"One of: {', '.join(PROBLEMS)}; or the code of a provider error."},
-        "is_retryable": {"type": "boolean"},
-        "request_id": {"type": "string"},
-    },
+_PROBLEM_MEMBERS: Final[Schema] = {
+    **{name: {"type": "string"} for name in ("type", "title", "detail", "instance", "request_id")},
+    "code": {"type": "string", "description": f"One of: {', '.join(PROBLEMS)}; or the code of a provider error."},
+    "status": {"type": "integer"},
+    "is_retryable": {"type": "boolean"},
 }
+_PROBLEM: Final[Schema] = {"type": "object", "required": list(_PROBLEM_MEMBERS), "properties": _PROBLEM_MEMBERS}
 _PROBLEM_CONTENT: Final[Schema] = {"application/problem+json": {"schema": {"$ref": f"{SCHEMAS}Problem"}}}
 _PROBLEM_RESPONSE: Final[Schema] = {"description": "Problem document (RFC 9457).", "content": _PROBLEM_CONTENT}
 _HEADERS: Final[Schema] = {
@@ -45,8 +38,6 @@ _STREAM_PROBLEMS: Final = (400, 401, 404, 408, 413, 415, 422, 429, 500, 502, 503
 
 
 class _StreamRoute(NamedTuple):
-    """A route that responds with a stream."""
-
     summary: str
     body: Schema
     path: tuple[str, ...] = ()
@@ -119,8 +110,8 @@ def document(
     """Return the document of a server as JSON.
 
     Args:
-        routes: path -> the dialects that its requests may choose; empty for a route that does not stream.
-        paths: path items of routes that an optional part of the server adds.
+        routes: path -> the dialects that its requests may select; empty for a route that does not stream.
+        paths: path items of the routes of extensions.
         schemas: components that those path items refer to.
     """
     dialects = {dialect for choices in routes.values() for dialect in choices}

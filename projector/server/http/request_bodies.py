@@ -17,11 +17,7 @@ Body: TypeAlias = dict[str, Any]
 
 
 def agent_body(request: ChatRequest, binding: AgentBinding) -> Body:
-    """Return the body for the agent's upstream.
-
-    Raises:
-        Problem: the agent does not allow a parameter, or its provider does not support the request.
-    """
+    """Return the body for the agent's upstream; raise `Problem` if agent or provider do not support the request."""
     for name in sorted(request.params() - binding.settings.allowed_params):
         raise problem("invalid_request", f"`{name}` cannot be set here.")
     return _write(
@@ -36,10 +32,7 @@ def agent_body(request: ChatRequest, binding: AgentBinding) -> Body:
 def run_body(request: RunAgentInput, binding: AgentBinding, previous_response_id: str | None = None) -> Body:
     """Return the body for a run of AG-UI. The client provides the conversation, and tools that the agent allows.
 
-    Args:
-        request: of the client.
-        binding: the agent.
-        previous_response_id: the response that asked for the approvals that are answered, if this request continues it.
+    `previous_response_id` is the response that requested the approvals in this request, if there are any.
 
     Raises:
         Problem: the agent does not allow images or does not support the request, or there is nothing to answer.
@@ -64,11 +57,7 @@ def run_body(request: RunAgentInput, binding: AgentBinding, previous_response_id
 
 
 def passthrough_body(body: Mapping[str, Any], binding: AgentBinding, *, required: str) -> Body:
-    """Return the caller's own body, with the default model if it names none.
-
-    Raises:
-        Problem: the `required` member is missing, or there is neither a model nor a default.
-    """
+    """Return the caller's own body with a model; raise `Problem` if the model or the `required` member is missing."""
     defaults = {} if binding.default_model is None else {"model": binding.default_model}
     sent = {**defaults, **body}
     for name in ("model", required):

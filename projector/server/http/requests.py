@@ -221,8 +221,8 @@ async def _read(scope: Scope, receive: Receive, max_bytes: int, account: Account
 def values_in(text: bytes) -> int:
     """Return an upper bound of the number of values in a JSON text, without parsing it.
 
-    A parsed value takes up to a hundred times its bytes: eight megabytes of `{}` become two hundred in memory, and a
-    second of the event loop. The content of strings is skipped only if the limit would be exceeded otherwise.
+    A parsed value takes up to a hundred times its bytes: eight megabytes of `{}` become two hundred in memory, and
+    block the event loop for a second. The content of strings is skipped only if the limit would be exceeded otherwise.
     """
     most = _separators(text)
     return most if most <= VALUES_MAX else _separators(_STRING.sub(b"", text))
@@ -232,17 +232,8 @@ def _separators(text: bytes) -> int:
     return 1 + sum(text.count(mark) for mark in (b",", b"{", b"["))
 
 
-def parse_chat(body: Mapping[str, Any]) -> ChatRequest:
-    """Parse the body of `/api/v1/chat/stream`; raise `Problem` if it is invalid."""
-    return _parse(ChatRequest, body)
-
-
-def parse_workflow(body: Mapping[str, Any]) -> WorkflowRequest:
-    """Parse the body of `/api/v1/workflows/{workflow_key}/run-stream`; raise `Problem` if it is invalid."""
-    return _parse(WorkflowRequest, body)
-
-
-def _parse(model: type[_Body], body: Mapping[str, Any]) -> _Body:
+def parse(model: type[_Body], body: Mapping[str, Any]) -> _Body:
+    """Parse a request body; raise `Problem` if it is invalid."""
     try:
         return model.model_validate(body)
     except ValidationError as error:

@@ -21,7 +21,7 @@ from projector.providers import PROVIDERS
 from projector.server.catalog import AgentBinding, Catalog, WorkflowBinding, chosen_dialect
 from projector.server.http.problems import problem, problem_of_fault, request_id
 from projector.server.http.request_bodies import agent_body, passthrough_body, run_body
-from projector.server.http.requests import parse_chat, parse_workflow
+from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
 from projector.server.http.stream_route import ProviderCall, Received, SessionRoute, Site, provider_session
 from projector.server.streaming.registry import Streams
 from projector.server.streaming.session import StreamSession
@@ -72,7 +72,7 @@ class StreamRoutes:
 
     def chat(self, received: Received) -> StreamSession:
         """Open a response of an agent."""
-        request = parse_chat(received.body)
+        request = parse(ChatRequest, received.body)
         binding = self._catalog.agent(request.agent)
         body = agent_body(request, binding)
         call = ProviderCall(binding, body, request.agent, request.conversation_id, request.metadata or {})
@@ -84,15 +84,12 @@ class StreamRoutes:
         binding = self._catalog.workflows.get(scope["path_params"]["workflow_key"])
         if binding is None:
             raise problem("unknown_workflow")
-        request = parse_workflow(body)
+        request = parse(WorkflowRequest, body)
         dialect = chosen_dialect(received.dialect, binding.settings.dialects)
         if request.conversation_id is not None:
             self._site.ownership.enter_conversation(request.conversation_id, caller)
         facts = StreamStats(
-            dialect=dialect,
-            caller=caller,
-            conversation_id=request.conversation_id,
-            metadata=request.metadata or {},
+            dialect=dialect, caller=caller, conversation_id=request.conversation_id, metadata=request.metadata or {}
         )
         stats, settings = begin_stream(scope, facts), self._site.settings
         source = workflow_source(binding, request.message, stats, account)
@@ -177,7 +174,6 @@ async def _openapi(request: Request) -> Response:
 
 
 async def _ready(request: Request) -> Response:
-    """Respond if new streams are accepted."""
     streams: Streams = request.app.state.streams
     if streams.is_draining:
         raise problem_of_fault(FAULTS["server_shutdown"])

@@ -1,6 +1,6 @@
 """Routes that respond with a stream: authenticate, read the body, start the session. Pure ASGI.
 
-A JSON response is the same session with another writer (`projector.server.streaming.response_mode`).
+A JSON response is the same session with another writer (docs/decisions/0010).
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
 from projector import StreamContext
+from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
-from projector.server.catalog import AgentBinding
+from projector.server.catalog import AgentBinding, chosen_dialect
 from projector.server.config.settings import Settings
 from projector.server.http.authenticator import Authenticator
 from projector.server.http.problems import problem
@@ -23,7 +24,7 @@ from projector.server.http.requests import ClientLeftError, read_json
 from projector.server.ownership import Ownership
 from projector.server.streaming.memory import Account
 from projector.server.streaming.registry import Streams
-from projector.server.streaming.response_mode import response_mode
+from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry.observer import Observer
 from projector.server.telemetry.tracing import begin_stream
@@ -55,13 +56,7 @@ class Received(NamedTuple):
 
 
 class SessionRoute:
-    """An ASGI application that responds with a stream.
-
-    Args:
-        site: of the server.
-        open_session: returns the session for a request; raises `Problem` if the request is invalid.
-        dialects: that requests may select, for the OpenAPI document.
-    """
+    """An ASGI application that responds with a stream; the OpenAPI document lists its dialects."""
 
     def __init__(
         self, site: Site, open_session: Callable[[Received], StreamSession], dialects: Collection[str]
@@ -102,23 +97,42 @@ class ProviderCall:
 def provider_session(site: Site, received: Received, call: ProviderCall) -> StreamSession:
     """Return the session for the response of one provider; raise `Problem` if the caller may not make the call."""
     scope, _, caller, account = received
-    mode, dialect = response_mode(call.binding, received.dialect, is_stream=call.is_stream)
+    dialect, is_json = _response_mode(call.binding, received.dialect, is_stream=call.is_stream)
     _check_ownership(site.ownership, call, caller)
     facts = call.binding.stats(dialect, caller, call.body, call.conversation_id, call.metadata)
     facts.on_response = lambda response_id: site.ownership.add_response(response_id, caller)
     facts.on_approval = site.ownership.add_approval
     stats = begin_stream(scope, facts)
     context = StreamContext(stats.stream_id, call.conversation_id, call.agent)
-    pipeline = call.binding.pipeline(stats, context, options=call.options, output_format=mode.output_format)
     provider = call.binding.provider
+    pipeline = provider.pipeline(
+        call.binding.redactor, stats, context, options=call.options, output_format="ndjson" if is_json else "sse"
+    )
     return StreamSession(
         stats,
         ProviderSource(pipeline, provider.reader(call.body, stats, account)),
         account,
         timeouts=provider.timeouts,
-        heartbeat_s=site.settings.heartbeat_s if mode.has_heartbeats else math.inf,
-        writer_type=mode.writer_type,
+        heartbeat_s=math.inf if is_json else site.settings.heartbeat_s,
+        writer_type=JsonResponseWriter if is_json else ResponseWriter,
     )
+
+
+def _response_mode(binding: AgentBinding, dialect: str | None, *, is_stream: bool | None) -> tuple[str, bool]:
+    """Return the dialect of a response, and whether it is JSON; without `is_stream` it is if the dialect has JSON.
+
+    Raises:
+        Problem: the dialect is not allowed here, or has no JSON response and `is_stream` is false.
+    """
+    with_json = [name for name in binding.settings.dialects if DIALECTS[name].assembler is not None]
+    if is_stream is False and dialect is None:
+        dialect = next(iter(with_json), None)
+    name = chosen_dialect(dialect, binding.settings.dialects)
+    if is_stream is False and name not in with_json:
+        known = ", ".join(f"`{one}`" for one in with_json)
+        detail = f"`stream` must not be false: the dialect `{name}` has no JSON response."
+        raise problem("invalid_request", f"{detail} Dialects that have one: {known}." if known else detail)
+    return name, name in with_json and not is_stream
 
 
 def _check_ownership(ownership: Ownership, call: ProviderCall, caller: str) -> None:

@@ -28,7 +28,7 @@ _CALLER_MAX_CHARS: Final = 256
 
 
 class TokenVerifier:
-    """Verifies tokens with the public keys of their issuer."""
+    """Verifies the tokens of one issuer."""
 
     def __init__(self, settings: Jwt) -> None:
         self._settings = settings
@@ -37,11 +37,7 @@ class TokenVerifier:
         self._fetching = anyio.Lock()
 
     async def caller(self, token: str) -> str:
-        """Return the caller that a token names.
-
-        Raises:
-            Problem: an invalid or expired token, another issuer or audience, or the signing keys are unavailable.
-        """
+        """Return the caller that a token names; raise `Problem` if the token or the signing keys are not usable."""
         settings = self._settings
         try:
             key = await self._key(jwt.get_unverified_header(token).get("kid"))
@@ -92,11 +88,7 @@ class TokenVerifier:
 
 
 def _keys(document: str | bytes) -> Mapping[object, jwt.PyJWK]:
-    """Parse a JSON Web Key Set; keys of unknown types are skipped.
-
-    Raises:
-        ValueError, PyJWTError: the document is not a key set.
-    """
+    """Parse a JSON Web Key Set, without keys of unknown types; raise `ValueError` or `PyJWTError` if invalid."""
     value: Any = codec.loads(document)
     keys = value.get("keys", []) if isinstance(value, dict) else []
     return {key.key_id: key for key in jwt.PyJWKSet(keys).keys}

@@ -26,19 +26,13 @@ class StreamedRun(Protocol):
 
     def stream_events(self) -> AsyncIterator[Any]:
         """Return the events of the run; iterating raises what ended it."""
-        ...
 
     def cancel(self) -> None:
         """Cancel the run."""
-        ...
 
 
 class AgentRun:
-    """The bytes of one run, which is cancelled when it is not read to its end.
-
-    Args:
-        result: what `Runner.run_streamed` returned.
-    """
+    """The bytes of what `Runner.run_streamed` returned; a run that is not read to its end is cancelled."""
 
     provider: Final = "openai_responses"
     """The vocabulary of a run's events, whatever its models are: the SDK translates them."""
@@ -51,11 +45,7 @@ class AgentRun:
         self._is_over = False
 
     async def __aiter__(self) -> AsyncGenerator[bytes, None]:
-        """Yield the events of the run as bytes.
-
-        Raises:
-            UpstreamError: the run failed, and its responses do not report how it ended.
-        """
+        """Yield the events as bytes; raise `UpstreamError` if the run failed and its responses do not report it."""
         try:
             async for event in self._events:
                 if data := self._encode(self._stage.feed(event)):

@@ -49,10 +49,7 @@ class Clock:
                 self._timers.remove(timer)
 
     async def run(self) -> None:
-        """Check the timers until cancelled.
-
-        A timer may begin a wait while this sleeps, but no wait can end before this wakes.
-        """
+        """Check the timers until cancelled; a wait that begins during its sleep cannot end before that sleep does."""
         while True:
             self._changed.clear()
             now = time.monotonic()
@@ -69,18 +66,14 @@ class Clock:
 
 
 async def run_timed(work: Callable[[Clock], Awaitable[None]]) -> None:
-    """Run some work with a clock of its own.
-
-    Raises:
-        UpstreamError: the work did.
-    """
+    """Run some work with a clock of its own; raise its `UpstreamError`, not in an exception group."""
     clock = Clock()
     failure: UpstreamError | None = None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(clock.run)
         try:
             await work(clock)
-        except UpstreamError as error:  # a task group would wrap it
+        except UpstreamError as error:
             failure = error
         tasks.cancel_scope.cancel()
     if failure is not None:
@@ -88,12 +81,7 @@ async def run_timed(work: Callable[[Clock], Awaitable[None]]) -> None:
 
 
 class Deadlines:
-    """The deadlines of one upstream: first byte, idle, total. While the client is awaited, idle does not run.
-
-    Args:
-        timeouts: the limits.
-        now: the present time in seconds, as for each method.
-    """
+    """Deadlines of one upstream in seconds: first byte, idle, total. While the client is awaited, idle does not run."""
 
     def __init__(self, timeouts: Timeouts, now: float) -> None:
         self._timeouts = timeouts

@@ -23,7 +23,7 @@ _ENDS: Final = (b"\n\n", b"\n\r\n", b"\r\r")
 
 
 class Memory:
-    """The budget."""
+    """The budget of all streams."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -102,6 +102,6 @@ class Account:
 
 
 def _bytes_after_end(chunk: bytes) -> int | None:
-    """Return the number of bytes after the last end of an event; None if no event ends here."""
+    """Return the number of bytes after the last end of an event, None without one."""
     ends = [at + len(end) for end in _ENDS if (at := chunk.rfind(end)) >= 0]
     return len(chunk) - max(ends) if ends else None

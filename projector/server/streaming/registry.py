@@ -33,15 +33,12 @@ class Running(Protocol):
     @property
     def is_upstream_open(self) -> bool:
         """Whether a request to an upstream is pending, or its response is being read."""
-        ...
 
     def cancel(self) -> None:
         """End it with `final` `cancelled`."""
-        ...
 
     def fail(self, fault: Fault) -> None:
         """End it with a fault."""
-        ...
 
 
 class Streams:
@@ -73,11 +70,7 @@ class Streams:
 
     @contextmanager
     def admitted(self, caller: str) -> Iterator[Account]:
-        """Admit a request, with an account for what it holds in memory.
-
-        Raises:
-            Problem: the server is shutting down or overloaded, or the caller has too many streams.
-        """
+        """Admit a request, with an account for what it holds in memory; raise `Problem` if a limit is reached."""
         if self.is_draining:
             raise problem_of_fault(FAULTS["server_shutdown"])
         if self._admitted.total() >= self._limits.max_streams or self._memory.is_spent:
@@ -97,11 +90,7 @@ class Streams:
 
     @contextmanager
     def running(self, stream: Running) -> Iterator[None]:
-        """Register a stream while it runs.
-
-        Raises:
-            Problem: the server is shutting down.
-        """
+        """Register a stream while it runs; raise `Problem` if the server is shutting down."""
         if self.is_draining:
             raise problem_of_fault(FAULTS["server_shutdown"])
         stream_id = stream.stats.stream_id
@@ -123,7 +112,7 @@ class Streams:
         return self._ended.get(stream_id) == caller
 
     def on_drain(self, callback: Callable[[], None]) -> None:
-        """Call something when draining begins: runs that wait for a person are not awaited."""
+        """Add a callback for the beginning of a drain, which does not await runs that wait for a person."""
         self._on_drain.append(callback)
 
     async def drain(self, grace_s: float, is_urgent: Callable[[], bool]) -> None:

@@ -1,4 +1,4 @@
-"""Writes one response: the head, then bytes in pieces."""
+"""Writers of responses: an event stream in pieces, or one JSON document (docs/decisions/0010)."""
 
 from __future__ import annotations
 
@@ -7,34 +7,42 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
 
+from anyio import to_thread
 from anyio.lowlevel import checkpoint
 from starlette.types import Message, Send
 
+from projector.contracts import codec
 from projector.dialects.descriptor import Dialect
-from projector.server.streaming.memory import Account
+from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
 
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
+Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
-HEADERS: Final = (
+HEADERS: Final[Headers] = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
     (b"x-content-type-options", b"nosniff"),
 )
-"""Of every stream."""
+"""Headers of every stream."""
+_JSON_HEADERS: Final[Headers] = (
+    (b"content-type", b"application/json"),
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+)
 
 SEND_MAX_BYTES: Final = 65_536
-"""Of one send: what uvicorn buffers before it makes us wait, so that a slow client is seen to read."""
+"""Size of one send: what uvicorn buffers before it makes us wait, so that a slow client is seen to read."""
 
 
 class ResponseWriter:
-    """Writes one HTTP response; concurrent writes do not mix.
+    """Writes one event stream; concurrent writes do not mix.
 
     Args:
-        send: the server's.
+        send: of the ASGI server.
         dialect: of the stream; may have headers of its own.
-        headers: of the response, besides `HEADERS`.
-        account: holds output that is too large for one send.
+        headers: of the response, in addition to those of every response of this kind.
+        account: counts output that is too large for one send.
         on_gone: is called when the server reports that the client is gone.
     """
 
@@ -42,12 +50,12 @@ class ResponseWriter:
         self,
         send: Send,
         dialect: Dialect,
-        headers: Sequence[tuple[bytes, bytes]],
+        headers: Headers,
         account: Account,
         on_gone: Callable[[], None],
     ) -> None:
         self._send = send
-        self._headers = [*HEADERS, *dialect.headers, *headers]
+        self._headers = [*self._prepare(dialect), *headers]
         self._status = 200
         self._account = account
         self._on_gone = on_gone
@@ -61,6 +69,10 @@ class ResponseWriter:
     def is_busy(self) -> bool:
         """Whether a write is in progress."""
         return self._turn.locked()
+
+    def _prepare(self, dialect: Dialect) -> Headers:
+        """Return the headers of every response of this kind."""
+        return (*HEADERS, *dialect.headers)
 
     async def write(self, data: bytes, *, is_last: bool = False) -> None:
         """Send the head if it was not sent, then bytes, perhaps none."""
@@ -93,3 +105,34 @@ class ResponseWriter:
             await checkpoint()
         self.sending_since = None
         self.sent_at = time.monotonic()
+
+
+class JsonResponseWriter(ResponseWriter):
+    """Writes one JSON document at the end of an NDJSON stream, with the status of the outcome.
+
+    Nothing is committed before that, so any earlier failure is a problem document.
+    """
+
+    def _prepare(self, dialect: Dialect) -> Headers:
+        if dialect.assembler is None:
+            raise ValueError("expected a dialect with an assembler")
+        self._end_mark = dialect.end_mark
+        self._assembly = dialect.assembler.start()
+        return _JSON_HEADERS
+
+    async def write(self, data: bytes, *, is_last: bool = False) -> None:
+        """Collect whole lines; after the last of them, send the document."""
+        held_bytes = self._assembly.held_bytes
+        for line in data.splitlines():
+            if line != self._end_mark:
+                self._assembly.feed(line)
+        self._account.hold(self._assembly.held_bytes - held_bytes)
+        if is_last:
+            is_large = self._assembly.held_bytes > LARGE_EVENT_BYTES
+            body = await to_thread.run_sync(self._document) if is_large else self._document()
+            self._headers.append((b"content-length", b"%d" % len(body)))
+            await super().write(body, is_last=True)
+
+    def _document(self) -> bytes:
+        self._status, body = self._assembly.close()
+        return codec.dumps(body)

@@ -46,19 +46,12 @@ class StreamSource(Protocol):
     @property
     def is_upstream_open(self) -> bool:
         """Whether a request to an upstream is pending, or its response is being read."""
-        ...
 
     async def run(self, write: Write, clock: Clock) -> None:
-        """Write everything but the end of the stream.
-
-        Raises:
-            UpstreamError: an upstream failed, or exceeded a time limit.
-        """
-        ...
+        """Write everything but the end of the stream; raise `UpstreamError` if an upstream fails or is too slow."""
 
     def stop(self) -> None:
         """Stop reading from upstreams: `run` returns soon, and chunks that were received are written."""
-        ...
 
 
 class ProviderSource:
@@ -92,11 +85,11 @@ class StreamSession:
 
     Args:
         stats: of the stream.
-        source: produces it.
-        account: holds what the stream keeps in memory.
+        source: produces the stream.
+        account: counts what the stream holds in memory.
         timeouts: how long a client may stop reading.
         heartbeat_s: silence before a comment is sent.
-        headers: of the response, besides those of every stream.
+        headers: of the response, in addition to those of every stream.
         writer_type: an event stream, or one JSON document.
     """
 
@@ -134,11 +127,7 @@ class StreamSession:
         return self._source.is_upstream_open
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request with the stream.
-
-        Raises:
-            Problem: the stream failed before its status was committed; nothing was sent.
-        """
+        """Answer a request; raise `Problem` if the stream failed before its status was committed: nothing was sent."""
         dialect, headers = DIALECTS[self.stats.dialect], self._response_headers(scope)
         writer = self._writer_type(send, dialect, headers, self._account, self._disconnect)
         clock = Clock()
@@ -164,10 +153,9 @@ class StreamSession:
             raise self._problem
 
     async def run_without_http(self, write: Write) -> None:
-        """Pass the stream to a callable, at its own pace; a failure of the stream is a terminal event.
+        """Pass the stream to a callable at the pace of the callable; a failure of the stream is a terminal event.
 
-        Raises:
-            Exception: what the callable raised; the upstreams are closed.
+        An exception of the callable closes the upstreams, and is raised.
         """
         failure: Exception | None = None
 
@@ -230,12 +218,10 @@ class StreamSession:
             await self._end(writer)
 
     async def _end(self, writer: ResponseWriter) -> None:
-        """Write the end of the stream."""
-        if self._is_ending:
-            return
-        self._is_ending = True
-        await writer.write(self._last_bytes(), is_last=True)
-        self._is_sent = True
+        if not self._is_ending:
+            self._is_ending = True
+            await writer.write(self._last_bytes(), is_last=True)
+            self._is_sent = True
 
     def _response_headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         headers = [
@@ -248,7 +234,6 @@ class StreamSession:
         return headers
 
     async def _watch(self, receive: Receive) -> None:
-        """End everything when the client disconnects."""
         while (await receive())["type"] != "http.disconnect":
             pass
         if not self._is_sent:  # servers also send this message after the whole response

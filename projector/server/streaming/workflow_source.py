@@ -33,16 +33,7 @@ from projector.workflows.definition import FAILED, Plan, Step
 
 
 class WorkflowSource:
-    """One run as the source of a stream; see `StreamSource`.
-
-    Args:
-        binding: the workflow.
-        message: of the caller.
-        pipeline: of the run, made by the binding.
-        stats: of the stream; receives times and our own work.
-        account: holds the bytes of unfinished events.
-        run_id: names the run in the workflow context of every event.
-    """
+    """One run as the source of a stream; see `StreamSource`. The workflow context of every event has its `run_id`."""
 
     _write: Write
     _clock: Clock
@@ -77,11 +68,7 @@ class WorkflowSource:
         return any(reader.is_open for reader in self._readers)
 
     async def run(self, write: Write, clock: Clock) -> None:
-        """Run the steps; see `StreamSource`.
-
-        Raises:
-            UpstreamError: the run exceeded its time limit; or a required step failed before anything was written.
-        """
+        """Run the steps; raise `UpstreamError` at the time limit, or if a required step fails before any output."""
         self._write, self._clock = write, clock
         with clock.watch(Timer(lambda: self._ends_at, self._on_timeout)):
             while (steps := self._plan.next()) and not self._is_over:
@@ -123,7 +110,6 @@ class WorkflowSource:
         return self.pipeline.branch(context, provider=provider.api, profile=provider.profile)
 
     async def _run_step(self, step: Step, branch: PipelineBranch) -> None:
-        """Send the request of a step, and write its whole response."""
         async with self._limiter:
             if self._is_over:
                 return
@@ -179,24 +165,12 @@ class WorkflowSource:
 
 
 def workflow_source(
-    binding: WorkflowBinding,
-    message: str,
-    stats: StreamStats,
-    account: Account,
-    output_format: OutputFormat = "sse",
+    binding: WorkflowBinding, message: str, stats: StreamStats, account: Account, output_format: OutputFormat = "sse"
 ) -> WorkflowSource:
-    """Return a new run with its pipeline; the stats name its stream and dialect, and receive the ids of the run.
-
-    Args:
-        binding: the workflow.
-        message: of the caller.
-        stats: of the stream.
-        account: holds the bytes of unfinished events.
-        output_format: an event stream, or lines of JSON.
-    """
+    """Return a new run with its pipeline; the stats name its stream and dialect, and receive the ids of the run."""
     run_id = f"run_{uuid.uuid4().hex}"
     stats.workflow, stats.workflow_run_id = binding.name, run_id
     workflow = {"workflow_key": binding.name, "workflow_run_id": run_id}
     context = StreamContext(stats.stream_id, stats.conversation_id, workflow=workflow)
-    pipeline = binding.pipeline(stats, context, output_format=output_format)
+    pipeline = binding.provider.pipeline(binding.redactor, stats, context, output_format=output_format, is_run=True)
     return WorkflowSource(binding, message, pipeline, stats, account, run_id=run_id)

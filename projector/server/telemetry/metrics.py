@@ -23,12 +23,12 @@ class Metrics:
 
     def __init__(self, streams: Streams) -> None:
         self._registry = CollectorRegistry()
-        active = Gauge("projector_streams_active", "Running streams.", registry=self._registry)
-        active.set_function(lambda: streams.active)
-        opened = Gauge("projector_upstream_open", "Open requests to providers.", registry=self._registry)
-        opened.set_function(lambda: streams.upstream_open)
-        held = Gauge("projector_memory_held_bytes", "Memory held by streams.", registry=self._registry)
-        held.set_function(lambda: streams.held_bytes)
+        for name, about, value in (
+            ("projector_streams_active", "Running streams.", lambda: streams.active),
+            ("projector_upstream_open", "Open requests to providers.", lambda: streams.upstream_open),
+            ("projector_memory_held_bytes", "Memory held by streams.", lambda: streams.held_bytes),
+        ):
+            Gauge(name, about, registry=self._registry).set_function(value)
         self._streams = self._counter("projector_streams", "Ended streams.", "outcome", "dialect")
         self._dropped = self._counter("projector_events_dropped", "Provider events that were not forwarded.", "type")
         self._notices = self._counter("projector_notices", "Notices of withheld or truncated values.", "type")

@@ -82,7 +82,6 @@ async def _call(hook: OnTerminal, stats: StreamStats) -> None:
 
 
 def _times_cancelled() -> int:
-    """Return how often the cancellation of this task was requested."""
     task = asyncio.current_task()
     return task.cancelling() if task is not None else 0
 
@@ -99,7 +98,6 @@ def _threads() -> CapacityLimiter:
 
 def _line(stats: StreamStats) -> dict[str, object]:
     """Return the fields of the log line: IDs, names and numbers, no payload."""
-    first_byte_s = stats.first_byte_s
     fields = {
         "stream_id": stats.stream_id,
         "request_id": stats.request_id,
@@ -115,7 +113,7 @@ def _line(stats: StreamStats) -> dict[str, object]:
         "outcome": stats.outcome,
         "code": stats.code,
         "duration_s": round(stats.duration_s, 3),
-        "first_byte_s": None if first_byte_s is None else round(first_byte_s, 3),
+        "first_byte_s": None if stats.first_byte_s is None else round(stats.first_byte_s, 3),
         "overhead_s": round(stats.overhead_s, 6),
         "events": stats.terminal.get("event_id"),
         "heartbeats": stats.heartbeats,

@@ -27,7 +27,7 @@ _NOT_SAMPLED: Final = "00"
 
 
 def begin_stream(scope: Scope, stats: StreamStats) -> StreamStats:
-    """Begin the telemetry of a stream: set its request id and its trace, and return its stats."""
+    """Set the request id and the trace of a stream, and return its stats."""
     stats.request_id = request_id(scope)
     stats.trace = _trace(scope, stats)
     return stats

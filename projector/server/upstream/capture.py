@@ -31,14 +31,9 @@ def record_response(
     is_raw: bool = False,
     make_upstream: MakeUpstream = provider_upstream,
 ) -> Recording | Fault:
-    """Send a request, and return the recording of the response; its fault if there was no response.
+    """Send a request to an upstream, and return the recording of the response; its fault if there was no response.
 
-    Args:
-        settings: of the upstream; the recording holds none of its keys, and nothing that any of its policies withholds.
-        upstream: its name; `default` for the shorthand.
-        body: of the request, as the upstream's API defines it.
-        is_raw: keep everything.
-        make_upstream: creates the upstream from its settings, instead of the class that its provider names.
+    The recording holds no key of the settings, and nothing that any of their policies withholds, unless `is_raw`.
 
     Raises:
         UsageError: there is no upstream of this name.
@@ -73,7 +68,6 @@ async def _record(
 
 
 async def _read(binding: UpstreamBinding, body: Mapping[str, object], data: bytearray) -> None:
-    """Read a response to the end of its stream, within the upstream's time limits."""
     pipeline = build_pipeline(provider=binding.api, dialect=DEFAULT_DIALECT, profile=binding.profile)
     account, stats = Account(Memory(sys.maxsize)), StreamStats(dialect=DEFAULT_DIALECT)
     reader = replace(binding, retries=Retries(max=0)).reader(body, stats, account)

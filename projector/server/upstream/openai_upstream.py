@@ -48,7 +48,7 @@ _RAW_RESPONSE: Final = "X-Stainless-Raw-Response"
 
 
 class OpenAIUpstream:
-    """An upstream with an OpenAI API: the provider's descriptor has the path of its requests."""
+    """An upstream with an OpenAI API; the descriptor of the provider has the path of the requests."""
 
     is_recording = False
 

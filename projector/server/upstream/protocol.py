@@ -12,19 +12,14 @@ from projector.core.faults import Fault
 
 @dataclass(frozen=True, slots=True)
 class ProviderRequest:
-    """A request to a provider.
-
-    Args:
-        provider: a name of `projector.providers.PROVIDERS`.
-        body: the JSON body.
-        headers: in addition to those of the upstream.
-        stream_id: of the stream that the response belongs to; empty without one.
-    """
+    """A request to a provider, by its name in `projector.providers.PROVIDERS`."""
 
     provider: str
     body: Mapping[str, object]
     headers: Mapping[str, str] = field(default_factory=dict)
+    """In addition to those of the upstream."""
     stream_id: str = ""
+    """Of the stream that the response belongs to; empty without one."""
 
 
 class UpstreamError(Exception):
@@ -50,8 +45,6 @@ class Upstream(Protocol):
         Raises:
             UpstreamError: on entering or while iterating.
         """
-        ...
 
     async def aclose(self) -> None:
         """Close the connections that are kept between requests."""
-        ...

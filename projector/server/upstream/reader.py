@@ -35,16 +35,7 @@ _NOT_RETRIED: Final = frozenset({"upstream_timeout_first_byte", "upstream_timeou
 
 
 class UpstreamReader:
-    """Reads one response; `run` it once.
-
-    Args:
-        upstream: receives the request, perhaps several times.
-        request: what is sent.
-        stats: of the stream; receives the time of the first byte and of our own work.
-        account: holds the bytes of unfinished events.
-        timeouts: of the upstream.
-        retries: before the first byte.
-    """
+    """Reads one response; `run` it once. The stats receive the time of the first byte and of the pipeline's work."""
 
     def __init__(
         self,
@@ -72,12 +63,7 @@ class UpstreamReader:
         self._is_waiting = True
 
     async def run(self, clock: Clock, on_open: OnOpen, on_chunk: OnChunk) -> None:
-        """Read the response to its end, or until `stop`.
-
-        Args:
-            clock: checks the deadlines.
-            on_open: is called when the response headers are there.
-            on_chunk: processes each chunk.
+        """Read the response to its end, or until `stop`; `on_open` is called when its headers were received.
 
         Raises:
             UpstreamError: the upstream failed, or exceeded a time limit.
@@ -165,13 +151,8 @@ def backoff_s(error: UpstreamError, attempt: int, retries: Retries, chance: floa
     """Return the seconds to wait before the next attempt, None if there is none.
 
     The provider's `Retry-After` counts, up to `max_backoff_s`; a longer one is passed on to the client. Otherwise the
-    wait doubles each time, with a jitter of a quarter, so that clients do not return all at once.
-
-    Args:
-        error: why the attempt failed, before any byte of a response.
-        attempt: 1 for the first.
-        retries: the limits.
-        chance: a random number from 0 to 1.
+    wait doubles with each attempt (from 1), with a jitter of a quarter, so that clients do not return all at once;
+    `chance` is a random number from 0 to 1.
     """
     if attempt > retries.max or not error.fault.is_retryable or error.fault.code in _NOT_RETRIED:
         return None

@@ -75,8 +75,6 @@ class _Target(NamedTuple):
 
 
 class _Ended(NamedTuple):
-    """A stream that has ended."""
-
     target: _Target
     provider: str
     name: str
@@ -85,7 +83,7 @@ class _Ended(NamedTuple):
 
 
 class Recorder:
-    """Writes the recordings of one server."""
+    """Writes the recordings of one server, in a thread."""
 
     def __init__(self, secrets: Iterable[RegisteredValue] = ()) -> None:
         self.running_bytes = 0
@@ -223,7 +221,6 @@ class _Copy:
         return chunk
 
     def release(self) -> None:
-        """Release the bytes from the recorder's limit."""
         self._recorder.running_bytes -= self._held_bytes
         self._held_bytes = 0
 
