@@ -11,7 +11,7 @@ import pytest
 from openai import APIStatusError, AsyncOpenAI
 
 from projector import StreamContext, build_pipeline
-from projector.dialects.openresponses.response_object import assemble
+from tests.json_answers import assemble
 
 pytestmark = pytest.mark.timeout(15)
 

@@ -18,10 +18,11 @@ from typing import Any, ClassVar, Final, NamedTuple
 import pytest
 from openai import APIError, APIStatusError, OpenAI
 
+from projector.contracts.stream_rules.table import check_lines
 from projector.core.sse import encode_sse
-from projector.dialects.openresponses.checker import check_stream
+from projector.dialects.openresponses.checker import OpenResponsesChecker
 from projector.dialects.openresponses.events import EVENT_ADAPTER
-from projector.dialects.openresponses.response_object import assemble
+from tests.json_answers import assemble
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 NAMES: Final = sorted(path.stem for path in (EXAMPLES / "openresponses").glob("*.ndjson"))
@@ -255,7 +256,7 @@ def finish_expected(name: str) -> str:
 
 @each_golden
 def test_every_golden_obeys_the_rules(name: str) -> None:
-    assert check_stream(golden("openresponses", name)) == []
+    assert check_lines(OpenResponsesChecker(), golden("openresponses", name)) == []
 
 
 def test_every_event_is_in_a_golden() -> None:

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import pytest
 
+from projector.contracts.stream_rules.table import check_lines
 from projector.core.context import StreamContext
 from projector.core.pipeline import build_pipeline
-from projector.dialects.openresponses.checker import check_stream
-from projector.dialects.openresponses.response_object import assemble
+from projector.dialects.openresponses.checker import OpenResponsesChecker
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
+from tests.json_answers import assemble
 
 CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"
 PROVIDERS: Final = {
@@ -45,7 +46,7 @@ def test_the_corpus_is_there(corpus: Path) -> None:
 @pytest.mark.parametrize(("path", "provider"), STREAMS, ids=lambda value: getattr(value, "stem", ""))
 def test_the_stream_says_what_the_public_stream_says(path: Path, provider: str) -> None:
     lines = play(path, provider, "openresponses")
-    assert check_stream(lines) == []
+    assert check_lines(OpenResponsesChecker(), lines) == []
     public = [json.loads(line) for line in play(path, provider, "public_sse_v1")]
     events = [json.loads(line) for line in lines[:-1]]
     joined = texts(events, "type")

@@ -16,11 +16,12 @@ from ag_ui_validate.pytest_plugin import validate_agui
 from hypothesis import given
 from hypothesis import strategies as st
 
+from projector.contracts.stream_rules.table import check_lines
 from projector.core.context import StreamContext
 from projector.core.faults import FAULTS
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.core.sse import encode_sse
-from projector.dialects.ag_ui.checker import check_stream
+from projector.dialects.ag_ui.checker import AgUiChecker
 from projector.dialects.descriptor import DialectOptions
 from projector.recording.replay import Case, CaseSettings
 from projector.redaction.policy import Policy
@@ -83,7 +84,7 @@ def events_of(said: bytes) -> list[Event]:
 def assert_valid(events: list[Event]) -> None:
     """Our models and rules, the rules of the validator, and those of the client that the validator does not have."""
     lines = [json.dumps(event) for event in events]
-    assert check_stream(lines) == []
+    assert check_lines(AgUiChecker(), lines) == []
     report = validate_agui(lines, severity_overrides={"AGUI204": "off"})
     assert [found for found in report.diagnostics if found.severity != "info"] == []
     types = [event["type"] for event in events]

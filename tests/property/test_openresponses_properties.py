@@ -15,15 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai import APIError, OpenAI
 
+from projector.contracts.stream_rules.table import check_lines
 from projector.core.context import StreamContext
 from projector.core.faults import FAULTS
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.core.sse import encode_sse
-from projector.dialects.openresponses.checker import check_stream
-from projector.dialects.openresponses.response_object import assemble
+from projector.dialects.openresponses.checker import OpenResponsesChecker
 from projector.recording.replay import Case, CaseSettings
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
+from tests.json_answers import assemble
 from tests.property.canaries import DELTAS, cut_everywhere, errors_with, everywhere, leaks
 from tests.property.cost import assert_linear
 from tests.property.mutations import CASES, Lines, lines_of, spoiled
@@ -69,7 +70,7 @@ def play_lines(case: Case, lines: Lines, **policy: object) -> bytes:
 def assert_sound(said: bytes) -> None:
     """Every rule, one answer, and no fault of ours."""
     lines = said.splitlines()
-    assert check_stream(lines) == []
+    assert check_lines(OpenResponsesChecker(), lines) == []
     answer = assemble(lines)
     assert (answer.status == 200) == (answer.body.get("object") == "response")
     assert (answer.body.get("error") or {}).get("code") not in OURS

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import pytest
 
-from projector.dialects.ag_ui.checker import RULES, check_stream
+from projector.contracts.stream_rules.table import check_lines
+from projector.dialects.ag_ui.checker import RULES, AgUiChecker
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "ag_ui"
 Event = dict[str, Any]
@@ -73,15 +74,15 @@ ROWS: Final[list[tuple[str, str, Edit]]] = [
 def test_each_rule_can_be_violated(rule: str, stream: str, edit: Edit) -> None:
     events = events_of(stream)
     edit(events)
-    found = check_stream([json.dumps(event) for event in events])
+    found = check_lines(AgUiChecker(), [json.dumps(event) for event in events])
     assert rule in {violation.rule for violation in found}
     assert "hunter2" not in repr(found)
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"1", b'"x"', b"{}", b"\xff", b"[" * 100_000])
 def test_invalid_lines(line: bytes) -> None:
-    assert {violation.rule for violation in check_stream([line])} <= {"json", "shape", "terminal_missing"}
-    assert check_stream([line])[0].line == 1
+    assert {violation.rule for violation in check_lines(AgUiChecker(), [line])} <= {"json", "shape", "terminal_missing"}
+    assert check_lines(AgUiChecker(), [line])[0].line == 1
 
 
 def test_every_rule_has_a_row() -> None:
@@ -90,4 +91,4 @@ def test_every_rule_has_a_row() -> None:
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.ndjson")), ids=lambda path: path.stem)
 def test_no_golden_violates_a_rule(path: Path) -> None:
-    assert check_stream(path.read_bytes().splitlines()) == []
+    assert check_lines(AgUiChecker(), path.read_bytes().splitlines()) == []

@@ -11,14 +11,16 @@ import pytest
 from projector.contracts import codec
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.contracts.public_sse_v1 import Envelope
+from projector.contracts.stream_rules.table import check_lines
 from projector.core.context import StreamContext
 from projector.core.faults import FAULTS, http_status_fault
 from projector.core.pipeline import Pipeline, build_pipeline
-from projector.dialects.openresponses.checker import check_stream
-from projector.dialects.openresponses.response_object import ERROR_TYPES, HTTP_STATUSES, SOURCE_TYPES, assemble
+from projector.dialects.openresponses.checker import OpenResponsesChecker
+from projector.dialects.openresponses.response_object import ERROR_TYPES, HTTP_STATUSES, SOURCE_TYPES
 from projector.dialects.openresponses.response_stream import ENVELOPE, EVENT_MAX_BYTES
 from projector.dialects.openresponses.writer import DROPPED, DROPPED_ITEMS, HANDLED, OpenResponses
 from projector.redaction.policy import Policy
+from tests.json_answers import assemble
 
 Event = dict[str, Any]
 
@@ -60,7 +62,7 @@ def play(*events: Event, provider: str = "openai_responses", run: bool = False, 
     """Give the events that a stream becomes; it must obey the rules, and end with the end mark."""
     pipeline = pipeline_of(provider, run=run, **policy)
     said = (pipeline.feed(lines_of(events)) + pipeline.close()).splitlines()
-    assert check_stream(said) == []
+    assert check_lines(OpenResponsesChecker(), said) == []
     assert said[-1] == b"[DONE]"
     return [json.loads(line) for line in said[:-1]]
 
@@ -515,7 +517,7 @@ def test_our_own_faults_are_server_errors() -> None:
     pipeline = pipeline_of()
     said = pipeline.close(FAULTS["server_shutdown"]).splitlines()
     assert json.loads(said[-3])["error"]["type"] == "server_error"
-    assert check_stream(said) == []
+    assert check_lines(OpenResponsesChecker(), said) == []
 
 
 def test_every_error_type_has_a_status() -> None:
@@ -574,7 +576,7 @@ def test_long_texts_are_truncated_to_one_size() -> None:
     texts = ["a" * 3_000, "é" * 9_000, "c" * 1_100]
     events = [text(part[at : at + 900], n) for n, part in enumerate(texts) for at in range(0, len(part), 900)]
     said = written(8_000, *events, COMPLETED)
-    assert check_stream(said) == []
+    assert check_lines(OpenResponsesChecker(), said) == []
     assert max(map(len, said)) <= 8_000
     shown = [item["content"][0]["text"] for item in json.loads(said[-2])["response"]["output"]]
     assert [texts[n][: len(part)] for n, part in enumerate(shown)] == shown
@@ -587,7 +589,7 @@ def test_long_texts_are_truncated_to_one_size() -> None:
 
 def test_items_are_dropped_after_the_texts() -> None:
     said = written(20_000, *(text(f"short text {n}", n) for n in range(200)), COMPLETED)
-    assert check_stream(said) == []
+    assert check_lines(OpenResponsesChecker(), said) == []
     assert max(map(len, said)) <= 20_000
     assert 50 < len(json.loads(said[-2])["response"]["output"]) < 200
     assert json.loads(said[-3])["notices"] == [

@@ -8,7 +8,8 @@ from typing import Final
 
 import pytest
 
-from projector.dialects.openresponses.checker import check_stream
+from projector.contracts.stream_rules.table import check_lines
+from projector.dialects.openresponses.checker import OpenResponsesChecker
 from projector.dialects.openresponses.events import parse_event
 from tests.unit.stream_edits import Edit, Event, drop, move, put, repeat
 
@@ -148,18 +149,18 @@ CASES: Final[dict[str, tuple[tuple[Edit, ...], set[str]]]] = {
 
 @pytest.mark.parametrize(("edits", "expected"), CASES.values(), ids=CASES)
 def test_violations(edits: tuple[Edit, ...], expected: set[str]) -> None:
-    found = {one.message.removeprefix("expected ") for one in check_stream(said(edits))}
+    found = {one.message.removeprefix("expected ") for one in check_lines(OpenResponsesChecker(), said(edits))}
     assert expected <= found
     assert bool(found) == bool(expected)
 
 
 def test_a_violation_has_its_line() -> None:
-    assert [one.line for one in check_stream(said((put(16, "text", value="Hi"),)))] == [17]
+    assert [one.line for one in check_lines(OpenResponsesChecker(), said((put(16, "text", value="Hi"),)))] == [17]
 
 
 def test_numbers_rise_by_one() -> None:
     lines = [json.dumps({**event, "sequence_number": at + (at > 3)}).encode() for at, event in enumerate(STREAM)]
-    assert {one.message for one in check_stream([*lines, b"[DONE]"])} == {
+    assert {one.message for one in check_lines(OpenResponsesChecker(), [*lines, b"[DONE]"])} == {
         "expected `sequence_number` rising by one from 0"
     }
 
@@ -176,12 +177,14 @@ def test_numbers_rise_by_one() -> None:
     ],
 )
 def test_streams_that_are_invalid(lines: list[bytes], expected: str) -> None:
-    assert any(expected in one.message for one in check_stream(lines))
+    assert any(expected in one.message for one in check_lines(OpenResponsesChecker(), lines))
 
 
 def test_a_violation_contains_no_text_of_the_stream() -> None:
     assert "secret" not in repr(
-        check_stream([b'{"type":"response.output_text.delta","delta":["secret"],"is it secret?":1}'])
+        check_lines(
+            OpenResponsesChecker(), [b'{"type":"response.output_text.delta","delta":["secret"],"is it secret?":1}']
+        )
     )
 
 

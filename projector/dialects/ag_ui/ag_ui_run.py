@@ -21,10 +21,8 @@ SAFE_INTEGER_MAX: Final = 2**53 - 1
 """Larger numbers are not exact in a browser, and the protocol rejects them."""
 
 COMPLETED: Final = "completed"
-
 TEXT: Final = "text"
 REFUSAL: Final = "refusal"
-
 PARAGRAPH_CHARS: Final = len("\n\n")
 """Characters between the paragraphs of a text of `final`."""
 
@@ -33,10 +31,7 @@ _EMPTY: Final[tuple[object, ...]] = (None, [], "")
 
 @dataclass(slots=True)
 class Notices:
-    """Notices of one message or call.
-
-    Clients replace the metadata of an earlier event by that of a later one, so the last event repeats all notices.
-    """
+    """Notices of one message or call. Its last event repeats them: it replaces the metadata of earlier events."""
 
     all: list[object] = field(default_factory=list)
 
@@ -112,11 +107,7 @@ class Activity:
 
 
 class IdAllocator:
-    """Allocator of IDs that are unique in a thread.
-
-    Clients look up messages by ID in the whole conversation: with an ID that exists, text would be appended to an old
-    message, and arguments to an old call.
-    """
+    """Allocator of IDs that are unique in a thread. Under an ID that exists, clients append to the old message."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = set(taken)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import ValidationError
 
 from projector._validation import sentences
 from projector.contracts import codec
-from projector.contracts.stream_rules.table import Finding, Rule, Violation, check_lines, violations
+from projector.contracts.stream_rules.table import Finding, Rule, Violation, violations
 from projector.dialects.ag_ui.events import parse_event
 
 _ROWS: Final = (
@@ -141,8 +141,3 @@ class AgUiChecker:
 
     def _violations(self, found: list[Finding]) -> list[Violation]:
         return violations(RULES, self._line, None, found)
-
-
-def check_stream(lines: Iterable[bytes | str]) -> list[Violation]:
-    """Return the violations of a whole stream, in order. Lines are numbered from 1."""
-    return check_lines(AgUiChecker(), lines)

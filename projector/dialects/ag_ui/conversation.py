@@ -18,22 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector.contracts.kinds import REDACTED, VENDOR
-from projector.dialects.ag_ui.run_input import (
-    Approval,
-    AssistantMessage,
-    ImagePart,
-    InputRefusedError,
-    Message,
-    ReasoningMessage,
-    Resolved,
-    RunAgentInput,
-    TextPart,
-    Tool,
-    ToolCall,
-    ToolMessage,
-    UrlSource,
-    UserMessage,
-)
+from projector.dialects.ag_ui import run_input as ag_ui
 from projector.dialects.ag_ui.tool_writer import INTERRUPT_PREFIX
 
 Item: TypeAlias = dict[str, Any]
@@ -55,7 +40,7 @@ DROPPED_CALLS: Final[Item] = {"type": "dropped_calls"}
 
 OUTPUTS: Final = frozenset({f"{FUNCTION_CALL}_output", f"{CUSTOM_CALL}_output"})
 
-NOT_APPROVED: Final = Approval(approved=False)
+NOT_APPROVED: Final = ag_ui.Approval(approved=False)
 
 NO_PARAMETERS: Final = {"type": "object", "properties": {}}
 """JSON Schema of the parameters of a tool that has none."""
@@ -88,7 +73,7 @@ class Conversation(NamedTuple):
 
 
 def conversation(
-    run_input: RunAgentInput,
+    run_input: ag_ui.RunAgentInput,
     *,
     client_tools: Collection[str] = (),
     settings: ConversationSettings = DEFAULTS,
@@ -109,35 +94,34 @@ def conversation(
     items = _Items(run_input, settings).translate()
     sent = _without_lost_reasoning(items) if previous_response_id is None else _after_approval_request(items)
     if not sent:
-        raise InputRefusedError("`messages` holds nothing to answer.")
+        raise ag_ui.InputRefusedError("`messages` holds nothing to answer.")
     return Conversation(sent, [_tool(tool) for tool in run_input.tools or () if tool.name in client_tools])
 
 
-def approvals(run_input: RunAgentInput) -> dict[str, Approval]:
+def approvals(run_input: ag_ui.RunAgentInput) -> dict[str, ag_ui.Approval]:
     """Return the answer to each approval request, by the provider's ID. An abandoned request is not approved.
 
     Raises:
         InputRefusedError: an entry of `resume` is not an interrupt of ours.
     """
-    answers: dict[str, Approval] = {}
+    answers: dict[str, ag_ui.Approval] = {}
     for at, entry in enumerate(run_input.resume or ()):
         if not entry.interrupt_id.startswith(INTERRUPT_PREFIX):
-            raise InputRefusedError(f"`resume[{at}].interruptId` is not an interrupt of this server.")
-        answer = entry.payload if isinstance(entry, Resolved) else NOT_APPROVED
+            raise ag_ui.InputRefusedError(f"`resume[{at}].interruptId` is not an interrupt of this server.")
+        answer = entry.payload if isinstance(entry, ag_ui.Resolved) else NOT_APPROVED
         answers[entry.interrupt_id.removeprefix(INTERRUPT_PREFIX)] = answer
     return answers
 
 
-def has_images(run_input: RunAgentInput) -> bool:
+def has_images(run_input: ag_ui.RunAgentInput) -> bool:
     """Return whether a message contains an image."""
-    contents = [message.content for message in run_input.messages if isinstance(message, UserMessage)]
-    return any(isinstance(part, ImagePart) for content in contents if isinstance(content, list) for part in content)
+    contents = [message.content for message in run_input.messages if isinstance(message, ag_ui.UserMessage)]
+    lists = [content for content in contents if isinstance(content, list)]
+    return any(isinstance(part, ag_ui.ImagePart) for parts in lists for part in parts)
 
 
 class _Items:
-    """The items of one conversation."""
-
-    def __init__(self, run_input: RunAgentInput, settings: ConversationSettings) -> None:
+    def __init__(self, run_input: ag_ui.RunAgentInput, settings: ConversationSettings) -> None:
         self._settings = settings
         self._answers = approvals(run_input)
         self._messages = run_input.messages
@@ -152,34 +136,33 @@ class _Items:
             write = WRITERS.get(type(message))
             if write is not None:
                 write(self, message, calls)
-            if isinstance(message, AssistantMessage) and message.tool_calls and not calls:
+            if isinstance(message, ag_ui.AssistantMessage) and message.tool_calls and not calls:
                 self._items.append(DROPPED_CALLS)
         answered = {item["approval_request_id"] for item in self._items if item["type"] == APPROVAL_RESPONSE}
         return self._items + [self._answer(one) for one in self._answers if one not in answered]
 
-    def _with_calls(self) -> Iterator[tuple[Message, list[ToolCall]]]:
+    def _with_calls(self) -> Iterator[tuple[ag_ui.Message, list[ag_ui.ToolCall]]]:
         """Yield each message with those of its calls that are kept; a result with the call that it answers."""
         for message in self._messages:
-            if isinstance(message, AssistantMessage):
+            if isinstance(message, ag_ui.AssistantMessage):
                 yield message, [call for call in message.tool_calls or () if self._is_kept(call)]
-            elif not isinstance(message, ToolMessage):
+            elif not isinstance(message, ag_ui.ToolMessage):
                 yield message, []
             elif (call := self._answered.get(id(message))) is not None and not self._is_approval(call):
                 yield message, [call]
 
-    def _is_approval(self, call: ToolCall) -> bool:
+    def _is_approval(self, call: ag_ui.ToolCall) -> bool:
         return call.id in self._answers or _metadata(call, "item_type") == APPROVAL_REQUEST
 
-    def _is_kept(self, call: ToolCall) -> bool:
+    def _is_kept(self, call: ag_ui.ToolCall) -> bool:
         """Return whether a call has a result, or an approval request is answered now. Earlier answers are history."""
         return call.id in self._answers if self._is_approval(call) else id(call) in self._settled
 
-    def user(self, message: UserMessage, _calls: list[ToolCall]) -> None:
-        """Add a message of the user."""
+    def user(self, message: ag_ui.UserMessage, _calls: list[ag_ui.ToolCall]) -> None:
         content = message.content if isinstance(message.content, str) else [_part(part) for part in message.content]
         self._items.append({"type": "message", "role": "user", "content": content})
 
-    def assistant(self, message: AssistantMessage, calls: list[ToolCall]) -> None:
+    def assistant(self, message: ag_ui.AssistantMessage, calls: list[ag_ui.ToolCall]) -> None:
         """Add a message of the model and its calls. A call of an MCP tool is added with its result."""
         if message.content:
             self._items.append({"type": "message", "role": ASSISTANT, "content": message.content})
@@ -187,24 +170,22 @@ class _Items:
             if self._is_approval(call):
                 is_added = self._answer(call.id) in self._items  # a client may send one call twice
                 self._items += [] if is_added else self._approval(call)
-            elif (call_type := _call_type(call)) == CUSTOM_CALL:
-                self._items.append({"type": CUSTOM_CALL, "call_id": call.id, **_called(call, "input")})
-            elif call_type != MCP_CALL:
-                self._items.append({"type": FUNCTION_CALL, "call_id": call.id, **_called(call, "arguments")})
+            elif (call_type := _call_type(call)) != MCP_CALL:
+                member = "input" if call_type == CUSTOM_CALL else "arguments"
+                self._items.append({"type": call_type, "call_id": call.id, **_called(call, member)})
 
-    def result(self, message: ToolMessage, calls: list[ToolCall]) -> None:
-        """Add the result of a call. The error is used if there is no content."""
+    def result(self, message: ag_ui.ToolMessage, calls: list[ag_ui.ToolCall]) -> None:
         call, content = calls[0], message.content
         text = content if isinstance(content, str) else "".join(part.text for part in content)
         output = text or message.error or ""
-        if _call_type(call) == MCP_CALL:
+        call_type = _call_type(call)
+        if call_type == MCP_CALL:
             item = {"type": MCP_CALL, "id": call.id, "server_label": _metadata(call, "server_label")}
             self._items.append({**item, **_called(call, "arguments"), "output": output})
         else:
-            kind = CUSTOM_CALL if _call_type(call) == CUSTOM_CALL else FUNCTION_CALL
-            self._items.append({"type": f"{kind}_output", "call_id": call.id, "output": output})
+            self._items.append({"type": f"{call_type}_output", "call_id": call.id, "output": output})
 
-    def reasoning(self, message: ReasoningMessage, _calls: list[ToolCall]) -> None:
+    def reasoning(self, message: ag_ui.ReasoningMessage, _calls: list[ag_ui.ToolCall]) -> None:
         """Add encrypted reasoning with the summaries of the same item. Providers accept no other reasoning."""
         if not self._settings.encrypted_reasoning:
             return
@@ -216,14 +197,12 @@ class _Items:
         if is_of_last and message.content and _metadata(message, "kind") != "full":
             items[-1]["summary"].append({"type": "summary_text", "text": message.content})
 
-    def _approval(self, call: ToolCall) -> list[Item]:
+    def _approval(self, call: ag_ui.ToolCall) -> list[Item]:
         """Return the answer, after its request if that is trusted and nothing in it was redacted."""
-        label, is_whole = _metadata(call, "server_label"), WITHHELD.search(call.function.arguments) is None
-        answer = self._answer(call.id)
-        if not (self._settings.trust_client_approvals and label and is_whole):
+        label, answer = _metadata(call, "server_label"), self._answer(call.id)
+        if not (self._settings.trust_client_approvals and label) or WITHHELD.search(call.function.arguments):
             return [answer]
-        item = {"type": APPROVAL_REQUEST, "id": call.id, "server_label": label}
-        return [{**item, **_called(call, "arguments")}, answer]
+        return [{"type": APPROVAL_REQUEST, "id": call.id, "server_label": label, **_called(call, "arguments")}, answer]
 
     def _answer(self, request_id: str) -> Item:
         answer = self._answers[request_id]
@@ -231,23 +210,23 @@ class _Items:
         return {**item, "reason": answer.reason} if answer.reason else item
 
 
-WRITERS: Final[Mapping[type, Callable[[_Items, Any, list[ToolCall]], None]]] = {
-    UserMessage: _Items.user,
-    AssistantMessage: _Items.assistant,
-    ToolMessage: _Items.result,
-    ReasoningMessage: _Items.reasoning,
+WRITERS: Final[Mapping[type, Callable[[_Items, Any, list[ag_ui.ToolCall]], None]]] = {
+    ag_ui.UserMessage: _Items.user,
+    ag_ui.AssistantMessage: _Items.assistant,
+    ag_ui.ToolMessage: _Items.result,
+    ag_ui.ReasoningMessage: _Items.reasoning,
 }
 """Message -> what adds its items. Activities are dropped: they are the provider's own."""
 
 
-def _answered_calls(messages: list[Message]) -> dict[int, ToolCall]:
+def _answered_calls(messages: list[ag_ui.Message]) -> dict[int, ag_ui.ToolCall]:
     """Return the call that each result answers, by the identity of the result."""
-    waiting: dict[str, ToolCall] = {}
-    answered: dict[int, ToolCall] = {}
+    waiting: dict[str, ag_ui.ToolCall] = {}
+    answered: dict[int, ag_ui.ToolCall] = {}
     for message in messages:
-        if isinstance(message, AssistantMessage):
+        if isinstance(message, ag_ui.AssistantMessage):
             waiting.update((call.id, call) for call in message.tool_calls or ())
-        elif isinstance(message, ToolMessage) and message.tool_call_id in waiting:
+        elif isinstance(message, ag_ui.ToolMessage) and message.tool_call_id in waiting:
             answered[id(message)] = waiting.pop(message.tool_call_id)
     return answered
 
@@ -279,31 +258,32 @@ def _is_of_client(item: Item) -> bool:
     return item["type"] in OUTPUTS or item.get("role") == "user"
 
 
-def _metadata(part: ToolCall | ReasoningMessage, name: str) -> str | None:
+def _metadata(part: ag_ui.ToolCall | ag_ui.ReasoningMessage, name: str) -> str | None:
     """Return a text from the metadata that this dialect wrote."""
     value = (part.metadata or {}).get(f"{VENDOR}.{name}")
     return value if isinstance(value, str) and value else None
 
 
-def _call_type(call: ToolCall) -> str | None:
-    """Return the item type of a call that is not a function's. A call of an MCP tool needs its server."""
+def _call_type(call: ag_ui.ToolCall) -> str:
+    """Return the item type of a call. A call of another type, or of an MCP tool without a server, is a function's."""
     item_type = _metadata(call, "item_type")
-    return None if item_type == MCP_CALL and _metadata(call, "server_label") is None else item_type
+    if item_type == CUSTOM_CALL or (item_type == MCP_CALL and _metadata(call, "server_label")):
+        return item_type
+    return FUNCTION_CALL
 
 
-def _called(call: ToolCall, member: str) -> Item:
+def _called(call: ag_ui.ToolCall, member: str) -> Item:
     return {"name": call.function.name, member: call.function.arguments}
 
 
-def _part(part: TextPart | ImagePart) -> Item:
-    if isinstance(part, TextPart):
+def _part(part: ag_ui.TextPart | ag_ui.ImagePart) -> Item:
+    if isinstance(part, ag_ui.TextPart):
         return {"type": "input_text", "text": part.text}
     source = part.source
-    url = source.value if isinstance(source, UrlSource) else f"data:{source.mime_type};base64,{source.value}"
+    url = source.value if isinstance(source, ag_ui.UrlSource) else f"data:{source.mime_type};base64,{source.value}"
     return {"type": "input_image", "image_url": url}
 
 
-def _tool(tool: Tool) -> Item:
-    parameters = tool.parameters or NO_PARAMETERS
-    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+def _tool(tool: ag_ui.Tool) -> Item:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters or NO_PARAMETERS}
     return {"type": "function", **function, "strict": False}

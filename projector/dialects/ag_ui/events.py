@@ -271,9 +271,5 @@ EVENT_ADAPTER: Final[TypeAdapter[AgUiEvent]] = TypeAdapter(AgUiEvent)
 
 
 def parse_event(value: object) -> AgUiEvent:
-    """Validate the JSON value of one event.
-
-    Raises:
-        pydantic.ValidationError: the value is not an event that we emit.
-    """
+    """Validate the JSON value of one event, or raise `pydantic.ValidationError`."""
     return EVENT_ADAPTER.validate_python(value)

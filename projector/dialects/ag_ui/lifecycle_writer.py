@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from projector.contracts.kinds import VENDOR
 from projector.core.canonical import Frame
@@ -17,8 +17,6 @@ from projector.dialects.ag_ui.ag_ui_run import (
     unless_completed,
 )
 from projector.dialects.workflow import BranchPosition, position_of
-
-End: TypeAlias = Callable[[AgUiRun, dict[str, Any]], Event]
 
 OPEN_STATUSES: Final = frozenset({"queued", "in_progress"})
 """Statuses of a response that has not ended."""
@@ -122,13 +120,8 @@ def on_final(run: AgUiRun, frame: Frame) -> list[Event]:
     """Write the end of the run, by its status."""
     final, status = frame["final"], frame["final"]["status"]
     end = ENDS[status](run, final)
-    about = metadata(
-        status=unless_completed(status),
-        reason=run.reason,
-        attachments=final.get("attachments"),
-        notices=frame.get("notices"),
-    )
-    if about is not None:
+    status, lists = unless_completed(status), {"attachments": final.get("attachments"), "notices": frame.get("notices")}
+    if about := metadata(status=status, reason=run.reason, **lists):
         end["metadata"] = about
     if usage := _usage(run, final.get("usage", {})):
         end["usage"] = [usage]
@@ -147,7 +140,6 @@ def _finished(run: AgUiRun, outcome: dict[str, object], result: object = None) -
 
 
 def _stopped(run: AgUiRun, final: dict[str, Any]) -> Event:
-    """Return the end of a run that has ended or waits for an answer."""
     outcome: dict[str, object] = {"type": "success"}
     if interrupts := tool_writer.interrupts(run):
         outcome = {"type": "interrupt", "interrupts": interrupts}
@@ -168,7 +160,7 @@ def _failed(run: AgUiRun, _final: dict[str, Any]) -> Event:
     return run.event("RUN_ERROR", message="The response failed.", code=run.reason or "failed")
 
 
-ENDS: Final[Mapping[str, End]] = {
+ENDS: Final[Mapping[str, Callable[[AgUiRun, dict[str, Any]], Event]]] = {
     "completed": _stopped,
     "incomplete": _stopped,
     "refused": _stopped,
@@ -180,7 +172,6 @@ status other than `completed`."""
 
 
 def _usage(run: AgUiRun, usage: Mapping[str, int]) -> dict[str, object]:
-    """Return the reported tokens, with the model if there was only one."""
     reported = {name: count for name, count in usage.items() if count <= SAFE_INTEGER_MAX}
     tokens: dict[str, object] = {member: reported[name] for name, member in TOKENS.items() if name in reported}
     return {"model": next(iter(run.models)), **tokens} if tokens and len(run.models) == 1 else tokens

@@ -135,7 +135,6 @@ def _is_pending(call: Call) -> bool:
 
 
 def _call_status(run: AgUiRun, frame: Frame) -> list[Event]:
-    """Start the call, or write its result if it has ended."""
     call, tool = run.calls[frame["item_id"]], frame["tool"]
     call.server_label = tool.get("server_label", call.server_label)
     call.is_awaiting = tool["status"] == "awaiting_approval"
@@ -156,7 +155,6 @@ def _name(run: AgUiRun, call: Call, name: str) -> list[Event]:
 
 
 def _start(run: AgUiRun, call: Call) -> list[Event]:
-    """Start a call, with the arguments that were held."""
     call.has_started = True
     run.parent_id = run.parent_id or run.message_ids.allocate(call.item_id)
     item_type = call.item_type if call.item_type != FUNCTION_CALL else None
@@ -176,17 +174,15 @@ def _arguments(run: AgUiRun, call: Call, delta: str, notices: list[object] | Non
 def _complete(run: AgUiRun, call: Call, text: str) -> list[Event]:
     """Write the whole arguments unless deltas did, and their end."""
     events = [] if call.has_started else _start(run, call)
-    if not call.has_arguments:
-        events += _arguments(run, call, text, None)
-    return events + _end(run, call, None)
+    whole = [] if call.has_arguments else _arguments(run, call, text, None)
+    return [*events, *whole, *_end(run, call, None)]
 
 
 def _end(run: AgUiRun, call: Call, status: str | None) -> list[Event]:
-    """Write the end of the arguments, once."""
     if call.has_ended:
         return []
-    call.has_ended = True
     events = [] if call.has_started else _start(run, call)
+    call.has_ended = True
     about = metadata(notices=call.notices.all, status=status)
     return [*events, run.event("TOOL_CALL_END", toolCallId=call.id, metadata=about)]
 
@@ -198,14 +194,10 @@ def _result(run: AgUiRun, call: Call, status: str) -> list[Event]:
     call.is_answered = True
     run.parent_id = None
     output = frame.get("output", "")
-    result = {
-        "messageId": run.message_ids.allocate(f"{call.id}:result"),
-        "toolCallId": call.id,
-        "content": output if isinstance(output, str) else codec.dumps(output).decode(),
-        "role": "tool",
-        "metadata": metadata(status=unless_completed(status), notices=frame.get("notices")),
-    }
-    return [*events, run.event("TOOL_CALL_RESULT", **result)]
+    content = output if isinstance(output, str) else codec.dumps(output).decode()
+    result = {"messageId": run.message_ids.allocate(f"{call.id}:result"), "toolCallId": call.id, "content": content}
+    about = metadata(status=unless_completed(status), notices=frame.get("notices"))
+    return [*events, run.event("TOOL_CALL_RESULT", **result, role="tool", metadata=about)]
 
 
 # activities
@@ -213,11 +205,9 @@ def _result(run: AgUiRun, call: Call, status: str) -> list[Event]:
 
 def on_activity_added(run: AgUiRun, frame: Frame) -> list[Event]:
     """Start an activity."""
-    item_type, content = frame["item_type"], {"status": frame["status"]}
-    message_id = run.message_ids.allocate(frame["item_id"])
-    activity = Activity(message_id, ACTIVITY_TYPES.get(item_type, item_type), content)
-    run.activities[frame["item_id"]] = activity
-    run.parent_id = None
+    item_id, item_type, content = frame["item_id"], frame["item_type"], {"status": frame["status"]}
+    activity = Activity(run.message_ids.allocate(item_id), ACTIVITY_TYPES.get(item_type, item_type), content)
+    run.activities[item_id], run.parent_id = activity, None
     snapshot = {"messageId": activity.id, "activityType": activity.type, "content": dict(content)}
     return [run.event("ACTIVITY_SNAPSHOT", **snapshot)]
 
@@ -239,7 +229,6 @@ def on_code_done(run: AgUiRun, frame: Frame) -> list[Event]:
 
 
 def _change(run: AgUiRun, frame: Frame, members: Mapping[str, object]) -> list[Event]:
-    """Write the members that have changed."""
     content = run.activities[frame["item_id"]].content
     changed = {name: value for name, value in members.items() if content.get(name) != value}
     content.update(changed)

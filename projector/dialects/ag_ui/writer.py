@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from projector.contracts import codec
-from projector.contracts.kinds import TERMINAL_KINDS, Kind, PrivateKind
+from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.truncation import fit
 from projector.dialects.ag_ui import lifecycle_writer, message_writer, tool_writer
@@ -88,11 +88,7 @@ DROPPED: Final[Mapping[str, str]] = {
 
 
 class AgUi:
-    """The writer of one stream, as one run.
-
-    Everything that it starts has ended before `RUN_FINISHED`, because the projector closes every item that it announces
-    (CONTRACT D7). `RUN_ERROR` ends whatever is open.
-    """
+    """The writer of one stream, as one run. The projector closes every item that it announces (CONTRACT D7)."""
 
     def __init__(self, options: DialectOptions) -> None:
         self._run = AgUiRun(options)
@@ -102,11 +98,7 @@ class AgUi:
         self._timestamp = ""
 
     def feed(self, frame: Frame, /) -> list[WireEvent]:
-        """Return the events of a frame.
-
-        If writing a frame fails, its events are lost and it is unknown what is open. After that only `RUN_ERROR` is
-        written, which ends everything.
-        """
+        """Return the events of a frame. After a failure only `RUN_ERROR` is written, which ends what is open."""
         writer = HANDLED.get(frame["kind"])
         if writer is None or (self._has_failed and frame["kind"] != Kind.ERROR):
             return []
@@ -123,20 +115,18 @@ class AgUi:
             run.at = round(datetime.fromisoformat(self._timestamp).timestamp() * 1000)
         events = [] if self._has_started else lifecycle_writer.start_run(run, frame)
         self._has_started = True
-        if kind in TERMINAL_KINDS:
+        if kind == Kind.FINAL:
             events += self._finish(frame)
         elif kind == PrivateKind.BRANCH:
             events += self._steps.enter(run, frame)
-        else:
+        elif kind != Kind.ERROR:  # which ends everything that is open
             events += self._steps.follow(run, frame.get("workflow"))
         return events + writer(run, _truncated(frame) if kind in LARGE else frame)
 
     def _finish(self, frame: Frame) -> list[Event]:
-        """Return what ends before the run does, unless the run failed."""
-        if frame["kind"] == Kind.ERROR:
-            return []
-        events = message_writer.write_missing_texts(self._run, frame["final"])
-        return [*events, *tool_writer.write_missing_results(self._run), *self._steps.close(self._run)]
+        run = self._run
+        texts = message_writer.write_missing_texts(run, frame["final"])
+        return [*texts, *tool_writer.write_missing_results(run), *self._steps.close(run)]
 
 
 def _truncated(frame: Frame) -> Frame:

@@ -5,7 +5,7 @@ The checker joins the stream as a client would: the joined deltas must equal wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from projector._validation import sentences
 from projector.contracts import codec
-from projector.contracts.stream_rules.table import Violation, check_lines
+from projector.contracts.stream_rules.table import Violation
 from projector.dialects.openresponses.events import parse_event
 from projector.dialects.openresponses.item_models import EXTENSION
 
@@ -305,8 +305,3 @@ RULES: Final[Mapping[str, Callable[[Output, Event], list[str]]]] = {
     "response.function_call_arguments.done": Output.on_arguments,
     "public-sse:notices": Output.on_notices,
 }
-
-
-def check_stream(events: Iterable[bytes | str]) -> list[Violation]:
-    """Return the violations of a whole stream, given as the data of its events in order."""
-    return check_lines(OpenResponsesChecker(), events)

@@ -268,9 +268,5 @@ EVENT_ADAPTER: Final[TypeAdapter[OpenResponsesEvent]] = TypeAdapter(OpenResponse
 
 
 def parse_event(value: object) -> OpenResponsesEvent:
-    """Validate the JSON value of one event.
-
-    Raises:
-        pydantic.ValidationError: the value is not an event of the dialect.
-    """
+    """Validate the JSON value of one event, or raise `pydantic.ValidationError`."""
     return EVENT_ADAPTER.validate_python(value)

@@ -5,14 +5,13 @@ One stream is one response object, even for a run of several responses. Its ID n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from projector.contracts import codec
 from projector.core.canonical import Frame
 from projector.core.context import parse_time
 from projector.core.faults import FAULTS
-from projector.core.sse import DONE
 from projector.dialects.descriptor import JsonAnswer
 
 UNKNOWN: Final = "unknown"
@@ -194,16 +193,3 @@ class ResponseAssembly:
         if last.get("response", {}).get("status") not in {"completed", "incomplete", "failed"}:
             raise ValueError("expected a whole stream of Open Responses; its last event does not end a response")
         return JsonAnswer(200, last["response"])
-
-
-def assemble(lines: Iterable[bytes]) -> JsonAnswer:
-    """Return the answer of a whole stream, given as the data of its events or the lines of its NDJSON.
-
-    Raises:
-        ValueError: the stream did not end.
-    """
-    assembly = ResponseAssembly()
-    for line in lines:
-        if line.strip() not in {b"", DONE}:
-            assembly.feed(line)
-    return assembly.close()
