@@ -53,7 +53,7 @@ def resolve(reference: str) -> Any:
 
 
 def lazy(reference: str) -> Callable[..., Any]:
-    """Return a function that calls `"module:name"`, which is imported then."""
+    """Return a function that imports `"module:name"` and calls it."""
 
     def call(*arguments: object) -> Any:
         return resolve(reference)(*arguments)

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 FieldPath: TypeAlias = tuple[str | int, ...]
 
 FIELDS_MAX: Final = 16
-"""Invalid fields that are reported for one input: a hostile input could have thousands."""
+"""Maximum number of invalid fields that are reported; a hostile input could have thousands."""
 
 _SAFE_NAME: Final = re.compile(r"[A-Za-z0-9_.$:/@-]{1,80}")
-"""Keys that are shown. Any other key may contain user data."""
+"""Form of the keys that may appear in errors. Any other key may contain user data."""
 
 _TEXTS: Final[Mapping[str, str]] = {
     kind: text

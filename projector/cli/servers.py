@@ -14,7 +14,7 @@ from projector._errors import UsageError
 
 _HEALTH_PATH: Final = "/livez"
 _HEALTH_TIMEOUT_S: Final = 2.0
-"""An event loop that is blocked for longer serves no stream either."""
+"""Seconds to wait for a response; a server that takes longer cannot serve streams either."""
 
 
 def demo(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from projector.core.context import StreamContext, parse_time
 from projector.core.pipeline import build_pipeline
 from projector.dialects import DIALECTS
 
-if TYPE_CHECKING:  # `project` needs no rules, which cost more to import than a small stream to project
+if TYPE_CHECKING:  # `project` does not need the rules, and importing them takes longer than projecting a small stream
     from projector.contracts.stream_rules import Violation
 
 READ_BYTES: Final = 65_536

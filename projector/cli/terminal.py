@@ -12,7 +12,7 @@ from typing import BinaryIO, Final, Literal, Self, TextIO, TypeAlias
 
 STDIN: Final = "-"
 QUIET_S: Final = 0.5
-"""Shorter work shows no progress."""
+"""Seconds of work before progress is shown."""
 STEP_S: Final = 0.1
 
 Colour: TypeAlias = Literal["bold", "red", "green", "cyan"]

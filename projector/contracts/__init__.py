@@ -1,1 +1,1 @@
-"""What the wire promises: vocabulary, limits, models, rules. Imports nothing of ours."""
+"""The public contract: vocabulary, limits, models, rules. Imports no other package of this project."""

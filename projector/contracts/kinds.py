@@ -88,7 +88,7 @@ STATUS_RANKS: Final[Mapping[ToolType, Mapping[str, int]]] = {
     "function": {"in_progress": 0, "completed": 1, "failed": 1},
     "mcp": {"awaiting_approval": 0, "in_progress": 1, "completed": 2, "failed": 2},
 }
-"""Order of the statuses of section 9.7: a status never goes back; of two with one rank the first stays (D15)."""
+"""Rank of each status of section 9.7. It never decreases; of two statuses with the same rank the first stays (D15)."""
 
 ENDED_STATUSES: Final = frozenset({"completed", "failed"})
 """End statuses of a tool call."""

@@ -87,7 +87,7 @@ class GrowingText(Generic[Filter]):
         return self.feed(text[received:])
 
     def _is_same(self, text: str) -> bool:
-        """Check that a text is the deltas, character by character; False if that is not known."""
+        """Return whether a text equals the joined deltas; False if that is unknown."""
         if self._digest is None or self._ends_in_half:
             return False
         return blake2b(text.encode("utf-8", "surrogatepass")).digest() == self._digest.digest()
@@ -112,7 +112,7 @@ class TextPart(GrowingText[TextStream]):
         self._is_complete = False
 
     def position(self, raw: int, *, is_end: bool = False) -> int:
-        """Convert a position in the provider's text, in code points, to one in the emitted text."""
+        """Convert a position in the provider's text to one in the emitted text, both in code points."""
         return self._positions.position(raw, is_end=is_end)
 
     def complete(self, text: str) -> Cleaned[CleanText] | None:

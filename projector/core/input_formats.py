@@ -1,4 +1,4 @@
-"""Decoders by input format: an event stream, recorded lines of JSON, or whichever of the two the bytes begin with."""
+"""Decoders by input format: SSE, NDJSON, or the one of these that the first bytes indicate."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class AutoDecoder:
         return self._decoder.feed(data)
 
     def close(self) -> list[SseMessage | Fault]:
-        """End the input; return what was still held. Blanks alone are an empty stream."""
+        """End the input and return the remaining messages. An input of blanks is an empty stream."""
         return self._decoder.close() if self._decoder is not None else []
 
 

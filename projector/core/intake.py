@@ -110,14 +110,14 @@ class PipelineBranch:
         return output
 
     def finish(self, *, is_broken: bool = False) -> list[Frame]:
-        """Process what decoder and stage still hold; the incomplete end of a broken upstream is no further fault."""
+        """Process the rest held by decoder and stage. An incomplete end of a broken upstream is not a second fault."""
         held = self._decoder.close()
         output = self.enter()
         output += self.pass_on(item for item in held if not (is_broken and isinstance(item, Fault)))
         return output + self.end_stage()
 
     def end_stage(self) -> list[Frame]:
-        """Process what the stage still holds, and count what it dropped."""
+        """Process the rest held by the stage, and add its counts."""
         output: list[Frame] = []
         for event in self._stage.close():
             output += self._projector.fail(event) if isinstance(event, Fault) else self._projector.feed(event)
@@ -159,7 +159,7 @@ class RecordedBranches(PipelineBranch):
         return self._replay(self._decoder.feed(data))
 
     def finish(self, *, is_broken: bool = False) -> list[Frame]:
-        """Process what is still held, in the branch it belongs to."""
+        """Process the rest held by each branch."""
         held = self._decoder.close()
         output = self._replay(item for item in held if not (is_broken and isinstance(item, Fault)))
         return output + self._select(self) + self.end_stage()
@@ -222,7 +222,7 @@ STEERING: Final[Mapping[str, Callable[[RecordedBranches, CanonicalEvent], list[F
     "projector.branch": RecordedBranches.on_branch,
     "projector.branch_end": RecordedBranches.on_branch_end,
 }
-"""Lines of a recording that stand for the host's calls of pipeline methods; host events have handlers (D35)."""
+"""Lines of a recording that call a method of the pipeline, as the host did. Host events have handlers instead (D35)."""
 
 
 def recorded_context(event: CanonicalEvent) -> BranchContext:

@@ -1,9 +1,9 @@
 """When a stream may emit, and how it ends: one total table.
 
 A stream is IDLE until the provider's first event, OPEN while a response streams, SETTLED when a response has ended and
-the host's run may continue, ENDED after its terminal event. Everything that happens is one of eleven signals; the row
-of (phase, signal) decides the next phase and a verdict, and nothing else does. In ENDED everything is ignored, so a
-stream cannot have two terminals (seed section 7.1, CONTRACT D11 and D12).
+the host's run may continue, ENDED after its terminal event. Each input is one of eleven signals. Only the row of
+(phase, signal) determines the next phase and the verdict. In ENDED every signal is ignored, so a stream cannot have two
+terminals (seed section 7.1, CONTRACT D11 and D12).
 
 A stream that is not a run closes itself: its RESPONSE_END is followed at once by RUN_CLOSE.
 
@@ -29,7 +29,7 @@ class Phase(IntEnum):
 
 
 class Signal(IntEnum):
-    """What happens to a stream or branch."""
+    """An input of the lifecycle of a stream or branch."""
 
     PROGRESS = 0  # a provider event within a response
     RESPONSE_END = 1  # the provider ends the response
@@ -116,7 +116,7 @@ BRANCH_TRANSITIONS: Final[Transitions] = {
     Phase.SETTLED: {**TRANSITIONS[Phase.SETTLED], Signal.STOP: _OVER, Signal.EOF: _OVER, Signal.FAULT: _OVER},
     Phase.ENDED: TRANSITIONS[Phase.ENDED],
 }
-"""Of a branch that is not optional; what happens after the end of its response is harmless."""
+"""Rows of a branch that is not optional. After the end of its response, a failure has no effect."""
 
 OPTIONAL_BRANCH_TRANSITIONS: Final[Transitions] = {
     **BRANCH_TRANSITIONS,
@@ -132,7 +132,7 @@ OPTIONAL_BRANCH_TRANSITIONS: Final[Transitions] = {
         Signal.FAULT: (Phase.ENDED, Verdict.FAIL_BRANCH),
     },
 }
-"""Of a branch whose failure does not end the run."""
+"""Rows of an optional branch: its failure does not end the run."""
 
 RUN_STATUS_ORDER: Final = ("cancelled", "failed", "refused", "incomplete", "completed")
 """The status of a run is the first of these that one of its responses has (D12)."""

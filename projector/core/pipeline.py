@@ -159,7 +159,7 @@ class Pipeline:
         return output
 
     def _release(self) -> None:
-        """Drop the content of an ended stream: the owner may keep the object for a while."""
+        """Release the content of an ended stream, because the caller may keep the object."""
         for branch in self._branches:
             branch.release()
         self._projector.release()

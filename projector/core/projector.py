@@ -25,10 +25,10 @@ SETTLED: Final = Phase.SETTLED
 NO_EVENT: Final[CanonicalEvent] = MappingProxyType({})
 
 TOO_LATE: Final = "after the end of its response"
-"""The name under which events are counted that come after the end of their response."""
+"""Name in the counts for events that arrive after the end of their response."""
 
 NAME_MAX_CHARS: Final = 80
-"""How many characters of an unknown event type are kept for the counts."""
+"""Maximum characters of an unknown event type in the counts."""
 
 BEGINNINGS: Final = frozenset(
     {Verdict.BEGIN, Verdict.BEGIN_AND_SETTLE, Verdict.BEGIN_AND_FAIL_BRANCH, Verdict.EMPTY_BRANCH}
@@ -50,13 +50,13 @@ class PublicStreamProjector:
     def __init__(self, redactor: Redactor, context: StreamContext, *, is_run: bool = False) -> None:
         self._redactor = redactor
         self.main: Final = StreamState(redactor, context)
-        """The branch that every stream has."""
+        """State of the main branch."""
         self._branches = [self.main]
         self.branch = self.main
-        """The branch that is handled now."""
+        """State of the current branch."""
         self._transitions = self.branch.transitions
         self._phase = Phase.IDLE
-        """Of the branch; written to `branch.phase` when another one is entered."""
+        """Phase of the current branch; saved to `branch.phase` when another one is entered."""
         self._is_run = is_run
         self.ended = False
         """Whether the terminal event has been emitted."""
@@ -165,7 +165,7 @@ class PublicStreamProjector:
         self._envelopes.mark_sent()
 
     def release(self) -> None:
-        """Drop what the ended stream has emitted: its owner may keep the object for a while."""
+        """Release the content of an ended stream, because the caller may keep the object."""
         for branch in self._branches:
             branch.release()
 

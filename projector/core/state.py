@@ -22,7 +22,7 @@ from projector.redaction.clean import CleanText
 from projector.redaction.redactor import Redactor
 
 DROP_NAMES_MAX: Final = 64
-"""How many names are counted separately; a hostile provider could invent a new one with every event."""
+"""Maximum number of names that are counted separately; a hostile provider could send a new one with every event."""
 OTHER: Final = "other"
 
 CONTEXT_ORDER: Final = ("conversation_id", "response_id", "agent", "workflow")

@@ -78,7 +78,7 @@ class Item:
     summaries: dict[int, TextPart] = field(default_factory=dict)
     reasoning: dict[int, TextPart] = field(default_factory=dict)
     code: dict[int, TextPart] = field(default_factory=dict)
-    """Of the code interpreter: one text, at position 0."""
+    """Code of a code interpreter call: one text, at position 0."""
     cited: set[object] = field(default_factory=set)
     """Citations that were emitted, as (content index, content)."""
 
@@ -123,7 +123,7 @@ class ResponseEnd(NamedTuple):
     stage: int
     status: str
     text: str
-    """Of its messages."""
+    """Text of its messages."""
     has_refusal: bool
 
 
@@ -139,7 +139,7 @@ class RunRecord:
     attachments: list[Cleaned[CleanJson]] = field(default_factory=list)
     conversation_id: CleanText | None = None
     _texts: dict[str, tuple[int, dict[int, Cleaned[CleanText]]]] = field(default_factory=dict)
-    """By name: the last stage that has such a text, and the text of each of its branches."""
+    """Name of a text -> the last stage that has it, and the text of each branch of that stage."""
 
     def release(self) -> None:
         """Drop the texts that `final` has emitted."""

@@ -149,7 +149,7 @@ class CallShape(NamedTuple):
     member: str
     """Member of the item with the call's input."""
     events: str
-    """How the types of its events begin."""
+    """Prefix of its event types."""
 
 
 CALL_SHAPES: Final = {

@@ -22,7 +22,7 @@ Channels: TypeAlias = tuple[Hashable, ...]
 
 ALONE: Final = "alone"
 NO_ITEM: Final[Channels] = ("",)
-"""Stands for the item of an event that names none."""
+"""Channels of an event that names no item."""
 
 _ITEM_KEYS: Final = ("item_id", "output_index")
 _PART_KEYS: Final = ("content_index", "summary_index", "command_index")

@@ -17,7 +17,7 @@ from projector.recording.lines import FixedLine, shape_of
 from projector.redaction.spans import Finder, Span, without
 
 PLACEHOLDER: Final = "redacted_"
-"""How a placeholder begins."""
+"""Prefix of placeholders."""
 
 IDS: Final = frozenset(
     {

@@ -1,1 +1,1 @@
-"""Untrusted values in, Clean values out: the only place that may make them."""
+"""Redaction: creates clean values from untrusted ones. No other package may create clean values."""

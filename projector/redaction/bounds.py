@@ -1,8 +1,8 @@
 """Cutting of clean values to a budget of encoded bytes (CONTRACT D27).
 
 Long strings go first: all are cut to the same length, the greatest that fits. Where short strings are too many, the
-tails of long containers go too: all keep the same number of entries, the greatest that fits. So nothing small is lost
-for something large, in any order of the input.
+tails of long containers go too: all keep the same number of entries, the greatest that fits. Short strings and small
+containers are therefore kept, in whatever order they appear.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from projector.redaction.clean import (
 )
 
 _SHORT_BYTES: Final = 128
-"""Strings are not cut below this for the sake of entries: ten whole words are worth more than a hundred beginnings."""
+"""Minimum size of a truncated string while entries can still be dropped: whole words matter more than many entries."""
 _QUOTES: Final = 2
 
 
@@ -64,12 +64,12 @@ def _cut(text: str, max_bytes: int) -> str:
 
 
 def _greatest(fits: Callable[[int], bool], most: int) -> int:
-    """Return the greatest number up to `most` that fits; 0 when none does."""
-    return bisect_left(range(1, most + 1), True, key=lambda number: not fits(number))  # the sought key
+    """Return the greatest number up to `most` that fits, 0 if none does."""
+    return bisect_left(range(1, most + 1), True, key=lambda number: not fits(number))  # the key to find
 
 
 class _Measure:
-    """The size that a tree would have with so many entries in a container, and so many bytes in a string."""
+    """Size of a tree with at most `entries` in each container and `string_bytes` in each string."""
 
     def __init__(self, entries: int, string_bytes: int, max_bytes: int | None = None) -> None:
         self._entries = entries
@@ -105,7 +105,7 @@ class _Measure:
 
 
 def _size(text: str, enough: int) -> int:
-    """Return how many bytes a string takes; of a very long one only that it is more than enough."""
+    """Return the encoded size of a string, at most `enough` for a very long one."""
     return len(codec.dumps(text)) if len(text) < enough else enough
 
 

@@ -1,7 +1,7 @@
-"""The types that only redaction makes, and the notices of what was withheld or cut (CONTRACT D26).
+"""Types of clean values, created by redaction only, and notices of withheld or truncated data (CONTRACT D26).
 
-`CleanText` and `CleanJson` are ordinary values at run time; to the type checker they are proof that redaction saw them.
-Frame builders demand them, and nothing outside this package may make one (`tests/contract/test_clean_types.py`).
+`CleanText` and `CleanJson` are ordinary values at run time; for the type checker they prove that a value was redacted.
+Frame builders require them, and no code outside this package may create one (`tests/contract/test_clean_types.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MESSAGES: Final[dict[NoticeType, str]] = {
     "redacted": "Something was withheld for safety.",
     "truncated": "Some content was left out.",
 }
-"""The texts of notices: constant, so that none can carry what it hides."""
+"""Messages of notices. They are constant, so that a message cannot contain withheld data."""
 
 _PATH_MAX_CHARS: Final = 192
 """A path of the contract has at most 256 characters; the rest is left for the field's name (D26)."""
@@ -38,10 +38,10 @@ _ROOT: Final = re.compile(r"[^.\[]*")
 
 
 class Notice(NamedTuple):
-    """A notice that something is missing, and where.
+    """A notice of withheld or truncated data, with its path.
 
     `path` is relative to the value that the notice comes with: `""` is the value itself, `.a["x.y"]` or `[2].text` a
-    place in it. The builders of frames put the name of their field in front.
+    place in it. Frame builders prepend the name of their field.
     """
 
     type: NoticeType
@@ -50,7 +50,7 @@ class Notice(NamedTuple):
 
 
 class Cleaned(NamedTuple, Generic[T]):
-    """A clean value, and the notices of what is missing from it."""
+    """A clean value, and the notices of data withheld from it or truncated."""
 
     value: T
     notices: tuple[Notice, ...] = ()
@@ -67,7 +67,7 @@ class CleanArguments(NamedTuple):
 
 
 def render(path: Iterable[str | int]) -> str:
-    """Return a path of keys and indexes as text; where it would be too long, that of its nearest ancestor."""
+    """Return a path of keys and indexes as text; if that is too long, the path of the nearest ancestor that fits."""
     rendered = ""
     for step in path:
         longer = join_index(rendered, step) if isinstance(step, int) else join_key(rendered, step)
@@ -106,7 +106,7 @@ def _parents(notices: Sequence[Notice]) -> dict[Notice, None]:
 
 
 def cut_text(text: str, max_chars: int) -> str:
-    """Return at most `max_chars` of clean text, and no part of a mark."""
+    """Return at most `max_chars` of clean text, without a partial mark at its end."""
     if len(text) <= max_chars:
         return text
     for mark in MARK.finditer(text, max(0, max_chars - _MARK_MAX_CHARS), max_chars + _MARK_MAX_CHARS):

@@ -1,4 +1,4 @@
-"""Combining and splitting clean values: what is made of clean values only is clean."""
+"""Combine and split clean values. The results contain nothing else, so they are clean as well."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ EMPTY: Final = CleanText("")
 NOTHING: Final[Cleaned[CleanText]] = Cleaned(EMPTY)
 
 PIECES_MAX: Final = 512
-"""How many pieces wait to be joined: few enough to weigh nothing, enough to make a join rare."""
+"""Number of pieces that are collected before they are joined; a few hundred take little memory and make joins rare."""
 
 Text = TypeVar("Text", bound=str)
 Part: TypeAlias = Cleaned[CleanText] | Cleaned[CleanJson]
 
 
 class Gathered(Generic[Text]):
-    """Text that is gathered piece by piece, in little more memory than the text itself.
+    """Text that is built piece by piece, in little more memory than the text itself.
 
-    A list of small strings takes ten times the memory of their text; so they are joined, some hundreds at a time.
+    A list of small strings takes ten times the memory of their text, so a few hundred at a time are joined.
     """
 
     __slots__ = ("_joined", "_pieces")
@@ -42,14 +42,14 @@ class Gathered(Generic[Text]):
 
     @property
     def text(self) -> Text:
-        """The whole text; as clean as its pieces."""
+        """The whole text, clean because its pieces are."""
         whole = "".join((*self._joined, *self._pieces))
         self._joined, self._pieces = [whole] if whole else [], []
         return cast("Text", whole)
 
 
 def own_words(text: str) -> CleanText:
-    """Return a text of our own source as clean: codes and messages of `projector.core.faults`, nothing else."""
+    """Return a constant of this project as clean text: for codes and messages of `projector.core.faults` only."""
     return CleanText(text)
 
 
@@ -74,14 +74,14 @@ def split(text: CleanText, max_chars: int) -> list[CleanText]:
 
 
 def cut(text: Cleaned[CleanText], max_chars: int) -> Cleaned[CleanText]:
-    """Cut to `max_chars` code points and no part of a mark, with a notice where something is missing."""
+    """Truncate to `max_chars` code points, without a partial mark at the end; add a notice if the text was longer."""
     if len(text.value) <= max_chars:
         return text
     return Cleaned(CleanText(cut_text(text.value, max_chars)), bounded(text.notices + TRUNCATED_HERE))
 
 
 def listed(parts: Sequence[Part], max_entries: int) -> Cleaned[CleanJson]:
-    """Return a list of the values, cut with a notice where it is too long."""
+    """Return a list of the values; if it is too long it is truncated, with a notice."""
     notices = [n._replace(path=f"[{at}]{n.path}") for at, part in enumerate(parts[:max_entries]) for n in part.notices]
     if len(parts) > max_entries:
         notices.extend(TRUNCATED_HERE)
@@ -89,7 +89,7 @@ def listed(parts: Sequence[Part], max_entries: int) -> Cleaned[CleanJson]:
 
 
 def record(parts: Mapping[str, Part | None]) -> Cleaned[CleanJson]:
-    """Return an object of the values that are not None; the names are ours."""
+    """Return an object of the values that are not None. Its keys must be constants of this project."""
     present = {name: part for name, part in parts.items() if part is not None}
     notices = (n._replace(path=f".{name}{n.path}") for name, part in present.items() for n in part.notices)
     return Cleaned(CleanJson({name: part.value for name, part in present.items()}), bounded(notices))

@@ -1,7 +1,7 @@
 """A compiled policy: sensitive keys, credential formats, registered values.
 
-A `Detector` has no state of a text; the filters of `projector.redaction.filters` and `projector.redaction.json_filter`
-carry that.
+A `Detector` is stateless. The filters of `projector.redaction.filters` and `projector.redaction.json_filter` hold the
+state of a text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NUMBER: Final = re.compile(r"-?[0-9][0-9.eE+-]*")
 _SYNTAX: Final = re.compile(r"^\s|[{}\[\]\"\\\x00-\x1f]")
 _DIGITS: Final = frozenset("-0123456789")
 _OPEN_CHARS: Final = 4
-"""At the end of a text so many characters of a registered value count as the value: its minimal length."""
+"""Number of leading characters that count as the whole registered value at the end of a text."""
 
 
 class Formats:
@@ -36,12 +36,12 @@ class Formats:
 
     @cached_property
     def live(self) -> Search:
-        """The search in text that may continue."""
+        """Search in text that may continue."""
         return self._search(at_end=False)
 
     @cached_property
     def last(self) -> Search:
-        """The search in complete text."""
+        """Search in complete text."""
         return self._search(at_end=True)
 
     def tail(self, row: Format) -> re.Pattern[str]:
@@ -73,11 +73,11 @@ class Detector:
         self.crossing = self.values.crossing()
 
     def passes(self, text: str) -> bool:
-        """Return whether nothing of a whole plain text is withheld; False when that takes more than one search."""
+        """Return whether a single search shows that nothing in a complete plain text is withheld."""
         return not self.values and self.formats.last.first(text) is None
 
     def find(self, text: str, start: int, *, at_end: bool) -> Find | None:
-        """Return the first credential at or after a position, or what may become one if the text continues."""
+        """Return the first credential at or after a position, or text that may become one if more text follows."""
         search = self.formats.last if at_end else self.formats.live
         while (found := search.first(text, start)) is not None:
             start, body, _, row = found

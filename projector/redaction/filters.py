@@ -1,4 +1,4 @@
-"""Filters of plain text and of numbers: what may be shown before the end is known, what is withheld.
+"""Streaming filters of plain text and numbers. They decide which characters are shown and which are withheld.
 
 A filter reads a text piece by piece and returns steps over it (`projector.redaction.steps`). The steps after n
 characters depend on those n characters alone, not on where the pieces end. `end` covers the rest.
@@ -24,11 +24,11 @@ class Filter(Protocol):
     """The interface of every filter."""
 
     def feed(self, text: str, /) -> list[Step]:
-        """Read a piece; return the steps that are certain now."""
+        """Read a piece and return the steps that no later text can change."""
         ...
 
     def end(self) -> list[Step]:
-        """Return the steps over what was held at the end of the text. The filter may be used for a new text."""
+        """Return the steps over the held characters at the end of the text. The filter can then read a new text."""
         ...
 
 
@@ -36,7 +36,7 @@ class ContentFilter(Filter, Protocol):
     """A filter for the content of a string."""
 
     def mark_of_rest(self, rest: str, /) -> str | None:
-        """Return the mark for all that follows, if the text breaks off before `rest`; None if it may be shown."""
+        """Return the mark in place of the remaining text if the string ends before `rest`; None if it may be shown."""
         ...
 
 
@@ -50,11 +50,11 @@ class ValueFilter:
         self._held = ""
 
     def feed(self, text: str, /) -> list[Step]:
-        """Read a piece; return the steps that are certain now."""
+        """Read a piece and return the steps that no later text can change."""
         return self._filter(self._held + text, at_end=False)
 
     def end(self) -> list[Step]:
-        """Return the steps over what was held at the end of the text."""
+        """Return the steps over the held characters at the end of the text."""
         return self._filter(self._held, at_end=True)
 
     def _filter(self, text: str, *, at_end: bool) -> list[Step]:
@@ -82,7 +82,7 @@ class FormatFilter:
         self._detector = detector
         self._held = ""
         self._in_word = False
-        self._shown = 0  # how many of the held characters were shown before
+        self._shown = 0  # number of held characters that were already shown
         self._tail: re.Pattern[str] | None = None
 
     @property
@@ -91,16 +91,16 @@ class FormatFilter:
         return self._tail is not None
 
     def mark_of_rest(self, rest: str, /) -> str | None:
-        """Return an empty mark for all that follows if it continues a credential; None if it may be shown."""
+        """Return an empty mark, which drops the text, if it continues a credential; None if it may be shown."""
         return "" if self._tail is not None and self._tail.fullmatch(rest[:1]) else None
 
     def continue_after(self, shown: str) -> None:
-        """Continue behind text that was shown already: what begins in it may end in a credential."""
+        """Continue after text that was already shown. A credential may have started in that text."""
         self.feed(shown)
         self._shown = len(self._held)
 
     def feed(self, text: str, /) -> list[Step]:
-        """Read a piece; return the steps that are certain now."""
+        """Read a piece and return the steps that no later text can change."""
         steps: list[Step] = []
         if self._tail is not None:
             text = self._drop_tail(self._tail, text, steps)
@@ -108,7 +108,7 @@ class FormatFilter:
         return self._without_shown(steps) if self._shown else steps
 
     def end(self) -> list[Step]:
-        """Return the steps over what was held at the end of the text. An unfinished credential may still continue."""
+        """Return the steps over the held characters at the end of the text; a credential may still be unfinished."""
         steps: list[Step] = []
         self._filter(self._held, steps, at_end=True)
         self._in_word = False
@@ -125,7 +125,7 @@ class FormatFilter:
 
     def _filter(self, text: str, steps: list[Step], *, at_end: bool) -> None:
         while text:
-            before = 1 if self._in_word else 0  # one letter in place of the word so far
+            before = 1 if self._in_word else 0  # one character stands for the word before this text
             found = self._detector.find("0" + text if before else text, before, at_end=at_end)
             certain = len(text) if found is None else found.withheld - before
             if certain:
@@ -165,19 +165,19 @@ class PlainFilter:
         self._held = ""
 
     def mark_of_rest(self, rest: str, /) -> str | None:
-        """Return an empty mark for all that follows if it continues a credential; None if it may be shown."""
+        """Return an empty mark, which drops the text, if it continues a credential; None if it may be shown."""
         return self._formats.mark_of_rest(rest)
 
     def continue_after(self, shown: str) -> None:
-        """Continue behind text that was shown already."""
+        """Continue after text that was already shown."""
         self._formats.continue_after(shown)
 
     def feed(self, text: str, /) -> list[Step]:
-        """Read a piece; return the steps that are certain now."""
+        """Read a piece and return the steps that no later text can change."""
         return self._search_rest(self._values.feed(text), text)
 
     def end(self) -> list[Step]:
-        """Return the steps over what was held at the end of the text. An unfinished credential may still continue."""
+        """Return the steps over the held characters at the end of the text; a credential may still be unfinished."""
         return self._search_rest(self._values.end(), "") + self._formats.end()
 
     def _search_rest(self, found: list[Step], text: str) -> list[Step]:
@@ -245,7 +245,7 @@ class NumberFilter:
         return [(len(held), None)]
 
     def end(self, *, at_end: bool) -> list[Step]:
-        """Return the steps over what was held at the end of the number, or of the text."""
+        """Return the steps over the held characters at the end of the number or text."""
         if not self._held:
             return []
         held, self._held = self._held, None

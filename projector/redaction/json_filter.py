@@ -39,11 +39,11 @@ OPENERS: Final = frozenset('{["')
 _MAY_BE_JSON: Final = frozenset(" \t\n\r") | OPENERS
 
 _MAX_PATHS: Final = 64
-"""Limit on the number and on the depth of kept paths: more than an event has notices and a tree has levels."""
+"""Maximum number and depth of kept paths. An event has fewer notices, and a tree fewer levels."""
 _MAX_LEVELS: Final = 3
-"""Levels of JSON in strings; deeper text is plain text."""
+"""Maximum levels of JSON inside strings; deeper JSON is read as plain text."""
 _CONTEXT_CHARS: Final = 512
-"""Characters of a document that are context for plain text behind it: `"password"` alone is valid JSON."""
+"""Trailing characters of a document that are searched with the plain text after it, as in `"password": hunter2`."""
 _KEPT_CHARS: Final = _CONTEXT_CHARS + 16  # an unfinished escape is not context
 
 
@@ -58,10 +58,10 @@ class JsonStreamFilter:
         self._level = level
         self._read: Callable[[JsonStreamFilter, str, int], int] = JsonStreamFilter._between
         self._expect = self._VALUE
-        self._containers: list[_Handlers] = []  # of each, what may come after a value
+        self._containers: list[_Handlers] = []  # of each open container: what may follow a value
         self._path: list[str | int] = []
-        self._verdict = Verdict.PLAIN  # for the next value, by its key
-        self._muted_at: int | None = None  # how many containers were open where a withheld value began
+        self._verdict = Verdict.PLAIN  # of the next value, from its key
+        self._muted_at: int | None = None  # number of open containers at the start of a withheld value
         self._key: list[str] | None = None
         self._string: ContentFilter | None = None
         self._string_begins = False
@@ -84,14 +84,14 @@ class JsonStreamFilter:
         return self._expect is self._NOTHING
 
     def mark_of_rest(self, rest: str, /) -> str | None:
-        """Return the mark for all that follows, if reading stops before `rest`; None if that may be plain text."""
+        """Return the mark in place of the remaining text if reading stops there; None if it may be plain text."""
         if self._muted_at is not None or (self._string is not None and self._string.mark_of_rest(rest) is not None):
             return ""
         verdict = self._verdict if self._key is None else self._detector.keys.verdict("".join(self._key))
         return None if verdict is Verdict.PLAIN else REDACTED
 
     def feed(self, text: str, /) -> list[Step]:
-        """Read a piece; return the steps that are certain now."""
+        """Read a piece and return the steps that no later text can change."""
         text = self._pending + text
         self._pending = ""
         at = 0
@@ -102,7 +102,7 @@ class JsonStreamFilter:
         return self._steps.take()
 
     def end(self) -> list[Step]:
-        """Return the steps over what was held at the end of the text."""
+        """Return the steps over the held characters at the end of the text."""
         self._flush_string()
         self._steps.show(len(self._pending))
         self._pending = ""
@@ -297,7 +297,7 @@ class JsonStreamFilter:
             self._end_value()
         return at + 1
 
-    # what may come next, blanks aside: character -> what reads it
+    # allowed next character (blanks are skipped) -> its reader
     _VALUE: ClassVar[_Handlers] = {
         "{": _open,
         "[": _open,
@@ -341,7 +341,7 @@ class StringFilter:
         self._recent = ""
 
     def mark_of_rest(self, rest: str, /) -> str | None:
-        """Return the mark for all that follows, if the text breaks off before `rest`; None if it may be shown."""
+        """Return the mark in place of the remaining text if the string ends before `rest`; None if it may be shown."""
         return "" if self._mode is _Mode.WITHHELD else (self._document or self._plain).mark_of_rest(rest)
 
     @property
@@ -350,7 +350,7 @@ class StringFilter:
         return self._plain if self._mode is _Mode.PLAIN else None
 
     def feed(self, text: str, /) -> list[Step]:
-        """Read a piece; return the steps that are certain now."""
+        """Read a piece and return the steps that no later text can change."""
         if self._mode is _Mode.PLAIN:
             return self._plain.feed(text)
         if self._mode is _Mode.DOCUMENT:
@@ -360,7 +360,7 @@ class StringFilter:
         return self._begin(text)
 
     def end(self) -> list[Step]:
-        """Return the steps over what was held at the end of the text."""
+        """Return the steps over the held characters at the end of the text."""
         steps = self._read_rest(self._guard.end(), "") if self._guard is not None and self._document is not None else []
         return steps + (self._document or self._plain).end()
 

@@ -32,7 +32,7 @@ WORD: Final = "WORD"
 """In an anchor: any sensitive word of the policy (`projector.redaction.rules`)."""
 
 NEVER: Final = 1 << 30
-"""As `open_chars`: an unfinished credential is shown."""
+"""Value of `open_chars` with which an unfinished credential is shown."""
 
 PREFIX_CHARS: Final = 5
 """Length of the prefixes in the scan; `rule_files` rejects shorter formats."""
@@ -92,7 +92,7 @@ class Find(NamedTuple):
 
     @property
     def withheld(self) -> int:
-        """Where the secret begins: the anchor may be shown."""
+        """Start of the withheld text: after the anchor if the format shows it."""
         return self.body if self.row is not None and self.row.keep_anchor else self.start
 
 
@@ -245,7 +245,7 @@ class _Writer:
         return "|".join(ways) or "(?!)"
 
     def _rest(self, node: _Node, seen: int, need: int, body: int) -> str:
-        """Write what follows a node of which `seen` characters are read; `need` of them make an open end count."""
+        """Write the expression for what follows `seen` characters; an open end counts from `need` characters."""
         ways: list[str] = []
         for step, child in node.children.items():
             if isinstance(step, Piece):

@@ -17,7 +17,7 @@ from projector.contracts import limits
 from projector.redaction.rules import shipped
 
 _MIN_VALUE_CHARS: Final = 4
-"""A shorter registered value would be found in every other word."""
+"""Minimum length of a registered value; a shorter one would match parts of ordinary words."""
 
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 
@@ -27,15 +27,15 @@ class PolicyError(ValueError):
 
 
 class _Table(BaseModel):
-    """A table of configuration: frozen, and strict about names."""
+    """Base class of configuration tables: frozen, and unknown names are rejected."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Limits(_Table):
-    """The numbers of `projector.contracts.limits` that a host may change, each under its name in lower case.
+    """The limits of `projector.contracts.limits` that a host may change, under the same names in lower case.
 
-    Names, deltas and notices have the same bounds for everybody: frames are built on them.
+    The limits of names, deltas and notices cannot be changed, because the frame builders depend on them.
     """
 
     arguments_json_string_max_chars: Count = limits.ARGUMENTS_JSON_STRING_MAX_CHARS
@@ -59,7 +59,7 @@ class Limits(_Table):
 
 
 class RegisteredValue(_Table):
-    """A secret that the host knows: it becomes `[REDACTED:<id>]`, or `<redacted>` where it has no id."""
+    """A secret of the host. It is replaced with `[REDACTED:<id>]`, or with `<redacted>` if it has no id."""
 
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] | None = None
     value: SecretStr
@@ -73,7 +73,7 @@ class RegisteredValue(_Table):
 
 
 class Policy(_Table):
-    """The decisions of a host. The defaults are the contract's.
+    """The redaction policy of a host. The defaults are those of the contract.
 
     `sensitive_keys_add` are words: a key that contains one (compared as in CONTRACT D25) loses its value.
     `sensitive_keys_remove` are shipped words that no longer count, or whole keys that are harmless (`page_token`).

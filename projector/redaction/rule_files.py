@@ -45,7 +45,7 @@ _MATERIAL: Final = re.compile(r"\{(mixed|upper|lower|hex):(\d{1,3})\}|\{(uuid|jo
 
 
 class RuleFileError(ValueError):
-    """A rule file is not in form; the message names the file, the entry and what was expected, never a sample."""
+    """A rule file is invalid; the message names the file, the entry and the expected form, never a sample."""
 
 
 def _pattern(text: str) -> str:
@@ -98,7 +98,7 @@ class _FormatEntry(_Entry):
 
     @model_validator(mode="after")
     def _check_length(self) -> _FormatEntry:
-        """Check that the format is certain enough: the search relies on it, and ordinary text has shorter ones."""
+        """Check the minimum length: the search depends on it, and shorter formats match ordinary text."""
         shortest = min(_length(body) for body in patterns.alternatives(self.pattern))
         for way in patterns.alternatives(self.anchor):
             certain, literal = _length(way), _length(way, literal_only=True)
@@ -148,7 +148,7 @@ def read(*files: Path) -> Rules:
     """Read rule files, in order.
 
     Raises:
-        RuleFileError: a file is not TOML, or an entry is not in form.
+        RuleFileError: a file is not TOML, or an entry is invalid.
     """
     found: dict[str, list[Any]] = {table: [] for table in _TABLES}
     for path in files:

@@ -75,11 +75,11 @@ def shipped() -> Rules:
 _SEPARATORS: Final = re.compile(r"[-_.\s]+")
 _MEMO_MAX_KEYS: Final = 4_096
 _MEMO_KEY_CHARS: Final = 64
-"""Real schemas repeat a few short keys; hostile ones must not fill the memory."""
+"""Limits of the cache of verdicts: real schemas repeat a few short keys, hostile ones must not fill the memory."""
 
 
 class Verdict(Enum):
-    """What a key means for its value."""
+    """Effect of a key on its value."""
 
     PLAIN = 0
     SENSITIVE = 1

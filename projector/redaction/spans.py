@@ -63,7 +63,7 @@ class Finder:
         return clean_plain(self._detector, key)
 
     def hides(self, key: str, value: object) -> bool:
-        """Return whether a key withholds its value; null is not withheld, and a count is no secret (D25)."""
+        """Return whether the value of a key is withheld. Null and token counts are not (D25)."""
         return value is not None and self._detector.keys.hides(key, value)
 
     def mark_of(self, number: float) -> str | None:

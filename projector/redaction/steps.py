@@ -15,7 +15,7 @@ from projector.redaction.json_grammar import ESCAPE
 Step: TypeAlias = tuple[int, str | None]
 
 PIECE_CHARS: Final = 4_096
-"""Text is read in pieces, so that searching the rest of a piece again costs a bounded time."""
+"""Maximum length of a piece. It bounds the time to search the rest of a piece again after a match."""
 
 
 def in_pieces(text: str) -> Iterator[str]:
@@ -72,8 +72,8 @@ class StepBuffer:
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
-        self._shown = 0  # characters shown behind the last step
-        self._held = ""  # read, and held by the filter of a string or number
+        self._shown = 0  # characters shown since the last step
+        self._held = ""  # characters held by the filter of a string or number
         self.muted = False
         self.marked = False
 
@@ -118,7 +118,7 @@ class StepBuffer:
         self.extend([(count, mark and _escaped(mark)) for count, mark in steps], raw)
 
     def take(self) -> list[Step]:
-        """Return the steps so far and forget them; characters shown in a row are one step."""
+        """Return the collected steps and clear them. Consecutive shown characters are one step."""
         steps, self._steps = self._steps, []
         if self._shown:
             steps.append((self._shown, None))

@@ -34,14 +34,14 @@ from projector.redaction.whole_values import clean_tree
 
 _NOTHING: Final[Cleaned[CleanText]] = Cleaned(CleanText(""))
 _UNPARSED_MAX_CHARS: Final = 4 * 1024 * 1024
-"""Arguments beyond the limit of their text are kept to be parsed at the end, up to here; longer ones stay text."""
+"""Maximum length of arguments that are parsed at the end although their text is truncated; longer ones stay text."""
 
 
-_new_tuple: Final = tuple.__new__  # a quarter of the price of a call of the class; one is made for every token
+_new_tuple: Final = tuple.__new__  # four times as fast as calling the class; used for every token
 
 
 class ArgumentsEnd(NamedTuple):
-    """The end of a call's arguments: the last delta, and the whole."""
+    """End of a call's arguments: the last delta, and the complete arguments."""
 
     rest: Cleaned[CleanText]
     arguments: CleanArguments
@@ -56,7 +56,7 @@ class _SurrogateJoiner:
         self.held = ""
 
     def feed(self, fragment: str) -> str:
-        """Return what is certain of a fragment; a high half at its end waits for the next."""
+        """Return a fragment as valid text. A high surrogate at its end is held until the next fragment."""
         if not self.held and fragment.isascii():
             return fragment
         text = self.held + fragment
@@ -69,7 +69,7 @@ class _SurrogateJoiner:
 
 
 class TextStream:
-    """A text that grows. Without a filter it only joins surrogates."""
+    """Cleaner of a growing text. Without a filter it only joins surrogate pairs."""
 
     __slots__ = ("_filter", "_joiner", "_writer", "positions")
 
@@ -120,15 +120,16 @@ class ArgumentStream:
         self._is_cut = False
         self._marked = False
         self._unread = False
-        self._clean: Gathered[CleanText] = Gathered()  # the whole clean text, to be parsed; the deltas are its start
-        self._late: Gathered[str] = Gathered()  # fragments behind the limit, read at the end
+        self._clean: Gathered[CleanText] = Gathered()  # all clean text, to be parsed; the deltas are its start
+        self._late: Gathered[str] = Gathered()  # fragments beyond the limit, read at the end
         self._late_chars = 0
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
         """Read a fragment; return what may be shown now.
 
         Returns:
-            A delta, "" when nothing is certain. Behind a syntax error or the limit it is always "" (D23, D24).
+            A delta, empty if nothing can be shown yet. After a syntax error or beyond the limit it is always empty
+            (D23, D24).
         """
         text = self._joiner.feed(fragment)
         if not text or self._filter.failed:
@@ -184,7 +185,7 @@ class ArgumentStream:
         return Cleaned(CleanText(delta), notices) if delta or notices else _NOTHING
 
     def _parse(self) -> Cleaned[CleanJson] | None:
-        """Parse the clean text, where it is an object, and bound it; the text itself is never cleaned beside it."""
+        """Parse the clean text and apply the limits, if it is an object. Text that was not cleaned is never parsed."""
         if self._filter.failed or not self._filter.complete or self._late_chars > _UNPARSED_MAX_CHARS:
             return None
         try:
@@ -211,7 +212,7 @@ class ArgumentStream:
 
 
 def _cut(text: str, max_chars: int) -> str:
-    """Return at most `max_chars` of JSON text, and no part of a mark or an escape."""
+    """Return at most `max_chars` of JSON text, without a partial mark or escape at its end."""
     if len(text) <= max_chars:
         return text
     short = cut_text(text, max_chars)

@@ -32,7 +32,7 @@ from projector.redaction.rules import Verdict
 from projector.redaction.steps import StepWriter, in_pieces
 
 AT_ONCE_MAX_CHARS: Final = 32_768
-"""A longer text is read in pieces, only as far as it is shown: one search blocks all other threads."""
+"""Longer text is read in pieces, only as far as it is shown, because a search blocks all other threads."""
 
 # texts
 
@@ -66,7 +66,7 @@ def clean_key(detector: Detector, text: str, max_chars: int) -> Cleaned[CleanTex
 
 
 def bound(text: str, max_chars: int | None) -> Cleaned[CleanText]:
-    """Return clean text, cut to a limit, with a notice where it is cut."""
+    """Truncate clean text to a limit, with a notice if it was longer."""
     if max_chars is None or len(text) <= max_chars:
         return Cleaned(CleanText(text))
     return Cleaned(CleanText(cut_text(text, max_chars)), TRUNCATED_HERE)
@@ -87,7 +87,7 @@ _WEB: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _READ_TIMES: Final = 2
-"""An address is read up to so many times its limit; marks are seldom longer than what they replace."""
+"""Read at most this multiple of the limit of an address; a mark is rarely longer than the text that it replaces."""
 _PARAMETERS: Final = re.compile(r"([?&;#])([^?&;#]*)")
 
 
@@ -159,7 +159,7 @@ class _Walk:
             return self._object(value)
         if isinstance(value, list | tuple):
             return self._array(value)
-        self._notice("redacted")  # a host's own type: what it would print is not known to be safe
+        self._notice("redacted")  # a type of the host, whose text might contain secrets
         return None
 
     def _notice(self, kind: NoticeType) -> None:
@@ -223,5 +223,5 @@ class _Walk:
         return REDACTED
 
     def _max_entries(self) -> int:
-        """Return how many entries a container may have here: none below the deepest level."""
+        """Return the maximum number of entries of a container at this depth; 0 below the deepest level."""
         return self._limits.container_max_entries if len(self._path) < self._limits.container_max_depth else 0

@@ -1,4 +1,4 @@
-"""The server, and its parts for applications of others: the only package that waits, reads a clock or opens a socket.
+"""The server, and its parts for other applications. Only this package waits, reads a clock or opens sockets.
 
 Each name is imported from its module on first access.
 """

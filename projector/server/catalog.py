@@ -117,7 +117,7 @@ class AgentBinding:
             api=provider.api,
             server_address=provider.address[0],
             server_port=provider.address[1],
-            model=model[:NAME_MAX_CHARS] if isinstance(model, str) else "",  # of a passthrough request: untrusted
+            model=model[:NAME_MAX_CHARS] if isinstance(model, str) else "",  # untrusted in a passthrough request
             conversation_id=conversation_id,
             metadata=metadata or {},
         )

@@ -11,7 +11,7 @@ from typing import Final
 from projector.server.http.problems import problem
 
 _KEPT_MAX: Final = 100_000
-"""Of each kind; some 20 MB when full."""
+"""Maximum entries of each kind; about 20 MB when full."""
 
 
 class Ownership:

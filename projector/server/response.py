@@ -161,7 +161,7 @@ class _IteratorUpstream:
 
     @asynccontextmanager
     async def open(self, _request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """Yield its bytes; entered when there are some, so that an earlier failure is a problem document."""
+        """Yield the bytes. Entering waits for the first of them, so that an earlier failure is a problem document."""
         chunks = self._read()
         try:
             first = await anext(chunks, b"")

@@ -11,7 +11,7 @@ from projector.core.context import BranchContext
 from projector.workflows.template import REQUEST_MESSAGE, Template, names_of
 
 FAILED: Final = frozenset({"failed", "cancelled"})
-"""Statuses of a response that is no result."""
+"""Statuses of a response whose text is not used as a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def _step(source: StepSource, stage: str, index: int, at: int, parallel: int, ea
 
 
 class Plan:
-    """The steps of one run that are still to be run.
+    """The remaining steps of one run.
 
     Args:
         workflow: its stages.

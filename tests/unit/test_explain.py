@@ -21,7 +21,7 @@ CHAT_DROPPED: Final = PROVIDERS["openai_chat"].tables().dropped
     [
         pytest.param(
             "response.output_text.delta",
-            ["response.output_text.delta: message.delta", "  Emit what may be shown of the delta now."],
+            ["response.output_text.delta: message.delta", "  Emit the part of the delta that can be shown now."],
             id="handled",
         ),
         pytest.param(

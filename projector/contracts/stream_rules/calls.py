@@ -122,7 +122,7 @@ def _is_of_a_function(event: events.CallEvent) -> bool:
 
 
 def _parsed(event: events.ToolArgumentsDone) -> list[Finding]:
-    """Compare the object with the text unless one was truncated; empty text means no arguments (D24)."""
+    """Compare the parsed object with the text unless one was truncated; empty text means no arguments (D24)."""
     if event.arguments_json is None or not event.arguments_text.strip() or is_truncated(event):
         return []
     if _parse(event.arguments_text) != event.arguments_json:

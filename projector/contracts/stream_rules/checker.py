@@ -134,7 +134,7 @@ class EnvelopeRules:
         if not _is_time(timestamp):
             return [Finding("timestamp_form", "expected a time such as 2025-12-15T12:00:00.000Z")]
         last, self._timestamp = self._timestamp, timestamp
-        if timestamp < last:  # the form makes the order of the text the order of the times
+        if timestamp < last:  # times in this format sort as text
             return [Finding("timestamp_order", "expected a `server_timestamp` not before the last one")]
         return []
 
@@ -207,5 +207,5 @@ class StreamChecker:
 
 
 def check_stream(lines: Iterable[bytes | str]) -> list[Violation]:
-    """Check a whole stream; lines are numbered from 1, and every violation is given in their order."""
+    """Check a whole stream and return all violations in order; lines are numbered from 1."""
     return check_lines(StreamChecker(), lines)

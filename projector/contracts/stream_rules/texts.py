@@ -1,4 +1,4 @@
-"""Rules of streamed texts: `done` and `final` hold what the deltas held (CONTRACT D13, D23, D30)."""
+"""Rules of streamed texts: `done` and `final` must agree with the deltas (CONTRACT D13, D23, D30)."""
 
 from __future__ import annotations
 

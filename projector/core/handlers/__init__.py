@@ -1,7 +1,7 @@
 """The tables of provider and host events; the handlers are in one module per group of contract sections.
 
 Every event type of the provider is in `HANDLERS`, or in `DROPPED` with a reason; a test checks this against the SDK's
-union. `SIGNALS` lists the events that are more than progress. `docs/mapping.md` is generated from these tables.
+union. `SIGNALS` lists the events that affect the lifecycle. `docs/mapping.md` is generated from these tables.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ FINISHERS: Final[Mapping[str, Finisher]] = {
     "function_call_output": tool_outputs.finish_output,
     "custom_tool_call_output": tool_outputs.finish_output,
 }
-"""Emits what a finished item adds to its deltas."""
+"""Emits the content of a finished item that its deltas did not contain."""
 
 ITEMS_ONLY: Final[Mapping[str, str]] = {
     "mcp_list_tools": "the tool list of a server is configuration",
@@ -57,7 +57,7 @@ ITEMS_ONLY: Final[Mapping[str, str]] = {
 CHANNELS: Final = (messages.TEXT, messages.REFUSAL, messages.SUMMARY, messages.REASONING, tool_calls.CODE)
 
 ITEM_TYPE_MAX_CHARS: Final = 80
-"""How many characters of an unknown item type are kept for the counts."""
+"""Maximum characters of an unknown item type in the counts."""
 
 STATUSES: Final = frozenset({"in_progress", "completed", "incomplete", "failed"})
 """Statuses of items; hosted tools report their progress in `tool.status` instead."""
@@ -87,7 +87,7 @@ def on_added(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 
 
 def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Emit what only the finished item contains, then close it."""
+    """Emit content that only the finished item contains, then close the item."""
     described = _read(state, event)
     if described is None:
         return []
@@ -101,7 +101,7 @@ def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 
 
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
-    """Emit what the finished item adds, and close it with its status."""
+    """Emit content that only the finished item contains, and close it with its status."""
     finisher = FINISHERS.get(item.type)
     output = finisher(state, item, raw) if finisher is not None else []
     return output + close(state, item, raw, "completed")

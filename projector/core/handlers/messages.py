@@ -61,7 +61,7 @@ CITATIONS: Final[Mapping[str, Citation]] = {
 
 
 def on_text_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Emit what may be shown of the delta now."""
+    """Emit the part of the delta that can be shown now."""
     content_index = read.index(event, "content_index")
     delta = read.text(event, "delta")
     item, output = state.item_of(event, "message")

@@ -61,7 +61,7 @@ def on_status(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 
 
 def on_end(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Emit what only the final snapshot contains, close every item, emit the last status."""
+    """Emit content that only the final snapshot contains, close every item, emit the final status."""
     response = read.mapping_or_empty(event, "response")
     status = read.text_or_none(response, "status")
     ended = status if status is not None and status in ENDED else END_STATUS[read.text(event, "type")]

@@ -55,7 +55,7 @@ class TextChannel:
     is_done_on_close: bool = False
 
     def on_delta(self, state: StreamState, event: CanonicalEvent) -> list[Frame]:
-        """Emit what may be shown of the delta now."""
+        """Emit the part of the delta that can be shown now."""
         position = 0 if self.index is None else read.index(event, self.index)
         delta = read.text(event, "delta")
         if self.skips_empty and not delta:
@@ -69,14 +69,14 @@ class TextChannel:
         return output + self.emit_delta(item, position, part.feed(delta))
 
     def on_done(self, state: StreamState, event: CanonicalEvent) -> list[Frame]:
-        """Emit what the deltas left out, then the complete text if its kind has a frame for it."""
+        """Emit text that the deltas did not contain, then the complete text if its kind has a frame for it."""
         position = 0 if self.index is None else read.index(event, self.index)
         text = read.text(event, self.member)
         item, output = self.find(state, event, self.item_type)
         return output + self.complete(state, item, position, text)
 
     def complete(self, state: StreamState, item: Item, position: int, text: str) -> list[Frame]:
-        """Emit what is missing of a complete text; if it contradicts its deltas, they win and it is counted (D30)."""
+        """Emit the missing rest of a complete text. If it contradicts its deltas, they win, and it is counted (D30)."""
         if not self._is_shown(state):
             return []
         part = self.part(state, item, position)
@@ -91,7 +91,7 @@ class TextChannel:
         return ([] if is_needless else self.emit_delta(item, position, rest)) + self.emit_done(item, position, part)
 
     def finish(self, state: StreamState, item: Item, texts: Mapping[int, str]) -> list[Frame]:
-        """Emit what is missing of the complete texts of a finished item."""
+        """Emit the missing rest of the texts of a finished item."""
         output: list[Frame] = []
         for position, streamed in align_positions(self.parts(item), texts).items():
             output += self.complete(state, item, streamed, texts[position])

@@ -69,7 +69,7 @@ def on_progress(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 
 
 def on_outcome(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Hold the final status of a call until its outputs were emitted."""
+    """Hold the final status of a call until its outputs are emitted."""
     item_type, status = OUTCOMES[read.text(event, "type")]
     _, call, output = call_of(state, event, item_type)
     call.outcome = status
@@ -77,7 +77,7 @@ def on_outcome(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 
 
 def on_arguments_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Emit what may be shown of the delta now."""
+    """Emit the part of the delta that can be shown now."""
     delta = read.text(event, "delta")
     item, call, output = call_of(state, event, ARGUMENTS_DELTAS[read.text(event, "type")])
     tool_type = CALL_TYPES.get(call.tool_type)
@@ -90,7 +90,7 @@ def on_arguments_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]
 
 
 def on_arguments_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Emit what the deltas left out, then the authoritative arguments."""
+    """Emit arguments that the deltas did not contain, then the complete arguments."""
     item_type, member = ARGUMENTS_DONES[read.text(event, "type")]
     text = read.text(event, member)
     item, call, output = call_of(state, event, item_type)

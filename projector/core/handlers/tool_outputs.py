@@ -31,7 +31,7 @@ def on_partial_image(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 
 
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
-    """Emit what the finished call adds, except its last status."""
+    """Emit content that only the finished call contains, except its final status."""
     output = tool_calls.begin(state, item, raw)
     call = item.call
     if call is None:
@@ -65,7 +65,7 @@ def cite(state: StreamState) -> list[Frame]:
 
 
 def finish_output(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
-    """Emit the output in an output item, on the call that it answers."""
+    """Emit an output item as the output of its call."""
     caller = state.calls.get(read.text_or_none(raw, "call_id") or "")
     if caller is None or caller.call is None or caller.call.tool_type != "function":
         state.count(f"{item.type} without its call")

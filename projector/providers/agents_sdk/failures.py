@@ -1,7 +1,7 @@
 """Exceptions of a run, by class name, as faults of its stream (CONTRACT D12, D14).
 
-A run that its own limits stop is not an error of the server: such ends have their own codes. The text of an exception
-is never published, except the error that a provider itself reported.
+A run that its own limits stop is not an error of the server, so these ends have their own codes. The text of an
+exception is never published, except the error that a provider itself reported.
 """
 
 from __future__ import annotations

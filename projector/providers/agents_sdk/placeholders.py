@@ -37,7 +37,7 @@ ITEM_OF_EVENT: Final[Mapping[str, str]] = {
 """Event that may have a placeholder -> type of its item."""
 
 STEMS: Final[Mapping[str, str]] = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
-"""Item type -> how the IDs begin that replace its placeholders."""
+"""Item type -> prefix of the IDs that replace its placeholders."""
 
 
 @dataclass(slots=True)

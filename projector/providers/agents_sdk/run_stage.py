@@ -1,4 +1,4 @@
-"""What a run of the Agents SDK streams, as canonical events and host events.
+"""Translation of a run of the Agents SDK into canonical events and host events.
 
 Raw events are the provider's. The rest comes from the host (CONTRACT D35): tool outputs, the current agent, where one
 response of the run ends and the next begins. Items that the run made without a model (a message of an error handler, a

@@ -134,7 +134,7 @@ def input_tables() -> InputTables:
 
 
 NAME_MAX_CHARS: Final = 80
-"""Names are cut here: they may come from the provider."""
+"""Maximum length of a counted name, which may come from the provider."""
 
 
 class Drops(Counter[str]):

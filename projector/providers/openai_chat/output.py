@@ -16,7 +16,7 @@ from projector.providers.openai_chat.chunk_fields import Drops
 Item: TypeAlias = Message | Reasoning | Call
 
 RESPONSE_ID_KEPT_CHARS: Final = 200
-"""Of a response's ID in item IDs, which must stay within the contract's limit of IDs."""
+"""Maximum characters of the response ID in item IDs, so that these stay within the contract's limit."""
 
 LEGACY_INDEX: Final = -1
 """Index of the only call of the old `function_call`. No provider's index is negative."""

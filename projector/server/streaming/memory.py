@@ -1,10 +1,10 @@
-"""What streams hold in memory: one budget of bytes for all of them, one account for each.
+"""Memory of streams: one budget in bytes for all of them, and one account for each.
 
-Counted is what a client or a provider can make large: request bodies, unfinished events, output that was not sent yet.
-It is an estimate of the cost. A stream reads no more before its output was sent, so nothing else can grow.
+It counts what a client or a provider can make large: request bodies, unfinished events, and unsent output. The result
+is an estimate. A stream does not read more before its output is sent, so nothing else can grow.
 
-While the budget is spent no stream is started, and of those that run with an unfinished event one at a time reads on.
-So every stream comes to its end, and the budget is exceeded by one event, and one chunk of each stream, at most.
+While the budget is used up, no stream is started, and only one stream with an unfinished event reads at a time. So
+every stream can end, and the budget is exceeded by at most one event and one chunk of each stream.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import anyio
 from projector.contracts.limits import EVENT_MAX_BYTES
 
 LARGE_EVENT_BYTES: Final = 262_144
-"""A larger event takes a millisecond and more to parse, and is not parsed on the event loop."""
+"""A larger event takes at least a millisecond to parse, so it is parsed off the event loop."""
 
 _ENDS: Final = (b"\n\n", b"\n\r\n", b"\r\r")
-"""The ends of an event, when it ends with a chunk, as most do."""
+"""Ends of an event at the end of a chunk, the usual case."""
 
 
 class Memory:
@@ -57,7 +57,7 @@ class Memory:
 
 
 class Account:
-    """What one stream holds; `close` releases all of it."""
+    """Memory held by one stream; `close` releases all of it."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory

@@ -6,7 +6,7 @@ heartbeats.
 
 The HTTP status is committed when an upstream's headers are there, at the latest when the first heartbeat is due. A
 failure before that is a problem document, a failure after it is a terminal event. However a stream ends, its source
-leaves its upstream's context on the way out, and that closes the connection.
+exits the context manager of its upstream, which closes the connection.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class StreamSession:
         return True
 
     def _disconnect(self) -> None:
-        """End everything: the client is gone."""
+        """Cancel the stream after a client disconnect."""
         self.stats.is_client_gone = True
         self._scope.cancel()
 

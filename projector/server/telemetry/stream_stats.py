@@ -31,7 +31,7 @@ class Trace(NamedTuple):
 
     trace_id: str = ""
     headers: Mapping[str, str] = {}
-    """For requests to the provider."""
+    """Headers that propagate the trace to the provider."""
     span: object | None = None
 
 
@@ -48,7 +48,7 @@ class StreamStats:
     """The key of the workflow."""
     workflow_run_id: str | None = None
     upstream: str = ""
-    """Empty if there are several."""
+    """Name of the upstream; empty if there are several."""
     api: str = ""
     server_address: str = ""
     server_port: int = 0
@@ -142,12 +142,12 @@ class Terminal:
     agent: str | None
     workflow: str | None
     workflow_run_id: str | None
-    """As in every event of the run."""
+    """ID of the run, as in its events."""
     metadata: Mapping[str, str]
     outcome: str
     """`completed`, `incomplete`, `failed`, `cancelled`, `refused`, `error`, or `client_left`."""
     code: str | None
-    """Of the error, if there was one."""
+    """Error code, None without an error."""
     final: Mapping[str, Any]
     """The member `final` of the terminal: status, texts, usage; for a client that left, with the text so far."""
     duration_s: float

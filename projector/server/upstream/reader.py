@@ -27,8 +27,8 @@ OnChunk: TypeAlias = Callable[[bytes], Awaitable[bool]]
 """Processes one chunk; returns whether the rest of the response is not needed."""
 
 _TURN_S: Final = 0.001
-"""After so much work of the pipeline other tasks run: where both upstream and client are faster than we are, nothing
-else makes us wait. Some hundred events."""
+"""Seconds of pipeline work, a few hundred events, after which other tasks may run. If both upstream and client are
+fast, nothing else yields to the event loop."""
 
 _NOT_RETRIED: Final = frozenset({"upstream_timeout_first_byte", "upstream_timeout_total"})
 """Retryable for the client, but not here: the client has waited long enough."""

@@ -30,17 +30,17 @@ from projector.server.upstream.protocol import ProviderRequest, Upstream, Upstre
 log: Final = structlog.get_logger()
 
 _RUNNING_MAX_BYTES: Final = 64 * 1024 * 1024
-"""Of the copies of all running streams; a stream that would exceed it is not recorded."""
+"""Maximum bytes of the copies of all running streams; a stream that would exceed it is not recorded."""
 _WAITING_MAX: Final = 32
-"""Ended streams in the queue of the thread; there are more only while the disk is slower than the providers."""
+"""Maximum number of ended streams in the thread's queue. It fills only if the disk is slower than the providers."""
 _CLOSE_S: Final = 5
-"""What the thread gets at shutdown for its queue: as much as streams get for their last bytes."""
+"""Seconds at shutdown to write the queue, the same as streams get to send their last bytes."""
 _WORK_S: Final = 0.0005
 _REST_S: Final = 0.001
-"""Of the recorder's thread: it uses a third of a core at most, in slices that a stream does not notice."""
+"""Seconds of work and of rest of the recorder's thread: at most a third of a core, in slices that delay no stream."""
 _STREAM_ID: Final = re.compile(r"stream_([0-9a-f]{32})")
 _TOO_LARGE: Final = "too large"
-_SECRET_MIN_CHARS: Final = 4  # of a registered value; a shorter key is no secret
+_SECRET_MIN_CHARS: Final = 4  # minimum length of a registered value; shorter keys are not treated as secrets
 
 
 def secrets_of(settings: Settings) -> list[RegisteredValue]:
@@ -66,7 +66,7 @@ def finder_for(policy: Policy, secrets: Iterable[RegisteredValue]) -> Finder:
 
 
 class _Target(NamedTuple):
-    """What all recordings of one agent share."""
+    """Settings that all recordings of one agent share."""
 
     agent: str
     settings: RecordSettings
@@ -87,7 +87,7 @@ class Recorder:
 
     def __init__(self, secrets: Iterable[RegisteredValue] = ()) -> None:
         self.running_bytes = 0
-        """Of the copies of running streams; only the event loop's thread changes it."""
+        """Size of the copies of all running streams. Only the event loop's thread changes it."""
         self._secrets = tuple(secrets)
         self._waiting: queue.Queue[_Ended | None] = queue.Queue(_WAITING_MAX)
         self._thread: threading.Thread | None = None
