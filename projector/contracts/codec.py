@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 import orjson
@@ -36,7 +37,8 @@ def loads(data: bytes | str) -> Any:
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
-        return _loads_slow(data)
+        text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+        return _loads_slow(text, _null_constant)
 
 
 def loads_exact(text: str) -> Any:
@@ -52,12 +54,7 @@ def loads_exact(text: str) -> Any:
             return orjson.loads(text)
         except orjson.JSONDecodeError:
             pass  # lone surrogates and numbers beyond a double are valid JSON
-    try:
-        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
-    except RecursionError:
-        raise TooDeepError("expected JSON that is nested less deeply") from None
-    except ValueError:
-        raise CodecError("expected JSON text") from None
+    return _loads_slow(text, _refuse_constant, _finite)
 
 
 _LONG_DIGITS: Final = re.compile(r"\d{19}")
@@ -104,10 +101,11 @@ def scrub(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _loads_slow(data: bytes | str) -> Any:
-    text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+def _loads_slow(
+    text: str, parse_constant: Callable[[str], Any], parse_float: Callable[[str], Any] | None = None
+) -> Any:
     try:
-        return json.loads(text, parse_constant=_null_constant)
+        return json.loads(text, parse_constant=parse_constant, parse_float=parse_float)
     except RecursionError:
         raise TooDeepError("expected JSON that is nested less deeply") from None
     except ValueError:

@@ -247,9 +247,5 @@ EVENT_ADAPTER: Final[TypeAdapter[PublicEvent]] = TypeAdapter(PublicEvent)
 
 
 def parse_event(value: object) -> PublicEvent:
-    """Parse one event from its JSON value.
-
-    Raises:
-        pydantic.ValidationError: the value is not an event of the contract.
-    """
+    """Parse one event from its JSON value; raise `pydantic.ValidationError` if it violates the contract."""
     return EVENT_ADAPTER.validate_python(value)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from projector.contracts import codec, limits, paths
 from projector.core.canonical import Frame
-from projector.redaction import bounds, compose
+from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanText, Notice, bounded
 
 HOLDERS: Final[Mapping[str, str]] = {
@@ -63,7 +63,7 @@ def _cut_to(frame: Frame, max_bytes: int) -> Frame:
     for name in large:
         if excess <= 0:
             break
-        cut = bounds.shrink(fields[name], max(sizes[name] - excess, min(share, sizes[name] - 1)))
+        cut = compose.shrink(fields[name], max(sizes[name] - excess, min(share, sizes[name] - 1)))
         fields[name] = cut.value
         notices += [notice._replace(path=f"{prefix}{name}{notice.path}") for notice in cut.notices]
         excess -= sizes[name] - len(codec.dumps(cut.value))

@@ -267,11 +267,9 @@ class ToolCall:
 
 @dataclass(slots=True)
 class RunReader:
-    """Reader of one run: `feed` takes each event, the attributes hold the state of the run.
+    """Reader of one run: `feed` reads each event, the attributes hold the state of the run.
 
-    Args:
-        last_sequence: sequence number of the last known event, -1 for none.
-        is_filtered: whether the host omits events (a stream mode), so that gaps are not counted as missing.
+    `is_filtered` means that the host omits events (a stream mode): gaps are not counted as missing.
     """
 
     last_sequence: int = BEFORE_ALL

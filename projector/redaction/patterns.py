@@ -102,11 +102,7 @@ def alternatives(pattern: str) -> list[str]:
 
 
 def pieces(pattern: str, *, ignore_case: bool = False) -> list[Piece]:
-    """Parse one pattern without `|`.
-
-    Raises:
-        ValueError: the pattern is not in the language.
-    """
+    """Parse one pattern without `|`; raise `ValueError` if it is not in the language."""
     found: list[Piece] = []
     at = 0
     while at < len(pattern):

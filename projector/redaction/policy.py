@@ -117,11 +117,7 @@ class Policy(_Table):
 
     @classmethod
     def named(cls, name: str) -> Policy:
-        """Return a ready policy of `redaction/policies/`: `default` or `strict`.
-
-        Raises:
-            PolicyError: there is none of this name.
-        """
+        """Return a policy of `redaction/policies/`, `default` or `strict`; raise `PolicyError` for another name."""
         return cls.load(name)
 
 

@@ -145,11 +145,7 @@ def _without_defaults(row: Format | Word) -> dict[str, object]:
 
 
 def read(*files: Path) -> Rules:
-    """Read rule files, in order.
-
-    Raises:
-        RuleFileError: a file is not TOML, or an entry is invalid.
-    """
+    """Read rule files, in order; raise `RuleFileError` if one is not TOML or an entry is invalid."""
     found: dict[str, list[Any]] = {table: [] for table in _TABLES}
     for path in files:
         for table, location, row in _rows(path):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from projector.redaction import bounds
+from projector.redaction import compose
 from projector.redaction.clean import CleanJson
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
@@ -108,6 +108,6 @@ WIDE = Redactor(Policy.load({"limits": {"container_max_entries": 1_000_000}}))
 def test_truncation_has_linear_cost(make: Callable[[int], object]) -> None:
     def work(size: int) -> Callable[[], object]:
         value = CleanJson(make(size))
-        return lambda: bounds.shrink(value, 900)
+        return lambda: compose.shrink(value, 900)
 
     assert_linear(work, 500)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from projector.contracts import codec
 from projector.contracts.paths import ABSENT, resolve
-from projector.redaction.bounds import shrink, shrink_text
 from projector.redaction.clean import CleanJson, CleanText
+from projector.redaction.compose import shrink, shrink_text
 
 
 def size(value: object) -> int:

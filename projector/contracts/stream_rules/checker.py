@@ -164,12 +164,7 @@ class StreamChecker:
         self._is_ended = False
 
     def feed(self, line_no: int, line: bytes | str, /) -> list[Violation]:
-        """Check one line and return its violations. A blank line is skipped.
-
-        Args:
-            line_no: the number of the line, from 1, for the violations.
-            line: one event, with or without its line end.
-        """
+        """Check one line, counted from 1, and return its violations. A blank line is skipped."""
         line = line.strip()
         if not line:
             return []

@@ -28,12 +28,9 @@ class BranchKey(NamedTuple):
 
 def branch_key(event: events.PublicEvent) -> BranchKey:
     """Return the branch of an event."""
-    workflow = event.workflow
-    return (
-        BranchKey()
-        if workflow is None
-        else BranchKey(workflow.stage_name, workflow.parallel_group, workflow.branch_index)
-    )
+    if (workflow := event.workflow) is None:
+        return BranchKey()
+    return BranchKey(workflow.stage_name, workflow.parallel_group, workflow.branch_index)
 
 
 _BEGINNINGS: Final = frozenset({"queued", "in_progress"})

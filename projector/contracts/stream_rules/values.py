@@ -66,10 +66,9 @@ _INT64: Final = range(-(2**63), 2**64)  # what our codec writes as a number
 
 def check_bounds(members: Mapping[str, object]) -> list[Finding]:
     """Check the values of one event that matches its model."""
-    found = [Finding("null", f"`{path}`: expected no null") for place in NULLABLE for path in _nulls(members, place)]
-    found += _check_texts(members)
-    for place in URLS:
-        found += _check_urls(members, place)
+    nullable = [entry for pattern in NULLABLE for entry in find(members, pattern)]
+    found = [Finding("null", f"`{path}`: expected no null") for path, value in nullable if value is None]
+    found += _check_texts(members) + _check_urls(members)
     for path, results in find(members, "tool.results"):
         if isinstance(results, list) and len(results) > limits.FILE_SEARCH_RESULTS_MAX_ITEMS:
             most = limits.FILE_SEARCH_RESULTS_MAX_ITEMS
@@ -79,10 +78,6 @@ def check_bounds(members: Mapping[str, object]) -> list[Finding]:
             hosted = payload.pattern == "output" and members.get("tool_type") in _HOSTED_OUTPUT
             found += _check_tree(path, tree, payload._replace(rule=None) if hosted else payload)
     return found
-
-
-def _nulls(members: Mapping[str, object], place: str) -> list[str]:
-    return [path for path, value in find(members, place) if value is None]
 
 
 def _check_texts(members: Mapping[str, object]) -> list[Finding]:
@@ -95,11 +90,12 @@ def _check_texts(members: Mapping[str, object]) -> list[Finding]:
     ]
 
 
-def _check_urls(members: Mapping[str, object], place: str) -> list[Finding]:
+def _check_urls(members: Mapping[str, object]) -> list[Finding]:
     withheld = any(kind == "redacted" for _, kind in find(members, "notices.*.type"))
     return [
         Finding("url_scheme", f"`{path}`: expected http or https, or a notice that it was withheld")
-        for path, url in find(members, place)
+        for pattern in URLS
+        for path, url in find(members, pattern)
         if isinstance(url, str) and not url[:8].lower().startswith(("http://", "https://")) and not withheld
     ]
 
@@ -142,9 +138,8 @@ def check_notices(event: PublicEvent, members: Mapping[str, object]) -> list[Fin
     notices = event.notices or []
     found = []
     if len(notices) > NOTICES_MAX_ITEMS + 1:
-        found.append(
-            Finding("notice_items", f"expected at most {NOTICES_MAX_ITEMS} and a parent, found {len(notices)}")
-        )
+        expected = f"expected at most {NOTICES_MAX_ITEMS} and a parent"
+        found.append(Finding("notice_items", f"{expected}, found {len(notices)}"))
     seen = set()
     for index, notice in enumerate(notices):
         if resolve(members, notice.path) is ABSENT:

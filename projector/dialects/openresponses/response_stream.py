@@ -14,7 +14,7 @@ from projector.contracts.kinds import VENDOR
 from projector.core.canonical import Frame, WireEvent
 from projector.dialects.openresponses.output_items import Item
 from projector.dialects.openresponses.response_object import ResponseObject
-from projector.redaction import bounds
+from projector.redaction import compose
 from projector.redaction.clean import Notice, bounded, notice, render
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -119,7 +119,7 @@ def truncate_event(event: dict[str, Any], max_bytes: int) -> tuple[dict[str, Any
     notices = []
     for holder, path, size in long:
         if size > share:
-            holder[path[-1]] = bounds.shrink_text(holder[path[-1]], share).value
+            holder[path[-1]] = compose.shrink_text(holder[path[-1]], share).value
             notices.append(notice("truncated", render(path).removeprefix(".")))
     return event, list(bounded(notices + _drop_items(event, max_bytes)))
 

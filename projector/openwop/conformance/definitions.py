@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field, ValidationError
 
 from projector._validation import FieldPath, invalid_fields
+from projector.contracts import codec
 from projector.contracts.parts import Json, Maybe
-from projector.openwop.conformance.mock_nodes import MOCK_AGENT, NODE_TYPES, NodeConfig, PlannedNode, PlannedRun, Step
+from projector.openwop.conformance.mock_nodes import NODE_TYPES, NodeConfig, PlannedNode, PlannedRun, Step
 from projector.openwop.contract.payloads import AgentId, Id, Name, OpenWopModel
 
 CONFORMANCE_PREFIX: Final = "conformance-"
@@ -121,9 +123,8 @@ def register(document: Mapping[str, Any], *, is_on: bool, has_role: bool) -> Reg
     _check_order(definition)
     for position, node in enumerate(definition.nodes):
         _check_type(f"nodes[{position}].typeId", node, definition.id, is_on=is_on, has_role=has_role)
-    return RegisteredWorkflow(
-        definition, tuple(_config(position, node) for position, node in enumerate(definition.nodes))
-    )
+    configs = [_config(position, node) for position, node in enumerate(definition.nodes)]
+    return RegisteredWorkflow(definition, tuple(configs))
 
 
 def _config(position: int, node: WorkflowNode) -> NodeConfig:
@@ -177,52 +178,6 @@ def definition(workflow_id: str, nodes: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _fixture(workflow_id: str, name: str, node_id: str, agent_id: str, config: Mapping[str, Any]) -> Mapping[str, Any]:
-    agent = {"agentId": agent_id, "modelClass": "reasoning"}
-    node = {"id": node_id, "typeId": MOCK_AGENT, "name": name, "config": config, "agent": agent}
-    return definition(workflow_id, [node]) | {
-        "name": name,
-        "metadata": {"tags": ["conformance"]},
-        "settings": {"timeout": 15000},
-    }
-
-
-_FIXTURES: Final = (
-    _fixture(
-        "conformance-agent-reasoning",
-        "All agent events",
-        "reasoner",
-        "core.conformance.reasoning-agent",
-        {
-            "mockReasoning": {"summary": "One tool call is sufficient; then hand over.", "tokenCount": 24},
-            "mockToolCalls": [
-                {"toolId": "openwop.echo:echo", "arguments": {"x": 1}, "result": {"x": 1}, "durationMs": 1}
-            ],
-            "mockHandoff": {"toAgentId": "core.conformance.handoff-target", "reason": "demo-handoff"},
-            "mockDecision": {"decision": {"next": "done"}, "confidence": 1},
-        },
-    ),
-    _fixture(
-        "conformance-agent-reasoning-streaming",
-        "Streamed reasoning",
-        "streaming-reasoner",
-        "core.conformance.streaming-reasoner",
-        {
-            "mockReasoning": {
-                "summary": "The question is simple, and so is the answer.",
-                "tokenCount": 12,
-                "streamChunks": ["The question is simple. ", "It needs one sentence. ", "Write that sentence."],
-            }
-        },
-    ),
-    _fixture(
-        "conformance-agent-low-confidence",
-        "Decision that waits for approval",
-        "low-conf-decider",
-        "core.conformance.low-conf-decider",
-        {"mockDecision": {"decision": {"kind": "stub-low-conf"}, "confidence": 0.5}},
-    ),
-)
-
+_FIXTURES: Final[Any] = codec.loads((Path(__file__).parent / "fixtures.json").read_bytes())
 FIXTURES: Final[Mapping[str, Mapping[str, Any]]] = {document["id"]: document for document in _FIXTURES}
 """Workflows of the conformance suite, by the ids that it uses."""

@@ -93,9 +93,5 @@ EVENT_ADAPTER: Final[TypeAdapter[RunEvent]] = TypeAdapter(Annotated[_UNION, Fiel
 
 
 def parse_event(value: object) -> RunEvent:
-    """Validate one event.
-
-    Raises:
-        pydantic.ValidationError: the value is not an event that we emit.
-    """
+    """Validate one event; raise `pydantic.ValidationError` if it is not one that we emit."""
     return EVENT_ADAPTER.validate_python(value)

@@ -40,11 +40,7 @@ class RunnableWorkflow(Protocol):
         ...
 
     def prepare(self, request: RunRequest, caller: str, scope: Scope) -> Begin:
-        """Validate the request for a run.
-
-        Raises:
-            Problem: the request is invalid or not allowed for this caller.
-        """
+        """Validate the request for a run; raise `Problem` if it is invalid or not allowed for this caller."""
         ...
 
 

@@ -52,12 +52,12 @@ def _answer(description: str, schema: Mapping[str, Any], status: int = 200) -> d
     return {str(status): {"description": description, "content": _content(schema)}}
 
 
+def _parameter(where: str, name: str, schema: Mapping[str, Any], description: str) -> dict[str, Any]:
+    return {"name": name, "in": where, "schema": schema, "description": description}
+
+
 def _path(name: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-
-
-def _query(name: str, schema: Mapping[str, Any], description: str) -> dict[str, Any]:
-    return {"name": name, "in": "query", "schema": schema, "description": description}
 
 
 def _body(model: type[BaseModel]) -> dict[str, Any]:
@@ -65,24 +65,16 @@ def _body(model: type[BaseModel]) -> dict[str, Any]:
 
 
 _RUN: Final = _path("run_id")
-_MODE: Final = _query(
-    "streamMode", {"type": "string"}, f"Comma-separated list of: {', '.join(MODES)}; `debug` includes all events."
-)
-_BUFFER: Final = _query(
-    "bufferMs", {"type": "integer", "minimum": 0}, f"Milliseconds to collect a batch; at most {MAX_BUFFER_MS}."
-)
-_LAST: Final = {
-    "name": "Last-Event-ID",
-    "in": "header",
-    "schema": {"type": "integer", "minimum": -1},
-    "description": "`sequence` of the last event received; the stream continues after it.",
-}
-_KEY: Final = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 256},
-    "description": "A repeated request with the same key starts no second run.",
-}
+_SEQUENCE: Final[Mapping[str, Any]] = {"type": "integer", "minimum": -1}
+_COUNT: Final[Mapping[str, Any]] = {"type": "integer", "minimum": 0}
+_MODE_HELP: Final = f"Comma-separated list of: {', '.join(MODES)}; `debug` includes all events."
+_MODE: Final = _parameter("query", "streamMode", {"type": "string"}, _MODE_HELP)
+_BUFFER: Final = _parameter("query", "bufferMs", _COUNT, f"Milliseconds to collect a batch; at most {MAX_BUFFER_MS}.")
+_LAST_HELP: Final = "`sequence` of the last event received; the stream continues after it."
+_LAST: Final = _parameter("header", "Last-Event-ID", _SEQUENCE, _LAST_HELP)
+_KEY_SCHEMA: Final[Mapping[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 256}
+_KEY_HELP: Final = "A repeated request with the same key starts no second run."
+_KEY: Final = _parameter("header", "Idempotency-Key", _KEY_SCHEMA, _KEY_HELP)
 _EVENTS: Final[Mapping[str, Any]] = {
     "200": {
         "description": "Events of the run; as JSON the whole log, regardless of `streamMode`.",
@@ -122,8 +114,8 @@ PATHS: Final[Mapping[str, Mapping[str, Any]]] = {
             *(400, 404),
             parameters=[
                 _RUN,
-                _query("lastSequence", {"type": "integer", "minimum": -1}, "`sequence` of the last event received."),
-                _query("timeout", {"type": "integer", "minimum": 0}, "Seconds to wait for new events."),
+                _parameter("query", "lastSequence", _SEQUENCE, "`sequence` of the last event received."),
+                _parameter("query", "timeout", _COUNT, "Seconds to wait for new events."),
             ],
         )
     },
@@ -156,13 +148,7 @@ def schemas() -> dict[str, Any]:
 
 
 def capabilities(verbosities: Collection[Verbosity], *, conformance: bool, max_body_bytes: int) -> bytes:
-    """Return the capabilities document, with each family at its root (RFC 0073).
-
-    Args:
-        verbosities: maximum verbosity of each workflow.
-        conformance: whether the conformance suite can be run.
-        max_body_bytes: limit of a request body.
-    """
+    """Return the capabilities document, with each family at its root (RFC 0073), for workflows of these verbosities."""
     verbosity = max(verbosities, key=VERBOSITIES.index, default="off")
     families: dict[str, Any] = {
         "agents": {

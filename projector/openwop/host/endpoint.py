@@ -45,12 +45,7 @@ class HostRequest:
         return Headers(scope=self.scope)
 
     async def body(self) -> dict[str, Any]:
-        """Read the JSON object of the request.
-
-        Raises:
-            Problem: the body is invalid, did not arrive in time, or the server has no room for it.
-            ClientLeftError: the client disconnected.
-        """
+        """Read the JSON object of the request; raise `Problem` if it is invalid, late or too large."""
         with self.site.streams.admitted(self.caller) as account:
             return await read_json(self.scope, self.receive, self.site.settings, account)
 
@@ -114,11 +109,7 @@ class ReaderLimit:
 
     @contextmanager
     def admitted(self) -> Iterator[None]:
-        """Count a reader.
-
-        Raises:
-            Problem: the limit is reached.
-        """
+        """Count a reader; raise `Problem` if the limit is reached."""
         if self._active >= self._max_readers:
             raise problem("overloaded")
         self._active += 1

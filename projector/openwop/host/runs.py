@@ -112,12 +112,7 @@ class HostRun:
         return bool(self.log.state.pending or self._answers)
 
     async def answers(self) -> Answers:
-        """Wait until all pending interrupts are answered and return the answers.
-
-        Raises:
-            RunFailedError: the approval timed out.
-            RunStoppedError: the run was stopped.
-        """
+        """Wait for and return the answers to all pending interrupts; a timeout fails the run."""
         try:
             with anyio.fail_after(self._approval_timeout_s):
                 while self.log.state.pending and not self.is_stopped:
@@ -130,11 +125,7 @@ class HostRun:
         return answers
 
     def resolve(self, interrupt: Interrupt, value: object) -> None:
-        """Record the answer to an interrupt.
-
-        Raises:
-            Problem: the answer is invalid, or there is no room to continue the run.
-        """
+        """Record the answer to an interrupt; raise `Problem` if it is invalid or there is no room to continue."""
         assert self._work is not None  # noqa: S101 - only started runs have interrupts
         self._answers[interrupt.subject_id or interrupt.interrupt_id] = self._work.answer(self, interrupt, value)
         self.log.emit(
@@ -207,11 +198,7 @@ class RunStore:
         self._expiry: dict[str, asyncio.TimerHandle] = {}
 
     def create(self, run_id: str, workflow_id: str, caller: str) -> HostRun:
-        """Create a run that is not started.
-
-        Raises:
-            Problem: the store is full of runs that have not ended.
-        """
+        """Create a run without starting it; raise `Problem` if the store is full of runs that have not ended."""
         if not self._make_room(self._is_full):
             raise problem("overloaded")
         run_log = RunLog(run_id, self._settings.max_run_bytes, self._hold)
@@ -220,11 +207,7 @@ class RunStore:
         return run
 
     def find(self, key: IdempotencyKey) -> HostRun | None:
-        """Return the run that a request with this key has started, None if there is none.
-
-        Raises:
-            HostError: the key belongs to another request.
-        """
+        """Return the run that this key has started, if any; raise `HostError` if the key belongs to another request."""
         run = self._by_key.get((key.caller, key.name))
         if run is not None and run.key != key:
             raise HostError("idempotency_key_mismatch")
@@ -244,11 +227,7 @@ class RunStore:
         self._drop(run.run_id)
 
     def get(self, run_id: str, caller: str) -> HostRun:
-        """Return a run of a caller.
-
-        Raises:
-            HostError: there is no run with this id, or it belongs to another caller.
-        """
+        """Return a run; raise `HostError` if it does not exist or belongs to another caller."""
         run = self._runs.get(run_id)
         if run is None or run.caller != caller:
             raise HostError("not_found")

@@ -61,11 +61,7 @@ class OpenWopSettings(ExtensionSettings):
         return Host(self, catalog, site)
 
     def registered(self) -> dict[str, RegisteredWorkflow]:
-        """Return the workflows of configured nodes by id: those of the suite if enabled, and those of the table.
-
-        Raises:
-            DefinitionError: a workflow cannot be registered.
-        """
+        """Return the workflows of configured nodes by id; raise `DefinitionError` if one cannot be registered."""
         own: dict[str, Mapping[str, Any]] = {name: {"id": name, **members} for name, members in self.workflows.items()}
         fixtures = FIXTURES if self.conformance else {}
         return {name: self._register(name, document) for name, document in {**fixtures, **own}.items()}
@@ -80,11 +76,7 @@ class OpenWopSettings(ExtensionSettings):
         return workflow
 
     def check(self, agents: Mapping[str, AgentSettings | None], workflows: Mapping[str, WorkflowSettings]) -> None:
-        """Check that agents, workflows and configured nodes have different names.
-
-        Raises:
-            UsageError: two have the same name.
-        """
+        """Raise `UsageError` if two agents, workflows or configured nodes have the same name."""
         counts = Counter(list(self.registered()))
         kinds: tuple[Mapping[str, AgentSettings | None] | Mapping[str, WorkflowSettings], ...] = (agents, workflows)
         for kind in kinds:
