@@ -1,4 +1,4 @@
-"""A model for agents, on a real socket: what it answers is written once, and sent as either API writes it."""
+"""A model for agents, on a real socket: its answers are defined once and sent in the format of either API."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Part: TypeAlias = Text | Refusal | Reasoning | Call
 
 
 def item(part: Part, stem: str) -> Event:
-    """Give a part of an answer as an item of the Responses API."""
+    """Return a part of an answer as an item of the Responses API."""
     match part:
         case Text(text):
             content: list[Event] = [{"type": "output_text", "text": text, "annotations": []}]
@@ -70,7 +70,7 @@ def _deltas(part: Part, place: Event) -> Iterable[Event]:
 
 
 def response(*parts: Part, response_id: str = "resp_1", status: str = "completed", **members: Any) -> list[Event]:
-    """Give the events of one response."""
+    """Return the events of one response."""
     items = [item(part, f"{response_id}_{index}") for index, part in enumerate(parts)]
     fixed = {"object": "response", "created_at": 1, "model": "m", "parallel_tool_calls": True, "tool_choice": "auto"}
     shell = {"id": response_id, **fixed, "tools": [], "instructions": "the-prompt-of-the-host", **members}
@@ -95,14 +95,14 @@ def response(*parts: Part, response_id: str = "resp_1", status: str = "completed
 def chunk(
     delta: Event | None = None, finish: str | None = None, *, response_id: str = "chat_1", **members: Any
 ) -> Event:
-    """Give one chunk of a Chat Completions stream."""
+    """Return one chunk of a Chat Completions stream."""
     choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
     shell = {"id": response_id, "object": "chat.completion.chunk", "created": 1, "model": "m"}
     return {**shell, "choices": choices, **members}
 
 
 def chat(*parts: Part, response_id: str = "chat_1", finish: str | None = None) -> list[Event]:
-    """Give the chunks of one Chat Completions answer; calls are keyed by index, as they all are."""
+    """Return the chunks of one Chat Completions answer; calls are identified by index."""
     chunks = [chunk({"role": "assistant"}, response_id=response_id)]
     calls = 0
     for part in parts:
@@ -140,7 +140,7 @@ def streams(events: Iterable[Event]) -> Script:
 
 
 def hangs_after(events: Iterable[Event]) -> Script:
-    """Send events, and then nothing until the other side is gone."""
+    """Send events, then nothing until the client disconnects."""
 
     async def script(peer: Any) -> None:
         await peer.start()

@@ -114,7 +114,7 @@ class ScriptedUpstream:
         except OSError:
             peer.gone.set()
         except asyncio.CancelledError:
-            writer.transport.abort()  # what was not sent shall not be waited for
+            writer.transport.abort()  # do not wait for unsent data
             raise
         finally:
             if watching is not None:
@@ -140,7 +140,7 @@ class Answer:
         self.headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
     async def chunk(self) -> bytes:
-        """Give one HTTP chunk; empty at the end."""
+        """Return one HTTP chunk; empty at the end."""
         length = int(await self._reader.readuntil(b"\r\n"), 16)
         return (await self._reader.readexactly(length + 2))[:-2]
 
@@ -205,14 +205,14 @@ class Site:
         assert not self._thread.is_alive()
 
     async def post(self, path: str = "/api/v1/chat/stream", body: object = None, **headers: str) -> Answer:
-        """Send a request; give its answer with the head not read yet."""
+        """Send a request; return its answer before its head is read."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**24)
         writer.write(request_bytes(path, {"message": "hello"} if body is None else body, **headers))
         self.answers.append(Answer(reader, writer))
         return self.answers[-1]
 
     async def ask(self, path: str = "/api/v1/chat/stream", body: object = None, **headers: str) -> Answer:
-        """Send a request; give its answer with the head read."""
+        """Send a request; return its answer after its head is read."""
         answer = await self.post(path, body, **headers)
         await answer.read_head()
         return answer
@@ -238,13 +238,13 @@ class Site:
 
 @pytest.fixture(scope="session", autouse=True)
 def _quiet() -> None:
-    """Keep the log of servers in threads out of the report of the tests; `capture_logs` still sees it."""
+    """Omit the log of servers in threads from the test report; `capture_logs` still receives it."""
     structlog.configure(processors=[], logger_factory=structlog.ReturnLoggerFactory())
 
 
 @pytest.fixture(scope="session")
 def upstream_port() -> int:
-    """A free port: the servers are told of it once, each test's upstream listens there anew."""
+    """A free port. Servers are configured with it once; the upstream of each test listens on it."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return taken.getsockname()[1]
 
@@ -268,7 +268,7 @@ def _sites(upstream_port: int) -> Iterator[Callable[..., Site]]:
 
 @pytest.fixture
 async def serve(_sites: Callable[..., Site]) -> AsyncIterator[Callable[..., Site]]:
-    """Give a server with these settings; afterwards nothing may be left open in it."""
+    """Return a function that creates a server from settings; check afterwards that it left nothing open."""
     used: list[Site] = []
 
     def site(*, demo: bool = False, **settings: object) -> Site:

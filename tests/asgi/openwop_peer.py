@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Check: TypeAlias = Callable[[str, object], None]
 
 PATIENCE_S = 10.0
-"""For what happens at once, on a machine that is busy with something else."""
+"""Seconds to wait for something immediate on a busy machine."""
 
 
 class Message(NamedTuple):
@@ -37,7 +37,7 @@ class Message(NamedTuple):
 
 
 class OpenWopPeer:
-    """Speaks with one host as one caller."""
+    """Client of one host, as one caller."""
 
     def __init__(self, site: Site, **headers: str) -> None:
         self.site = site
@@ -72,7 +72,7 @@ class OpenWopPeer:
         return snapshot
 
     async def log(self, run_id: str) -> list[dict[str, Any]]:
-        """Give the log of a run; one that has ended obeys the rules over whole logs."""
+        """Return the log of a run; check the rules over a whole log if the run has ended."""
         said = await document(await self.get(f"/v1/runs/{run_id}/events"))
         assert set(said) == {"events"}
         events: list[dict[str, Any]] = said["events"]
@@ -103,7 +103,7 @@ async def document(answer: Answer) -> dict[str, Any]:
 
 
 async def error(answer: Answer, status: int) -> dict[str, Any]:
-    """Give the error object; nothing else may be in it."""
+    """Return the error object; check that it has no other members."""
     assert answer.status == status
     assert answer.headers["content-type"] == "application/json"
     said: dict[str, Any] = json.loads(await answer.rest())
@@ -129,7 +129,7 @@ def types(events: list[dict[str, Any]] | list[Message]) -> list[str]:
 
 
 def schema_check(folder: Path) -> Check:
-    """Give a function that holds a document to a schema of the protocol, `FILE` or `FILE#POINTER`."""
+    """Return a function that validates a document against a schema of the protocol, `FILE` or `FILE#POINTER`."""
     schemas = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("schemas/*.json")]
     registry = Registry().with_resources([(schema["$id"], Resource.from_contents(schema)) for schema in schemas])
 
@@ -141,7 +141,7 @@ def schema_check(folder: Path) -> Check:
 
 
 def hold(check: Check, event: dict[str, Any]) -> None:
-    """Hold an event to the protocol's schemas and to our models."""
+    """Validate an event against the protocol's schemas and our models."""
     check("run-event.schema.json", event)
     kind = event["type"]
     check(f"run-event-payloads.schema.json#/$defs/_typeIndex/properties/{kind}", event["payload"])

@@ -1,4 +1,4 @@
-"""The server in a process of its own, and what the operating system knows of it."""
+"""The server in a separate process, with its figures from the operating system."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ class Process:
         )
 
     def open_files(self) -> int:
-        """Give how many files and sockets it has open."""
+        """Return the number of open files and sockets."""
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
     async def tasks(self) -> int:
-        """Give how many tasks it has, if it counts them."""
+        """Return the number of tasks, if the process counts them."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(b"\n")
         return int(await self.process.stdout.readline())
 
     async def gauges(self) -> dict[str, float]:
-        """Give its metrics without labels."""
+        """Return the metrics that have no labels."""
         text = await self.get("/metrics")
         return {name: float(value) for name, value in re.findall(r"^(projector_\w+) ([\d.]+)$", text, re.MULTILINE)}
 

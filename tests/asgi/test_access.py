@@ -63,7 +63,7 @@ async def test_a_previous_response_belongs_to_its_caller(serve: Any, upstream: A
 
 
 async def test_after_a_restart_no_response_can_be_continued(serve: Any, upstream: Any, text_events: Any) -> None:
-    """The same holds for another replica: the owner of the response is unknown there."""
+    """The same applies to another replica, where the owner of the response is unknown."""
     provider = await upstream(plays(text_events))
     response_id = (await (await serve(auth=AUTH).ask(**ANN)).frames())[-1]["response_id"]
     another = serve(auth=AUTH, heartbeat_s=14)

@@ -18,7 +18,7 @@ NODE_S: Final = 45
 
 
 def example(vocabulary: str, name: str) -> list[list[bytes]]:
-    """Give the responses of an example, each the data of its events."""
+    """Return the responses of an example, each as the data of its events."""
     responses: list[list[bytes]] = [[]]
     for line in (EXAMPLES / vocabulary / f"{name}.ndjson").read_bytes().splitlines():
         if line.startswith(b'{"type":"projector.'):
@@ -38,13 +38,13 @@ SCRIPTS: Final = {
     "cancel": [BEGINNING],
     "leave": [BEGINNING],
 }
-"""What the user says first -> the answers of the provider, by how often it was asked."""
+"""First message of the user -> the provider's answers, one for each request."""
 
 CHAT: Final = example("openai_chat", "chat-completions-text")[0]
 
 
 class Provider:
-    """Answers by what the user said first, and remembers what it was asked."""
+    """Selects answers by the first message of the user, and records the requests."""
 
     def __init__(self) -> None:
         self.asked: dict[str, list[dict[str, Any]]] = {}
@@ -56,7 +56,7 @@ class Provider:
             self.asked.setdefault(name, []).append(peer.body)
         else:
             said = [item["content"] for item in peer.body["input"] if item.get("role") == "user"]
-            name = said[0] if said else "approve"  # which goes on from a response that the provider has kept
+            name = said[0] if said else "approve"  # continues a response that the provider has stored
             self.asked.setdefault(name, []).append(peer.body)
             answer = SCRIPTS[name][len(self.asked[name]) - 1]
         await peer.start()
@@ -70,7 +70,7 @@ class Provider:
 
 @pytest.fixture
 async def played(request: Any, serve: Any, upstream: Any, upstream_port: int, node_modules: Path) -> Any:
-    """Let a client hold all its conversations; give its reports and the provider."""
+    """Run all conversations of a client; return its reports and the provider."""
     base_url = f"http://localhost:{upstream_port}/v1"
     agent: dict[str, Any] = {
         "upstream": "one",

@@ -1,4 +1,4 @@
-"""`POST /api/v1/ag-ui/{agent}` over real sockets: what the provider is asked, what a client gets, what is refused."""
+"""`POST /api/v1/ag-ui/{agent}` over real sockets: requests to the provider, responses to clients, rejections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.timeout(15)
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 AUTH: Final = {"api_keys": {name: f"sha256:{hashlib.sha256(name.encode()).hexdigest()}" for name in ("ann", "bob")}}
 SOON_S: Final = 5.0
-"""Within a second on a machine that is not busy, as `test_leaving` shows."""
+"""Limit for a busy machine; `test_leaving` shows that it takes less than a second otherwise."""
 
 ANN: Final = {"authorization": "Bearer ann"}
 BOB: Final = {"authorization": "Bearer bob"}
@@ -70,7 +70,7 @@ def answer_to(interrupt_id: str, *, approved: bool = True) -> dict[str, Any]:
 
 
 def example(name: str, vocabulary: str = "openai_responses") -> list[list[bytes]]:
-    """Give the responses of an example, each the data of its events."""
+    """Return the responses of an example, each as the data of its events."""
     responses: list[list[bytes]] = [[]]
     for line in (EXAMPLES / vocabulary / f"{name}.ndjson").read_bytes().splitlines():
         if line.startswith(b'{"type":"projector.'):
@@ -81,7 +81,7 @@ def example(name: str, vocabulary: str = "openai_responses") -> list[list[bytes]
 
 
 def plays(*responses: list[bytes], ends: bool = True) -> Any:
-    """Give a script that answers one request after the other."""
+    """Return a script that answers one request after another."""
     waiting = list(responses)
 
     async def script(peer: Any) -> None:
@@ -100,7 +100,7 @@ def types(events: list[dict[str, Any]]) -> list[str]:
     return [event["type"] for event in events]
 
 
-# what the provider is asked, and what the client gets
+# requests to the provider, and responses to the client
 
 
 async def test_a_run_with_a_responses_upstream(site: Any, upstream: Any) -> None:
@@ -212,7 +212,7 @@ async def test_the_client_runs_a_tool_and_continues(
 
 
 async def test_ids_of_the_client_are_not_reused(site: Any, upstream: Any) -> None:
-    """Decision 9: a provider that repeats its ids would have the client append to an old message."""
+    """Decision 9: if a provider repeats its ids, the client must not append to an old message."""
     await upstream(plays(*example("chat-function-tool")[1:]))
     first = await (await site.ask(path("plain"), body(), **ANN)).frames()
     started = next(event for event in first if event["type"] == "TEXT_MESSAGE_START")
@@ -271,7 +271,7 @@ RESPONSE_ID: Final = json.loads(APPROVAL[0])["response"]["id"]
 
 
 def assistant_of(events: list[dict[str, Any]]) -> dict[str, Any]:
-    """Give the message that a client makes of the calls of a run."""
+    """Return the message that a client builds from the calls of a run."""
     start = next(event for event in events if event["type"] == "TOOL_CALL_START")
     arguments = "".join(event["delta"] for event in events if event["type"] == "TOOL_CALL_ARGS")
     function = {"name": start["toolCallName"], "arguments": arguments}
@@ -366,7 +366,7 @@ async def test_a_disconnect_closes_the_upstream(site: Any, upstream: Any) -> Non
 
 
 async def test_a_provider_that_fails(site: Any, upstream: Any) -> None:
-    """Before the stream began it is a problem document, later the end of the run."""
+    """A failure before the start of the stream is a problem document, a later one ends the run."""
 
     async def script(peer: Any) -> None:
         if peer.body["input"][-1]["content"] == "refuse":
@@ -383,7 +383,7 @@ async def test_a_provider_that_fails(site: Any, upstream: Any) -> None:
     assert (events[-1]["type"], events[-1]["code"]) == ("RUN_ERROR", "upstream_reset")
 
 
-# what is refused
+# rejected requests
 
 
 async def test_a_thread_belongs_to_its_caller(site: Any, upstream: Any) -> None:

@@ -44,7 +44,7 @@ WEATHER: Final = Call("call_1", "weather", '{"city":"Oslo"}')
 
 @pytest.fixture(autouse=True)
 def _no_tracing() -> Iterator[None]:
-    """Keep runs to themselves: the SDK sends its traces to OpenAI unless it is told not to."""
+    """Disable tracing: by default the SDK sends traces to OpenAI."""
     agents.set_tracing_disabled(True)
     yield
     agents.set_tracing_disabled(True)
@@ -66,7 +66,7 @@ def breaks() -> str:
 
 
 class Client:
-    """The other side of one ASGI request."""
+    """The server's side of one ASGI request."""
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -273,7 +273,7 @@ async def takes_its_time(peer: Any) -> None:
     await peer.start()
     for event in response(*[Text("So far.")] * 10):
         await peer.event(event)
-        await asyncio.sleep(0.01)  # the runner learns of a guardrail's verdict when its model speaks
+        await asyncio.sleep(0.01)  # the runner checks the guardrail's result at the model's first event
     await peer.end()
 
 
@@ -719,12 +719,12 @@ async def test_tracing_is_off(lab: Lab) -> None:
             traced.append(span)
 
         def shutdown(self) -> None:
-            """Nothing is kept."""
+            """Do nothing: there are no connections."""
 
         def force_flush(self) -> None:
-            """Nothing is kept."""
+            """Do nothing: there are no connections."""
 
-    agents.set_trace_processors([Recorder()])  # in place of the one that sends
+    agents.set_trace_processors([Recorder()])  # instead of the processor that sends traces
     await lab.answer(streams(response(Text("Hello."))), streams(response(Text("Hello."))))
     assert (await play(agents.Runner.run_streamed(lab.agent(), "hi")))[-1]["final"]["response_text"] == "Hello."
     assert traced == []

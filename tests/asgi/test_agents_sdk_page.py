@@ -1,4 +1,4 @@
-"""The examples of docs/agents_sdk.md, run as they stand, with a model on a real socket."""
+"""The examples of docs/agents_sdk.md, run unchanged with a model on a real socket."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(example: str) -> dict[str, Any]:
 
 @pytest.fixture
 async def model(upstream: Any, upstream_port: int) -> AsyncIterator[Any]:
-    """Start a model that the SDK finds by itself."""
+    """Start a model at the SDK's default address."""
     from openai import AsyncOpenAI  # noqa: PLC0415 - only where the SDK is
 
     client = AsyncOpenAI(api_key="k", base_url=f"http://127.0.0.1:{upstream_port}/v1", max_retries=0)

@@ -50,7 +50,7 @@ async def test_a_configured_origin_is_allowed(serve: Any, path: str) -> None:
     assert told.headers["access-control-allow-origin"] == PAGE
     assert "POST" in told.headers["access-control-allow-methods"]
     assert {name.strip() for name in ASKED.split(",")} <= told.names("access-control-allow-headers")
-    assert "origin" in told.names("vary")  # a cache between must not give one page the answer of another
+    assert "origin" in told.names("vary")  # a shared cache must not send one page the response to another
 
 
 @pytest.mark.parametrize(

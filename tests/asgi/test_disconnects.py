@@ -1,4 +1,4 @@
-"""A thousand clients leave a real server at random moments; afterwards nothing of them is left in it."""
+"""A thousand clients disconnect from a real server at random moments; afterwards the server holds no resources."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ pytestmark = [
 CLIENTS = 1000
 AT_ONCE = 100
 LEAVES_WITHIN_S = 0.3
-"""Longer than most streams last."""
+"""Seconds, longer than most streams."""
 STAYS = 0.1
 CUTS = 0.1
 RESETS = 0.5
-"""Chances: to stay to the end, to leave with half a request, to leave with a reset."""
+"""Probabilities: read to the end, disconnect after half a request, disconnect with a reset."""
 SETTLES_S = 5.0
 CREATED = {"type": "response.created", "response": {"id": "r", "status": "in_progress"}}
 DELTA = {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "delta": "a" * 100}
@@ -37,7 +37,7 @@ GAUGES = ("projector_streams_active", "projector_upstream_open", "projector_memo
 
 
 def provider(chance: random.Random) -> Any:
-    """Give a script that stalls before its head, its first byte, its events and its end."""
+    """Return a script that stalls before the head, the first byte, the events and the end of its response."""
 
     async def script(peer: Any) -> None:
         await asyncio.sleep(chance.random() / 10)
@@ -54,7 +54,7 @@ def provider(chance: random.Random) -> Any:
 
 
 async def visit(port: int, chance: random.Random) -> None:
-    """Ask, and leave at some moment, by some way; one of ten stays to the end."""
+    """Send a request and disconnect at a random moment in a random way; one in ten reads to the end."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     request = request_bytes("/api/v1/chat/stream", {"message": "hello"}, connection="close")
     if chance.random() < STAYS:
@@ -71,7 +71,7 @@ async def visit(port: int, chance: random.Random) -> None:
 
 
 async def settled(server: Process, files: int) -> tuple[dict[str, float], int]:
-    """Give gauges and further open files, once they are as they were or the time is over."""
+    """Return the gauges and the number of additional open files, once they are back to normal or time is up."""
     deadline = time.monotonic() + SETTLES_S
     while True:
         gauges = {name: value for name, value in (await server.gauges()).items() if name in GAUGES}

@@ -1,4 +1,4 @@
-"""How a provider fails, and what the client is told: a problem before the status is committed, a terminal after it."""
+"""Failures of providers: a problem document before the status is committed, a terminal event after it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def resets(peer: Any) -> None:
 
 
 async def closes(peer: Any) -> None:
-    """Say nothing and close."""
+    """Close without a response."""
 
 
 async def speaks_no_http(peer: Any) -> None:
@@ -83,7 +83,7 @@ async def test_a_failure_before_the_status_is_a_problem(
         "is_retryable": may_retry,
         "request_id": "req-1",
     }
-    assert provider.peers.qsize() == 1  # asked once, wherever it points
+    assert provider.peers.qsize() == 1  # one request, whatever the target of the redirect
 
 
 async def test_connection_refused(serve: Any) -> None:
@@ -99,7 +99,7 @@ def after_the_head(*parts: bytes, end: str) -> Any:
         if end == "clean":
             await peer.end()
         if end == "reset":
-            await asyncio.sleep(0.05)  # what was sent would be lost with the reset
+            await asyncio.sleep(0.05)  # the reset would discard data in transit
             peer.reset()
 
     return script
@@ -156,7 +156,7 @@ async def test_an_upstream_that_stays_open_is_closed_after_the_terminal(serve: A
 
 
 async def test_a_huge_event(serve: Any, upstream: Any) -> None:
-    """Of 30 MB, just under the limit of one event; before it is whole, and while it is read, others are served."""
+    """An event of 30 MB, just below the limit, does not delay other requests while it arrives and is parsed."""
     image = b"A" * 30_000_000
     others_ended = asyncio.Event()
 

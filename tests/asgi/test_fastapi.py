@@ -1,4 +1,4 @@
-"""The parts of the shell in a FastAPI app, alone and under a BaseHTTPMiddleware of the host: how streams end."""
+"""The library parts in a FastAPI app, alone and under a BaseHTTPMiddleware of the host: how streams end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DONE = b'data: {"type":"response.completed","response":{"id":"r","status":"compl
 
 
 class Host:
-    """What a host of our parts sees."""
+    """Observations of a host that uses the library parts."""
 
     def __init__(self) -> None:
         self.told: list[Terminal] = []
@@ -86,7 +86,7 @@ class Upstream:
         await self._chunks.aclose()
 
     async def aclose(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: there are no connections."""
 
 
 def with_the_proxy(host: Host) -> FastAPI:
@@ -159,7 +159,7 @@ async def test_a_whole_stream(wrap: Any, make: Any) -> None:
 
 @pytest.mark.parametrize("make", PATHS)
 async def test_the_client_leaves(wrap: Any, make: Any) -> None:
-    """The source is closed within a second, and the host is told of the text so far."""
+    """The source is closed within a second, and the host's hook receives the text so far."""
     host, client = Host(), Client(asked(make, ends=False))
     tasks = asyncio.all_tasks()
     asking = asyncio.create_task(client.post(wrap(make(host)), PATHS[make]))

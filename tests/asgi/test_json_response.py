@@ -82,7 +82,7 @@ async def test_the_answer_equals_the_end_of_the_stream(serve: Any, upstream: Any
     said = json.loads(await answer.rest())
     assert (answer.status, answer.headers["content-type"]) == (whole.status, "application/json")
     assert answer.headers["cache-control"] == "no-store"
-    without_time = {"created_at": 0, "completed_at": 0}  # a provider that names none gets the time of the stream
+    without_time = {"created_at": 0, "completed_at": 0}  # without a time from the provider, the time of the stream
     assert {**said, **without_time} == {**whole.body, **without_time}
     assert (await provider.peers.get()).body == REQUESTS[path] | {"stream": True}
 
@@ -133,7 +133,7 @@ async def test_the_openai_client_raises_the_providers_error(serve: Any, upstream
 async def test_reasoning_precedes_the_message(
     serve: Any, upstream: Any, upstream_port: int, reasoning: str, parts: int
 ) -> None:
-    """User story 2 of seed 003; its text is shown where the policy says so (CONTRACT D36)."""
+    """User story 2 of seed 003; the text is shown if the policy allows it (CONTRACT D36)."""
     await upstream(plays(events_of(CHAT, "chat-completions-reasoning-content")))
     site = serve(
         api_key=None,

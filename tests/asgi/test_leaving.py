@@ -1,4 +1,4 @@
-"""The client leaves; within a second the upstream sees its connection closed. Observed at the upstream."""
+"""A client disconnect closes the upstream connection within a second, observed at the upstream."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def test_the_upstream_is_closed(serve: Any, upstream: Any, script: Any, le
 
 
 async def test_the_upstream_is_closed_while_a_send_is_blocked(serve: Any, upstream: Any) -> None:
-    """A client that reads nothing stops the whole way up to the provider; when it leaves, all of it ends."""
+    """A client that does not read stops the provider by backpressure; its disconnect ends both connections."""
     data = encode_sse(codec.dumps(DELTA | {"delta": "a" * 8_000}))
     sent = 0
 
@@ -120,7 +120,7 @@ async def test_the_upstream_is_closed_while_a_send_is_blocked(serve: Any, upstre
     )
     peer = await provider.peers.get()
     before = -1
-    while sent != before:  # until nothing moves any more
+    while sent != before:  # until all buffers are full
         before = sent
         await asyncio.sleep(0.4)
     assert sent > 0

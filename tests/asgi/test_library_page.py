@@ -1,4 +1,4 @@
-"""The examples of docs/library.md, run as they stand, alone and under a BaseHTTPMiddleware of the host."""
+"""The examples of docs/library.md, run unchanged, alone and under a BaseHTTPMiddleware of the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits over real sockets: what is refused, and that a slow client slows nobody else."""
+"""Limits over real sockets: rejections, and independence of other clients from a slow one."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def test_small_streams_end_while_a_client_reads_nothing(serve: Any, upstre
 
 
 async def test_five_hundred_streams_at_once_all_end(serve: Any, upstream: Any, text_events: Any) -> None:
-    _raise_file_limit(Settings.model_validate({"limits": {"max_streams": 1000}}))  # it holds both ends
+    _raise_file_limit(Settings.model_validate({"limits": {"max_streams": 1000}}))  # this process holds both ends
     everyone = asyncio.Barrier(501)
 
     async def script(peer: Any) -> None:
@@ -131,7 +131,7 @@ async def test_five_hundred_streams_at_once_all_end(serve: Any, upstream: Any, t
 
 
 async def test_unfinished_events_share_the_budget(serve: Any, upstream: Any) -> None:
-    """Together they are larger than the budget; one at a time they end."""
+    """The events together exceed the budget, so they are read one at a time."""
     image = b"A" * 400_000
     event = (
         b'data: {"type":"response.image_generation_call.partial_image","item_id":"ig_1","output_index":0,'

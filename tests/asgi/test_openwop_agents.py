@@ -176,7 +176,7 @@ async def test_an_approval_resumes_the_agent(
     run_id = await host.say("wipe the disk")
     snapshot = await host.until(run_id, "waiting-approval")
     assert snapshot["currentNodeId"] == "agent"
-    assert await host.site.is_quiet()  # whoever waits for a person is no stream
+    assert await host.site.is_quiet()  # a run that waits for approval does not count as a stream
     (suspended,) = [event for event in await host.log(run_id) if event["type"] == "node.suspended"]
     assert suspended["payload"]["data"]["artifactId"] == "mcpr_1"
     assert (await document(await host.resolve(run_id, "agent", action)))["status"] == "running"

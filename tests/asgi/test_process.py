@@ -61,7 +61,7 @@ async def test_streams_that_do_not_complete_get_a_terminal(upstream: Any, upstre
 
     provider = await upstream(script)
     environ = {"OPENAI_BASE_URL": f"http://127.0.0.1:{upstream_port}/v1", "OPENAI_API_KEY": "sk-test"}
-    grace_s = {1: "0.3", 2: "60"}[signals]  # the second signal does not wait for the grace to end
+    grace_s = {1: "0.3", 2: "60"}[signals]  # the second signal ends the grace period
     async with running(SERVE, 1, PROJECTOR_DRAIN_TIMEOUT_S=grace_s, **environ) as server:
         stream = await server.stream()
         await stream.readuntil(b"\n\n")

@@ -1,4 +1,4 @@
-"""The recording switch of an agent: what is kept of its streams, and that no stream pays for it."""
+"""Recording of an agent's streams: the content of the recordings, and that no stream is delayed."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ async def test_a_disconnected_stream_is_not_recorded(site: Any, upstream: Any, t
 
 
 async def test_a_process_writes_its_queue_before_it_exits(upstream: Any, upstream_port: int, tmp_path: Path) -> None:
-    """Set up by variables alone, stopped at once: each of the streams that it answered is in the folder."""
+    """Every stream is recorded even if the server, configured by variables only, is stopped immediately."""
 
     async def script(peer: Peer) -> None:
         await peer.start()
@@ -149,7 +149,7 @@ async def test_a_process_writes_its_queue_before_it_exits(upstream: Any, upstrea
 
 
 class Provider:
-    """Answers with these chunks, then fails if it shall."""
+    """Answers with these chunks, then optionally fails."""
 
     providers = frozenset({"openai_responses"})
     is_recording = False

@@ -1,4 +1,4 @@
-"""`PublicSSEResponse`, the middleware and the hook where something goes wrong."""
+"""Failures in `PublicSSEResponse`, the middleware and the hook."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ async def test_a_hook_does_not_delay_a_cancelled_task() -> None:
 
 
 async def test_blocking_hooks_do_not_delay_large_events() -> None:
-    """There are as many of them as threads, and more; events are read in others."""
+    """Hooks that block all threads do not block large events, which are parsed in other threads."""
     may_end, running = threading.Event(), threading.Semaphore(0)
 
     def waits(_terminal: Terminal) -> None:
@@ -262,7 +262,7 @@ async def test_the_middleware_ends_a_stream_that_fails() -> None:
 
 
 class GoneClient(Client):
-    """One of a server whose `send` says that nobody is there any more, as ASGI lets it."""
+    """`send` of a server that raises after a disconnect, as ASGI allows."""
 
     async def send(self, message: dict[str, Any]) -> None:
         if len(self.sent) > 1:
@@ -273,7 +273,7 @@ class GoneClient(Client):
 async def test_a_send_that_raises_in_the_middleware_is_a_disconnect() -> None:
     told: list[Terminal] = []
     app = ProjectingMiddleware(inner(SSE_TEXT, SSE_DONE), Projection(on_terminal=told.append))
-    with pytest.raises(OSError, match="gone"):  # whoever streams must learn of it
+    with pytest.raises(OSError, match="gone"):  # the source must be informed
         await GoneClient().call(app)
     assert [(one.outcome, one.final["response_text"]) for one in told] == [("client_left", "a")]
 
@@ -287,7 +287,7 @@ async def test_the_middleware_passes_other_responses(app: Any) -> None:
 
 async def test_the_middleware_passes_a_response_without_headers() -> None:
     async def app(_scope: Any, _receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200})  # ASGI lets it
+        await send({"type": "http.response.start", "status": 200})  # allowed by ASGI
         await send({"type": "http.response.body", "body": b"a"})
 
     assert (await Client().call(ProjectingMiddleware(app))).body == b"a"

@@ -1,4 +1,4 @@
-"""Attempts after a failure: only before the first byte, bounded, as the provider asks."""
+"""Retries after a failure: only before the first byte, limited, with the provider's `Retry-After`."""
 
 from __future__ import annotations
 

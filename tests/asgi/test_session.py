@@ -1,4 +1,4 @@
-"""The session against three small functions: what the order of events may do at any moment."""
+"""The session with a scripted source, `receive` and `send`, for any order of events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DONE = b'data: {"type":"response.completed","response":{"id":"r","status":"compl
 
 
 class Upstream:
-    """Plays what a function yields; knows whether it is open."""
+    """Yields the output of a function, and records whether it is open."""
 
     providers = frozenset({"openai_responses"})
     is_recording = False
@@ -55,11 +55,11 @@ class Upstream:
             await chunks.aclose()
 
     async def aclose(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: there are no connections."""
 
 
 class Client:
-    """Three small functions: the scope is the caller's, these are the other two."""
+    """`receive` and `send` of an ASGI request; the test supplies the scope."""
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -199,7 +199,7 @@ async def test_a_send_that_raises_is_a_disconnect() -> None:
 
 
 async def test_a_blocked_client_stops_reading_from_the_upstream() -> None:
-    """What one read said is not taken, so nothing more is read."""
+    """While the output of one read is not received by the client, nothing more is read."""
     read = 0
 
     async def counted() -> AsyncGenerator[bytes, None]:
@@ -213,7 +213,7 @@ async def test_a_blocked_client_stops_reading_from_the_upstream() -> None:
     asyncio.get_running_loop().call_later(0.1, client.left.set)
     with anyio.fail_after(1):
         await session(upstream).run(SCOPE, client.receive, client.send)
-    assert read == 0  # not even the head was taken
+    assert read == 0  # not even the head was received
 
 
 async def test_cancelling_the_server_task_closes_the_upstream() -> None:
@@ -249,7 +249,7 @@ RACES: dict[str, tuple[Callable[[StreamSession], None], ...]] = {
 @pytest.mark.parametrize("end", RACES)
 @pytest.mark.parametrize("pause_s", [None, 0, 0.002])
 async def test_the_first_of_several_ends_wins(end: str, pause_s: float | None) -> None:
-    """A cancel while the server drains, a drain while it is cancelled, each again: at once, or some turns later."""
+    """Cancel during a drain and drain during a cancel, each repeated: at once, or some event-loop turns later."""
     upstream, client = Upstream(text_then_silence), Client()
     one = session(upstream)
     task = asyncio.create_task(one.run(SCOPE, client.receive, client.send))
@@ -360,7 +360,7 @@ async def test_other_tasks_run_between_chunks_without_a_pause() -> None:
 
 
 async def test_chunks_of_one_byte() -> None:
-    """Each of them a read of its own; nothing is sent for those that say nothing."""
+    """Each event is a separate read; nothing is sent for events without output."""
 
     async def bytewise() -> AsyncGenerator[bytes, None]:
         for byte in TEXT + TEXT + DONE:

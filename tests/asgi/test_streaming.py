@@ -131,7 +131,7 @@ async def test_no_key_is_no_authorization(
 async def test_a_provider_behind_a_proxy(
     serve: Any, upstream: Any, upstream_port: int, text_events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("NO_PROXY", "provider.invalid")  # it is for those who look at the others, too
+    monkeypatch.setenv("NO_PROXY", "provider.invalid")  # also for readers of the other reports
 
     async def script(peer: Any) -> None:
         await peer.start()
@@ -225,7 +225,7 @@ async def test_heartbeats_while_the_provider_is_silent(serve: Any, upstream: Any
 
 
 async def test_heartbeats_while_output_is_held(serve: Any, upstream: Any, text_events: Any) -> None:
-    """The provider speaks all the time: half an event, and text that may be the beginning of a secret."""
+    """The provider sends continuously: half an event, and text that may be the start of a secret."""
     held = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"delta":"%b"}\n\n'
 
     async def script(peer: Any) -> None:
@@ -234,7 +234,7 @@ async def test_heartbeats_while_output_is_held(serve: Any, upstream: Any, text_e
             await peer.chunk(bytes([byte]))
             await asyncio.sleep(0.005)
         for _ in range(8):
-            await peer.chunk(held % b"quay")  # each waits for what follows
+            await peer.chunk(held % b"quay")  # each is held until more follows
             await asyncio.sleep(0.05)
         await peer.event(text_events[-1])
         await peer.end()
@@ -320,7 +320,7 @@ async def test_a_stream_is_cancelled_by_its_id(serve: Any, upstream: Any, text_e
     last = (await answer.frames())[-1]
     assert last["final"]["status"] == "cancelled"
     assert last["final"]["response_text"]
-    statuses.append((await site.ask(path, b"")).status)  # it has ended, and asking is still no mistake
+    statuses.append((await site.ask(path, b"")).status)  # it has ended, and cancelling it is still not an error
     assert statuses == [204, 204, 204]
     peer = await provider.peers.get()
     await asyncio.wait_for(peer.gone.wait(), 1)

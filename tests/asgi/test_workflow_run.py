@@ -72,7 +72,7 @@ async def refused() -> AsyncGenerator[bytes, None]:
 
 
 class Upstream:
-    """Plays for each model what a function yields; knows what is open and what was read."""
+    """Yields the output of a function for each model, and records what is open and what was read."""
 
     providers = frozenset({"openai_responses"})
     is_recording = False
@@ -103,7 +103,7 @@ class Upstream:
             yield chunk
 
     async def aclose(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: there are no connections."""
 
 
 class Consumer:
@@ -128,7 +128,7 @@ class Consumer:
 
 
 class Switch:
-    """Stands before the upstream of the test at hand, so that its server is made once."""
+    """Forwards to the upstream of the current test, so that the server is created only once."""
 
     providers = frozenset({"openai_responses"})
     is_recording = False
@@ -138,7 +138,7 @@ class Switch:
         return self.now.open(request)
 
     async def aclose(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: there are no connections."""
 
 
 @cache
@@ -248,7 +248,7 @@ async def test_a_blocked_consumer_stops_every_branch() -> None:
 
 
 class LateUpstream(Upstream):
-    """Answers for `b` when it is told to."""
+    """Answers for `b` on a signal."""
 
     def __init__(self, plays: dict[str, Play]) -> None:
         super().__init__(plays)
@@ -263,7 +263,7 @@ class LateUpstream(Upstream):
 
 
 async def test_a_blocked_consumer_does_not_time_out_a_branch() -> None:
-    """Its upstream answers in time, while the client has not yet taken what another branch said."""
+    """The upstream answers in time while the client has not yet received the output of another branch."""
     upstream, consumer = LateUpstream({"a": whole, "b": whole}), Consumer()
     run = a_run(upstream, first_byte_s=2)
     async with anyio.create_task_group() as group:

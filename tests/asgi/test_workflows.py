@@ -1,4 +1,4 @@
-"""Workflows over real sockets: branches interleave, fail, are cancelled; nothing of them is left open."""
+"""Workflows over real sockets: branches interleave, fail, are cancelled; no resource stays open."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def created(model: str) -> Event:
 
 
 class Conductor:
-    """An upstream whose answers say what they are told, each under the name of its model."""
+    """An upstream with scripted answers, selected by model name."""
 
     def __init__(self) -> None:
         self.asked: dict[str, list[Event]] = defaultdict(list)
@@ -88,7 +88,7 @@ class Conductor:
         self._orders: dict[str, asyncio.Queue[Event | str | None]] = defaultdict(asyncio.Queue)
 
     def tell(self, model: str, *events: Event | str | None) -> None:
-        """Let an answer say events; a text is a way to break off, None the end."""
+        """Queue events of a response; a text names a way to break off, None is the end."""
         for event in events:
             self._orders[model].put_nowait(event)
 

@@ -1,4 +1,4 @@
-"""The examples of docs/workflows.md, run as they stand against the built-in provider."""
+"""The examples of docs/workflows.md, run unchanged against the built-in provider."""
 
 from __future__ import annotations
 

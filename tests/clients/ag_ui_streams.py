@@ -1,4 +1,4 @@
-"""AG-UI streams of ours, beside the public streams of the same inputs: what each says, in a form to compare."""
+"""Our AG-UI streams and the public streams of the same inputs, summarised for comparison."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CORPUS_SOURCES: Final = [
 
 
 def play(source: Source, dialect: str = "ag_ui", options: DialectOptions = DECLARED) -> list[Event]:
-    """Give the events of an input; each is played once."""
+    """Return the output events of an input; each input is projected once."""
     key = (source.name, dialect, options)
     if key not in _PLAYED:
         _PLAYED[key] = _play(source, dialect, options)
@@ -88,12 +88,12 @@ def as_sse(events: Iterable[Event]) -> str:
 
 @cache
 def _redactor(policy: str) -> Redactor:
-    """Give the redactor of a policy, compiled once."""
+    """Return the redactor of a policy, compiled once."""
     return Redactor(Policy.load(json.loads(policy)))
 
 
 def _lines(source: Source) -> bytes:
-    """Give the events of a provider; runs of agents have them within events of their own."""
+    """Return the provider events; runs of agents wrap them in events of the run."""
     if source.path.parent.name != "agents_sdk":
         return source.path.read_bytes()
     lines = [json.loads(line) for line in source.path.read_bytes().splitlines()]
@@ -106,7 +106,7 @@ def _lines(source: Source) -> bytes:
 
 
 class Said(NamedTuple):
-    """What a stream says, whatever its vocabulary."""
+    """Content of a stream in any dialect."""
 
     texts: list[str]
     refusals: list[str]
@@ -150,11 +150,11 @@ SAID_OTHERWISE: Final = {
 
 
 OURS: Final = {"answered", "incomplete"}
-"""Status of a result that only tells the client that it has nothing to do."""
+"""Status of a result that only marks a call as not to be executed."""
 
 
 def said_by_client(messages: list[Mapping[str, Any]]) -> Said:
-    """Read the messages that a client has put together."""
+    """Read the messages that a client has assembled."""
     said = Said([], [], [], {}, defaultdict(list), {})
     for message in messages:
         about = message.get("metadata", {})

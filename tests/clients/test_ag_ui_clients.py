@@ -1,4 +1,4 @@
-"""The protocol's own clients, models and rules judge every AG-UI stream of ours: goldens and recorded streams."""
+"""Every AG-UI stream, golden or recorded, against the protocol's own clients, models and rules."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ each_client = pytest.mark.parametrize("client", CLIENTS)
 
 @pytest.fixture(params=["goldens", "corpus"])
 def sources(request: pytest.FixtureRequest) -> list[Source]:
-    """Give the goldens; or the recordings, and skip where there are none."""
+    """Return the goldens, or the recordings; skip if there are no recordings."""
     if request.param == "goldens":
         return GOLDEN
     request.getfixturevalue("corpus")
@@ -67,7 +67,7 @@ def sources(request: pytest.FixtureRequest) -> list[Source]:
 
 @pytest.fixture(scope="module")
 def heard(node_modules: Path) -> Heard:
-    """What each client made of each stream; both clients play at the same time."""
+    """Results of each client for each stream; both clients run concurrently."""
     pairs = ({"declared": as_sse(play(each)), "undeclared": as_sse(play(each, options=BEFORE_1_0))} for each in SOURCES)
     data = "\n".join(map(json.dumps, pairs)).encode()
 

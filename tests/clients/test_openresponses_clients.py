@@ -1,4 +1,4 @@
-"""Real clients of Open Responses read every golden to its end over loopback HTTP, and get what the public stream says.
+"""Real clients of Open Responses read every golden over loopback HTTP and receive the content of the public stream.
 
 The clients: the `openai` SDK (events, its own accumulator, answers that do not stream) and the Open Responses provider
 of the AI SDK.
@@ -29,16 +29,16 @@ NAMES: Final = sorted(path.stem for path in (EXAMPLES / "openresponses").glob("*
 each_golden: Final = pytest.mark.parametrize("name", NAMES)
 
 STATUSES: Final = {"refused": "completed", "cancelled": "incomplete"}
-"""Ends of the public stream that Open Responses calls otherwise."""
+"""End status of the public stream -> its name in Open Responses, if different."""
 
 AI_SDK_FINISH: Final = {"failed": "error", "content_filter": "content-filter", "max_output_tokens": "length"}
-"""Status, or reason of an incomplete response -> what the AI SDK calls it."""
+"""Status, or reason of an incomplete response -> its name in the AI SDK."""
 
 COUNTS: Final = ("input_tokens", "output_tokens", "total_tokens")
 
 
 class Said(NamedTuple):
-    """What a stream comes to."""
+    """Result of a stream."""
 
     text: str
     refusal: str
@@ -107,7 +107,7 @@ class Replay(BaseHTTPRequestHandler):
 
 
 def sse(name: str) -> bytes:
-    """Give a golden as the pipeline sends it."""
+    """Return a golden as the pipeline sends it."""
     lines = golden("openresponses", name)
     return b"".join(encode_sse(line, json.loads(line)["type"]) for line in lines[:-1]) + encode_sse(lines[-1])
 
@@ -133,7 +133,7 @@ def openai(base: str) -> Iterator[OpenAI]:
 
 
 def read_events(openai: OpenAI, base: str, name: str) -> tuple[list[dict[str, Any]], str | None]:
-    """Give the events of a stream as the SDK gives them, and the code of the error that it raised."""
+    """Return the events that the SDK yields for a stream, and the code of the error that it raised."""
     client = openai.with_options(base_url=f"{base}/streams/{name}")
     events: list[dict[str, Any]] = []
     try:
@@ -145,7 +145,7 @@ def read_events(openai: OpenAI, base: str, name: str) -> tuple[list[dict[str, An
 
 
 def joined(events: list[dict[str, Any]], name: str) -> str:
-    """Give the deltas of a kind, item after item: those of a run may interleave."""
+    """Return the joined deltas of a kind, item by item, because those of a run may interleave."""
     deltas = [event for event in events if event["type"] == f"response.{name}.delta"]
     return "".join(event["delta"] for event in sorted(deltas, key=lambda event: event["output_index"]))
 
@@ -172,14 +172,14 @@ def calls_of(events: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
 
 
 def counts(usage: dict[str, Any] | None) -> dict[str, int]:
-    """Give the counts that somebody reported; Open Responses asks for a total, which may be our own sum."""
+    """Return the counts that are not 0. Open Responses requires a total, which may be computed by the projector."""
     return {name: usage[name] for name in COUNTS if usage.get(name)} if usage else {}
 
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # of items that it does not know
 @each_golden
 def test_the_openai_sdk_accumulates_every_stream(openai: OpenAI, base: str, name: str) -> None:
-    """Its accumulator looks up each item and part by its index, and refuses what does not fit together."""
+    """The accumulator looks up each item and part by its index, and raises if they are inconsistent."""
     client = openai.with_options(base_url=f"{base}/streams/{name}")
     expected = public(name)
     with client.responses.stream(model="any", input="Hi") as stream:
@@ -215,7 +215,7 @@ def test_the_openai_sdk_reads_the_answer_without_a_stream(openai: OpenAI, base: 
 
 @pytest.fixture(scope="module")
 def ai_sdk(base: str, node_modules: Path) -> dict[str, dict[str, Any]]:
-    """Give what the provider reads of every golden, in one process."""
+    """Return the AI SDK provider's reading of every golden, from one process."""
     command = ["node", "openresponses.mjs", f"{base}/streams"]
     result = subprocess.run(
         command, input="\n".join(NAMES), capture_output=True, text=True, check=False, cwd=node_modules, timeout=60
@@ -243,7 +243,7 @@ def finish_of(finish: dict[str, Any]) -> str:
 
 
 def finish_expected(name: str) -> str:
-    """Give what the AI SDK calls the end of a golden."""
+    """Return the finish reason that the AI SDK reports for a golden."""
     response = json.loads(golden("openresponses", name)[-2])["response"]
     reason = (response["incomplete_details"] or {}).get("reason", response["status"])
     ordinary = "stop" if response["status"] == "completed" else "other"

@@ -88,7 +88,7 @@ OWN_WORDS = {"fault.code", "fault.message"}
 
 
 def minted(tree: ast.AST) -> Iterator[str]:
-    """Give each way in which a module makes a Clean value, or makes the type checker believe that it is one."""
+    """Yield each expression of a module that creates a clean value, or makes the type checker accept one."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue

@@ -72,7 +72,7 @@ def frames_of(case: replay.Case) -> list[Frame]:
 
 @cache
 def heard() -> dict[str, dict[str, set[str]]]:
-    """Give the types of events that each dialect says, by the kind of the frame that it was given."""
+    """Return the event types that each dialect writes, by frame kind."""
     said: dict[str, dict[str, set[str]]] = {dialect: defaultdict(set) for dialect in DIALECTS}
     for case in CASES:
         frames = frames_of(case)

@@ -73,6 +73,6 @@ def test_the_recorded_streams_are_counted(corpus: Path) -> None:
 
 
 def streams(upstreams: str, cell: str) -> int:
-    """Give how many recordings a row counts: of each of its upstreams, where it says so."""
+    """Return the number of recordings in a row; a cell with `each` counts once for each upstream."""
     number = int(re.sub(r"\D", "", cell) or 0)
     return number * (upstreams.count(",") + 1) if "each" in cell else number

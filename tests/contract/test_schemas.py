@@ -27,7 +27,7 @@ def test_the_same_models_give_the_same_bytes() -> None:
 
 
 def branches() -> dict[str, Any]:
-    """Give the schema of each branch by its kind."""
+    """Return the schema of each branch by its kind."""
     named = [SCHEMA["$defs"][branch["$ref"].rpartition("/")[2]] for branch in SCHEMA["oneOf"]]
     return {branch["properties"]["kind"]["const"]: branch for branch in named}
 

@@ -56,7 +56,7 @@ EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 
 
 def discriminators(union: Any, member: str = "type") -> set[str]:
-    """Give the values that tell the models of a union apart."""
+    """Return the discriminator values of the models of a union."""
     if get_origin(union) is Annotated:
         return discriminators(get_args(union)[0], member)
     if get_origin(union) in {typing.Union, types.UnionType}:
@@ -68,7 +68,7 @@ def discriminators(union: Any, member: str = "type") -> set[str]:
 
 
 def unlisted(names: Iterable[str], *tables: Iterable[str]) -> set[str]:
-    """Give the names that no table has."""
+    """Return the names that are in no table."""
     return set(names).difference(*tables)
 
 

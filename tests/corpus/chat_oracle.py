@@ -34,7 +34,7 @@ class Reading(NamedTuple):
 
 
 def chunks(lines: bytes) -> tuple[list[Chunk], bool]:
-    """Give the objects of an NDJSON file, and whether the end mark stands in it."""
+    """Return the objects of an NDJSON file, and whether it contains the end mark."""
     stripped = [line.strip() for line in lines.splitlines()]
     return [json.loads(line) for line in stripped if line.startswith(b"{")], b"[DONE]" in stripped
 
@@ -58,7 +58,7 @@ def provider(objects: list[Chunk], *, is_done: bool) -> Reading:
 
 
 def reasoning(objects: list[Chunk]) -> list[str]:
-    """Give the reasoning texts of all spellings, one for each spelling and stretch, repeated ones too."""
+    """Return the reasoning texts, one for each spelling and section, including repeated ones."""
     deltas = list(_deltas(objects))
     spelled = ["".join(delta.get(name) or "" for delta in deltas) for name in ("reasoning", "reasoning_content")]
     details = "".join(
@@ -113,7 +113,7 @@ def _texts(delta: Mapping[str, Any]) -> list[str]:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Give the reasoning at the start of a text, and the text without it."""
+    """Return the reasoning at the start of a text, and the text without it."""
     found = THINK_AT_START.match(text)
     return (found[1], text[found.start() : text.index("<think>")] + text[found.end() :]) if found else ("", text)
 

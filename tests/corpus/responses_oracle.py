@@ -138,7 +138,7 @@ def public(frames: list[Event]) -> Reading:
 
 
 def said_at_end(frames: list[Event]) -> tuple[str, str, str]:
-    """Give text, refusal and summary as `final` says them."""
+    """Return text, refusal and summary of `final`."""
     final = frames[-1].get("final", {})
     return (
         final.get("response_text", ""),
@@ -148,7 +148,7 @@ def said_at_end(frames: list[Event]) -> tuple[str, str, str]:
 
 
 def private_texts(events: list[Event]) -> Iterator[str]:
-    """Give what must never leave: instructions, tool configuration, full and encrypted reasoning."""
+    """Yield texts that must never be sent: instructions, tool configuration, full and encrypted reasoning."""
     for event in events:
         response = event.get("response") or {}
         yield from strings([response.get(name) for name in ("instructions", "tools", "tool_choice", "metadata")])
@@ -163,7 +163,7 @@ def private_texts(events: list[Event]) -> Iterator[str]:
 
 
 def public_words(events: list[Event], reading: Reading) -> Iterator[str]:
-    """Give what a page may show although it may stand in a private text too: texts, and the tools that were called."""
+    """Yield public texts that may also occur in private ones: message texts, and names of called tools."""
     yield from (reading.text, reading.refusal, reading.summary, *reading.inputs)
     for event in events:
         item = event.get("item") or {}
@@ -194,7 +194,7 @@ def _items(response: list[Event]) -> dict[int, _Item]:
 
 
 def _fill(item: _Item, end: _Item) -> None:
-    """Take from the finished item what no event has said; positions may differ, so a field is one thing."""
+    """Fill in whole fields of the finished item that no event contained; positions may differ."""
     for field, parts in end.streamed.items():
         if not any(item.streamed[field].values()):
             item.streamed[field] = parts
@@ -286,7 +286,7 @@ def _cited(annotation: Event) -> str:
 
 
 def strings(value: object) -> Iterator[str]:
-    """Give every text in a tree."""
+    """Yield every text in a tree."""
     if isinstance(value, str):
         yield value
     for child in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():

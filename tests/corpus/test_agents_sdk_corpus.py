@@ -88,7 +88,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @pytest.fixture
 async def ask() -> AsyncIterator[Callable[[str, int], Any]]:
-    """Ask a model whose answer is a recorded stream."""
+    """Request a response that is a recorded stream."""
     serving: set[asyncio.Task[Any]] = set()
 
     def on_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -150,7 +150,7 @@ def differences(heard: Heard) -> tuple[str, ...]:
 
 
 def compared(answer: Any, frames: list[dict[str, Any]]) -> dict[str, bool]:
-    """Say of what the SDK's answer holds whether the page was told something else."""
+    """Return, for each part of the SDK's answer, whether the frames differ from it."""
     items = answer.output
     parts = [part for item in items if item.type == "message" for part in item.content]
     calls = [(item.call_id, item.name) for item in items if item.type in {"function_call", "custom_tool_call"}]

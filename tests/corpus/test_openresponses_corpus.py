@@ -73,14 +73,14 @@ def play(path: Path, provider: str, dialect: str) -> list[bytes]:
 
 
 def unwrapped(path: Path) -> bytes:
-    """Give the provider's events of an agents run, some of which stand in events of its own."""
+    """Return the provider events of an agents run; some are wrapped in events of the run."""
     lines = map(json.loads, path.read_bytes().splitlines())
     events = [line if "type" in line else line["payload"] for line in lines if line.get("kind") in RAW_EVENTS]
     return b"".join(json.dumps(event).encode() + b"\n" for event in events)
 
 
 def texts(events: list[dict[str, Any]], name: str) -> dict[str, list[tuple[str, str]]]:
-    """Give the texts that deltas make: by event, the id of each item and its text."""
+    """Return the joined deltas: event type -> pairs of item id and text."""
     joined: dict[str, dict[str, str]] = defaultdict(lambda: defaultdict(str))
     for event in events:
         if "delta" in event:

@@ -56,7 +56,7 @@ def lines(data: bytes) -> list[dict[str, Any]]:
 
 
 def members(value: object) -> Iterator[tuple[str, str]]:
-    """Give each text of a tree, with the name that it stands under."""
+    """Yield the key and value of each text in a tree."""
     if isinstance(value, dict):
         for name, member in value.items():
             if isinstance(member, str):

@@ -113,7 +113,7 @@ def test_agents_of_one_run_speak_one_after_another(corpus: Path) -> None:
 
 
 def raw_streams() -> list[ParameterSet]:
-    """Give stem and raw file of each stream whose bytes were recorded."""
+    """Return stem and raw file of each stream that was recorded as bytes."""
     if not STREAMS:
         return []
     with (CORPUS / "INDEX.tsv").open() as index:
@@ -137,7 +137,7 @@ def is_run(path: Path) -> bool:
 
 
 def read(path: Path) -> list[oracle.Event]:
-    """Give the provider's events of a stream, up to its end."""
+    """Return the provider events of a stream, up to its end."""
     lines: list[oracle.Event] = [json.loads(line) for line in path.read_bytes().splitlines()]
     if not is_run(path):
         return next(oracle.responses(lines))
@@ -174,7 +174,7 @@ def play(reads: list[bytes], input_format: InputFormat, *, run: bool = False, re
 
 
 def pieces(text: str) -> list[str]:
-    """Give what must not be found of a private text."""
+    """Return the pieces of a private text that must not be found in the output."""
     if len(text) < PASSAGE_CHARS:
         return [text] if len(text) >= NAME_CHARS else []
     return [text[at : at + PASSAGE_CHARS] for at in range(0, len(text) - PASSAGE_CHARS + 1, PASSAGE_CHARS)]

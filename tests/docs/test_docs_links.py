@@ -45,7 +45,7 @@ def prose(page: Path) -> str:
 
 @cache
 def anchors(page: Path) -> set[str]:
-    """Give the anchors of a page's headings, as hosts of repositories make them."""
+    """Return the anchors of a page's headings, as repository hosts generate them."""
     titles = HEADING.findall(prose(page))
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
@@ -57,7 +57,7 @@ def named_paths(page: Path) -> Iterator[str]:
 
 
 def is_there(name: str) -> bool:
-    """Say whether a dotted name is a module, or something in one."""
+    """Return whether a dotted name is a module, or an attribute of one."""
     try:
         pkgutil.resolve_name(name)
     except (ImportError, AttributeError):

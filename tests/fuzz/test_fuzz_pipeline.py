@@ -39,7 +39,7 @@ STREAMS: Final = st.one_of(st.binary(max_size=200), st.lists(PIECES, max_size=24
 
 
 def check(data: bytes, provider: str, case: CaseSettings, input_format: InputFormat, cuts: list[int]) -> bytes:
-    """Play bytes whole and in pieces; give the output, and fail if anything about it is wrong."""
+    """Project bytes, whole and in pieces, check the output and return it."""
     whole = play([data], provider, case, input_format)
     assert play(cut(data, cuts), provider, case, input_format) == whole
     assert_sound(whole)

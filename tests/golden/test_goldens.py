@@ -78,7 +78,7 @@ TOOL_DATA: Final = frozenset({"output", "arguments_json", "structured_output", "
 
 
 def nulls(value: object, place: str) -> Iterator[str]:
-    """Give the places of nulls outside tool data."""
+    """Yield the paths of nulls outside tool data."""
     if value is None:
         yield place
     elif isinstance(value, list):

@@ -21,9 +21,9 @@ _ESCAPE: Final = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
 
 
 def leaks(said: bytes, secret: str, context: str = "", window_chars: int = WINDOW_CHARS) -> set[str]:
-    """Give each piece of a secret that can be read from a stream, its deltas joined, its escapes decoded.
+    """Return each piece of a secret that can be read from a stream, with deltas joined and escapes decoded.
 
-    Pieces are so long that none stands in the public context of the secret too.
+    Pieces are long enough not to occur in the public context of the secret.
     """
     text = shown(said)
     for size in range(min(window_chars, len(secret)), len(secret) + 1):
@@ -34,7 +34,7 @@ def leaks(said: bytes, secret: str, context: str = "", window_chars: int = WINDO
 
 
 def shown(said: bytes) -> str:
-    """Give all that a stream says as one text."""
+    """Return all content of a stream as one text."""
     raw = said.decode()
     joined: dict[object, str] = defaultdict(str)
     for line in raw.splitlines():
@@ -89,20 +89,20 @@ NESTINGS: Final[Mapping[str, Callable[[str], str]]] = {
 
 
 def broken_off_everywhere(text: str, kind: str) -> list[Event]:
-    """Give one item for each beginning of a text; no item ends."""
+    """Return one unfinished item for each prefix of a text."""
     whole = DELTAS[kind](text)
     return [event for at in range(len(whole)) for event in deltas(kind, at, [whole[: at + 1]])]
 
 
 def cut_everywhere(text: str, kind: str) -> list[Event]:
-    """Give one item for each way to say a text in two deltas."""
+    """Return one item for each way to cut a text into two deltas."""
     whole = DELTAS[kind](text)
     ways = [[whole[:at], whole[at:]] for at in range(len(whole))]
     return [event for index, pieces in enumerate(ways) for event in deltas(kind, index, pieces)]
 
 
 def everywhere(text: str) -> list[Event]:
-    """Give a stream that holds a text, whole, in each place."""
+    """Return a stream that contains a whole text in each field."""
     slots = count()
     url = f"https://example.org/?q={text}"
     events = [
@@ -139,7 +139,7 @@ def everywhere(text: str) -> list[Event]:
 
 
 def errors_with(text: str) -> list[Event]:
-    """Give errors that hold a text; each ends its stream."""
+    """Return errors that contain a text; each ends its stream."""
     message = f"failed with {text}"
     return [
         {"type": "error", "code": "server_error", "message": message},
@@ -158,7 +158,7 @@ def interpreter_outputs(text: str, url: str) -> list[Event]:
 
 
 def outputs_with(text: str) -> list[object]:
-    """Give outputs of tools that hold a text."""
+    """Return tool outputs that contain a text."""
     return [text, {"a": [f"is {text}."]}, {text: {"b": 1}}, json.dumps({"a": text}), [[json.dumps(["b", text])]]]
 
 

@@ -52,12 +52,12 @@ TYPES: Final = (*HANDLERS, *DROPPED, *HOST_HANDLERS, *items.FINISHERS, *items.IT
 
 
 def lines_of(case: replay.Case) -> Lines:
-    """Give the lines of a golden input."""
+    """Return the lines of a golden input."""
     return case.source.read_bytes().splitlines()
 
 
 def parsed(line: bytes) -> Any:
-    """Give the JSON of a line, or None."""
+    """Return the JSON value of a line, or None."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
@@ -65,7 +65,7 @@ def parsed(line: bytes) -> Any:
 
 
 def places(tree: object, place: Place = ()) -> Iterator[tuple[Place, object]]:
-    """Give every place of a tree below its root, and what stands there."""
+    """Yield path and value of every node of a tree below its root."""
     children = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     for step, child in children:
         yield (*place, step), child
@@ -122,7 +122,7 @@ def shuffle(random: Random, lines: Lines) -> Lines:
 
 
 def repeat(random: Random, lines: Lines) -> Lines:
-    """Say the end twice."""
+    """Repeat the end of the stream."""
     return lines + lines[any_place(random, lines) :]
 
 
@@ -140,7 +140,7 @@ def insert_garbage(random: Random, lines: Lines) -> Lines:
 
 
 def weave(random: Random, lines: Lines) -> Lines:
-    """Let another case speak at the same time."""
+    """Interleave the lines of another case."""
     other, at, step = lines_of(random.choice(CASES)), any_place(random, lines), random.randint(1, 3)
     ours = lines[at:]
     most = max(len(other), len(ours))
@@ -157,18 +157,18 @@ def cut_bytes(random: Random, lines: Lines) -> Lines:
 
 
 def replace_member(random: Random, holder: Any, step: str | int) -> None:
-    """Give a member anything instead of its value."""
+    """Replace the value of a member with an arbitrary value."""
     holder[step] = random.choice(VALUES)
 
 
 def borrow_member(random: Random, holder: Any, step: str | int) -> None:
-    """Give a member a value that it has elsewhere: another id, index, type, status, item, delta."""
+    """Replace the value of a member with one from another event: another id, index, type, status, item, delta."""
     if isinstance(step, str):
         holder[step] = json.loads(random.choice(BY_MEMBER.get(step, ["null"])))
 
 
 def change_type(random: Random, holder: Any, step: str | int) -> None:
-    """Give an event, or an item in it, another type."""
+    """Change the type of an event, or of an item in it."""
     target = holder[step] if isinstance(holder[step], dict) else holder
     if isinstance(target, dict):
         target["type"] = random.choice(TYPES)
@@ -236,7 +236,7 @@ KEEPING_MEMBERS: Final = tuple(mutate for mutate in MUTATIONS if mutate is not c
 
 
 def spoil(random: Random, most: int, mutations: Sequence[Mutation] = MUTATIONS) -> tuple[replay.Case, Lines]:
-    """Give a case, and its lines after at most so many mutations."""
+    """Return a case, and its lines after 1 to `most` mutations."""
     case = random.choice(CASES)
     lines = lines_of(case)
     for _ in range(random.randint(1, most)):
@@ -245,7 +245,7 @@ def spoil(random: Random, most: int, mutations: Sequence[Mutation] = MUTATIONS) 
 
 
 def spoiled(most: int = 4, mutations: Sequence[Mutation] = MUTATIONS) -> st.SearchStrategy[tuple[replay.Case, Lines]]:
-    """Give cases, and their lines after at most so many mutations."""
+    """Return a strategy for cases, with their lines after 1 to `most` mutations."""
     return st.randoms(use_true_random=False).map(lambda random: spoil(random, most, mutations))
 
 

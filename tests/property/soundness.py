@@ -31,7 +31,7 @@ OURS: Final = frozenset({"internal_error", "redaction_failed"})
 
 
 def examples(most: int) -> settings:
-    """Give settings that try so many examples, the same in every run, on a machine of any speed."""
+    """Return settings for a number of examples: the same in every run, without a time limit."""
     return settings(
         max_examples=most * EFFORT,
         derandomize=EFFORT == 1,
@@ -52,7 +52,7 @@ def sampled(*columns: Sequence[Any]) -> list[tuple[Any, ...]]:
 
 
 def pipeline_of(provider: str, case: CaseSettings, input_format: InputFormat = "ndjson") -> Pipeline:
-    """Give the pipeline that a case is played through."""
+    """Return the pipeline of a case."""
     now = datetime.fromisoformat(case.clock).timestamp()
     return build_pipeline(
         provider=provider,
@@ -74,7 +74,7 @@ def play(
     case: CaseSettings | None = None,
     input_format: InputFormat = "ndjson",
 ) -> bytes:
-    """Give all that a stream says; after its end it must say nothing."""
+    """Return all output of a stream; check that nothing follows its end."""
     case = case or CaseSettings()
     pipeline = pipeline_of(provider, case, input_format)
     said = b"".join(map(pipeline.feed, reads))
@@ -86,7 +86,7 @@ def play(
 
 
 def cut(data: bytes, cuts: Iterable[int]) -> list[bytes]:
-    """Give the data in pieces; each cut is a place, taken modulo the length."""
+    """Return the data in pieces; each cut is a position modulo the length."""
     edges = sorted(at % (len(data) + 1) for at in cuts)
     return [data[start:end] for start, end in pairwise([0, *edges, len(data)])]
 
@@ -110,7 +110,7 @@ def assert_sound(said: bytes) -> None:
 
 @cache
 def _redactor(policy: str) -> Redactor:
-    """Give the redactor of a policy, compiled once."""
+    """Return the redactor of a policy, compiled once."""
     return Redactor(Policy.load(json.loads(policy)))
 
 
@@ -122,7 +122,7 @@ CALLS: Final = st.one_of(
 
 
 def interrupted(pipeline: Pipeline, lines: Iterable[bytes], calls: Iterable[tuple[int, tuple[Any, ...]]]) -> bytes:
-    """Give all that is said of lines and of the host's calls, each of them before the line of its number."""
+    """Return the output for the lines and host calls; each call is made before the line with its number."""
     said = b""
     for at, line in enumerate(lines):
         said += b"".join(getattr(pipeline, name)(*given) for when, (name, *given) in calls if when == at)

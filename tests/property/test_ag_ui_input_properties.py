@@ -62,7 +62,7 @@ SETTINGS: Final = st.builds(ConversationSettings, st.booleans(), st.booleans())
 
 
 def pairs(items: Iterable[dict[str, Any]]) -> list[str]:
-    """Give the calls that wait for their output at the end; an output that no call waits for is refused here."""
+    """Return the IDs of calls without an output; raise if an output has no call."""
     waiting: list[str] = []
     for item in items:
         if item["type"] in {"function_call", "custom_tool_call"}:

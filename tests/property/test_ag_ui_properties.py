@@ -170,7 +170,7 @@ def test_no_credential_is_written(row: Format) -> None:
 
 
 def as_frames(events: Iterable[Event]) -> Iterable[bytes]:
-    """Give events with their growing texts where the search for leaks joins them."""
+    """Yield events with their deltas in the fields that the search for leaks joins."""
     for event in events:
         place = {"kind": event["type"], "item_id": event.get("messageId", event.get("toolCallId", ""))}
         pieces = [step["value"] for step in event.get("patch", ()) if step["path"].startswith("/code")]

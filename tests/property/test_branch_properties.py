@@ -92,7 +92,7 @@ def play(dialect: str, branches: list[Any], order: list[int], ends: list[Any] | 
 
 
 def gist(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give what a branch says without its numbers in the stream; ids by the order in which they appear."""
+    """Return the frames of a branch without stream-wide numbers, with ids replaced by their order of appearance."""
     names: dict[object, str] = {}
     for frame in frames:
         tool = frame.get("tool", {})

@@ -51,7 +51,7 @@ def say(events: list[Event], case: CaseSettings = HOST) -> bytes:
 
 
 def secret_of(row: Format) -> tuple[str, str]:
-    """Give what is secret in an example, and its context: what follows the anchor, found without the detector."""
+    """Return the secret of an example and the anchor before it, found without the detector."""
     words = "|".join("[-_. ]?".join(rule.name) for rule in KEY_WORDS)
     anchor = re.compile(row.anchor.replace(WORD, f"(?:{words})"), re.IGNORECASE if row.ignore_case else 0)
     found = anchor.search(row.matches[0])
@@ -224,7 +224,7 @@ def test_a_credential_leaves_where_its_format_is_off(row: Format) -> None:
 
 
 def places_of(word: str, said: bytes) -> set[str]:
-    """Give the places, by kind and member, where a stream holds a word."""
+    """Return the kind and member of each value of a stream that contains a word."""
 
     def walk(value: object, path: str) -> Iterator[str]:
         if isinstance(value, str) and word in value:

@@ -73,7 +73,7 @@ def events(said: Iterable[Event]) -> Input:
 
 
 def fragments(unit: str, size: int, count: int) -> Input:
-    """Give the arguments of one call: an opening with a unit that repeats, in fragments of one size."""
+    """Return the arguments of one call, an opening and a repeated unit, in fragments of equal size."""
     whole = '{"a": ' + unit * count
     return events(
         event("function_call_arguments.delta", item_id="fc", delta=whole[start : start + size])
@@ -87,7 +87,7 @@ def redactions(count: int) -> Input:
 
 
 def output(value: Callable[[int], object], count: int) -> Input:
-    """Give an MCP call whose output is a large value."""
+    """Return an MCP call with a large output."""
     return events([added(0, "mcp_call", id="m"), done(0, "mcp_call", id="m", output=json.dumps(value(count)))])
 
 
@@ -103,25 +103,25 @@ def citation(at: int) -> Event:
 
 
 def cited_search(count: int) -> Input:
-    """Give a search, and a message that cites many pages."""
+    """Return a search, and a message that cites many pages."""
     said = [added(1, "web_search_call", id="ws"), *map(citation, range(count)), done(0, "message")]
     return events([*said, done(1, "web_search_call", id="ws")])
 
 
 def sources(count: int) -> Input:
-    """Give a search of many pages that reports its progress again and again."""
+    """Return a search of many pages that reports its progress many times."""
     pages = [{"type": "url", "url": f"https://example.org/{at}"} for at in range(count)]
     search = added(0, "web_search_call", id="ws", action={"type": "search", "query": "q", "sources": pages})
     return events([search, *[event("web_search_call.searching", item_id="ws")] * count])
 
 
 def open_items(count: int) -> Input:
-    """Give items that stay open, and many reads that say nothing."""
+    """Return items that stay open, and many reads without events."""
     return Input([wire(added(at, "message", id=f"m{at}") for at in range(count)), *[b":\n"] * (4 * count)])
 
 
 def taken_ids(count: int) -> Input:
-    """Give items whose ids are those that later items would get which share one id."""
+    """Return items with the ids that would replace the duplicate ids of later items."""
     taken = [added(at, "message", id=f"item_{count + at}") for at in range(count)]
     return events([*taken, *(added(count + at, "message", id="same") for at in range(count))])
 
@@ -132,19 +132,19 @@ def calls_of_one_id(count: int) -> Input:
 
 
 def placeless(count: int) -> Input:
-    """Give deltas that name no item, behind many items of another type."""
+    """Return deltas without item id, after many items of another type."""
     other = [added(at, "function_call", id=f"fc{at}") for at in range(1, count)]
     return events([added(0, "message", id="m"), *other, *[{"type": text()["type"], "delta": "ab"}] * count])
 
 
 def displaced(count: int) -> Input:
-    """Give texts at positions where the finished message has something else."""
+    """Return texts at positions where the finished message has refusals."""
     parts = [{"type": "refusal", "refusal": ""}] * count + [{"type": "output_text", "text": "ab"}] * count
     return events([*(text(at=at) for at in range(count)), done(0, "message", content=parts)])
 
 
 def registered(count: int) -> Input:
-    """Give many values, and a text full of their beginnings."""
+    """Return many registered values, and a text with many prefixes of them."""
     values = [f"value-{at:08d}-secret" for at in range(count)]
     policy = Policy.model_validate({"registered": [{"value": value} for value in values]})
     return events([text("value-0000 and value-1")] * 500)._replace(redactor=lambda: Redactor(policy))
@@ -156,7 +156,7 @@ def chat(contents: Iterable[str]) -> Input:
 
 
 def chat_calls(count: int) -> Input:
-    """Give calls that all begin before the first of them ends."""
+    """Return calls that all begin before the first one ends."""
     begun = [{"index": at, "id": f"call_{at}", "function": {"name": "f", "arguments": "{"}} for at in range(count)]
     ended = [{"index": at, "function": {"arguments": "}"}} for at in range(count)]
     chunks = ({"id": "c", "choices": [{"index": 0, "delta": {"tool_calls": [call]}}]} for call in begun + ended)

@@ -54,7 +54,7 @@ def _redactor(policy: str) -> Redactor:
 
 
 def play(reads: Iterable[bytes], case: Case, **policy: object) -> bytes:
-    """Give all that a stream says; after its end it must say nothing."""
+    """Return all output of a stream; check that nothing follows its end."""
     pipeline = pipeline_of(case.provider, case.settings, **policy)
     said = b"".join(map(pipeline.feed, reads))
     said += pipeline.close(FAULTS[case.settings.close] if case.settings.close else None)
@@ -155,7 +155,7 @@ VAULT: Final = CaseSettings(host_events=True, policy={"registered": [{"id": "vau
 
 
 def told(events: list[dict[str, Any]], **policy: object) -> bytes:
-    """Give what a stream says, in the form in which the canaries are looked for: a kind and an item for each delta."""
+    """Return the output of a stream in the format of the search for canaries: each event with a kind and an item."""
     lines = [json.dumps(event).encode() + b"\n" for event in events]
     pipeline = pipeline_of("openai_responses", VAULT, **policy)
     said = b"".join(map(pipeline.feed, lines)) + pipeline.close()
@@ -191,7 +191,7 @@ GIST: Final = "a bird is patient at the shore"
 
 
 def reasoned() -> list[dict[str, Any]]:
-    """Give full reasoning and a summary of it, each by deltas, by `done`, in a finished item and in the snapshot."""
+    """Return full reasoning and its summary, each as deltas, as `done`, in a finished item and in the snapshot."""
     content, summary = [{"type": "reasoning_text", "text": THOUGHT}], [{"type": "summary_text", "text": GIST}]
     item = {"type": "reasoning", "content": content, "summary": summary}
     return [

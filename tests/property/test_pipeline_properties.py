@@ -82,7 +82,7 @@ def test_deltas_may_be_cut_anywhere(case: Case, data: st.DataObject) -> None:
 
 
 def in_pieces(line: bytes, cuts: Any) -> Lines:
-    """Give a delta as several; what is no delta as it is."""
+    """Return a delta as several lines; any other line unchanged."""
     event = parsed(line)
     holder, name = delta_of(event) if isinstance(event, dict) else ({}, "")
     delta = holder.get(name)
@@ -97,7 +97,7 @@ def in_pieces(line: bytes, cuts: Any) -> Lines:
 
 
 def delta_of(event: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Give where the delta of an event stands: of Responses, or of a chunk of Chat that says nothing else."""
+    """Return the object and key of an event's delta: of a Responses event, or of a Chat chunk with nothing but text."""
     match event:
         case {"choices": [{"delta": {"content": str(), **others} as delta, "finish_reason": None}], **beside}:
             is_alone = not {*others} - {"role"} and not beside.get("usage")
@@ -106,7 +106,7 @@ def delta_of(event: dict[str, Any]) -> tuple[dict[str, Any], str]:
 
 
 def gist(said: bytes) -> list[object]:
-    """Give what a stream says, without what its deltas and their number decide."""
+    """Return the content of a stream, independent of the number and cuts of its deltas."""
     joined: dict[object, str] = defaultdict(str)
     rest: list[object] = []
     for frame in frames_of(said):

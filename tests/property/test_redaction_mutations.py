@@ -205,7 +205,7 @@ MUTANTS: Final[tuple[Callable[[pytest.MonkeyPatch], None], ...]] = (
 
 
 def broken_laws(redactor: Redactor) -> list[str]:
-    """Give the laws that fail, up to the first one that is found."""
+    """Return the first law that fails, or nothing."""
     for seed in range(_SEEDS):
         for law in LAWS:
             try:

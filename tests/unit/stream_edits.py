@@ -11,7 +11,7 @@ Edit: TypeAlias = Callable[[list[Event]], None]
 
 
 def put(at: int, *path: str | int, value: object) -> Edit:
-    """Give an edit that puts a value at a place of an event."""
+    """Return an edit that sets the value at a path of an event."""
 
     def edit(events: list[Event]) -> None:
         holder: Any = events[at]

@@ -57,12 +57,12 @@ NEXT: Final = {"type": "next"}
 
 
 def of(said: list[Event], kind: str) -> list[Event]:
-    """Give the events of a type, without it."""
+    """Return the events of a type, without their type."""
     return [{name: value for name, value in event.items() if name != "type"} for event in said if event["type"] == kind]
 
 
 def types(said: list[Event]) -> list[str]:
-    """Give the types between start and end, without what AG-UI has no event for."""
+    """Return the event types between start and end of the run, without `CUSTOM` events."""
     return [event["type"] for event in said[1:-1] if event["type"] != "CUSTOM"]
 
 

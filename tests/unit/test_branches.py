@@ -56,7 +56,7 @@ def frames(said: bytes) -> list[Event]:
 
 
 def brief(said: bytes) -> list[str]:
-    """Give each event in short: branch, kind, and what it says."""
+    """Return a summary of each event: branch, kind, and content."""
     short = []
     for frame in frames(said):
         branch = frame.get("workflow", {}).get("branch_index", "-")

@@ -158,7 +158,7 @@ def test_the_status_of_a_run(open_stream: Callable[..., Any], run: list[list[Eve
 
 
 def ended_run(stream: Any, run: list[list[Event]]) -> Event:
-    """Play the responses of a run; give what `final` says."""
+    """Project the responses of a run and return `final`."""
     for number, response in enumerate(run):
         assert number == 0 or stream.next_response() == []
         stream.feed(on("created", status="in_progress"), *response)
@@ -270,7 +270,7 @@ def test_a_failure_of_ours_ends_the_stream_closed(
 
 
 def redactor_that_fails(member: str) -> Callable[..., object]:
-    """Give a method that fails inside redaction, as a defect of its own would."""
+    """Return a method that raises inside the redaction package, as a defect in it would."""
     scope = {"__name__": "projector.redaction.broken"}
     exec(f"def {member}(*_, **__): raise ZeroDivisionError", scope)  # noqa: S102 - a frame of the right module
     return scope[member]  # type: ignore[return-value]  # the function just made

@@ -59,7 +59,7 @@ def lines_of(events: Iterable[Event]) -> bytes:
 
 
 def play(*events: Event, provider: str = "openai_responses", run: bool = False, **policy: Any) -> list[Event]:
-    """Give the events that a stream becomes; it must obey the rules, and end with the end mark."""
+    """Return the output events of a stream; check the stream rules and the end mark."""
     pipeline = pipeline_of(provider, run=run, **policy)
     said = (pipeline.feed(lines_of(events)) + pipeline.close()).splitlines()
     assert check_lines(OpenResponsesChecker(), said) == []
@@ -558,7 +558,7 @@ def test_an_incomplete_stream_has_no_answer(lines: list[bytes]) -> None:
 
 
 def written(max_bytes: int, *events: Event) -> list[bytes]:
-    """Give what a writer with a small budget says."""
+    """Return the output of a writer with a small limit."""
     public = build_pipeline(provider="openai_responses", dialect="public_sse_v1", clock=lambda: 0.0, **_NDJSON)
     frames = [json.loads(line) for line in (public.feed(lines_of(events)) + public.close()).splitlines()]
     writer = OpenResponses(max_bytes)

@@ -134,7 +134,7 @@ def test_ids_times_and_delta_boundaries_are_ignored(change: Callable[[Recording]
     assert divergence(RECORDED, edited(change)) is None
 
 
-# nobody is asked twice
+# no request is sent twice
 
 
 class Provider:

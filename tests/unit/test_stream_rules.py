@@ -72,7 +72,7 @@ def drop(kind: str, nth: int) -> Change:
 
 
 def again(kind: str, nth: int, /, **members: Any) -> Change:
-    """Say an event twice, the second time with other members."""
+    """Repeat an event, with some members changed in the copy."""
 
     def change(events: list[Event]) -> None:
         index = where(events, kind, nth)
@@ -86,7 +86,7 @@ def before(kind: str, nth: int, event: Event) -> Change:
 
 
 def move(kind: str, nth: int, to_kind: str, to_nth: int) -> Change:
-    """Take an event to just before another one, which is counted without it."""
+    """Move an event to just before another one; the target is counted after the event is removed."""
 
     def change(events: list[Event]) -> None:
         event = events.pop(where(events, kind, nth))
@@ -101,7 +101,7 @@ def without_response_ids(events: list[Event]) -> None:
 
 
 def copy_to(kind: str, nth: int, to_kind: str, to_nth: int) -> Change:
-    """Say an event once more, just before another one."""
+    """Insert a copy of an event just before another one."""
 
     def change(events: list[Event]) -> None:
         event = copy.deepcopy(events[where(events, kind, nth)])
@@ -139,7 +139,7 @@ def many_arguments(chars: int) -> Change:
 
 
 def into_another_image(events: list[Event]) -> None:
-    """Say a chunk of the first image in a second one."""
+    """Move a chunk of the first image into a second one."""
     move("output_item.added", 1, "chunk.delta", 2)(events)
     events[where(events, "output_item.added", 1)]["item_type"] = "image_generation_call"
     events[where(events, "chunk.delta", 2)] |= {"output_index": 1, "item_id": "b"}
@@ -156,12 +156,12 @@ def one_response_id(events: list[Event]) -> None:
 
 
 def everywhere(name: str) -> Change:
-    """Give all events a name that is too long."""
+    """Set a member of every event to a text that is too long."""
     return lambda events: [event.update({name: LONG}) for event in events]
 
 
 def attached(**members: str) -> Change:
-    """Say an attachment at the end."""
+    """Add an attachment to `final`."""
     return edit("final", 0, final={"attachments": [{"object_id": "o", **members}]})
 
 
