@@ -16,11 +16,7 @@ class UsageError(ValueError):
 
 
 def known_name(what: str, name: str, known: Iterable[str]) -> str:
-    """Return a name if it is known.
-
-    Raises:
-        UsageError: it is not; the message lists the known names, the closest first.
-    """
+    """Return a known name; raise `UsageError` for any other, with the known names, the closest first."""
     names = list(known)
     if name in names:
         return name

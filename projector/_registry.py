@@ -36,11 +36,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return name in self._rows
 
     def register(self, name: str, row: T | str) -> None:
-        """Add a row.
-
-        Raises:
-            UsageError: the name is taken.
-        """
+        """Add a row; raise `UsageError` if the name is taken."""
         if name in self._rows:
             raise UsageError(f"`{name}` is already registered")
         self._rows[name] = row

@@ -83,12 +83,8 @@ class InvalidField(NamedTuple):
 def invalid_fields(error: ValidationError, source: object, model: object = None) -> list[InvalidField]:
     """Return the first `FIELDS_MAX` invalid fields; unknown names first, missing ones last.
 
-    A misspelled name is often the reason why another one is missing.
-
-    Args:
-        error: pydantic's.
-        source: the input that was validated; only steps that exist in it are kept in paths.
-        model: the model, to suggest the nearest known name for an unknown one.
+    A misspelled name is often the reason why another one is missing. Paths contain only the steps that exist in
+    `source`, the input; the nearest known name is suggested if there is a `model`.
     """
     rows = error.errors(include_input=False, include_url=False)
     rows.sort(key=lambda row: _ORDER.get(row["type"], 1))

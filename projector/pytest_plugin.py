@@ -59,30 +59,26 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     if file_path.suffix != ".ndjson" or folder not in parent.config.stash[_FOLDERS]:
         return None
     if kind in projector.PROVIDERS:
-        return CaseFile.from_parent(parent, path=file_path)
+        return _CaseFile.from_parent(parent, path=file_path)
     is_orphan = kind in projector.DIALECTS and not any(
         (folder / name / file_path.name).exists() for name in projector.PROVIDERS
     )
-    return OrphanFile.from_parent(parent, path=file_path) if is_orphan else None
+    return _OrphanFile.from_parent(parent, path=file_path) if is_orphan else None
 
 
-class CaseFile(pytest.File):
-    """One input."""
-
-    def collect(self) -> Iterable[pytest.Item]:
-        """Return a test for each dialect."""
-        cases = _cases(self.config, self.path.parent.parent)
-        return [
-            GoldenItem.from_parent(self, name=dialect, case=cases[self.path.stem]) for dialect in projector.DIALECTS
-        ]
-
-
-class OrphanFile(pytest.File):
-    """One golden file without an input."""
+class _CaseFile(pytest.File):
+    """One input: a test for each dialect."""
 
     def collect(self) -> Iterable[pytest.Item]:
-        """Return a test that fails."""
-        return [OrphanItem.from_parent(self, name="input")]
+        case = _cases(self.config, self.path.parent.parent)[self.path.stem]
+        return [_GoldenItem.from_parent(self, name=dialect, case=case) for dialect in projector.DIALECTS]
+
+
+class _OrphanFile(pytest.File):
+    """One golden file without an input: a test that fails."""
+
+    def collect(self) -> Iterable[pytest.Item]:
+        return [_OrphanItem.from_parent(self, name="input")]
 
 
 class DiffersError(Exception):
@@ -93,13 +89,11 @@ class _Item(pytest.Item):
     """A test that fails with a difference instead of a traceback."""
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Return the difference without a traceback, which would show no code of the user."""
         if isinstance(excinfo.value, DiffersError):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
     def fail(self, difference: Difference) -> None:
-        """Raise the difference, with the command that accepts it."""
         folder = self.path.parent.parent
         raise DiffersError(
             f"{difference.dialect}/{difference.case}.ndjson: {difference.what}\n{difference.diff}\n"
@@ -107,7 +101,7 @@ class _Item(pytest.Item):
         )
 
 
-class GoldenItem(_Item):
+class _GoldenItem(_Item):
     """One case in one dialect."""
 
     def __init__(self, *, case: Case, **more: Any) -> None:
@@ -115,7 +109,6 @@ class GoldenItem(_Item):
         self._case = case
 
     def runtest(self) -> None:
-        """Compare the case with its golden file."""
         from projector.recording import replay  # noqa: PLC0415 - see the module docstring
 
         difference = replay.compare(self.path.parent.parent, self._case, self.name, update=False)
@@ -123,21 +116,18 @@ class GoldenItem(_Item):
             self.fail(difference)
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """Return the location and the heading of a failure."""
         return self.path, None, f"{self._case.name} in {self.name}"
 
 
-class OrphanItem(_Item):
+class _OrphanItem(_Item):
     """One golden file without an input."""
 
     def runtest(self) -> None:
-        """Fail."""
         from projector.recording import replay  # noqa: PLC0415 - see the module docstring
 
         self.fail(replay.Difference(self.path.stem, self.path.parent.name, "input is missing"))
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """Return the location and the heading of a failure."""
         return self.path, None, f"{self.path.stem} in {self.path.parent.name}"
 
 

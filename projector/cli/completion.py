@@ -104,8 +104,7 @@ def _fish(found: list[Context]) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """Quote a text for fish, which escapes inside single quotes."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"  # fish has escapes inside single quotes
 
 
 SCRIPTS: Final[Mapping[str, Callable[[list[Context]], Iterator[str]]]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}

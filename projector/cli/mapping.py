@@ -111,9 +111,8 @@ def _mapping_lines() -> Iterator[str]:
 
 
 def _input_lines(provider: str) -> Iterator[str]:
-    """Yield the tables of a provider's messages; nothing if they are the canonical events."""
     tables = PROVIDERS[provider].tables()
-    if not tables.read:
+    if not tables.read:  # its messages are the canonical events
         return
     yield from (f"## {PROVIDERS[provider].title}", "")
     yield f"Messages are translated to the events above (`projector/providers/{provider}`)."

@@ -23,11 +23,7 @@ def demo(arguments: argparse.Namespace) -> int:
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    """Serve the configured upstreams.
-
-    Raises:
-        UsageError: more than one worker (docs/decisions/0011-one-process-per-server.md).
-    """
+    """Serve the configured upstreams with one worker (docs/decisions/0011-one-process-per-server.md)."""
     if arguments.workers != 1:
         raise UsageError(
             "--workers must be 1: running streams, their owners and their limits are kept in the memory of one "
@@ -58,11 +54,7 @@ def print_config(arguments: argparse.Namespace) -> int:
 
 
 def server_module(name: str) -> Any:
-    """Import a module of `projector.server`.
-
-    Raises:
-        UsageError: a package of the `server` extra is not installed.
-    """
+    """Import a module of `projector.server`; raise `UsageError` if the `server` extra is not installed."""
     try:
         return importlib.import_module(f"projector.server.{name}")
     except ModuleNotFoundError as error:
@@ -75,14 +67,7 @@ def load_settings(config: str | None, flags: Mapping[str, object] | None = None)
 
 
 def health_failure(url: str) -> str | None:
-    """Return why a server is not up, None if it is. Proxies of the environment are not used.
-
-    Args:
-        url: scheme, host and port of the server; a path is ignored.
-
-    Raises:
-        UsageError: not an HTTP URL.
-    """
+    """Return why the server of an HTTP URL is not up, None if it is. Proxies of the environment are not used."""
     from http.client import HTTPConnection, HTTPException  # noqa: PLC0415 - the other commands do not need it
 
     host, port = _address(url)

@@ -55,12 +55,7 @@ def print_error(message: str) -> None:
 
 
 class Progress:
-    """Progress of long work, shown on standard error if that is a terminal and standard output is not.
-
-    Args:
-        unit: what is counted, in the plural.
-        total: how much there is; None if unknown.
-    """
+    """Progress in `unit`, a plural such as bytes; shown on standard error if only that is a terminal."""
 
     def __init__(self, unit: str, total: int | None = None) -> None:
         self._unit = unit

@@ -38,10 +38,9 @@ class Ownership:
         self._keep(self._approvals, approval_id, response_id)
 
     def approval_response(self, approval_id: str) -> str:
-        """Return the response that requested an approval; `check_response` checks its caller.
+        """Return the response that requested an approval, which may be another caller's; raise `Problem` without one.
 
-        Raises:
-            Problem: not found: the error for another caller's response, so that existence is not revealed.
+        The error is that of `check_response`, so that existence is not revealed.
         """
         if approval_id not in self._approvals:
             raise problem("unknown_response")

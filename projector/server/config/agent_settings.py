@@ -165,23 +165,15 @@ class WorkflowSettings(Table):
         """The workflow with its templates parsed."""
         return workflow_of([(stage.name, [step.source for step in stage.steps]) for stage in self.stages])
 
-    @property
-    def agents(self) -> list[str]:
-        """Names of the agents of all steps."""
-        return self.definition.agents
-
     @model_validator(mode="after")
     def _check_definition(self) -> WorkflowSettings:
         _ = self.definition
         return self
 
     def check(self, name: str, agents: Mapping[str, AgentSettings | None]) -> None:
-        """Check the workflow against the configured agents; an agent that is None has the defaults.
-
-        Raises:
-            UsageError: an unknown agent, or no `policy` while the agents have different ones.
-        """
-        used = [agents[known_name(f"agent of workflow `{name}`:", agent, agents)] for agent in self.agents]
+        """Raise `UsageError` for an unknown agent, or a missing `policy`; an agent that is None has the defaults."""
+        names = [known_name(f"agent of workflow `{name}`:", agent, agents) for agent in self.definition.agents]
+        used = [agents[agent] for agent in names]
         policies = [agent.policy if agent is not None else Policy() for agent in used]
         if self.policy is None and any(policy != policies[0] for policy in policies):
             raise UsageError(f"workflow `{name}`: expected a `policy`, because its agents have different ones")

@@ -153,7 +153,7 @@ def _is_setting(path: FieldPath) -> bool:
 
 
 def _nearest(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the most similar path that exists, empty if there is none."""
+    """Return the most similar path that exists, empty without one."""
     found: tuple[str, ...] = ()
     for name in path:
         inner = members(_kind(found))
@@ -196,7 +196,7 @@ def _position(error: tomllib.TOMLDecodeError) -> str:
 
 
 def _resolve(node: Any, environ: Mapping[str, str], references: dict[FieldPath, str], path: FieldPath = ()) -> None:
-    """Replace references with the values of their variables."""
+    """Replace references with the values of their variables, and record them by path."""
     for key, value in node.items() if isinstance(node, dict) else enumerate(node):
         at = (*path, key)
         match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
@@ -237,7 +237,6 @@ def _parse_variable(name: str, path: tuple[str, ...], text: str) -> object:
 
 
 def _put(values: dict[str, Any], path: tuple[str, ...], value: object) -> None:
-    """Set one value in nested tables."""
     *tables, field = path
     for table in tables:
         inner = values.setdefault(table, {})

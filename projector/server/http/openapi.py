@@ -60,7 +60,6 @@ def _parameter(name: str, location: str, schema: Schema, description: str) -> di
 
 
 def _passthrough(required: str) -> dict[str, Any]:
-    """Describe a body that is forwarded to the provider."""
     about = "Default: true, unless the dialect has a JSON response: then false."
     stream = {"type": "boolean", "description": about}
     return {"type": "object", "required": [required], "properties": {"stream": stream}}

@@ -134,13 +134,10 @@ class StreamRoutes:
 
 
 def _conversation_id(body: Mapping[str, Any]) -> str | None:
-    """Return the `conversation` of a Responses API request, which is an ID or an object with one.
-
-    Raises:
-        Problem: another value, which a provider might still accept as an ID.
-    """
+    """Return the `conversation` of a Responses API request, which is an ID or an object with one."""
     value = body.get("conversation")
     conversation_id = value.get("id") if isinstance(value, dict) else value
+    # a provider might still accept another value as an ID
     if value is not None and not (isinstance(conversation_id, str) and len(conversation_id) <= ID_MAX_CHARS):
         raise problem("invalid_request", "`conversation` must be an ID, or an object with an `id`.")
     return conversation_id
@@ -164,7 +161,6 @@ async def _cancel(request: Request) -> Response:
 
 
 async def _metrics(request: Request) -> Response:
-    """Return the metrics, which contain no IDs and no payload."""
     return Response(request.app.state.metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
 

@@ -119,11 +119,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
 
 
 def _response_mode(binding: AgentBinding, dialect: str | None, *, is_stream: bool | None) -> tuple[str, bool]:
-    """Return the dialect of a response, and whether it is JSON; without `is_stream` it is if the dialect has JSON.
-
-    Raises:
-        Problem: the dialect is not allowed here, or has no JSON response and `is_stream` is false.
-    """
+    """Return the dialect of a response and whether it is JSON; if `is_stream` is None, the dialect decides."""
     with_json = [name for name in binding.settings.dialects if DIALECTS[name].assembler is not None]
     if is_stream is False and dialect is None:
         dialect = next(iter(with_json), None)

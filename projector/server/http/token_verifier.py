@@ -95,7 +95,6 @@ def _keys(document: str | bytes) -> Mapping[object, jwt.PyJWK]:
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """Read a body up to a size limit."""
     body = b""
     async for chunk in response.content.iter_any():
         body += chunk

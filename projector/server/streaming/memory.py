@@ -102,6 +102,6 @@ class Account:
 
 
 def _bytes_after_end(chunk: bytes) -> int | None:
-    """Return the number of bytes after the last end of an event, None without one."""
+    """Return the number of bytes after the last end of an event; None if no event ends in the chunk."""
     ends = [at + len(end) for end in _ENDS if (at := chunk.rfind(end)) >= 0]
     return len(chunk) - max(ends) if ends else None

@@ -36,15 +36,7 @@ SEND_MAX_BYTES: Final = 65_536
 
 
 class ResponseWriter:
-    """Writes one event stream; concurrent writes do not mix.
-
-    Args:
-        send: of the ASGI server.
-        dialect: of the stream; may have headers of its own.
-        headers: of the response, in addition to those of every response of this kind.
-        account: counts output that is too large for one send.
-        on_gone: is called when the server reports that the client is gone.
-    """
+    """Writes one event stream; concurrent writes do not mix. `on_gone` is called when the client is gone."""
 
     def __init__(
         self,

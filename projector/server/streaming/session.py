@@ -153,10 +153,7 @@ class StreamSession:
             raise self._problem
 
     async def run_without_http(self, write: Write) -> None:
-        """Pass the stream to a callable at the pace of the callable; a failure of the stream is a terminal event.
-
-        An exception of the callable closes the upstreams, and is raised.
-        """
+        """Pass the stream to a callable, and raise what it raises; a failure of the stream is a terminal event."""
         failure: Exception | None = None
 
         async def send(message: Message) -> None:
@@ -247,7 +244,6 @@ class StreamSession:
 
 
 async def _never() -> Message:
-    """Receive nothing: without HTTP no client disconnects."""
     await anyio.sleep_forever()
     return {}
 

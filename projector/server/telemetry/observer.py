@@ -87,7 +87,6 @@ def _times_cancelled() -> int:
 
 
 def _threads() -> CapacityLimiter:
-    """Return the thread limiter of this event loop."""
     try:
         return _THREADS.get()
     except LookupError:

@@ -33,10 +33,7 @@ def record_response(
 ) -> Recording | Fault:
     """Send a request to an upstream, and return the recording of the response; its fault if there was no response.
 
-    The recording holds no key of the settings, and nothing that any of their policies withholds, unless `is_raw`.
-
-    Raises:
-        UsageError: there is no upstream of this name.
+    Unless `is_raw`, the recording contains no key of the settings, and nothing that any of their policies withholds.
     """
     return anyio.run(_record, settings, upstream, body, is_raw, make_upstream)
 

@@ -77,7 +77,6 @@ def _events(path: Path) -> list[bytes]:
 
 
 def _last_text(body: Any) -> str:
-    """Return the last message of the user as text; empty without one."""
     sent = body.get("input", "")
     if isinstance(sent, str):
         return sent
