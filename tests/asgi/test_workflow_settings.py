@@ -114,4 +114,4 @@ def test_the_printed_configuration_can_be_loaded(tmp_path: Path) -> None:
 def test_stages_may_come_from_a_variable() -> None:
     stages = '[{"name": "s", "steps": [{"name": "a", "agent": "default"}]}]'
     settings = load({"PROJECTOR_WORKFLOWS__REVIEW__STAGES": stages})
-    assert settings.workflows["review"].agents == ["default"]
+    assert settings.workflows["review"].definition.agents == ["default"]

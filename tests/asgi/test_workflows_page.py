@@ -36,7 +36,7 @@ def run(example: str) -> dict[str, Any]:
 
 def test_the_configuration(config: Path) -> None:
     settings = load(ENVIRON, config=config)
-    assert settings.workflows["ferry_review"].agents == ["auditor", "planner", "writer"]
+    assert settings.workflows["ferry_review"].definition.agents == ["auditor", "planner", "writer"]
 
 
 async def test_the_run_without_http(
