@@ -27,12 +27,9 @@ class TooDeepError(CodecError):
 
 
 def loads(data: bytes | str) -> Any:
-    """Parse one JSON text of a provider.
+    """Parse one JSON text of a provider; raise `CodecError` if it is not JSON or nested too deeply.
 
     NaN and infinities become None, lone surrogates stay (see `scrub`), malformed UTF-8 becomes U+FFFD.
-
-    Raises:
-        CodecError: the text is not JSON, or too deep.
     """
     try:
         return orjson.loads(data)

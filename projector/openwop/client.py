@@ -318,12 +318,7 @@ class RunReader:
         return event
 
 
-STATUSES: Final[Mapping[str, str]] = {
-    "run.started": "running",
-    "run.completed": "completed",
-    "run.failed": "failed",
-    "run.cancelled": "cancelled",
-}
+STATUSES: Final = {"run.started": "running"} | {name: name.removeprefix("run.") for name in RUN_TERMINALS}
 """Event type -> status of the run."""
 
 

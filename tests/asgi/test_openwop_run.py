@@ -70,13 +70,13 @@ async def wait(run: HostRun) -> None:
 
 
 async def cancel_itself(run: HostRun) -> None:
-    run.cancel()
-    run.fail(REJECTED)
+    run.stop(None)
+    run.stop(REJECTED)
     raise RunStoppedError
 
 
 async def fail_while_stopped(run: HostRun) -> None:
-    run.cancel()
+    run.stop(None)
     raise RunFailedError(REJECTED)
 
 
@@ -112,13 +112,13 @@ async def test_every_run_has_one_end(name: str, does: Does, last: str, code: str
     assert (work.closed, ended) == (1, [run])
     assert run._work is None
     assert "a secret" not in repr(logs)
-    run.cancel()
+    run.stop(None)
     assert run.log.entries[-1].type == last
 
 
 async def test_a_run_stopped_before_it_starts_does_nothing() -> None:
     run, work = new_run(), Work(complete)
     run.start(work, lambda _: None)
-    run.fail(FAULTS["server_shutdown"])
+    run.stop(FAULTS["server_shutdown"])
     await run.ended()
     assert [entry.type for entry in run.log.entries] == ["run.failed"]

@@ -54,7 +54,7 @@ RULES: Final[Mapping[str, Rule]] = {row.name: row for row in _ROWS}
 """Rule name -> what it requires, its source and its level."""
 
 
-class EnvelopeRules:
+class _EnvelopeRules:
     """Sequence numbers, ids and causes."""
 
     def __init__(self) -> None:
@@ -63,7 +63,6 @@ class EnvelopeRules:
         self._ids: set[str] = set()
 
     def __call__(self, event: Event) -> list[Finding]:
-        """Return the rules that the next event violates."""
         found = []
         if event["sequence"] != self._next:
             found.append(Finding("sequence", f"expected {self._next}, found {event['sequence']}"))
@@ -79,7 +78,7 @@ class EnvelopeRules:
         return found
 
 
-class RunRules:
+class _RunRules:
     """Start, suspension and end of the run and its nodes."""
 
     def __init__(self) -> None:
@@ -95,7 +94,6 @@ class RunRules:
         return any(self._nodes.values())
 
     def __call__(self, event: Event) -> list[Finding]:
-        """Return the rules that the next event violates."""
         name = event["type"]
         if self.has_ended:
             return [Finding("one_terminal", "expected no event after the end of the run")]
@@ -144,14 +142,13 @@ class RunRules:
         return [Finding("low_confidence", "expected a decision of this agent, below the threshold")]
 
 
-class ReasoningRules:
+class _ReasoningRules:
     """Reasoning blocks; an agent has at most one open."""
 
     def __init__(self) -> None:
         self._open: dict[str, list[Mapping[str, Any]]] = {}
 
     def __call__(self, event: Event) -> list[Finding]:
-        """Return the rules that the next event violates."""
         name, payload = event["type"], event["payload"]
         if name == "agent.reasoning.delta":
             deltas = self._open.setdefault(payload["agentId"], [])
@@ -173,7 +170,7 @@ class ReasoningRules:
         return found
 
 
-class CallRules:
+class _CallRules:
     """Tool calls, their results, and handoffs."""
 
     def __init__(self) -> None:
@@ -181,7 +178,6 @@ class CallRules:
         self._returned: set[str] = set()
 
     def __call__(self, event: Event) -> list[Finding]:
-        """Return the rules that the next event violates."""
         name, payload = event["type"], event["payload"]
         if name == "agent.handoff" and payload["fromAgentId"] == payload["toAgentId"]:
             return [Finding("handoff", "expected another agent")]
@@ -209,14 +205,13 @@ class CallRules:
         return [Finding("call_end", "expected an outcome or an error")] if has_both else []
 
 
-class ChunkRules:
+class _ChunkRules:
     """Output text, which ends before its node does."""
 
     def __init__(self) -> None:
         self._open: set[str] = set()
 
     def __call__(self, event: Event) -> list[Finding]:
-        """Return the rules that the next event violates."""
         name, payload = event["type"], event["payload"]
         if name == "output.chunk":
             (self._open.discard if payload["isLast"] else self._open.add)(payload["nodeId"])
@@ -229,8 +224,14 @@ class LogChecker:
     """Checker of one log, given as lines of JSON. Invalid input is a violation, never an exception."""
 
     def __init__(self) -> None:
-        self._run = RunRules()
-        self._groups: tuple[RuleGroup, ...] = (EnvelopeRules(), self._run, ReasoningRules(), CallRules(), ChunkRules())
+        self._run = _RunRules()
+        self._groups: tuple[RuleGroup, ...] = (
+            _EnvelopeRules(),
+            self._run,
+            _ReasoningRules(),
+            _CallRules(),
+            _ChunkRules(),
+        )
         self._line = 0
         self._sequence: int | None = None
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pydantic.alias_generators import to_camel
 from starlette.types import Scope
@@ -29,35 +30,28 @@ _SERVER_OPTIONS: Final = ("model", "prompt_overrides")
 """Members of `configurable` that only the server configuration sets."""
 
 
-class RunnableWorkflow(Protocol):
-    """An agent or a workflow that can be run."""
-
-    verbosity: Verbosity
-    """Maximum verbosity of reasoning."""
-
-    def document(self) -> dict[str, Any]:
-        """Return the definition in the form of the protocol."""
-        ...
-
-    def prepare(self, request: RunRequest, caller: str, scope: Scope) -> Begin:
-        """Validate the request for a run; raise `Problem` if it is invalid or not allowed for this caller."""
-        ...
-
-
-class RunRedactors:
-    """Redactors of one policy, by the verbosity of reasoning, which a run may reduce."""
+class RunnableWorkflow(ABC):
+    """An agent, a workflow or configured nodes that can be run; a run may reduce the verbosity of its reasoning."""
 
     def __init__(self, redactor: Redactor) -> None:
         self.verbosity: Verbosity = redactor.policy.reasoning
-        self._policy = redactor.policy
         self._redactors = {self.verbosity: redactor}
 
-    def at_most(self, requested: Verbosity | None) -> Redactor:
+    def redactor(self, requested: Verbosity | None) -> Redactor:
         """Return the redactor of the requested verbosity, or of the policy's if that is less."""
         verbosity = min(self.verbosity, requested or self.verbosity, key=VERBOSITIES.index)
         if verbosity not in self._redactors:
-            self._redactors[verbosity] = Redactor(self._policy.model_copy(update={"reasoning": verbosity}))
+            policy = self._redactors[self.verbosity].policy
+            self._redactors[verbosity] = Redactor(policy.model_copy(update={"reasoning": verbosity}))
         return self._redactors[verbosity]
+
+    @abstractmethod
+    def document(self) -> dict[str, Any]:
+        """Return the definition in the form of the protocol."""
+
+    @abstractmethod
+    def prepare(self, request: RunRequest, caller: str, scope: Scope) -> Begin:
+        """Validate the request for a run; raise `Problem` if it is invalid or not allowed for this caller."""
 
 
 def check_configurable(options: Configurable, *unsupported: str) -> None:

@@ -159,7 +159,7 @@ class Host:
         state = run.log.state
         if state.is_over and state.status != "cancelled":
             raise HostError("run_already_terminal")
-        run.cancel()
+        run.stop(None)
         await request.answer({"runId": run.run_id, "status": "cancelled" if state.is_over else "cancelling"})
 
     async def _resolve(self, request: HostRequest) -> None:
@@ -179,7 +179,7 @@ class Host:
 
 def _workflows(settings: OpenWopSettings, catalog: Catalog, site: Site) -> dict[str, RunnableWorkflow]:
     """Return all agents, workflows and configured nodes that can be run, by id; the settings ensure unique ids."""
-    redactor = Redactor(Policy())
+    redactor = Redactor(Policy(reasoning="full"))
     return {
         **{name: AgentWorkflow(binding, site) for name, binding in catalog.agents_with(DIALECT).items()},
         **{

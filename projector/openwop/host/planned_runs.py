@@ -10,8 +10,8 @@ from starlette.types import Scope
 from projector.core.faults import Fault
 from projector.openwop.conformance.definitions import RegisteredWorkflow, definition
 from projector.openwop.conformance.mock_nodes import PlannedRun, Step
-from projector.openwop.event_log import Verbosity, present
-from projector.openwop.host.bindings import Begin, check_configurable
+from projector.openwop.event_log import present
+from projector.openwop.host.bindings import Begin, RunnableWorkflow, check_configurable
 from projector.openwop.host.host_errors import REJECTED, HostError
 from projector.openwop.host.run_log import Interrupt
 from projector.openwop.host.run_requests import RunRequest, is_accepted
@@ -20,14 +20,13 @@ from projector.openwop.host.settings import OpenWopSettings
 from projector.redaction.redactor import Redactor
 
 
-class PlannedWorkflow:
+class PlannedWorkflow(RunnableWorkflow):
     """A workflow of configured nodes that can be run."""
 
     def __init__(self, registered: RegisteredWorkflow, settings: OpenWopSettings, redactor: Redactor) -> None:
+        super().__init__(redactor)
         self._registered = registered
         self._settings = settings
-        self._redactor = redactor
-        self.verbosity: Verbosity = "full"
 
     def document(self) -> dict[str, Any]:
         """Return the definition."""
@@ -46,8 +45,9 @@ class PlannedWorkflow:
             threshold = self._settings.escalation_threshold
 
         def begin(run: HostRun) -> PlannedWork:
-            verbosity = options.reasoning_verbosity or self.verbosity
-            return PlannedWork(self._registered.steps(PlannedRun(run.run_id, self._redactor, threshold, verbosity)))
+            redactor = self.redactor(options.reasoning_verbosity)
+            plan = PlannedRun(run.run_id, redactor, threshold, redactor.policy.reasoning)
+            return PlannedWork(self._registered.steps(plan))
 
         return begin
 

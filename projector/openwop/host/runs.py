@@ -60,11 +60,7 @@ class Work(ABC):
 
     @abstractmethod
     def answer(self, run: HostRun, interrupt: Interrupt, value: object) -> object:
-        """Validate the answer to an interrupt and return it as the work uses it.
-
-        Raises:
-            Problem: the answer is invalid, or there is no room to continue the run.
-        """
+        """Return the answer to an interrupt as the work uses it; raise `Problem` if it cannot be accepted."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -93,13 +89,14 @@ class HostRun:
         self._work = work
         self._task = asyncio.create_task(self._drive(work, on_end), name=self.run_id)
 
-    def cancel(self) -> None:
-        """End the run with `run.cancelled`. Idempotent."""
-        self._stop(None)
-
-    def fail(self, fault: Fault) -> None:
-        """End the run with `run.failed`."""
-        self._stop(fault)
+    def stop(self, fault: Fault | None) -> None:
+        """End the run: with `run.failed` for a fault, with `run.cancelled` for None. Idempotent."""
+        if not self.is_stopped and not self.log.state.is_over:
+            self.is_stopped = True
+            self._fault = fault
+            self.log.wake()
+            if self._work is not None:
+                self._work.halt()
 
     async def ended(self) -> None:
         """Wait for the end of the run."""
@@ -133,14 +130,6 @@ class HostRun:
             {"nodeId": interrupt.node_id, "interruptId": interrupt.interrupt_id, "kind": interrupt.kind},
             node_id=interrupt.node_id,
         )
-
-    def _stop(self, fault: Fault | None) -> None:
-        if not self.is_stopped and not self.log.state.is_over:
-            self.is_stopped = True
-            self._fault = fault
-            self.log.wake()
-            if self._work is not None:
-                self._work.halt()
 
     async def _drive(self, work: Work, on_end: Callable[[HostRun], None]) -> None:
         fault: Fault | None = None
@@ -237,12 +226,12 @@ class RunStore:
         """Fail the runs that wait for an answer, because the server is shutting down."""
         for run in list(self._runs.values()):
             if run.log.state.pending:
-                run.fail(FAULTS["server_shutdown"])
+                run.stop(FAULTS["server_shutdown"])
 
     async def aclose(self) -> None:
         """Fail and drop all runs."""
         for run in list(self._runs.values()):
-            run.fail(FAULTS["server_shutdown"])
+            run.stop(FAULTS["server_shutdown"])
         with anyio.CancelScope(shield=True):
             for run in list(self._runs.values()):
                 await run.ended()

@@ -28,7 +28,7 @@ from projector.openwop.host.bindings import (
     AGENT_NODE_ID,
     AGENT_TYPE_ID,
     Begin,
-    RunRedactors,
+    RunnableWorkflow,
     check_configurable,
     node_of,
 )
@@ -85,11 +85,11 @@ class StreamWork(Work):
 
     def cancel(self) -> None:
         """End the run with `run.cancelled`."""
-        self._run.cancel()
+        self._run.stop(None)
 
     def fail(self, fault: Fault) -> None:
         """End the run with `run.failed`."""
-        self._run.fail(fault)
+        self._run.stop(fault)
 
     def end(self, run: HostRun, fault: Fault | None) -> None:
         """Write the terminal event of a stopped run."""
@@ -130,15 +130,14 @@ class StreamWork(Work):
         self._admission.close()
 
 
-class AgentWorkflow:
+class AgentWorkflow(RunnableWorkflow):
     """An agent that can be run."""
 
     def __init__(self, binding: AgentBinding, site: Site) -> None:
+        super().__init__(binding.redactor)
         self._name = str(binding.name)
         self._binding = binding
         self._site = site
-        self._redactors = RunRedactors(binding.redactor)
-        self.verbosity = self._redactors.verbosity
 
     def document(self) -> dict[str, Any]:
         """Return the definition: one node."""
@@ -154,7 +153,7 @@ class AgentWorkflow:
             ownership.check_response(previous, caller)
         if conversation_id is not None:
             ownership.enter_conversation(conversation_id, caller)
-        redactor = self._redactors.at_most(request.configurable.reasoning_verbosity)
+        redactor = self.redactor(request.configurable.reasoning_verbosity)
         stats = begin_stream(scope, self._binding.stats(DIALECT, caller, body, conversation_id))
 
         def begin(run: HostRun) -> AgentWork:
@@ -252,14 +251,13 @@ class AgentWork(StreamWork):
         self.stats.on_frame(frame)
 
 
-class StepsWorkflow:
+class StepsWorkflow(RunnableWorkflow):
     """A workflow that can be run."""
 
     def __init__(self, binding: WorkflowBinding, site: Site) -> None:
+        super().__init__(binding.redactor)
         self._site = site
         self._binding = binding
-        self._redactors = RunRedactors(binding.redactor)
-        self.verbosity = self._redactors.verbosity
 
     def document(self) -> dict[str, Any]:
         """Return the definition: a node for each step, edges from each stage to the next."""
@@ -285,7 +283,7 @@ class StepsWorkflow:
             raise HostError("validation_error", f"`inputs`: {invalid.detail}") from None
         if inputs.conversation_id is not None:
             self._site.ownership.enter_conversation(inputs.conversation_id, caller)
-        redactor = self._redactors.at_most(request.configurable.reasoning_verbosity)
+        redactor = self.redactor(request.configurable.reasoning_verbosity)
         facts = StreamStats(
             dialect=DIALECT,
             caller=caller,
