@@ -1,4 +1,4 @@
-"""What tests need beyond Python, what happens where it is missing, and the tiers of `make test` and `make test-all`."""
+"""External requirements of the tests, skips if they are missing, and the tiers of `make test` and `make test-all`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _tier_of(item: pytest.Item) -> str:
 
 
 def _missing(need: str, reason: str) -> None:
-    """Skip, or fail where `.ci/run` said that the need must be there."""
+    """Skip, or fail if `.ci/run` declares the requirement mandatory."""
     if need in REQUIRED:
         pytest.fail(f"required here, but missing: {reason}")
     pytest.skip(reason)
@@ -158,7 +158,7 @@ def nextjs() -> Path:
 
 @pytest.fixture(scope="session")
 def image() -> Path:
-    """What the Dockerfile's steps left in a folder: `opt/projector` of it is what the image holds."""
+    """Folder with the result of the Dockerfile's steps; its `opt/projector` is the content of the image."""
     folder = ROOT / "build" / "image"
     installed = next(folder.glob("opt/projector/lib/*/site-packages"), folder)
     sources = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]

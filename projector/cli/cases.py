@@ -76,5 +76,5 @@ def _request(name: str) -> dict[str, Any]:
         except codec.CodecError:
             request = None
     if not isinstance(request, dict):
-        raise UsageError(f"{name}: expected a request as a JSON object")
+        raise UsageError(f"{name}: the request must be a JSON object")
     return request

@@ -78,7 +78,7 @@ def health_failure(url: str) -> str | None:
         status = server.getresponse().status
     except (OSError, HTTPException) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
-        return f"{where}: no answer: {reason}"
+        return f"{where}: no response: {reason}"
     finally:
         server.close()
     return None if status == HTTPStatus.OK else f"{where}: expected 200, got {status}"

@@ -62,7 +62,7 @@ class GrowingText(Generic[Filter]):
         return self._received > 0
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
-        """Filter a delta and return what may be shown now."""
+        """Filter a delta and return the part that can be shown now."""
         if fragment.isascii() and not self._ends_in_half:
             self._received += len(fragment)
         else:
@@ -175,7 +175,7 @@ class PlainInput:
         self._room = redactor.policy.limits.arguments_text_max_chars
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
-        """Filter a fragment and return what may be shown now."""
+        """Filter a fragment and return the part that can be shown now."""
         return self._limit(self._stream.feed(fragment))
 
     def finish(self) -> ArgumentsEnd:

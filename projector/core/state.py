@@ -89,7 +89,7 @@ class SlotAllocator:
 
 
 class StreamState:
-    """Everything that handlers read and write, of the main branch of a stream or of a further one.
+    """State that handlers read and write, of the main branch of a stream or of another branch.
 
     Args:
         redactor: the only source of clean values.
@@ -129,7 +129,7 @@ class StreamState:
         self.calls: dict[str, Item] = {}
         """Items of tool calls, by every id under which the host or an output item may refer to them."""
         self.envelope: dict[str, object] = {}
-        """The context members of section 6.2, as they are now."""
+        """Current context members (section 6.2)."""
         self._set_member("conversation_id", self.run.conversation_id)
         self.set_context({"conversation_id": context.conversation_id, "agent": context.agent})
         self.set_context({"workflow": context.workflow})

@@ -40,7 +40,7 @@ class PassthroughRoute(NamedTuple):
     """Field of the server's `passthrough` settings."""
     path: str
     required: str
-    """Member that the body must have, beside `model`."""
+    """Required member of the body, in addition to `model`."""
     summary: str
     """Of the route in the OpenAPI document."""
 

@@ -88,7 +88,7 @@ def _values(shape: RecordingShape, message: SseMessage) -> list[Any]:
 
 
 def _loads(data: bytes) -> Any:
-    """Parse JSON with all digits of its integers, which most parsers round where there are many."""
+    """Parse JSON without rounding large integers, as most parsers do."""
     if _LONG_DIGITS.search(data):
         with suppress(codec.CodecError):
             return codec.loads_exact(data.decode("utf-8", "replace"))

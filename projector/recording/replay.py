@@ -161,7 +161,7 @@ def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference
 def _check_paths(folder: Path) -> None:
     """Reject files that no case would use: outside a folder, or in a folder with an unknown name."""
     for path in sorted(folder.glob("*.ndjson")):
-        raise UsageError(f"`{path}`: expected it in the folder of its provider: {', '.join(PROVIDERS)}")
+        raise UsageError(f"`{path}`: expected inputs in the folder of a provider: {', '.join(PROVIDERS)}")
     for path in sorted(folder.glob("*/*.ndjson")):
         known_name(f"folder in `{folder}`:", path.parent.name, [*PROVIDERS, *DIALECTS])
 

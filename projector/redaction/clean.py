@@ -15,10 +15,10 @@ from projector.contracts.limits import NOTICES_MAX_ITEMS
 from projector.contracts.paths import join_index, join_key
 
 CleanText = NewType("CleanText", str)
-"""Text that may be shown."""
+"""Clean text."""
 
 CleanJson = NewType("CleanJson", object)
-"""A tree of None, bool, int, float, str, list and dict that may be shown."""
+"""Clean tree of None, bool, int, float, str, list and dict."""
 
 T = TypeVar("T")
 

@@ -45,7 +45,7 @@ class Formats:
         return self._search(at_end=True)
 
     def tail(self, row: Format) -> re.Pattern[str]:
-        """Return the expression for further characters of a credential, behind its shortest form."""
+        """Return the expression for the characters of a credential after its shortest form."""
         tail = self._tails.get(row.name)
         if tail is None:
             pieces = patterns.pieces(patterns.alternatives(row.pattern)[0])
@@ -141,7 +141,7 @@ class Values:
         return self.numbers.get(number)
 
     def _open(self, text: str, limit: int) -> int | None:
-        """Return the first position, not behind `limit`, whose rest is the beginning of a value."""
+        """Return the first position up to `limit` where the rest of the text is a prefix of a value."""
         for first in self._first.finditer(text, max(0, len(text) - self._longest + 1)):
             rest = text[first.start() :]
             if first.start() <= limit and any(value.startswith(rest) and value != rest for value in self.marks):

@@ -140,7 +140,7 @@ class FormatFilter:
         self._held = text
 
     def _drop_tail(self, tail: re.Pattern[str], text: str, steps: list[Step]) -> str:
-        """Drop further characters of a credential; return what follows it, which begins a new word."""
+        """Drop the remaining characters of a credential and return the text after it, which begins a new word."""
         match = tail.match(text)
         count = match.end() if match else 0
         if count:

@@ -80,7 +80,7 @@ class JsonStreamFilter:
 
     @property
     def complete(self) -> bool:
-        """Whether one whole value was read; blanks may stand around it."""
+        """Whether one whole value was read, with optional blanks around it."""
         return self._expect is self._NOTHING
 
     def mark_of_rest(self, rest: str, /) -> str | None:

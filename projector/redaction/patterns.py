@@ -55,7 +55,7 @@ class Piece(NamedTuple):
 
 
 class RestOfWord(NamedTuple):
-    """A step: the rest of a sensitive word behind its first letter, or a whole word if `first` is empty."""
+    """A step: the rest of a sensitive word after its first letter, or a whole word if `first` is empty."""
 
     first: str
 
@@ -270,7 +270,7 @@ class _Writer:
         count = "" if least == most == 1 else f"{{{least},{most}}}+"
         ways = [f"{atom}{count}{self._rest(child, seen + least, need, body)}"]
         fewest = max(1, need - seen)
-        longest = least - 1 if seen + least >= need else most  # beyond it, the node behind the piece sees the end
+        longest = least - 1 if seen + least >= need else most  # beyond it, the node after the piece handles the end
         if fewest <= longest:
             ways.append(rf"{atom}{{{fewest},{longest}}}+\Z")
         return ways
@@ -287,7 +287,7 @@ class _Writer:
 
 
 def _spelled(word: str) -> list[str]:
-    """Return the steps of a word: before each letter a separator may stand."""
+    """Return the steps of a word, with an optional separator before each letter."""
     return [step for char in word for step in (_SEPARATOR, _any_case(char))]
 
 

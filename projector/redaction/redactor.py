@@ -61,7 +61,7 @@ class Redactor:
         return stream.finish().arguments
 
     def parsed(self, text: CleanText) -> Cleaned[CleanJson] | None:
-        """Parse a clean JSON text and bound its containers; return None where it is no JSON, or null."""
+        """Parse a clean JSON text and limit its containers; return None if it is null or not JSON."""
         try:
             value = codec.loads_exact(text)
         except codec.CodecError:

@@ -81,7 +81,7 @@ class TextStream:
         """Positions of the provider's text -> positions of the clean text."""
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
-        """Read a fragment; return what may be shown now."""
+        """Read a fragment and return the part that can be shown now."""
         if self._filter is None and fragment.isascii() and not self._joiner.held:
             return _new_tuple(Cleaned, (fragment, ()))
         text = self._joiner.feed(fragment)
@@ -125,7 +125,7 @@ class ArgumentStream:
         self._late_chars = 0
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
-        """Read a fragment; return what may be shown now.
+        """Read a fragment and return the part that can be shown now.
 
         Returns:
             A delta, empty if nothing can be shown yet. After a syntax error or beyond the limit it is always empty

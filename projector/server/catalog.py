@@ -96,7 +96,7 @@ class AgentBinding:
     """Model of passthrough requests that name none."""
 
     def with_dialect(self, dialect: str) -> AgentBinding:
-        """Return the same binding with one dialect only, for routes whose path implies it."""
+        """Return this binding with one dialect only, for routes with a fixed dialect."""
         return replace(self, settings=self.settings.model_copy(update={"dialects": (dialect,)}))
 
     def stats(

@@ -117,6 +117,6 @@ class _Response:
             return
         try:
             await self._send({"type": "http.response.body", "body": output, "more_body": not self._is_sent})
-        except OSError:  # what ASGI servers raise when the client is gone
+        except OSError:  # ASGI servers raise it after a disconnect
             stream.stats.is_client_gone = True
             raise

@@ -68,7 +68,7 @@ def names_of(steps: Collection[str]) -> set[str]:
 def _name(piece: str, known: Collection[str]) -> Name:
     name = piece.strip()
     if name not in known:
-        raise UsageError(f"`{{{{{name[:80]}}}}}` is not known here; known: {', '.join(sorted(known))}")
+        raise UsageError(f"`{{{{{name[:80]}}}}}` is not available here; available: {', '.join(sorted(known))}")
     return Name(name)
 
 

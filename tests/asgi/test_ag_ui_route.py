@@ -413,7 +413,7 @@ REFUSED: Final[list[tuple[str, Any, int, str, str]]] = [
         "`messages[1]` has an unsupported 'role'",
     ),
     ("plain", body(USER | {"content": 7}), 422, "invalid_request", "`messages[0].content` must be a string."),
-    ("plain", body(messages=[]), 422, "invalid_request", "`messages` holds nothing to answer."),
+    ("plain", body(messages=[]), 422, "invalid_request", "`messages` contains nothing to answer."),
     ("plain", body(WITH_IMAGE), 422, "invalid_request", "`images` cannot be set here."),
     ("plain", body(resume=[answer_to("of-another")]), 422, "invalid_request", "`resume[0].interruptId` is not an"),
     ("plain", body(resume=[answer_to("int-mcpr_x")]), 404, "unknown_response", "Response not found."),

@@ -273,7 +273,7 @@ async def takes_its_time(peer: Any) -> None:
     await peer.start()
     for event in response(*[Text("So far.")] * 10):
         await peer.event(event)
-        await asyncio.sleep(0.01)  # the runner checks the guardrail's result at the model's first event
+        await asyncio.sleep(0.01)  # the runner checks the guardrail's result between events
     await peer.end()
 
 

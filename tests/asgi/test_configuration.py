@@ -154,7 +154,7 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
         ('[passthrough]\nresponses = "a"', "unknown upstream of `passthrough.responses`: `a`"),
         ('model = "m"\n[upstreams.a]', "`model` cannot be combined with `upstreams`"),
         ('[upstreams.a]\n[passthrough]\nchat_completions = "a"', "expected an upstream with api `openai_chat`"),
-        ("port = secret-value", "not TOML: at line 1"),
+        ("port = secret-value", "invalid TOML at line 1"),
         ("[openwp]\nconformance = true", "`openwp` is unknown; did you mean `openwop`?"),
         ("[openwop]\nconformnce = true", "`openwop.conformnce` is unknown; did you mean `openwop.conformance`?"),
         ("[openwop]\nmax_runs = 0", "`openwop.max_runs` must be greater than 0"),

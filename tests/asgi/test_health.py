@@ -58,8 +58,8 @@ def test_no_proxy_is_used(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ("answer", "expected"),
     [
         pytest.param(b"HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n", "expected 200, got 503", id="status"),
-        pytest.param(b"SSH-2.0-secret\r\n", "no answer: BadStatusLine", id="no-http"),
-        pytest.param(b"", "no answer: RemoteDisconnected", id="silence"),
+        pytest.param(b"SSH-2.0-secret\r\n", "no response: BadStatusLine", id="no-http"),
+        pytest.param(b"", "no response: RemoteDisconnected", id="silence"),
     ],
 )
 def test_a_server_that_is_not_up(
@@ -74,7 +74,7 @@ def test_no_listener(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     assert cli.main(["health", f"http://127.0.0.1:{port}"]) == 1
-    assert capsys.readouterr().out == f"/livez of 127.0.0.1, port {port}: no answer: Connection refused\n"
+    assert capsys.readouterr().out == f"/livez of 127.0.0.1, port {port}: no response: Connection refused\n"
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "https://127.0.0.1", "http://", "http://a:port", "http://[", ""])

@@ -187,8 +187,8 @@ async def test_an_unreachable_upstream_writes_no_case(run: Run) -> None:
         (("--upstream", "two"), None, "unknown upstream `two`; known: `one`, `chat`"),
         (("--name", "../up"), None, "name of a case: expected a letter or digit, then"),
         (("--name", "taken"), None, "`taken`: expected a new name"),
-        (("--upstream", "one"), "[1]", "request.json: expected a request as a JSON object"),
-        (("--upstream", "one"), "{", "request.json: expected a request as a JSON object"),
+        (("--upstream", "one"), "[1]", "request.json: the request must be a JSON object"),
+        (("--upstream", "one"), "{", "request.json: the request must be a JSON object"),
     ],
 )
 async def test_mistakes_are_reported_before_a_request_is_sent(

@@ -273,7 +273,7 @@ class GoneClient(Client):
 async def test_a_send_that_raises_in_the_middleware_is_a_disconnect() -> None:
     told: list[Terminal] = []
     app = ProjectingMiddleware(inner(SSE_TEXT, SSE_DONE), Projection(on_terminal=told.append))
-    with pytest.raises(OSError, match="gone"):  # the source must be informed
+    with pytest.raises(OSError, match="gone"):  # the inner app must see the disconnect
         await GoneClient().call(app)
     assert [(one.outcome, one.final["response_text"]) for one in told] == [("client_left", "a")]
 

@@ -131,7 +131,7 @@ async def test_no_key_is_no_authorization(
 async def test_a_provider_behind_a_proxy(
     serve: Any, upstream: Any, upstream_port: int, text_events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("NO_PROXY", "provider.invalid")  # also for readers of the other reports
+    monkeypatch.setenv("NO_PROXY", "provider.invalid")  # must not disable the configured proxy
 
     async def script(peer: Any) -> None:
         await peer.start()

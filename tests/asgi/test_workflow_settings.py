@@ -61,7 +61,7 @@ def test_a_workflow_with_its_defaults(tmp_path: Path) -> None:
         pytest.param(stage("s", step("a", "writr")), "unknown agent of workflow `review`: `writr`", id="no-such-agent"),
         pytest.param(
             stage("s", step("a", input="{{steps.b.text}}")),
-            "`workflows.review`: step `a`: input: `{{steps.b.text}}` is not known here; known: request.message",
+            "`workflows.review`: step `a`: input: `{{steps.b.text}}` is not available here; available: request.message",
             id="no-such-name",
         ),
         pytest.param(stage("s", step("a", input="{{request.message")), "braces", id="open-braces"),

@@ -1,4 +1,4 @@
-"""Trust is a type: mypy rejects what redaction has not seen; only redaction makes Clean values."""
+"""mypy rejects values that were not redacted, and only the redaction package creates clean values."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ ACCEPTED = {
 
 @pytest.fixture(scope="module")
 def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What mypy says of each snippet; it is run once over all of them."""
+    """mypy's errors for each snippet, from one run over all of them."""
     folder = tmp_path_factory.mktemp("snippets")
     names = {f"snippet_{number}": name for number, name in enumerate([*REJECTED, *ACCEPTED])}
     for (file, _name), code in zip(names.items(), [*REJECTED.values(), *ACCEPTED.values()], strict=True):
@@ -84,7 +84,7 @@ def test_mypy_accepts(name: str, errors: dict[str, list[str]]) -> None:
 
 MINTS = frozenset({"CleanText", "CleanJson"})
 OWN_WORDS = {"fault.code", "fault.message"}
-"""What may be said without being cleaned: the texts of `projector.core.faults`, which stand in our own source."""
+"""Sources of text that needs no redaction: the constants of `projector.core.faults`."""
 
 
 def minted(tree: ast.AST) -> Iterator[str]:

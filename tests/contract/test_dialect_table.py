@@ -1,4 +1,4 @@
-"""The table of docs/dialects.md against what the dialects do with every frame of every example."""
+"""The table of docs/dialects.md against the output of every dialect for every frame of every example."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PUBLIC: Final = "public_sse_v1"
 NOTHING: Final = "—"
 
 Row: TypeAlias = dict[str, str]
-"""Dialect -> cell; what the stream says is under the empty name."""
+"""Dialect -> cell; the empty name is the column of content."""
 
 
 def rows() -> list[Row]:

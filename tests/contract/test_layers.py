@@ -1,4 +1,4 @@
-"""Each module of the house has its place in `[tool.importlinter]`: a list that misses one checks nothing of it."""
+"""Every module of the project is listed in `[tool.importlinter]`; a module that is missing would not be checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 SETTINGS: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
 SHELL: Final = {f"projector.{name}" for name in ("__main__", "server", "openwop", "cli", "generate", "pytest_plugin")}
-"""What may wait, and what starts it."""
+"""Modules that may wait, and the modules that start them."""
 
 
 def modules_of(folder: Path) -> list[str]:

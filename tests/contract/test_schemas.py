@@ -1,4 +1,4 @@
-"""The published schemas are fresh, and say what the models say."""
+"""The published schemas are up to date and agree with the models."""
 
 from __future__ import annotations
 

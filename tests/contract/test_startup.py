@@ -1,4 +1,4 @@
-"""What a start imports, and what `bench/startup.py` measures. Counted in modules: time depends on the machine."""
+"""Modules that a start imports, and the commands of `bench/startup.py`. Modules are counted, not timed."""
 
 from __future__ import annotations
 

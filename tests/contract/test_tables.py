@@ -82,7 +82,7 @@ NOT_IN_THE_SDK: Final = {
     "response.reasoning_part.added",
     "response.reasoning_part.done",
 }
-"""Recorded from real upstreams, though the SDK has no model of them."""
+"""Event types recorded from real upstreams that the SDK has no model for."""
 
 
 # the provider's vocabulary
@@ -234,7 +234,7 @@ def test_d14_faults() -> None:
     assert max(Counter(fault.message for fault in FAULTS.values()).values()) == 1
 
 
-# what handlers say
+# output of handlers
 
 
 def test_says_covers_every_handler() -> None:
@@ -248,7 +248,7 @@ ALSO: Final[Mapping[Callable[..., object], set[str]]] = {
     responses.on_end: CLOSERS,
     items.on_added: CLOSERS,  # a slot that is used twice
 }
-"""What a handler may say beyond its row: items that it closes."""
+"""Kinds that a handler may emit in addition to its row, because it closes items."""
 
 
 def on(name: str, index: int, **members: object) -> dict[str, object]:
@@ -269,12 +269,12 @@ RARE: Final = (
     on("function_call_arguments.delta", 6, delta='{"a"'),
     done(6, "function_call", arguments='{"a": 1}'),
 )
-"""What few providers do and no golden shows: whole texts without their deltas."""
+"""Rare streams that no golden contains: complete texts without deltas."""
 
 
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> Mapping[Callable[..., object], set[str]]:
-    """What each handler said while every golden input, and what is rare, was played."""
+    """Kinds that each handler emitted for all golden inputs and rare streams."""
     found: dict[Callable[..., object], set[str]] = defaultdict(set)
 
     def listened(handler: Callable[..., list[Any]]) -> Callable[..., list[Any]]:

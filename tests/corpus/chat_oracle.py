@@ -1,6 +1,6 @@
 """A second, simple reading of Chat Completions streams, which shares no code with the stage.
 
-It reads a recorded stream as a whole, where the stage reads it piece by piece, and says what a page must come to show.
+It reads a recorded stream as a whole, not piece by piece like the stage, and returns the expected content of a page.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ THINK_AT_START: Final = re.compile(r"\s*<think>(.*?)(</think>|\Z)", re.DOTALL)
 
 
 class Reading(NamedTuple):
-    """What a page comes to show of one response."""
+    """Expected content of a page for one response."""
 
     terminal: str
     """`completed`, `incomplete`, `refused`, or `error` and its code."""
@@ -28,7 +28,7 @@ class Reading(NamedTuple):
     """Id, name and arguments of each call, in order."""
     usage: dict[str, int]
     citations: list[str]
-    """What the message cites, by URL."""
+    """Citations of the message, by URL."""
     reasons: bool
     """Whether there is reasoning that is not blank."""
 
@@ -78,7 +78,7 @@ def reasoning(objects: list[Chunk]) -> list[str]:
 
 
 def public(frames: list[Chunk]) -> Reading:
-    """Read what the public stream said of it."""
+    """Read the same content from the public stream."""
     last = frames[-1]
     final = last.get("final") or {}
     of_kind = {

@@ -21,7 +21,7 @@ INPUTS: Final = {
     "mcp_approval_request": "arguments",
     "code_interpreter_call": "code",
 }
-"""Item type -> the member that holds what the tool was given."""
+"""Item type -> the member with the input of the tool."""
 
 STREAMED: Final = {
     "response.output_text.delta": ("text", "content_index", "delta"),
@@ -63,7 +63,7 @@ USAGE: Final = {
 
 
 class Reading(NamedTuple):
-    """What a page comes to show of a run."""
+    """Expected content of a page for a run."""
 
     terminal: str
     """`completed`, `incomplete`, `failed`, `refused`, or `error` and its code."""
@@ -73,9 +73,9 @@ class Reading(NamedTuple):
     items: list[str]
     """The item types in their order."""
     inputs: list[str]
-    """What each tool call was given, in the order of the calls."""
+    """Input of each tool call, in the order of the calls."""
     citations: list[str]
-    """What messages cite, by URL or file id."""
+    """Citations of messages, by URL or file id."""
     usage: dict[str, int]
 
 
@@ -87,7 +87,7 @@ class _Item:
         self.streamed: dict[str, dict[int, str]] = {name: defaultdict(str) for name in ("text", "refusal", "summary")}
         self.streamed["input"] = defaultdict(str)
         self.citations: dict[tuple[object, str], None] = {}
-        """Where each citation stands, and what it cites."""
+        """Position and source of each citation."""
         self.finished: Event = {}
 
 

@@ -1,4 +1,4 @@
-"""Every recorded stream as a model of the real Agents SDK reads it from a socket, and what becomes of that reading."""
+"""Every recorded stream, read from a socket by a model of the real Agents SDK, and projected as a run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MODELS: Final = {"chat_completions": agents.OpenAIChatCompletionsModel, "respons
 REDACTOR: Final = Redactor(Policy())
 
 EVERY: Final = 1 if "PROJECTOR_TESTS_EFFORT" in os.environ else 5
-"""The SDK takes its time: one stream in five is asked for, and all of them where effort is."""
+"""The SDK is slow, so one stream in five is tested, and all of them by `make fuzz`."""
 
 DISAGREEMENTS: Final[dict[str, tuple[str, ...]]] = {
     # the SDK adds the text of a message to a list of its parts, and fails
@@ -50,13 +50,13 @@ DISAGREEMENTS: Final[dict[str, tuple[str, ...]]] = {
     "agentgateway__responses_stream-refusal": ("refusal",),
     "vercel-ai__openai_responses_openai-shell-container.1": ("text",),
 }
-"""Where the page is told something else than the SDK ends with: file -> what differs."""
+"""File -> the known differences of the public stream from the SDK's final response."""
 
 FAKE: Final = "__fake_id__"
 
 
 class Heard(NamedTuple):
-    """What the SDK made of a stream, and what the page was told."""
+    """The SDK's reading of a stream, and the public stream."""
 
     answer: Any
     """The response that the SDK ends with, None where it raised."""
@@ -68,7 +68,7 @@ class Heard(NamedTuple):
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer each request with the stream whose place its path names: `/<api>/<place>/...`."""
+    """Answer each request with the stream at the position in its path: `/<api>/<position>/...`."""
     try:
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -135,7 +135,7 @@ async def hear(model: Any) -> Heard:
 
 
 def differences(heard: Heard) -> tuple[str, ...]:
-    """Name what is wrong with what the page was told."""
+    """Return the errors of the public stream."""
     frames = heard.frames
     found = [str(one) for one in check_stream(heard.lines)]
     if [frame["kind"] in TERMINAL_KINDS for frame in frames].count(True) != 1:

@@ -29,7 +29,7 @@ CASES: Final = pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.st
 DONE: Final = b"[DONE]"
 
 PASSAGE_CHARS: Final = 40
-"""Reasoning is looked for in pieces of this length: what is twice as long cannot hide between two pieces."""
+"""Length of the pieces of reasoning that are searched for; any leak of twice this length contains a whole piece."""
 
 REDACTOR: Final = Redactor(Policy())
 

@@ -1,4 +1,4 @@
-"""Every recorded stream in Open Responses: it obeys the rules, and says what the public stream says."""
+"""Every recorded stream in Open Responses obeys the rules and has the content of the public stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every recorded stream, recorded by us: it plays as it did, and lacks what a recording must not keep (ADR 12)."""
+"""Every recorded stream after recording it again: same output, and no data that a recording must not keep (ADR 12)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STREAMS: Final = [(path, folder) for folder in FOLDERS for path in sorted((CORPU
 CASES: Final = pytest.mark.parametrize(("path", "folder"), STREAMS, ids=lambda value: getattr(value, "stem", value))
 
 NEVER_KEPT: Final = frozenset({"instructions", "encrypted_content", "prompt_cache_key", "safety_identifier", "user"})
-"""Members of a response or item that say what was asked, or what only the provider can read."""
+"""Members of a response or item that repeat the request, or that only the provider can read."""
 
 
 def test_the_corpus_is_there(corpus: Path) -> None:
@@ -47,7 +47,7 @@ def assert_no_configuration(response: object) -> None:
 
 
 LEAST_CHARS: Final = 8
-"""Shorter texts are words that stand everywhere."""
+"""Minimum length of a searched text; shorter ones are common words."""
 
 
 def lines(data: bytes) -> list[dict[str, Any]]:

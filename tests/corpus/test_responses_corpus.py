@@ -25,9 +25,9 @@ STREAMS: Final = [*sorted(CORPUS.glob("responses/*.ndjson")), *sorted(CORPUS.glo
 CASES: Final = pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.stem)
 
 PASSAGE_CHARS: Final = 40
-"""A private text is looked for in pieces of this length: what is twice as long cannot hide between two pieces."""
+"""Length of the pieces that are searched for; any leak of twice this length contains a whole piece."""
 NAME_CHARS: Final = 24
-"""Shorter private texts are words of a schema (`function`, `string`, `query`) and stand everywhere."""
+"""Minimum length of a searched private text; shorter ones are words of a schema (`function`, `string`, `query`)."""
 
 REDACTOR: Final = Redactor(Policy())
 OPEN_REDACTOR: Final = Redactor(Policy(reasoning="full", encrypted_reasoning=True))
@@ -46,7 +46,7 @@ DISAGREEMENTS: Final = {
         "text",
     ): "its recorder shortened the deltas but not the `done`; what was shown wins (D30)",
 }
-"""Where the public stream is not what the provider's events or its snapshot say: (file, field) -> why."""
+"""(File, field) -> why the public stream differs from the provider's events or snapshot."""
 
 
 def test_the_corpus_is_there(corpus: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is printed from tables and models is as the tables and models are."""
+"""Generated pages and files are up to date with their tables and models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the prose names is there: pages, anchors, files, tests, commands, decisions."""
+"""Everything that the prose names exists: pages, anchors, files, tests, commands, decisions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DECISION: Final = re.compile(r"\bD([1-9]\d?)\b")
 
 FOLDERS: Final = {"bench", "contracts", "deploy", "docs", "examples_ndjson", "projector", "redaction", "tests"}
 MADE: Final = ("tests/streams",)
-"""What a page imagines for its reader's own project."""
+"""Names that pages use for the reader's own project."""
 
 OTHERS: Final = HOST_HANDLERS.keys() | STEERING.keys()
 """Events of the host, which look like modules of ours."""
@@ -91,7 +91,7 @@ def test_each_link_leads_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: page.name)
 def test_each_path_is_there(page: Path) -> None:
-    """The changelog may name what is gone."""
+    """The changelog may name removed files."""
     for path in named_paths(page):
         assert (ROOT / path).exists() or list(ROOT.glob(path)), path
 

@@ -117,7 +117,7 @@ def test_invalid_folders(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("two.ndjson", r"`.*/two\.ndjson`: expected it in the folder of its provider: openai_responses, openai_chat"),
+        ("two.ndjson", r"`.*/two\.ndjson`: expected inputs in the folder of a provider: openai_responses, openai_chat"),
         ("openai-responses/two.ndjson", r"unknown folder in `.*`: `openai-responses`; known: `openai_responses`, "),
         ("public_sse/two.ndjson", r"unknown folder in `.*`: `public_sse`; known: `public_sse_v1`, "),
         ("notes/about.md", None),

@@ -49,7 +49,7 @@ def test_templates(source: str, expected: str) -> None:
     ],
 )
 def test_what_a_template_may_not_say(source: str) -> None:
-    with pytest.raises(UsageError, match=r"known|braces"):
+    with pytest.raises(UsageError, match=r"available|braces"):
         Template(source, KNOWN)
 
 

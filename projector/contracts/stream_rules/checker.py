@@ -64,7 +64,7 @@ def _shape_violations(error: ValidationError, members: Mapping[str, object]) -> 
     for field in invalid_fields(error, members):
         rule = "shape" if field.path and field.type.startswith("union_tag") else _MODEL_RULES.get(field.type, "shape")
         rule = "schema" if field.path == ("schema",) and field.type != "missing" else rule
-        found.append(Finding(rule, field.sentence(field.name or "kind")))
+        found.append(Finding(rule, field.sentence(field.name or "event")))
     return found
 
 
@@ -149,7 +149,7 @@ def _is_time(timestamp: str) -> bool:
 
 
 _UNFIT: Final = STRAY | {"container_levels"}
-"""After one of these an event is not checked further: it belongs to no item, or is too deep to compare."""
+"""Rules whose violation ends the checks of an event: it belongs to no item, or is nested too deeply to compare."""
 
 
 class StreamChecker:

@@ -24,7 +24,7 @@ COMPLETED: Final = "completed"
 TEXT: Final = "text"
 REFUSAL: Final = "refusal"
 PARAGRAPH_CHARS: Final = len("\n\n")
-"""Characters between the paragraphs of a text of `final`."""
+"""Number of characters between the paragraphs of a text in `final`."""
 
 _EMPTY: Final[tuple[object, ...]] = (None, [], "")
 

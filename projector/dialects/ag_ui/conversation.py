@@ -94,7 +94,7 @@ def conversation(
     items = _Items(run_input, settings).translate()
     sent = _without_lost_reasoning(items) if previous_response_id is None else _after_approval_request(items)
     if not sent:
-        raise ag_ui.InputRefusedError("`messages` holds nothing to answer.")
+        raise ag_ui.InputRefusedError("`messages` contains nothing to answer.")
     return Conversation(sent, [_tool(tool) for tool in run_input.tools or () if tool.name in client_tools])
 
 

@@ -265,7 +265,7 @@ AgUiEvent: TypeAlias = Annotated[
     | Custom,
     Field(discriminator="type"),
 ]
-"""Any event of an AG-UI stream of ours."""
+"""Any event of our AG-UI streams."""
 
 EVENT_ADAPTER: Final[TypeAdapter[AgUiEvent]] = TypeAdapter(AgUiEvent)
 

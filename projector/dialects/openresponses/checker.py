@@ -121,7 +121,7 @@ class OpenResponsesChecker:
 
 
 class UnexpectedEventError(Exception):
-    """An event that cannot be joined to the output. The message tells what was expected instead."""
+    """An event that cannot be joined to the output. The message names what was expected instead."""
 
 
 @dataclass

@@ -106,7 +106,7 @@ def on_item_done(stream: ResponseStream, frame: Frame) -> None:
     if frame["item_type"] in DROPPED_ITEMS:
         return
     if frame["item_id"] not in stream.items:
-        on_item_added(stream, frame)  # only after a fault of ours took the announcement back
+        on_item_added(stream, frame)  # only after an internal error undid the announcement
     item = _announced(stream, frame)
     for part in item.open_parts():
         _close_part(stream, part)

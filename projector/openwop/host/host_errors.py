@@ -25,7 +25,7 @@ APPROVAL_IN_STEP: Final = Fault(
 )
 
 FAULTS: Final = {fault.code: fault for fault in (LOG_FULL, INTERRUPT_TIMEOUT, REJECTED, APPROVAL_IN_STEP)}
-"""Faults of runs that no provider causes, beside those of all streams."""
+"""Faults of runs, in addition to those of all streams."""
 
 
 class _Row(NamedTuple):

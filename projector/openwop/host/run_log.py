@@ -18,7 +18,7 @@ from projector.openwop.contract.payloads import RunStatus
 from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS, Event, EventLog
 
 OVERHEAD_BYTES: Final = 128
-"""Approximate memory of an entry beside its bytes."""
+"""Approximate memory of an entry in addition to its bytes."""
 
 
 @dataclass(slots=True)

@@ -96,7 +96,7 @@ JUDGES: Final[Mapping[str, Callable[[BaseException, Phase], Verdict]]] = {
     "APIError": _provider_error,
     "JSONDecodeError": _unreadable,
 }
-"""Class of an exception, or the first of its bases that is listed -> what it means."""
+"""Class of an exception, or its first listed base class -> how the run ends."""
 
 HOST_FAULTS: Final[Mapping[str, str]] = {
     "AgentsException": "nothing more specific is known",

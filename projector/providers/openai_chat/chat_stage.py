@@ -116,7 +116,7 @@ class OpenAIChatStage:
             self._inner_error = choice[ERROR]
         delta = choice.get("delta")
         if delta is None and self._output.is_empty:
-            delta = choice.get("message")  # a whole completion in one chunk; beside deltas it only repeats them
+            delta = choice.get("message")  # a whole completion in one chunk; after deltas it only repeats them
         events: list[Event] = []
         if isinstance(delta, dict):
             events = self._deltas.feed(delta)

@@ -27,7 +27,7 @@ not read."""
 
 
 class Citations:
-    """Sources that a provider names beside the text, as annotations. Each source is returned once.
+    """Sources that a provider names outside the text, as annotations. Each source is returned once.
 
     Some servers send OpenAI's annotations, nested or flat, some send lists of URLs or search results with every chunk.
     """

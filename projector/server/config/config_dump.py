@@ -40,7 +40,7 @@ def to_toml(loaded: Loaded) -> str:
 
 
 def _without_contents(table: dict[str, Any]) -> dict[str, Any]:
-    """Remove what was read from a file whose name is in the same table."""
+    """Remove values that were read from a file named in the same table."""
     return {
         name: _without_contents(value) if isinstance(value, dict) else value
         for name, value in table.items()

@@ -175,7 +175,7 @@ def _parse(config: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(_read_text(config, str(config)))
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{config}: not TOML: {_position(error)}") from None
+        raise SettingsError(f"{config}: invalid TOML {_position(error)}") from None
 
 
 def _read_text(path: Path, name: str) -> str:

@@ -35,7 +35,7 @@ class AgentRun:
     """The bytes of what `Runner.run_streamed` returned; a run that is not read to its end is cancelled."""
 
     provider: Final = "openai_responses"
-    """The vocabulary of a run's events, whatever its models are: the SDK translates them."""
+    """Provider name of a run's events for all models, because the SDK translates them."""
 
     def __init__(self, result: StreamedRun) -> None:
         self._result = result

@@ -67,7 +67,7 @@ class ResponseWriter:
         return (*HEADERS, *dialect.headers)
 
     async def write(self, data: bytes, *, is_last: bool = False) -> None:
-        """Send the head if it was not sent, then bytes, perhaps none."""
+        """Send the head if it was not sent, then the bytes, if any."""
         async with self._turn:
             if not self.is_committed:
                 self.is_committed = True
@@ -92,7 +92,7 @@ class ResponseWriter:
         self.sending_since = time.monotonic()
         try:
             await self._send(message)
-        except OSError:  # what ASGI servers raise when the client is gone
+        except OSError:  # ASGI servers raise it after a disconnect
             self._on_gone()
             await checkpoint()
         self.sending_since = None

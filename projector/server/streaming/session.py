@@ -163,7 +163,7 @@ class StreamSession:
                     await write(data)
             except Exception as error:
                 failure = error
-                raise OSError from error  # as a server does whose client is gone
+                raise OSError from error  # as after a client disconnect
 
         self._commits_first, self._stall_s = True, inf
         await self.run({"http_version": "2"}, _never, send)
@@ -249,7 +249,7 @@ async def _never() -> Message:
 
 
 def log_crash(stats: StreamStats, error: Exception) -> None:
-    """Log a defect of ours by its type and location; its message may hold payload."""
+    """Log the type and location of an internal error; its message may contain payload."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     log.error(
         "stream_crashed",

@@ -137,7 +137,7 @@ class WorkflowSource:
         return agent.provider.reader(body, self._stats, account)
 
     async def _on_open(self) -> None:
-        """Commit the status, once: further steps would wait here for the client, and exceed their time limits."""
+        """Commit the status, once; later steps would wait here for the client and exceed their time limits."""
         if not self._has_begun:
             self._has_begun = True
             await self._write(b"")

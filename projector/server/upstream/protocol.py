@@ -35,7 +35,7 @@ class Upstream(Protocol):
     """Sends requests to a provider. The descriptor of the provider names the class."""
 
     providers: frozenset[str]
-    """The providers whose requests it can send."""
+    """Names of the supported providers."""
     is_recording: bool
     """Whether its bytes also contain host events (CONTRACT D35). Never true for a provider."""
 

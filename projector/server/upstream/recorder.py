@@ -95,7 +95,7 @@ class Recorder:
     def upstream(
         self, agent: str, settings: RecordSettings, policy: Policy, inner: Upstream, profile: Mapping[str, object]
     ) -> RecordedUpstream:
-        """Return an upstream whose responses to this agent are recorded."""
+        """Return an upstream that records the responses to this agent."""
         case = {"about": f"Recorded from the agent `{agent}`.", "profile": profile, "host_events": inner.is_recording}
         return RecordedUpstream(self, _Target(agent, settings, finder_for(policy, self._secrets), case), inner)
 
@@ -137,7 +137,7 @@ class Recorder:
 
 
 class RecordedUpstream:
-    """An upstream whose responses are recorded, except those that were cancelled or timed out: they have no end."""
+    """An upstream that records its responses, except cancelled and timed-out ones, which have no end."""
 
     def __init__(self, recorder: Recorder, target: _Target, inner: Upstream) -> None:
         self.providers = inner.providers
