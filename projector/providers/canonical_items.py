@@ -30,11 +30,8 @@ class _Item:
     def _event(self, event_type: str, **members: object) -> Event:
         return {"type": event_type, "item_id": self.item_id, "output_index": self.output_index, **members}
 
-    def _added(self, item: Event) -> Event:
-        return {"type": "response.output_item.added", "output_index": self.output_index, "item": item}
-
-    def _done(self, item: Event) -> Event:
-        return {"type": "response.output_item.done", "output_index": self.output_index, "item": item}
+    def _item_event(self, change: str, item: Event) -> Event:
+        return {"type": f"response.output_item.{change}", "output_index": self.output_index, "item": item}
 
 
 class Message(_Item):
@@ -54,7 +51,7 @@ class Message(_Item):
 
     def added(self) -> Event:
         """Return the event that announces the message."""
-        return self._added(self._item("in_progress", []))
+        return self._item_event("added", self._item("in_progress", []))
 
     def text(self, delta: str) -> Event:
         """Return a delta of the text."""
@@ -93,7 +90,7 @@ class Message(_Item):
                 content.append({"type": kind, "refusal": refusal})
             else:
                 content.append({"type": kind, "text": _joined(self._texts), "annotations": self._annotations})
-        return [*events, self._done(self._item(status, content))]
+        return [*events, self._item_event("done", self._item(status, content))]
 
     def _item(self, status: str, content: list[Event]) -> Event:
         return {"type": "message", "id": self.item_id, "role": "assistant", "status": status, "content": content}
@@ -113,7 +110,9 @@ class Reasoning(_Item):
 
     def added(self) -> Event:
         """Return the event that announces the reasoning."""
-        return self._added({"type": "reasoning", "id": self.item_id, "status": "in_progress", "summary": []})
+        return self._item_event(
+            "added", {"type": "reasoning", "id": self.item_id, "status": "in_progress", "summary": []}
+        )
 
     def text(self, delta: str) -> Event:
         """Return a delta of the full text."""
@@ -139,7 +138,7 @@ class Reasoning(_Item):
             item["content"] = [{"type": "reasoning_text", "text": text}]
         if self.encrypted is not None:
             item["encrypted_content"] = self.encrypted
-        return [*events, self._done(item)]
+        return [*events, self._item_event("done", item)]
 
 
 class CallShape(NamedTuple):
@@ -187,7 +186,7 @@ class Call(_Item):
         """Return the event that announces the call, and its input so far as one delta."""
         self.item_id, self.output_index = item_id, output_index
         collected, self._inputs = self._inputs.text, Gathered()
-        announced = self._added(self._item("in_progress", ""))
+        announced = self._item_event("added", self._item("in_progress", ""))
         return [announced, self.input(collected)] if collected else [announced]
 
     def input(self, delta: str) -> Event:
@@ -199,7 +198,7 @@ class Call(_Item):
         """Return the complete input, and the end of the call."""
         text = _joined(self._inputs)
         done = self._event(f"{self._shape.events}.done", **{self._shape.member: text})
-        return [done, self._done(self._item(status, text))]
+        return [done, self._item_event("done", self._item(status, text))]
 
     def _item(self, status: str, text: str) -> Event:
         return {

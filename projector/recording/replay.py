@@ -31,7 +31,6 @@ CASES_FILE: Final = "cases.toml"
 CLOCK: Final = "2025-12-15T12:00:00.000Z"
 STREAM_ID: Final = "stream_" + "0" * 32
 LINE_SHOWN_CHARS: Final = 500
-"""Characters of a differing line that a diff shows."""
 
 FaultCode: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
 

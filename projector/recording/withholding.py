@@ -16,8 +16,7 @@ from projector.providers.recording_shape import ALONE, Path, RecordingShape, key
 from projector.recording.lines import FixedLine, shape_of
 from projector.redaction.spans import Finder, Span, without
 
-PLACEHOLDER: Final = "redacted_"
-"""Prefix of placeholders."""
+PLACEHOLDER_PREFIX: Final = "redacted_"
 
 IDS: Final = frozenset(
     {
@@ -207,7 +206,7 @@ class _StreamRedaction:
 
     def _placeholder(self, text: str) -> str:
         """Return a placeholder, the same for equal texts."""
-        return self._placeholders.setdefault(text, f"{PLACEHOLDER}{len(self._placeholders) + 1}")
+        return self._placeholders.setdefault(text, f"{PLACEHOLDER_PREFIX}{len(self._placeholders) + 1}")
 
 
 def without_configuration(event: Mapping[str, Any]) -> dict[str, Any]:

@@ -99,11 +99,7 @@ def conversation(
 
 
 def approvals(run_input: ag_ui.RunAgentInput) -> dict[str, ag_ui.Approval]:
-    """Return the answer to each approval request, by the provider's ID. An abandoned request is not approved.
-
-    Raises:
-        InputRefusedError: an entry of `resume` is not an interrupt of ours.
-    """
+    """Return the answer to each approval request, by the provider's ID. An abandoned request is not approved."""
     answers: dict[str, ag_ui.Approval] = {}
     for at, entry in enumerate(run_input.resume or ()):
         if not entry.interrupt_id.startswith(INTERRUPT_PREFIX):

@@ -37,9 +37,6 @@ class Event(AgUiModel):
     metadata: Maybe[Metadata] = None
 
 
-# the run
-
-
 class RunStarted(Event):
     """The run starts. First event of a stream."""
 
@@ -121,9 +118,6 @@ class StepEvent(Event):
     step_name: str
 
 
-# messages
-
-
 class MessageEvent(Event):
     """Members of every event of a message."""
 
@@ -172,9 +166,6 @@ class ReasoningEncryptedValue(Event):
     subtype: Literal["message"]
     entity_id: str
     encrypted_value: str
-
-
-# tools
 
 
 class CallEvent(Event):
@@ -265,7 +256,6 @@ AgUiEvent: TypeAlias = Annotated[
     | Custom,
     Field(discriminator="type"),
 ]
-"""Any event of our AG-UI streams."""
 
 EVENT_ADAPTER: Final[TypeAdapter[AgUiEvent]] = TypeAdapter(AgUiEvent)
 

@@ -30,7 +30,6 @@ CITATIONS_MAX_BYTES: Final = 262_144
 SUMMARY: Final = "summary"
 FULL: Final = "full"
 PART_INDEXES: Final[Mapping[str, str]] = {SUMMARY: "summary_index", FULL: "content_index"}
-"""Kind of a reasoning part -> member with its index."""
 
 ENCRYPTED_MAX_CHARS: Final = 4_194_304
 """A client's buffer holds 10,485,760 characters. A longer value is dropped, because a part of it is useless."""

@@ -46,9 +46,6 @@ class InputModel(BaseModel):
     )
 
 
-# messages
-
-
 class TextPart(InputModel):
     """A text."""
 
@@ -158,9 +155,6 @@ Message: TypeAlias = Annotated[
 ]
 
 
-# the request
-
-
 class Tool(InputModel):
     """A tool that the client runs."""
 
@@ -214,11 +208,7 @@ class InputRefusedError(ValueError):
 
 
 def read_run_input(body: Mapping[str, Any]) -> RunAgentInput:
-    """Parse the JSON object of a request.
-
-    Raises:
-        InputRefusedError: a member is invalid; the message names the first.
-    """
+    """Parse the JSON object of a request, or raise an `InputRefusedError` that names the first invalid member."""
     try:
         return RunAgentInput.model_validate(body)
     except ValidationError as error:

@@ -61,9 +61,6 @@ def on_output(run: AgUiRun, frame: Frame) -> list[Event]:
     return []
 
 
-# calls
-
-
 def on_call_added(run: AgUiRun, frame: Frame) -> list[Event]:
     """Add a call. Its first status has its name and ID."""
     run.calls[frame["item_id"]] = Call(frame["item_id"], frame["item_type"], run.branch, run.branch_state.response)

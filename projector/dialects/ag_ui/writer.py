@@ -77,14 +77,12 @@ HANDLED: Final[Mapping[str, Writer]] = {
     PrivateKind.REASONING_DELTA: partial(message_writer.on_reasoning_delta, message_writer.FULL),
     PrivateKind.REASONING_ENCRYPTED: message_writer.on_encrypted,
 }
-"""Frame kind -> its writer."""
 
 DROPPED: Final[Mapping[str, str]] = {
     Kind.REFUSAL_DONE: "the deltas contained the text, and the message ends with its item",
     PrivateKind.RESPONSE_USAGE: "the end of the run has the sum over all responses",
     PrivateKind.REASONING_DONE: "the deltas contained the text, and the message ends with the next part or the item",
 }
-"""Frame kind -> why nothing is written."""
 
 
 class AgUi:

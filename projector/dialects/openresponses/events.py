@@ -262,7 +262,6 @@ OpenResponsesEvent: TypeAlias = Annotated[
     | Attachments,
     Field(discriminator="type"),
 ]
-"""Any event of the dialect."""
 
 EVENT_ADAPTER: Final[TypeAdapter[OpenResponsesEvent]] = TypeAdapter(OpenResponsesEvent)
 

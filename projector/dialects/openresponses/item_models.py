@@ -17,9 +17,6 @@ ErrorType: TypeAlias = Literal["server_error", "invalid_request", "not_found", "
 NoItems: TypeAlias = Annotated[list[Any], Field(max_length=0)]
 
 
-# parts and items
-
-
 class UrlCitation(Model):
     """A web page that a message cites."""
 
@@ -152,9 +149,6 @@ Item: TypeAlias = Annotated[
     | Annotated[ExtensionItem, Tag(EXTENSION)],
     Discriminator(_tag),
 ]
-
-
-# the response
 
 
 class CachedTokens(Model):

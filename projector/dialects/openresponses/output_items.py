@@ -23,7 +23,6 @@ class PartKind(NamedTuple):
     """Member with the text, in the part and in the event that ends the text."""
     part_event: str = "response.content_part"
     list_member: str = "content"
-    """Member of the item that lists parts of this kind."""
     index_member: str = "content_index"
     """Member with the index of a part, in events and in frames."""
     part_members: Mapping[str, tuple[()]] = {}
@@ -106,7 +105,6 @@ class Item:
         self.index: int | None = None
         """Index in the output; None until the item is announced."""
         self.position: dict[str, object] = {}
-        """Members of every event of the item: its ID and index."""
         self.members: dict[str, Any] = {"type": self.type, "id": item_id, "status": "in_progress"}
         if item_type == "message":
             self.members["role"] = role if role in ROLES else "assistant"

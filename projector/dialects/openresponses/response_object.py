@@ -159,10 +159,7 @@ def seconds(frame: Frame) -> int:
 
 
 class ResponseAssembly:
-    """Builder of the JSON answer, from the error and the last event.
-
-    The last event repeats everything before it, so no other event is kept.
-    """
+    """Builder of the JSON answer, from the error and the last event, which repeats everything before it."""
 
     def __init__(self) -> None:
         self._error = b""
@@ -181,11 +178,7 @@ class ResponseAssembly:
             self._last = event
 
     def close(self) -> JsonAnswer:
-        """Return status 200 and the `response` object, or the status of the error and `{"error": ...}`.
-
-        Raises:
-            ValueError: the stream did not end.
-        """
+        """Return the `response` object or `{"error": ...}`, or raise `ValueError` if the stream did not end."""
         if self._error:
             payload = codec.loads(self._error)["error"]
             return JsonAnswer(HTTP_STATUSES[payload["type"]], {"error": payload})

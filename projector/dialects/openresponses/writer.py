@@ -42,9 +42,6 @@ FINAL_EVENTS: Final[Mapping[str, tuple[str, str]]] = {
 """Status of `final` -> the last event and the status of its response."""
 
 
-# the response
-
-
 def on_meta(stream: ResponseStream, frame: Frame) -> None:
     """Keep model and creation time for the response object."""
     stream.response.update(frame)
@@ -88,9 +85,6 @@ def on_error(stream: ResponseStream, frame: Frame) -> None:
     stream.end("response.failed", "failed", error=in_response)
 
 
-# items
-
-
 def on_item_added(stream: ResponseStream, frame: Frame) -> None:
     """Announce an item. A call is announced by its first status, which has its name and ID and follows at once."""
     item_type = frame["item_type"]
@@ -112,9 +106,6 @@ def on_item_done(stream: ResponseStream, frame: Frame) -> None:
         _close_part(stream, part)
     item.close(frame["status"])
     stream.finish(item)
-
-
-# texts
 
 
 def on_delta(kind: PartKind, stream: ResponseStream, frame: Frame) -> None:
@@ -154,9 +145,6 @@ def on_citation(stream: ResponseStream, frame: Frame) -> None:
 def on_encrypted(stream: ResponseStream, frame: Frame) -> None:
     """Keep encrypted reasoning for the end of its item."""
     stream.items[frame["item_id"]].members["encrypted_content"] = frame["encrypted_content"]
-
-
-# tools
 
 
 def on_tool_status(stream: ResponseStream, frame: Frame) -> None:

@@ -18,7 +18,6 @@ _ROWS: Final = (
     Fault("run_model_behavior", "provider", "The run could not use the model's response.", is_retryable=False),
 )
 RUN_FAULTS: Final[Mapping[str, Fault]] = {row.code: row for row in _ROWS}
-"""Faults that only a run has."""
 
 Verdict: TypeAlias = Fault | CanonicalEvent | None
 """A fault; the provider's own error as its event; None if the responses of the run had their end already."""

@@ -57,7 +57,6 @@ DROPPED: Final[Mapping[str, str]] = {
     "input_item": "input of the user; the SDK does not stream it",
     "compaction_item": "bookkeeping of the SDK's session; the SDK does not stream it",
 }
-"""Run item that is dropped -> why."""
 
 OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 """Outputs of calls that have a public tool type; the others are in `DROPPED_OUTPUTS`."""
@@ -217,14 +216,12 @@ STREAM_EVENTS: Final[Mapping[str, StreamHandler]] = {
     "run_item_stream_event": RunStage.on_run_item,
     "agent_updated_stream_event": RunStage.on_agent,
 }
-"""Stream event of the SDK -> its handler."""
 
 RUN_ITEMS: Final[Mapping[str, StreamHandler]] = {
     "message_output_item": RunStage.on_message,
     "tool_call_output_item": RunStage.on_output,
     "handoff_output_item": RunStage.on_output,
 }
-"""Run item -> its handler."""
 
 AT_THE_END: Final = frozenset({"tool_approval_item"})
 """Run items that the SDK does not stream; they are arguments of `RunStage.close`."""
