@@ -24,11 +24,7 @@ PROVIDERS: Final[Registry[Provider]] = Registry(
 
 
 def profile_of(provider: str, settings: Mapping[str, object]) -> BaseModel | None:
-    """Return the profile of an upstream; None where the provider's upstreams are all alike.
-
-    Raises:
-        UsageError: the profile has no such setting, or a value has the wrong type. The message contains no value.
-    """
+    """Return the profile of an upstream, None if the provider has none; raise `UsageError` for wrong settings."""
     reference = PROVIDERS[provider].profile
     if reference is None:
         if settings:

@@ -40,10 +40,7 @@ class ModelRequest:
     """Whether the response should contain encrypted reasoning."""
 
     def start(self, paths: ParameterPaths, client_tools: Sequence[Item]) -> Body:
-        """Return a body with model, parameters and tools; `client_tools` are in the format of the provider's API.
-
-        The caller's parameters take precedence over the agent's.
-        """
+        """Return a body with model, parameters (the caller's replace the agent's) and tools of the API's format."""
         body: Body = {"model": self.model, **self.body}
         for name, value in self.parameters.items():
             *outer, last = paths.get(name, (name,))

@@ -94,11 +94,7 @@ def write(folder: Path, name: str, recording: Recording) -> Path:
 
 
 def check_name(folder: Path, name: str) -> None:
-    """Check the name of a new case.
-
-    Raises:
-        UsageError: it is not a file name, or is taken; or the folder's settings cannot be read.
-    """
+    """Raise `UsageError` if a new case cannot have this name, or the folder's settings cannot be read."""
     if not _NAME.fullmatch(name):
         raise UsageError("name of a case: expected a letter or digit, then up to 127 letters, digits, `.`, `_`, `-`")
     taken = [provider for provider in PROVIDERS if (folder / provider / f"{name}.ndjson").exists()]

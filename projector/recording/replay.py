@@ -166,11 +166,7 @@ def _check_paths(folder: Path) -> None:
 
 
 def load_settings(path: Path) -> dict[str, CaseSettings]:
-    """Load the settings by case name. The defaults have the empty name.
-
-    Raises:
-        UsageError: the file or a setting is invalid. The message names the case and contains no value.
-    """
+    """Load the settings by case name, the defaults under the empty name; raise `UsageError` if one is invalid."""
     if not path.is_file():
         return {"": CaseSettings()}
     try:

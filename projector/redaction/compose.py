@@ -139,11 +139,11 @@ def shrink(value: CleanJson, max_bytes: int) -> Cleaned[CleanJson]:
     """
     if len(codec.dumps(value)) <= max_bytes:
         return Cleaned(value)
-    entries = _greatest(lambda count: _Measure(count, _SHORT_BYTES, max_bytes).fits(value), CONTAINER_MAX_ENTRIES)
+    entries = greatest(lambda count: _Measure(count, _SHORT_BYTES, max_bytes).fits(value), CONTAINER_MAX_ENTRIES)
     measure = _Measure(entries, max_bytes)
     measure.fits(value)
     rest = max_bytes - measure.fixed
-    length = _greatest(lambda most: sum(min(size, max(most, _QUOTES)) for size in measure.strings) <= rest, max_bytes)
+    length = greatest(lambda most: sum(min(size, max(most, _QUOTES)) for size in measure.strings) <= rest, max_bytes)
     trim = _Trim(entries, length)
     tree = trim.value(value)
     return Cleaned(CleanJson(tree), bounded(trim.notices))
@@ -154,11 +154,11 @@ def _cut(text: str, max_bytes: int) -> str:
         return text
     if len(text) <= max_bytes and len(codec.dumps(text)) <= max_bytes:
         return text
-    count = _greatest(lambda chars: len(codec.dumps(text[:chars])) <= max_bytes, min(len(text), max_bytes))
+    count = greatest(lambda chars: len(codec.dumps(text[:chars])) <= max_bytes, min(len(text), max_bytes))
     return cut_text(text, count)
 
 
-def _greatest(fits: Callable[[int], bool], most: int) -> int:
+def greatest(fits: Callable[[int], bool], most: int) -> int:
     """Return the greatest number up to `most` that fits, 0 if none does."""
     return bisect_left(range(1, most + 1), True, key=lambda number: not fits(number))  # the key to find
 

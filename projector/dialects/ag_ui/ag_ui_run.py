@@ -177,10 +177,7 @@ class AgUiRun:
         self.branch_state = self.branch_states.setdefault(branch, BranchState())
 
     def has_sent(self, kind: str, text: str) -> bool:
-        """Return whether deltas contained a text of `final`: those of one branch, or of the last ones together.
-
-        `final` contains everything that was sent, so it has more only if it is longer.
-        """
+        """Return whether a text of `final` is as long as what one branch sent, or the last ones together."""
         states = [self.branch_states[branch] for branch in sorted(self.branch_states)]
         sizes = [state.last_sent[kind] for state in states if kind in state.last_sent]
         return any(_joined_chars(sizes[first:]) == len(text) for first in range(len(sizes)))

@@ -51,7 +51,7 @@ SUMMARY: Final = PartKind(
 class Part:
     """One part of an item."""
 
-    __slots__ = ("_buffer", "annotations", "index", "is_open", "kind", "position")
+    __slots__ = ("annotations", "buffer", "index", "is_open", "kind", "position")
 
     def __init__(self, kind: PartKind, index: int, position: Mapping[str, object]) -> None:
         self.kind = kind
@@ -60,16 +60,12 @@ class Part:
         """Members of every event of the part: item and indexes."""
         self.is_open = True
         self.annotations: list[dict[str, object]] = []
-        self._buffer = io.StringIO()
+        self.buffer = io.StringIO()
 
     @property
     def text(self) -> str:
         """The text so far."""
-        return self._buffer.getvalue()
-
-    def append(self, delta: str) -> None:
-        """Append a delta to the text."""
-        self._buffer.write(delta)
+        return self.buffer.getvalue()
 
     def wire(self) -> dict[str, object]:
         """Return the current part as it is written."""
@@ -112,12 +108,8 @@ class Item:
         self.parts: dict[tuple[str, int], Part] = {}
         """Type of a part and its index in the frames -> the last such part."""
         self._lists: dict[str, list[Part]] = {}
-        self._arguments = io.StringIO()
-
-    def announce(self, index: int) -> None:
-        """Set the index in the output."""
-        self.index = index
-        self.position = {"item_id": self.id, "output_index": index}
+        self.arguments = io.StringIO()
+        """Deltas of the arguments of a call."""
 
     def open_part(self, kind: PartKind, index: int) -> Part:
         """Add a part at the end of its list."""
@@ -129,10 +121,6 @@ class Item:
     def open_parts(self) -> list[Part]:
         """Return the parts that are not done, in order."""
         return [part for siblings in self._lists.values() for part in siblings if part.is_open]
-
-    def append_arguments(self, delta: str) -> None:
-        """Append a delta to the arguments of a call."""
-        self._arguments.write(delta)
 
     def update(self, fields: Mapping[str, object]) -> None:
         """Set members of a call, given by their public names. An item of Open Responses that is done never changes."""
@@ -151,5 +139,5 @@ class Item:
         """Return the current item as it is written."""
         item = self.members | {name: [part.wire() for part in parts] for name, parts in self._lists.items()}
         if item.get("arguments") == "":  # without the whole arguments, as after a cut, the deltas are used
-            item["arguments"] = self._arguments.getvalue()
+            item["arguments"] = self.arguments.getvalue()
         return item

@@ -82,7 +82,8 @@ class ResponseStream:
 
     def announce(self, item: Item) -> None:
         """Write the start of an item, at the end of the output."""
-        item.announce(len(self._output))
+        item.index = len(self._output)
+        item.position = {"item_id": item.id, "output_index": item.index}
         self._output.append(item)
         self.emit("response.output_item.added", {"output_index": item.index, "item": item.wire()})
 
@@ -110,28 +111,19 @@ class ResponseStream:
 
 def truncate_event(event: dict[str, Any], max_bytes: int) -> tuple[dict[str, Any], list[Notice]]:
     """Return a copy of an event within `max_bytes` of JSON, and notices of what was truncated."""
-    event = _copy(event)
+    event = codec.loads(codec.dumps(event))
     excess = len(codec.dumps(event)) - max_bytes
     texts = [(holder, path, len(codec.dumps(holder[path[-1]]))) for holder, path in _texts(event, ())]
     long = [row for row in texts if row[2] > SMALL_BYTES]
     room = sum(size for _, _, size in long) - excess
-    share = max(_share(sorted(size for _, _, size in long), room), SMALL_BYTES)
+    fitting = compose.greatest(lambda share: sum(min(size, share) for _, _, size in long) <= room, max_bytes)
+    share = max(fitting, SMALL_BYTES)
     notices = []
     for holder, path, size in long:
         if size > share:
             holder[path[-1]] = compose.shrink_text(holder[path[-1]], share).value
             notices.append(notice("truncated", render(path).removeprefix(".")))
     return event, list(bounded(notices + _drop_items(event, max_bytes)))
-
-
-def _share(sizes: list[int], room: int) -> int:
-    """Return the greatest size to which texts can be truncated to fit the room, given their sizes in rising order."""
-    for done, size in enumerate(sizes):
-        share = room // (len(sizes) - done)
-        if size >= share:
-            return share
-        room -= size
-    return room
 
 
 def _drop_items(event: dict[str, Any], max_bytes: int) -> list[Notice]:
@@ -153,12 +145,3 @@ def _texts(value: object, path: Path) -> Iterator[tuple[Any, Path]]:
             yield value, (*path, step)
         else:
             yield from _texts(member, (*path, step))
-
-
-def _copy(value: Any) -> Any:
-    """Return a copy of the containers in a value."""
-    if isinstance(value, dict):
-        return {key: _copy(member) for key, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [_copy(member) for member in value]
-    return value

@@ -115,7 +115,7 @@ def on_delta(kind: PartKind, stream: ResponseStream, frame: Frame) -> None:
     if part is None or not part.is_open:
         part = _open_part(stream, item, kind, frame[kind.index_member])
     delta = frame["delta"]
-    part.append(delta)
+    part.buffer.write(delta)
     stream.emit(f"{kind.text_event}.delta", {**part.position, "delta": delta, **kind.event_members})
     stream.emit_notices(frame)
 
@@ -164,7 +164,7 @@ def on_arguments_delta(stream: ResponseStream, frame: Frame) -> None:
     if not item.is_core:
         stream.emit_extension(frame, item)
         return
-    item.append_arguments(frame["delta"])
+    item.arguments.write(frame["delta"])
     stream.emit("response.function_call_arguments.delta", {**item.position, "delta": frame["delta"]})
     stream.emit_notices(frame)
 

@@ -109,10 +109,7 @@ class RunStage:
         return self._after_context(self._own_response(requests)) or self._context
 
     def fail(self, error: BaseException) -> tuple[list[CanonicalEvent], Fault | None]:
-        """End the run with an exception, and return its last events and its fault.
-
-        Without a fault the run ends normally: its responses, or a provider's own error, are the end.
-        """
+        """End the run with an exception; return its last events, and its fault unless these are its end."""
         verdict = judge(error, self._phase)
         if verdict is None or isinstance(verdict, Fault):
             return self._context, verdict
@@ -228,12 +225,7 @@ AT_THE_END: Final = frozenset({"tool_approval_item"})
 
 
 def encode(events: Iterable[CanonicalEvent], dropped: Counter[str]) -> bytes:
-    """Encode events as an event stream, for a pipeline that takes host events from it.
-
-    Args:
-        events: of a stage, without its fault.
-        dropped: counts events that are nested too deeply to be written (CONTRACT D31).
-    """
+    """Encode events of a stage as an event stream. Those nested too deeply are counted in `dropped` (CONTRACT D31)."""
     data = b""
     for event in events:
         try:

@@ -17,11 +17,7 @@ PARAMETERS: Final[ParameterPaths] = {"max_output_tokens": ("max_completion_token
 
 
 def write_request(request: ModelRequest, profile: ChatProfile) -> Body:
-    """Return the body of a request.
-
-    Raises:
-        UnsupportedRequestError: it continues an earlier response, or has an item that the API does not know.
-    """
+    """Return the body of a request, or raise `UnsupportedRequestError` if the API cannot express it."""
     if request.previous_response_id is not None:
         raise UnsupportedRequestError("`previous_response_id` cannot be set here.")
     messages = _Messages()

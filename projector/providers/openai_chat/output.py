@@ -147,10 +147,7 @@ class ChatOutput:
         return [*self.end_reasoning(), call.input(delta)]
 
     def end(self, status: str) -> list[Event]:
-        """Emit what waited, and close all items. Unless the status is `completed`, the current item was cut off.
-
-        A call that was cut off gets no `done`: its arguments are not complete (CONTRACT D23).
-        """
+        """Emit what waited, and close all items. Unless the status is `completed`, the current item was cut off."""
         events = self._flush_text() if self._blank_text else []
         for call in self._calls.all:
             if not call.is_announced and call.has_input:
@@ -162,7 +159,7 @@ class ChatOutput:
         for item in self._open.values():
             if item is not cut_off:
                 events += item.done("completed")
-            elif not isinstance(item, Call):
+            elif not isinstance(item, Call):  # the arguments of such a call are not complete (CONTRACT D23)
                 events += item.done("incomplete")
         return events
 
