@@ -40,7 +40,7 @@ class ModelRequest:
     """Whether the response should contain encrypted reasoning."""
 
     def start(self, paths: ParameterPaths, client_tools: Sequence[Item]) -> Body:
-        """Return a body with model, parameters (the caller's replace the agent's) and tools of the API's format."""
+        """Return a body with model, parameters (the caller's replace the agent's) and tools as the API expects them."""
         body: Body = {"model": self.model, **self.body}
         for name, value in self.parameters.items():
             *outer, last = paths.get(name, (name,))
