@@ -42,7 +42,7 @@ class PassthroughRoute(NamedTuple):
     required: str
     """Required member of the body, in addition to `model`."""
     summary: str
-    """Of the route in the OpenAPI document."""
+    """Summary of the route in the OpenAPI document."""
 
 
 @dataclass(frozen=True, kw_only=True)

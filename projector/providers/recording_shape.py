@@ -1,9 +1,9 @@
-"""How a provider's stream becomes the lines of a recording, and which of its strings are pieces of one text.
+"""Conversion of a provider's stream into the lines of a recording, and the channels of its strings.
 
-A secret may be cut into several deltas. So each string belongs to channels: what is in one channel is joined in order
-and searched as one text. `ALONE` is a channel of the string's own. A string with several channels is searched in each:
-a delta of an item whose ID changes continues the text of its ID and that of its output index, and a string of an
-unknown event may be complete or a piece.
+A secret may be split over several deltas. So each string belongs to channels; the strings of one channel are joined in
+order and searched as one text. A string in the channel `ALONE` is searched by itself. A string with several channels is
+searched in each of them: if the ID of an item changes, a delta continues the text of the ID and that of the output
+index, and a string of an unknown event may be complete or a piece.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Recording(NamedTuple):
     withheld: int
     """Strings, numbers and keys that were changed. Omitted configuration is not counted."""
     settings: Mapping[str, object] = {}
-    """Of the case, as in `projector.recording.replay.CaseSettings`, without defaults."""
+    """Settings of the case that differ from the defaults of `projector.recording.replay.CaseSettings`."""
 
 
 def record(
@@ -53,7 +53,7 @@ def record(
         finder: finds what is withheld; None keeps everything.
         fault: how the transport failed at the end; None: a clean end of input.
         settings: further settings of the case.
-        input_format: of `stream`.
+        input_format: format of `stream`.
     """
     if finder is None:
         found = read_lines(provider, stream, input_format)

@@ -1,6 +1,6 @@
-"""The lines of a recording: what each message of a provider's stream holds, as one JSON value or a fixed text.
+"""The lines of a recording: the data of each message of a provider's stream, as one JSON value or a fixed text.
 
-A line has no SSE event name. A name with a meaning becomes a member of the value (`RecordingShape.name_event`).
+A line has no SSE event name. If the name matters, it becomes a member of the value (`RecordingShape.name_event`).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _LONG_DIGITS: Final = re.compile(rb"\d{19}")
 
 
 class FixedLine(NamedTuple):
-    """A line that is not JSON and holds no payload."""
+    """Fixed text in place of a line that is not JSON."""
 
     text: bytes
 
 
 class StreamLines(NamedTuple):
-    """A stream as values of lines, and the fault at its end that no line can express."""
+    """The values of a stream's lines, and the fault at its end, if a line cannot express it."""
 
     values: list[Any]
     fault: Fault | None = None

@@ -1,7 +1,7 @@
-"""Redaction of a recording's values: secrets are cut out of their strings, and the shape of each value stays (ADR 12).
+"""Redaction of a recording's values: secrets in strings are replaced, and the shape of each value stays (ADR 12).
 
-First every event is copied, and each of its strings is noted with its channels (`projector.providers.recording_shape`).
-At the end of the stream each channel is searched as one text, and what is found is cut out of the strings.
+Every event is copied, and its strings are collected by channel (`projector.providers.recording_shape`). At the end of
+the stream each channel is searched as one text, and the secrets are replaced in the strings.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _MAX_DEPTH: Final = 128
 
 
 class Withheld(NamedTuple):
-    """The redacted values of a stream, and how many of their strings, numbers and keys were changed."""
+    """The redacted values of a stream, and the number of changed strings, numbers and keys."""
 
     values: list[Any]
     changed: int

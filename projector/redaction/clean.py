@@ -32,7 +32,7 @@ MESSAGES: Final[dict[NoticeType, str]] = {
 """Messages of notices. They are constant, so that a message cannot contain withheld data."""
 
 _PATH_MAX_CHARS: Final = 192
-"""A path of the contract has at most 256 characters; the rest is left for the field's name (D26)."""
+"""Maximum length of a path. The contract allows 256 characters; the rest is reserved for the field's name (D26)."""
 
 _ROOT: Final = re.compile(r"[^.\[]*")
 
@@ -59,7 +59,7 @@ class Cleaned(NamedTuple, Generic[T]):
 class CleanArguments(NamedTuple):
     """The arguments of a tool call: the text, and the parsed object if it is one (CONTRACT D23, D24).
 
-    The notices of `json` are of places in the parsed object; those of `text` are of what the object does not show.
+    Notices of `json` have paths in the parsed object; notices of `text` are those that the object does not show.
     """
 
     text: Cleaned[CleanText]
@@ -83,10 +83,10 @@ def notice(kind: NoticeType, path: str = "") -> Notice:
 
 
 REDACTED_HERE: Final = (notice("redacted"),)
-"""The value itself was withheld, or a part of it."""
+"""Notice: the value, or part of it, was withheld."""
 
 TRUNCATED_HERE: Final = (notice("truncated"),)
-"""The value itself was cut."""
+"""Notice: the value was truncated."""
 
 
 def bounded(notices: Iterable[Notice]) -> tuple[Notice, ...]:

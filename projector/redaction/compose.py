@@ -1,8 +1,8 @@
 """Combine, split and cut clean values. The results contain nothing else, so they are clean as well.
 
-`shrink` cuts to a budget of encoded bytes (CONTRACT D27). Long strings go first: all are cut to the same length, the
-greatest that fits. If short strings are too many, long containers are cut too: all keep the same number of entries, the
-greatest that fits. Short strings and small containers are therefore kept, in whatever order they appear.
+`shrink` truncates to a budget of encoded bytes (CONTRACT D27). Long strings are truncated first, all to the greatest
+common length that fits. If that is not enough, long containers are truncated as well, all to the greatest common number
+of entries that fits. Short strings and small containers are therefore kept, wherever they are.
 """
 
 from __future__ import annotations

@@ -100,9 +100,9 @@ def _mark(name: str | None) -> str:
 
 
 class Values:
-    """The values that a host registered, each with the mark that replaces it; the longest is tried first.
+    """The registered values of a host, each with the mark that replaces it; the longest is tried first.
 
-    A value that JSON writes with escapes is searched in that spelling too: a model quotes it so in text.
+    A value that JSON writes with escapes is also searched in its escaped form, in which a model may quote it.
     """
 
     def __init__(self, rows: Iterable[tuple[str, str]]) -> None:

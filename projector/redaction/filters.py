@@ -5,7 +5,7 @@ characters depend on those n characters alone, not on where the pieces end. `end
 
     ValueFilter      registered values
     FormatFilter     credential formats
-    PlainFilter      both, values first: a value wins over a format that it is a part of
+    PlainFilter      both; a registered value takes precedence over a format around it
     NumberFilter     registered values that are numbers (`4711` as a PIN)
 """
 
@@ -210,7 +210,7 @@ def clean_plain(detector: Detector, text: str) -> str:
 
 
 class NumberFilter:
-    """The filter of one number in a JSON document: withholds it if it is registered."""
+    """Filter of one number in a JSON document; a registered number is withheld."""
 
     def __init__(self, values: Values) -> None:
         self._values = values

@@ -1,20 +1,20 @@
-r"""The filters of JSON: a document, piece by piece, and the strings in it (CONTRACT D23 to D25).
+r"""Streaming filters of JSON documents and the strings in them (CONTRACT D23 to D25).
 
-The text is never rebuilt: the filter follows the grammar, and each character is shown unchanged or withheld. Only
-four things are held, each bounded:
+The text is never rebuilt: the filter follows the grammar, and each character is shown unchanged or withheld. Little
+text is held back, and each kind is limited:
 
-    an escape that is not finished               at most 11 characters
-    what may become a credential                 until it can or cannot (`FormatFilter`)
-    a number that may become a registered one    until it can or cannot (`NumberFilter`)
-    the value of a sensitive key                 withheld: a mark replaces it, and the grammar finds its end
+    an unfinished escape                         at most 11 characters
+    a possible start of a credential             until it is decided (`FormatFilter`)
+    a possible start of a registered number      until it is decided (`NumberFilter`)
 
-Strings are searched with their escapes decoded and shown in the provider's spelling: `raw_steps` converts steps over
-decoded characters into steps over escapes. So `sk-\u0061...` is found as `sk-a...`, and a key is compared decoded.
+The value of a sensitive key is not held: a mark replaces it, and the grammar finds its end.
 
-A string that contains JSON is a document again, one escape level down: `StringFilter` feeds the decoded text into an
-inner `JsonStreamFilter`. A text may be JSON if its first character, blanks aside, is `{`, `[` or `"`. Several documents
-may follow each other (JSON lines). Where a text stops being JSON the rest is plain text, unless it stops inside a
-withheld value: then the rest is withheld too.
+Strings are searched with their escapes decoded, and shown with the provider's escapes: `raw_steps` converts steps over
+decoded characters into steps over escapes. So `sk-\u0061...` is found as `sk-a...`, and keys are compared decoded.
+
+A string that contains JSON is a nested document: `StringFilter` feeds the decoded text into an inner
+`JsonStreamFilter`. A text may be JSON if its first character after blanks is `{`, `[` or `"`. Documents may follow each
+other (JSON lines). After a syntax error the rest is plain text; inside a withheld value the rest is withheld too.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class JsonStreamFilter:
 
     @property
     def blank(self) -> bool:
-        """Whether nothing but blanks was read."""
+        """Whether only blanks were read."""
         return self._expect is self._VALUE and not self._containers and self._read is JsonStreamFilter._between
 
     @property
@@ -346,7 +346,7 @@ class StringFilter:
 
     @property
     def settled(self) -> ContentFilter | None:
-        """The filter that can replace this one, once the text is known to be plain."""
+        """Filter that can replace this one once the text is known to be plain."""
         return self._plain if self._mode is _Mode.PLAIN else None
 
     def feed(self, text: str, /) -> list[Step]:

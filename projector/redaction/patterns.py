@@ -1,17 +1,17 @@
 r"""The pattern language of credential formats, and the search for all formats of a policy at once.
 
-The language is a small part of Python's, so that a text can be cut anywhere: pieces in a row, each a literal, an
-escaped literal, a class or `WORD`, with `?`, `{n}` or `{m,n}`; `|` only between whole patterns. A class takes as many
-characters as it can and gives none back, so the class before a piece must not take what the piece needs. `WORD` is any
-sensitive word, in any case, with `-`, `_`, `.` or a blank between its letters.
+The language is a small subset of Python's regular expressions, so that a text can be cut anywhere. A pattern is a
+sequence of pieces: a literal, an escaped literal, a class or `WORD`, with `?`, `{n}` or `{m,n}`; `|` separates whole
+patterns. A class matches greedily without backtracking, so it must not match characters that the next piece needs.
+`WORD` is any sensitive word, in any case, with `-`, `_`, `.` or a blank between its letters.
 
-At each position where a format may begin, a search finds one of three things:
+At each position where a format may begin, a search has one of three results:
 
-    complete    the shortest form
-    open        the text ends inside one: it is held until more is known
+    complete    the shortest form of a credential
+    open        the text ends inside a credential, so the text is held
     nothing     no continuation can make it a credential
 
-In complete text an open one counts only if `open_chars` of its pattern are there.
+At the end of a text an open credential counts only if `open_chars` characters of its pattern are present.
 
 A search has two steps. One expression, the scan, looks for the first `PREFIX_CHARS` characters of all formats. Each of
 its branches begins with a literal, so that Python skips quickly to possible starts; the look-behind for the start of a

@@ -23,7 +23,7 @@ Count: TypeAlias = Annotated[int, Field(ge=1)]
 
 
 class PolicyError(ValueError):
-    """The configuration is not a policy; the message names the entry and what was expected, never a value."""
+    """The configuration is not a valid policy; the message names the entry and what was expected, never a value."""
 
 
 class _Table(BaseModel):

@@ -1,6 +1,6 @@
-"""The redactor: the functions that make Clean values out of untrusted ones.
+"""The redactor: functions that create clean values from untrusted ones.
 
-A `Redactor` is a compiled policy. It holds no state of a stream and is shared by all of them.
+A `Redactor` is a compiled policy. It is stateless and shared by all streams.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ FILES: Final = (
     "formats/services.toml",
     "formats/contexts.toml",
 )
-"""The shipped files, in the order in which formats decide: particular ones before general ones, contexts last."""
+"""The shipped files in the order of precedence: specific formats before general ones, contexts last."""
 
 MATERIAL: Final[Mapping[str, str]] = {
     "mixed": "a1B2c3D4e5F6g7H8i9J0k" * 8,

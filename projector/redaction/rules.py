@@ -1,8 +1,8 @@
 """The shipped rules: what credentials look like, and which keys are sensitive (CONTRACT D25).
 
-The entries are data, the files of the top-level folder `redaction/`; README.md there explains their form. The engine
-reads them from `rules.json` beside this module, which `make schemas` compiles (`projector.redaction.rule_files`):
-parsing TOML would cost a hundred times as much at every start.
+The entries are data in the top-level folder `redaction/`; its README.md explains their format. The engine reads them
+from `rules.json` in this folder, which `make schemas` compiles (`projector.redaction.rule_files`), because parsing TOML
+would make every start a hundred times as expensive.
 
 A key is compared in lower case and without `-`, `_`, `.` and blanks: `X-Api_Key` is `xapikey`.
 """
@@ -54,14 +54,14 @@ class Word(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The entries of rule files, in order. The first format that a text can still become decides."""
+    """The entries of rule files, in order of precedence of their formats."""
 
     formats: tuple[Format, ...] = ()
     words: tuple[Word, ...] = ()
     exceptions: tuple[Word, ...] = ()
     """Words that contain a sensitive one and are harmless: they are removed from a key before it is compared."""
     counts: tuple[Word, ...] = ()
-    """A key with such an ending and a number counts tokens: `max_tokens`."""
+    """Endings of keys that count tokens if their value is a number: `max_tokens`."""
 
 
 @cache

@@ -1,6 +1,6 @@
-"""Search of texts that are kept, not shown: recordings, which are searched when they are complete.
+"""Search of complete texts, for recordings.
 
-The filters are those of the public stream; here nothing is held back or cut, and what is withheld is returned as spans.
+The filters are those of the public stream, but nothing is held back or truncated: the result is a list of spans.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Span(NamedTuple):
 
 
 class Finder:
-    """The search for what a policy withholds, in complete texts, keys and numbers; immutable.
+    """Search of complete texts, keys and numbers for data that a policy withholds; immutable.
 
-    `pause` is called between small pieces of work, so that the caller can let others run.
+    `pause` is called between small pieces of work, so that the caller can yield to other tasks.
     """
 
     def __init__(self, policy: Policy, pause: Callable[[], None] = lambda: None) -> None:
@@ -83,7 +83,7 @@ def without(text: str, spans: Iterable[Span]) -> str:
 
 
 def _spans(steps: list[Step], positions: range | list[int]) -> list[Span]:
-    """Convert steps over a text into spans: an empty mark extends the span before, what no step covers is withheld."""
+    """Convert steps over a text into spans. An empty mark extends the previous span; uncovered text is withheld."""
     uncovered = len(positions) - 1 - sum(count for count, _ in steps)
     found: list[Span] = []
     at = 0

@@ -1,4 +1,4 @@
-"""Steps: the decisions of a filter about the text that it read.
+"""Steps: a filter's decisions about the text that it has read.
 
 `(n, None)` shows the next n characters as they are, `(n, mark)` shows the mark in their place; an empty mark drops
 them. Characters that no step covers yet are held.

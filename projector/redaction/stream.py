@@ -1,4 +1,4 @@
-"""Cleaning fragment by fragment: the arguments of a call, and texts that grow (CONTRACT D23 to D25, D31).
+"""Streaming redaction of the arguments of a call and of growing texts (CONTRACT D23 to D25, D31).
 
 The same code cleans whole texts: `Redactor.arguments` is one `feed` and a `finish`. The output after n characters
 depends on those n characters alone, however they were cut.
@@ -109,7 +109,7 @@ class TextStream:
 
 
 class ArgumentStream:
-    """The arguments of one call. Its deltas join to the text of its end."""
+    """Cleaner of the arguments of one call. The joined deltas equal the text of the result."""
 
     def __init__(self, detector: Detector, limits: Limits) -> None:
         self._limits = limits

@@ -41,7 +41,7 @@ def create_app(
     Args:
         settings: as `load_settings` returns them.
         make_upstream: creates an upstream from its settings, instead of the class that the provider names.
-        on_terminal: is called for every stream that ends; see `projector.server.telemetry.observer`.
+        on_terminal: called for every stream that ends; see `projector.server.telemetry.observer`.
     """
     catalog = Catalog(settings, make_upstream)
     streams = Streams(settings.limits)

@@ -88,7 +88,7 @@ class AgentBinding:
     """An agent, or an upstream that receives the caller's own body."""
 
     name: str | None
-    """Of the agent; None for a passthrough route."""
+    """Name of the agent; None for a passthrough route."""
     provider: UpstreamBinding
     settings: AgentSettings
     redactor: Redactor
@@ -132,7 +132,7 @@ class WorkflowBinding:
     definition: Workflow
     agents: Mapping[str, AgentBinding]
     provider: UpstreamBinding
-    """Of the first agent."""
+    """Upstream of the first agent."""
     redactor: Redactor
 
 

@@ -41,10 +41,10 @@ class HeadlessWorkflow:
         The next chunk, of 64 KiB at most, is produced on demand. Closing the generator closes the upstreams.
 
         Args:
-            message: of the caller, `{{request.message}}` in the inputs of the steps.
+            message: the caller's message, `{{request.message}}` in the inputs of the steps.
             dialect: one of the workflow's, otherwise a `UsageError`; the first if None.
             output_format: `sse`, or `ndjson`: a line for each event.
-            conversation_id: of the host.
+            conversation_id: the host's ID of the conversation.
         """
         async with AsyncExitStack() as stack:
             catalog = Catalog(self._settings, self._make_upstream)

@@ -41,11 +41,11 @@ class Projection:
 
     Args:
         provider: vocabulary of the source: a name of `projector.providers.PROVIDERS`.
-        dialect: of the output: a name of `projector.dialects.DIALECTS`.
+        dialect: dialect of the output, a name of `projector.dialects.DIALECTS`.
         policy: limits, redaction, images, reasoning; the contract's defaults if None.
         profile: how the provider's server differs from others of its kind.
         context: ids and names of the stream; a stream id is generated if it has none.
-        on_terminal: is called after the whole stream was sent; its failure does not affect the stream.
+        on_terminal: called after the whole stream has been sent; its failure does not affect the stream.
     """
 
     provider: str = DEFAULT_PROVIDER
@@ -59,7 +59,7 @@ class Projection:
         """Return the pipeline and the stats of one stream.
 
         Args:
-            scope: of the request.
+            scope: ASGI scope of the request.
             is_run: whether the stream is a run of the host: responses that follow each other, and the host's own
                 events between them (CONTRACT D12, D35).
         """

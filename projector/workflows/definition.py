@@ -99,8 +99,8 @@ class Plan:
 
     Args:
         workflow: its stages.
-        message: of the caller.
-        max_input_chars: of the input of one step.
+        message: message of the caller.
+        max_input_chars: limit of the input of one step.
     """
 
     def __init__(self, workflow: Workflow, message: str, max_input_chars: int) -> None:

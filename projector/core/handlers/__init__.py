@@ -55,9 +55,9 @@ HANDLERS: Final[Mapping[str, Handler]] = {
 
 DROPPED: Final[Mapping[str, str]] = {
     "response.content_part.added": "clients key on item_id and content_index; the part opens with its first delta",
-    "response.content_part.done": "its text, refusal and citations come with the item's own end",
+    "response.content_part.done": "text, refusal and citations are read from the finished item",
     "response.reasoning_summary_part.added": "clients key on item_id and summary_index",
-    "response.reasoning_summary_part.done": "its text comes with response.reasoning_summary_text.done",
+    "response.reasoning_summary_part.done": "the text is in response.reasoning_summary_text.done",
     "response.mcp_list_tools.in_progress": "the tool list of a server is configuration (section 7.2)",
     "response.mcp_list_tools.completed": "the tool list of a server is configuration (section 7.2)",
     "response.mcp_list_tools.failed": "the tool list of a server is configuration (section 7.2)",

@@ -46,11 +46,11 @@ ITEMS_ONLY: Final[Mapping[str, str]] = {
     "apply_patch_call": "no public tool type",
     "apply_patch_call_output": "no public tool type",
     "tool_search_call": "no public tool type",
-    "tool_search_output": "found tools are configuration",
+    "tool_search_output": "tools that a search found are configuration",
     "additional_tools": "tools are configuration",
     "program": "no public tool type",
     "program_output": "no public tool type",
-    "compaction": "an encrypted digest of the conversation, for the provider alone",
+    "compaction": "an encrypted summary of the conversation, readable by the provider only",
 }
 """Item types of which only `output_item.*` is emitted, and why (D22)."""
 

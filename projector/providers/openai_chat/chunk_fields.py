@@ -17,14 +17,14 @@ ERROR: Final = "error"
 
 _OPERATIONS: Final = "for the operator of the model, not for its users"
 _FILTERS: Final = "content filter results; the finish reason shows that content was filtered"
-_PADDING: Final = "padding against guessing text from the size of chunks"
+_PADDING: Final = "padding that hides the length of the text in a chunk"
 
 CHUNK_READ: Final = frozenset(
     {"id", "model", "created", "choices", "usage", "x_groq", "citations", "search_results", "error"}
 )
 CHOICE_READ: Final = frozenset({"index", "delta", "message", "finish_reason", "usage", "error"})
 DELTA_READ: Final = frozenset({"content", "refusal", "reasoning_details", "tool_calls", "function_call", "annotations"})
-"""In addition to the profile's reasoning fields."""
+"""Members of a delta that are read, in addition to the profile's reasoning fields."""
 
 
 def _reasons(*rows: tuple[str, *tuple[str, ...]]) -> dict[str, str]:

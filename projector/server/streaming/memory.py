@@ -33,7 +33,7 @@ class Memory:
 
     @property
     def is_spent(self) -> bool:
-        """Whether all of it is in use."""
+        """Whether the budget is used up."""
         return self.held_bytes >= self._max_bytes
 
     def hold(self, n_bytes: int) -> None:

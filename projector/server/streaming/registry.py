@@ -17,12 +17,12 @@ from projector.server.streaming.memory import Account, Memory
 from projector.server.telemetry.stream_stats import StreamStats
 
 LAST_WORDS_S: Final = 5.0
-"""How long clients may take to receive the terminal event of a server that shuts down."""
+"""Seconds that clients get at shutdown to receive the terminal event."""
 
 _POLL_S: Final = 0.05
 
 _ENDED_MAX: Final = 4096
-"""How many ended streams are remembered, so that cancelling one that has just ended succeeds."""
+"""Number of ended streams that are remembered, so that cancelling one that has just ended succeeds."""
 
 
 class Running(Protocol):

@@ -38,7 +38,7 @@ log: Final = structlog.get_logger()
 
 
 class StreamSource(Protocol):
-    """What produces a stream: a provider's response, a workflow, an agent run."""
+    """Source of a stream: a provider's response, a workflow, or an agent run."""
 
     pipeline: Pipeline
     """Encodes the stream; the session closes it."""
@@ -84,12 +84,12 @@ class StreamSession:
     """One stream; `run` it once.
 
     Args:
-        stats: of the stream.
-        source: produces the stream.
+        stats: statistics of the stream.
+        source: the source of the stream.
         account: counts what the stream holds in memory.
         timeouts: how long a client may stop reading.
         heartbeat_s: silence before a comment is sent.
-        headers: of the response, in addition to those of every stream.
+        headers: response headers, in addition to those of every stream.
         writer_type: an event stream, or one JSON document.
     """
 

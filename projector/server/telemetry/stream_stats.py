@@ -19,7 +19,7 @@ _TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
 _AWAITING: Final = "awaiting_approval"
 
 _NUMBERS: Final = frozenset({"status", "usage"})
-"""The members of `final` that hold no text of the model."""
+"""Members of `final` without text of the model."""
 
 CLIENT_LEFT: Final = "client_left"
 REFUSED: Final = "no_stream"
@@ -64,7 +64,7 @@ class StreamStats:
     is_client_gone: bool = False
     problem_code: str | None = None
     terminal: Frame = field(default_factory=dict)
-    """The terminal frame, sent or not; empty before there is one."""
+    """Terminal frame, whether sent or not; empty until it exists."""
     notices: Counter[str] = field(default_factory=Counter)
     frames: int = 0
     response_model: str | None = None
@@ -149,7 +149,7 @@ class Terminal:
     code: str | None
     """Error code, None without an error."""
     final: Mapping[str, Any]
-    """The member `final` of the terminal: status, texts, usage; for a client that left, with the text so far."""
+    """The member `final` of the terminal event: status, texts, usage; after a disconnect, with the text so far."""
     duration_s: float
 
 

@@ -17,9 +17,9 @@ class ProviderRequest:
     provider: str
     body: Mapping[str, object]
     headers: Mapping[str, str] = field(default_factory=dict)
-    """In addition to those of the upstream."""
+    """Request headers, in addition to those of the upstream."""
     stream_id: str = ""
-    """Of the stream that the response belongs to; empty without one."""
+    """ID of the stream that the response belongs to; empty without one."""
 
 
 class UpstreamError(Exception):

@@ -195,7 +195,7 @@ class RecordedUpstream:
 
 
 class _Copy:
-    """The chunks of a response, kept while they pass; none once they are too large."""
+    """Copies of the chunks of a response; dropped once they are too large."""
 
     def __init__(self, chunks: AsyncIterator[bytes], recorder: Recorder, max_bytes: int) -> None:
         self.parts: list[bytes] = []
