@@ -58,12 +58,9 @@ _LONG_DIGITS: Final = re.compile(r"\d{19}")
 
 
 def dumps(value: object) -> bytes:
-    """Encode one value as JSON in UTF-8.
+    """Encode one value as JSON in UTF-8; raise `CodecError` for another type or more than 254 levels.
 
     Lone surrogates become U+FFFD, integers over 64 bits strings, NaN and infinities null.
-
-    Raises:
-        CodecError: a type that is not JSON, or nested deeper than 254 levels.
     """
     try:
         return orjson.dumps(value)
@@ -76,11 +73,7 @@ def dumps(value: object) -> bytes:
 
 
 def dumps_exact(value: object) -> bytes:
-    """Encode one value as it was parsed: lone surrogates and integers of any size stay.
-
-    Raises:
-        CodecError: a type that is not JSON, or nested deeper than 254 levels.
-    """
+    """Encode one value as it was parsed, with lone surrogates and integers of any size; raise as `dumps` does."""
     try:
         return orjson.dumps(value)
     except TypeError:

@@ -25,9 +25,6 @@ from projector.contracts.parts import (
     WorkflowContext,
 )
 
-# sections 6 and 8: the envelope
-
-
 class Envelope(Model):
     """Members of every event (6)."""
 
@@ -57,9 +54,6 @@ class CallEvent(ItemEvent):
     """An event of one tool call."""
 
     tool_call_id: str
-
-
-# sections 9.1 to 9.6: the response, its items, its texts
 
 
 class Lifecycle(Envelope):
@@ -131,9 +125,6 @@ class RefusalDone(ItemEvent):
     refusal_text: str
 
 
-# sections 9.7 to 9.10: tools
-
-
 class ToolStatus(ItemEvent):
     """The status of a tool call, or a member of it, changed (9.7)."""
 
@@ -183,9 +174,6 @@ class ToolOutput(CallEvent):
     output: object
 
 
-# section 9.11: chunks
-
-
 class ChunkDelta(ItemEvent):
     """One chunk of a large field; each can be decoded alone (9.11)."""
 
@@ -201,9 +189,6 @@ class ChunkDone(ItemEvent):
 
     kind: Literal["chunk.done"]
     target: ChunkTarget
-
-
-# sections 9.12 and 9.13: terminals
 
 
 class ErrorEvent(Envelope):

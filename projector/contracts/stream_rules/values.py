@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from projector.contracts import limits
 from projector.contracts.limits import NOTICES_MAX_ITEMS
-from projector.contracts.parts import Notice
 from projector.contracts.paths import ABSENT, find, resolve
 from projector.contracts.public_sse_v1 import PublicEvent
 from projector.contracts.stream_rules.table import Finding
@@ -152,8 +151,5 @@ def check_notices(event: PublicEvent, members: Mapping[str, object]) -> list[Fin
 
 def is_truncated(event: PublicEvent, path: str | None = None) -> bool:
     """Return whether a notice marks a truncation: of the member at `path`, of its parent, or of anything if None."""
-    return any(_covers(notice, path) for notice in event.notices or () if notice.type == "truncated")
-
-
-def _covers(notice: Notice, path: str | None) -> bool:
-    return path is None or notice.path == path or path.startswith(f"{notice.path}.")
+    paths = [notice.path for notice in event.notices or () if notice.type == "truncated"]
+    return bool(paths) if path is None else any(path == each or path.startswith(f"{each}.") for each in paths)

@@ -41,8 +41,6 @@ _WORKER_ID_MAX_CHARS: Final = 256
 AgentName: TypeAlias = Annotated[str, Field(min_length=AGENT_ID_MIN_CHARS)]
 WorkerId: TypeAlias = Annotated[str, Field(min_length=1, max_length=_WORKER_ID_MAX_CHARS)]
 
-# plans
-
 
 class Step(NamedTuple):
     """One event to be emitted."""
@@ -93,9 +91,6 @@ def _decision_steps(
         )
         steps.append(Step("node.suspended", suspension, node.node_id))
     return steps
-
-
-# the mock agent
 
 
 class MockReasoning(OpenWopModel):
@@ -219,9 +214,6 @@ def _call_steps(
         Step("agent.toolCalled", event_log.tool_call(*ids, **inputs), node.node_id),
         Step("agent.toolReturned", event_log.tool_call(*ids, **result), node.node_id, cause=at),
     ]
-
-
-# the supervisor
 
 
 class NextWorker(OpenWopModel):

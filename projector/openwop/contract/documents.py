@@ -9,8 +9,6 @@ from pydantic import Field
 from projector.contracts.parts import Count, Json, Maybe
 from projector.openwop.contract.payloads import AgentId, Id, Name, OpenWopModel, RunStatus, Timestamp
 
-# runs
-
 
 class AgentRef(OpenWopModel):
     """Agent of a run."""
@@ -71,9 +69,6 @@ class ErrorBody(OpenWopModel):
     error: Name
     message: Name
     details: Maybe[Json] = None
-
-
-# capabilities
 
 
 class Limits(OpenWopModel):

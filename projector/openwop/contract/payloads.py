@@ -76,9 +76,6 @@ class LowConfidenceData(OpenWopModel):
     decision: object = None
 
 
-# agents
-
-
 class AgentReasoningDelta(OpenWopModel):
     """Text appended to an open reasoning block; `sequence` counts from 0 in each block (RFC 0024)."""
 
@@ -137,9 +134,6 @@ class AgentDecided(OpenWopModel):
     confidence: Maybe[Share] = None
 
 
-# output and usage of a model
-
-
 class ChunkMeta(OpenWopModel):
     """Metadata of the last chunk of a model call."""
 
@@ -168,9 +162,6 @@ class ProviderUsage(OpenWopModel):
     total_tokens: Maybe[Count] = None
     cache_read_tokens: Maybe[Count] = None
     node_id: Maybe[Id] = None
-
-
-# nodes
 
 
 class NodeStarted(OpenWopModel):
@@ -252,9 +243,6 @@ class InterruptResolved(OpenWopModel):
     resume_value: JsonValue = None
 
 
-# runs
-
-
 class RunStarted(OpenWopModel):
     """Start of a run; the first event of its log."""
 
@@ -298,9 +286,6 @@ class ReplayDiverged(OpenWopModel):
     divergence_kind: Literal["output", "missing", "extra", "type-mismatch"]
     divergence_point: Maybe[Name] = None
     """Type of the differing event."""
-
-
-# our own event types
 
 
 class MessageCitation(OpenWopModel):

@@ -20,6 +20,8 @@ TYPE_ID: Final = f"vendor.{VENDOR}.model"
 """Default workflow id, node id and node type. `vendor.*` types may emit agent events (RFC 0023 section A)."""
 
 COMPLETED: Final = "completed"
+UNKNOWN: Final = "unknown"
+"""Provider, model or tool without a name."""
 
 Position: TypeAlias = BranchPosition | int
 """A sequence of steps: a branch of the run by its number, or a position of the workflow in the main branch."""

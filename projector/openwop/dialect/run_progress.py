@@ -15,7 +15,16 @@ from projector.dialects.workflow import BranchPosition, position_of
 from projector.openwop import event_log
 from projector.openwop.dialect import tool_calls
 from projector.openwop.dialect.content import close_text, emit_final_text
-from projector.openwop.dialect.log_state import COMPLETED, NODE_ID, TYPE_ID, LogState, OpenNode, Position, ResponseState
+from projector.openwop.dialect.log_state import (
+    COMPLETED,
+    NODE_ID,
+    TYPE_ID,
+    UNKNOWN,
+    LogState,
+    OpenNode,
+    Position,
+    ResponseState,
+)
 from projector.openwop.event_log import VENDOR, present, shortened
 
 ACTIVE_STATUSES: Final = frozenset({"queued", "in_progress"})
@@ -46,9 +55,6 @@ TOKENS: Final[Mapping[str, str]] = {
     "cached_input_tokens": "cacheReadTokens",
 }
 """Member of the usage -> member of `provider.usage`; the first two are required."""
-
-UNKNOWN: Final = "unknown"
-"""Provider or model without a name."""
 
 FAILED_MESSAGE: Final = "The response failed."
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from projector.contracts.kinds import ENDED_STATUSES, TOOL_TYPES
 from projector.core.canonical import Frame
 from projector.openwop import event_log
-from projector.openwop.dialect.log_state import COMPLETED, LogState, OpenCall, Suspension
+from projector.openwop.dialect.log_state import COMPLETED, UNKNOWN, LogState, OpenCall, Suspension
 from projector.openwop.event_log import present
 
 TRANSPORTS: Final[Mapping[str, str]] = {"mcp": "mcp"}
@@ -25,8 +25,6 @@ NOT_OUTCOME: Final = frozenset(
     {"tool_type", "tool_call_id", "status", "name", "tool_name", "server_label", "arguments_text", "arguments_json"}
 )
 """Members of a tool status that identify the call and are not part of its outcome."""
-
-UNKNOWN: Final = "unknown"
 
 ERRORS: Final[Mapping[str, tuple[str, str]]] = {
     "failed": ("tool_failed", "The tool failed."),
