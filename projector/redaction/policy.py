@@ -104,11 +104,7 @@ class Policy(_Table):
 
     @classmethod
     def load(cls, table: Mapping[str, object] | str) -> Policy:
-        """Read a policy from a plain mapping, such as a TOML table, or by the name of a ready one.
-
-        Raises:
-            PolicyError: an unknown name, or a value of the wrong type; the message holds no value.
-        """
+        """Read a policy from a mapping, such as a TOML table, or by its name; raise `PolicyError` if it is invalid."""
         try:
             return cls.model_validate(table)
         except ValidationError as error:

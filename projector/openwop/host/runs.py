@@ -6,21 +6,18 @@ A run continues whether or not it has readers, and its log has exactly one termi
 from __future__ import annotations
 
 import asyncio
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import anyio
-import structlog
 
 from projector.core.faults import FAULTS, Fault
 from projector.openwop.host.host_errors import INTERRUPT_TIMEOUT, HostError
 from projector.openwop.host.run_log import Interrupt, RunLog
 from projector.openwop.host.settings import OpenWopSettings
 from projector.server.http.problems import problem
-
-log: Final = structlog.get_logger()
+from projector.server.streaming.session import log_crash
 
 Answers: TypeAlias = dict[str, object]
 """Answers to interrupts, by the id of the tool call to approve or of the interrupt."""
@@ -43,12 +40,7 @@ class Work(ABC):
 
     @abstractmethod
     async def run(self, run: HostRun) -> None:
-        """Write all events, including the terminal one.
-
-        Raises:
-            RunFailedError: the run failed before its terminal event.
-            RunStoppedError: the run was stopped before its terminal event.
-        """
+        """Write all events; raise `RunFailedError` or `RunStoppedError` if there will be no terminal event."""
 
     @abstractmethod
     def halt(self) -> None:
@@ -141,7 +133,7 @@ class HostRun:
         except RunFailedError as error:
             fault = error.fault
         except Exception as error:  # noqa: BLE001 - any error must end the run with a terminal event
-            _log_crash(self, error)
+            log_crash("run_crashed", error, run_id=self.run_id)
             fault = FAULTS["internal_error"]
         finally:
             with anyio.CancelScope(shield=True):
@@ -157,14 +149,6 @@ class HostRun:
         if not self.log.state.is_over:
             fault = fault or FAULTS["internal_error"]
             self.log.emit("run.failed", {"error": {"code": fault.code, "message": fault.message}})
-
-
-def _log_crash(run: HostRun, error: Exception) -> None:
-    """Log the type and position of an internal error; its message may contain payload."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    log.error(
-        "run_crashed", run_id=run.run_id, error_type=type(error).__name__, place=f"{place.filename}:{place.lineno}"
-    )
 
 
 class IdempotencyKey(NamedTuple):

@@ -209,7 +209,7 @@ class StreamSession:
         except UpstreamError as error:
             self.fail(error.fault, error.retry_after_s)
         except Exception as error:  # noqa: BLE001 - whatever it is, the stream gets its terminal
-            log_crash(self.stats, error)
+            log_crash("stream_crashed", error, stream_id=self.stats.stream_id, request_id=self.stats.request_id)
             self.fail(FAULTS["internal_error"])
         if self._problem is None:
             await self._end(writer)
@@ -248,13 +248,7 @@ async def _never() -> Message:
     return {}
 
 
-def log_crash(stats: StreamStats, error: Exception) -> None:
+def log_crash(event: str, error: Exception, **ids: str | None) -> None:
     """Log the type and location of an internal error; its message may contain payload."""
     place = traceback.extract_tb(error.__traceback__)[-1]
-    log.error(
-        "stream_crashed",
-        stream_id=stats.stream_id,
-        request_id=stats.request_id,
-        error_type=type(error).__name__,
-        place=f"{place.filename}:{place.lineno}",
-    )
+    log.error(event, **ids, error_type=type(error).__name__, place=f"{place.filename}:{place.lineno}")

@@ -123,7 +123,7 @@ class WorkflowSource:
             except UpstreamError as error:
                 await self._on_failure(step, branch, error)
             except Exception as error:  # noqa: BLE001 - whatever it is, the step fails and the run continues
-                log_crash(self._stats, error)
+                log_crash("stream_crashed", error, stream_id=self._stats.stream_id, request_id=self._stats.request_id)
                 await self._on_failure(step, branch, UpstreamError(FAULTS["internal_error"]))
             finally:
                 self._readers.remove(reader)
