@@ -106,10 +106,6 @@ class GenericChannels:
         return item
 
 
-def _without_name(event: Event, _name: str) -> Event:
-    return event
-
-
 @dataclass(frozen=True, kw_only=True)
 class RecordingShape:
     """How a provider's stream is recorded.
@@ -124,7 +120,7 @@ class RecordingShape:
     """
 
     channels: Callable[[], TextChannels] = GenericChannels
-    name_event: Callable[[Event, str], Event] = _without_name
+    name_event: Callable[[Event, str], Event] = lambda event, _name: event
     has_text_errors: bool = False
     counts: Collection[tuple[str, ...]] = frozenset({("usage",)})
     ids: frozenset[str] = frozenset()

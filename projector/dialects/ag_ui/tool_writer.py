@@ -40,7 +40,6 @@ NOT_CONTENT: Final = frozenset({"tool_type", "tool_call_id"})
 """Members of `tool` that identify the activity; all others are its content."""
 
 CODE: Final = "code"
-OUTPUTS: Final = "outputs"
 
 CALLED: Final = frozenset({"function", "mcp"})
 """Tool types written as calls; all others are activities."""
@@ -56,7 +55,7 @@ def on_status(run: AgUiRun, frame: Frame) -> list[Event]:
 def on_output(run: AgUiRun, frame: Frame) -> list[Event]:
     """Write an output of an activity. Keep that of a call until its next status: it shows whether the call failed."""
     if frame["tool_type"] not in CALLED:
-        return _append(run, frame, OUTPUTS, frame["output"])
+        return _append(run, frame, "outputs", frame["output"])
     run.calls[frame["item_id"]].output = frame
     return []
 

@@ -45,7 +45,7 @@ class OpenResponsesChecker:
     def __init__(self) -> None:
         self._line = 0
         self._count = 0
-        self._output = Output()
+        self._output = _Output()
         self._response_id: str | None = None
         self._begun: list[str] = []
         self._error: Event | None = None
@@ -120,12 +120,12 @@ class OpenResponsesChecker:
         return [] if response["id"] == self._response_id else ["one response ID"]
 
 
-class UnexpectedEventError(Exception):
+class _UnexpectedEventError(Exception):
     """An event that cannot be joined to the output. The message names what was expected instead."""
 
 
 @dataclass
-class Part:
+class _Part:
     """A part of an item, as a client would join it."""
 
     content: dict[str, Any]
@@ -134,34 +134,33 @@ class Part:
 
 
 @dataclass
-class Item:
+class _Item:
     """An item, as a client would join it."""
 
     index: int
     content: Event
     arguments: str = ""
     is_done: bool = False
-    parts: Mapping[str, list[Part]] = field(default_factory=lambda: {index: [] for index in LISTS})
+    parts: Mapping[str, list[_Part]] = field(default_factory=lambda: {index: [] for index in LISTS})
 
 
-class Output:
+class _Output:
     """The output of one response, as a client would join it. Checks return what was expected instead of the event."""
 
     def __init__(self) -> None:
-        self.items: list[Item] = []
-        self._by_id: dict[str, Item] = {}
+        self.items: list[_Item] = []
+        self._by_id: dict[str, _Item] = {}
         self._truncated: set[str] = set()
         """Types of events that were truncated, according to the notices."""
 
     def check(self, event: Event) -> list[str]:
         """Check the next event of an item."""
         try:
-            return RULES.get(event["type"], Output.on_other)(self, event)
-        except UnexpectedEventError as error:
+            return RULES.get(event["type"], _Output.on_other)(self, event)
+        except _UnexpectedEventError as error:
             return [str(error)]
 
     def check_end(self, event: Event) -> list[str]:
-        """Check the end of the response."""
         if not all(item.is_done for item in self.items):
             return ["all items done before the end"]
         if event["type"] in self._truncated:
@@ -180,19 +179,17 @@ class Output:
         return []
 
     def on_added(self, event: Event) -> list[str]:
-        """Check the start of an item."""
         content, index = event["item"], event["output_index"]
         found = []
         if index != len(self.items) or content["id"] in self._by_id:
             found.append("`output_index` rising by one from 0, and a new item ID")
         if content["status"] != "in_progress" or any(map(content.get, ("content", "summary", "arguments", "output"))):
             found.append("an empty item with status `in_progress`")
-        item = self._by_id[content["id"]] = Item(index, content)
+        item = self._by_id[content["id"]] = _Item(index, content)
         self.items.append(item)
         return found
 
     def on_done(self, event: Event) -> list[str]:
-        """Check the end of an item."""
         content = event["item"]
         item = self._by_id.get(content["id"])
         is_open = item is not None and not item.is_done and item.index == event["output_index"]
@@ -211,37 +208,32 @@ class Output:
         return found
 
     def on_part_added(self, event: Event) -> list[str]:
-        """Check the start of a part."""
         index, part = _index_member(event), event["part"]
         parts = self._item(event).parts[index]
         is_empty = not any(value for name, value in part.items() if name != "type")
         is_next = event[index] == len(parts)
-        parts.append(Part(dict(part)))
+        parts.append(_Part(dict(part)))
         return [] if is_empty and is_next else [f"an empty part, and `{index}` rising by one from 0"]
 
     def on_part_done(self, event: Event) -> list[str]:
-        """Check the end of a part."""
         part = self._part(event)
         part.is_done = True
         is_equal = event["part"] == part.content or event["type"] in self._truncated
         return [] if part.is_whole and is_equal else ["the end of a part after its whole text, with the same content"]
 
     def on_delta(self, event: Event) -> list[str]:
-        """Check and add a delta of a text."""
         part = self._part(event)
         if not part.is_whole:
             part.content[_text_member(event)] += event["delta"]
         return [] if not part.is_whole else ["no delta after the whole text"]
 
     def on_whole(self, event: Event) -> list[str]:
-        """Check a whole text."""
         part, name = self._part(event), _text_member(event)
         is_equal = event[name] == part.content[name] or event["type"] in self._truncated
         was_whole, part.is_whole = part.is_whole, True
         return [] if is_equal and not was_whole else ["the whole text once, equal to its deltas"]
 
     def on_annotation(self, event: Event) -> list[str]:
-        """Check and add an annotation."""
         content = self._part(event).content
         known = content["annotations"]
         content["annotations"] = [*known, event["annotation"]]
@@ -266,19 +258,19 @@ class Output:
             self._truncated.add(event["about"])
         return self.on_other(event)
 
-    def _item(self, event: Event) -> Item:
+    def _item(self, event: Event) -> _Item:
         item = self._by_id.get(event["item_id"])
         if item is None or item.index != event["output_index"]:
-            raise UnexpectedEventError("the ID and index of an added item")
+            raise _UnexpectedEventError("the ID and index of an added item")
         if item.is_done and event["type"] not in AFTER_THE_ITEM:
-            raise UnexpectedEventError("no event of an item after its end")
+            raise _UnexpectedEventError("no event of an item after its end")
         return item
 
-    def _part(self, event: Event) -> Part:
+    def _part(self, event: Event) -> _Part:
         index = _index_member(event)
         parts, at = self._item(event).parts[index], event[index]
         if at >= len(parts) or parts[at].is_done:
-            raise UnexpectedEventError("an open part")
+            raise _UnexpectedEventError("an open part")
         return parts[at]
 
 
@@ -291,17 +283,17 @@ def _text_member(event: Event) -> str:
 
 
 TEXTS: Final = ("output_text", "refusal", "reasoning", "reasoning_summary_text")
-RULES: Final[Mapping[str, Callable[[Output, Event], list[str]]]] = {
-    "response.output_item.added": Output.on_added,
-    "response.output_item.done": Output.on_done,
-    "response.content_part.added": Output.on_part_added,
-    "response.content_part.done": Output.on_part_done,
-    "response.reasoning_summary_part.added": Output.on_part_added,
-    "response.reasoning_summary_part.done": Output.on_part_done,
-    **{f"response.{name}.delta": Output.on_delta for name in TEXTS},
-    **{f"response.{name}.done": Output.on_whole for name in TEXTS},
-    "response.output_text.annotation.added": Output.on_annotation,
-    "response.function_call_arguments.delta": Output.on_arguments,
-    "response.function_call_arguments.done": Output.on_arguments,
-    "public-sse:notices": Output.on_notices,
+RULES: Final[Mapping[str, Callable[[_Output, Event], list[str]]]] = {
+    "response.output_item.added": _Output.on_added,
+    "response.output_item.done": _Output.on_done,
+    "response.content_part.added": _Output.on_part_added,
+    "response.content_part.done": _Output.on_part_done,
+    "response.reasoning_summary_part.added": _Output.on_part_added,
+    "response.reasoning_summary_part.done": _Output.on_part_done,
+    **{f"response.{name}.delta": _Output.on_delta for name in TEXTS},
+    **{f"response.{name}.done": _Output.on_whole for name in TEXTS},
+    "response.output_text.annotation.added": _Output.on_annotation,
+    "response.function_call_arguments.delta": _Output.on_arguments,
+    "response.function_call_arguments.done": _Output.on_arguments,
+    "public-sse:notices": _Output.on_notices,
 }

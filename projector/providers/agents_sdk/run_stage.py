@@ -58,6 +58,9 @@ DROPPED: Final[Mapping[str, str]] = {
     "compaction_item": "bookkeeping of the SDK's session; the SDK does not stream it",
 }
 
+REQUEST: Final = "mcp_approval_request"
+"""Item of a call that waits for approval. The provider's own MCP servers put theirs into a response."""
+
 OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 """Outputs of calls that have a public tool type; the others are in `DROPPED_OUTPUTS`."""
 
@@ -105,7 +108,7 @@ class RunStage:
         """End the run, and return the approval requests that it waits for, or its cancellation by the host."""
         if is_cancelled:
             return [*self._context, CANCEL]
-        requests = [_request_item(one) for one in interruptions if not _is_in_response(one)]
+        requests = [_request_item(one) for one in interruptions if _members(one.raw_item).get("type") != REQUEST]
         return self._after_context(self._own_response(requests)) or self._context
 
     def fail(self, error: BaseException) -> tuple[list[CanonicalEvent], Fault | None]:
@@ -259,15 +262,10 @@ def _output(item: Any, raw: Mapping[str, object]) -> object:
     return output
 
 
-def _is_in_response(approval: Any) -> bool:
-    """Return whether a response has this request as an item: those of the provider's own MCP servers are."""
-    return bool(_members(approval.raw_item).get("type") == "mcp_approval_request")
-
-
 def _request_item(approval: Any) -> dict[str, object]:
     """Return a call that waits for approval as the item that the contract has for it (D18)."""
     return {
-        "type": "mcp_approval_request",
+        "type": REQUEST,
         "id": f"approval_{approval.call_id}",
         "name": approval.name,
         "arguments": approval.arguments or "",

@@ -54,13 +54,13 @@ class OpenAIChatStage:
         try:
             chunk = codec.loads(message.data)
         except codec.TooDeepError:
-            return self._drop("(too deep)")
+            return self._dropped.drop("(too deep)")
         except codec.CodecError:
             return self._read_text(message)
         if type(chunk) is not dict:
-            return self._drop("(no object)")
+            return self._dropped.drop("(no object)")
         if self._is_over:
-            return self._drop("(after the end)")
+            return self._dropped.drop("(after the end)")
         return self._read_object(chunk, message.event)
 
     def close(self) -> list[CanonicalEvent | Fault]:
@@ -79,7 +79,7 @@ class OpenAIChatStage:
             events = self._read_chunk(chunk)
             error = error or self._inner_error
         elif not error:
-            return self._drop("(no chunk)")
+            return self._dropped.drop("(no chunk)")
         if error and not was_finished:
             return self._fail(events, error)
         if error:
@@ -135,7 +135,7 @@ class OpenAIChatStage:
         if not text:
             return []
         if self._is_over or (text != DONE and self._finish is not None):
-            return [] if text == DONE else self._drop("(after the end)")
+            return [] if text == DONE else self._dropped.drop("(after the end)")
         if text == DONE:
             return self._end()
         if message.event == ERROR:
@@ -198,7 +198,3 @@ class OpenAIChatStage:
             event["sequence_number"] = self._sequence
             self._sequence += 1
         return list(events)
-
-    def _drop(self, reason: str) -> list[CanonicalEvent | Fault]:
-        self._dropped.note(reason)
-        return []

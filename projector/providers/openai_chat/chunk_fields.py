@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from projector.core import canonical as read
 from projector.core.state import DROP_NAMES_MAX, OTHER
@@ -145,6 +145,11 @@ class Drops(Counter[str]):
         name = name[:NAME_MAX_CHARS]
         known = name in self or len(self) < DROP_NAMES_MAX
         self[name if known else OTHER] += times
+
+    def drop(self, name: str) -> list[Any]:
+        """Count something that is not read, and return no events."""
+        self.note(name)
+        return []
 
     def note_unknown(self, kind: str, names: Iterable[str]) -> None:
         """Count unknown members of a kind of object."""

@@ -96,7 +96,7 @@ class DeltaReader:
         if content := delta.get("content"):
             events += self._split(content) if type(content) is str else self._read_parts(content)
         if refusal := delta.get("refusal"):
-            events += self._output.refusal(refusal) if type(refusal) is str else self._drop("delta.refusal")
+            events += self._output.refusal(refusal) if type(refusal) is str else self._dropped.drop("delta.refusal")
         if delta.get("annotations"):
             annotations = self._dropped.objects(delta, "delta", "annotations")
             events += self._output.cite(self._citations.of_message(annotations))
@@ -154,7 +154,7 @@ class DeltaReader:
 
     def _read_parts(self, parts: object) -> list[Event]:
         if not isinstance(parts, list):
-            return self._drop("delta.content")
+            return self._dropped.drop("delta.content")
         events: list[Event] = []
         for part in parts:
             if isinstance(part, str):
@@ -162,13 +162,13 @@ class DeltaReader:
             elif isinstance(part, dict):
                 events += self._read_part(part)
             else:
-                events += self._drop("content part")
+                events += self._dropped.drop("content part")
         return events
 
     def _read_part(self, part: Mapping[str, object]) -> list[Event]:
         kind = read.text_or_none(part, "type")
         if kind not in {"text", "refusal", "thinking"}:
-            return self._drop(f"content.{kind}")
+            return self._dropped.drop(f"content.{kind}")
         text = read.text_or_none(part, kind)
         if kind != "thinking":
             add = self._split if kind == "text" else self._output.refusal
@@ -197,7 +197,3 @@ class DeltaReader:
         if value is not None:
             self._dropped.note("tool call input")
         return ""
-
-    def _drop(self, name: str) -> list[Event]:
-        self._dropped.note(name)
-        return []
