@@ -1,4 +1,4 @@
-"""Run the tests of the tables with the newest SDKs: what they have and our tables lack, turns red.
+"""Run the tests of the tables with the newest SDKs: they fail if an SDK has something that the tables lack.
 
 .venv/bin/python tests/latest_sdk.py (`make check-latest`)
 """
@@ -19,7 +19,7 @@ SHOW_VERSIONS: Final = f"from importlib.metadata import version; print(*map(vers
 
 
 def main() -> int:
-    """Install the newest SDKs beside the locked ones, where Python finds them first; give pytest's exit status."""
+    """Install the newest SDKs in a folder that precedes the locked ones; return pytest's exit status."""
     with tempfile.TemporaryDirectory() as folder:
         python = (sys.executable, "-W", "ignore")
         subprocess.run([*python, "-m", "pip", "install", "--quiet", "--target", folder, *SDKS], check=True)

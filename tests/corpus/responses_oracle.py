@@ -1,7 +1,7 @@
 """A second, simple reading of Responses streams, which shares no code with the handlers.
 
-Three readings of one run: what its events stream, what its finished items and snapshots hold, and what the public
-stream made of it. Where the provider agrees with itself, all three are equal.
+There are three readings of a run: from its deltas, from its finished items and snapshots, and from the public stream.
+If the provider is consistent, all three are equal.
 """
 
 from __future__ import annotations
@@ -104,12 +104,12 @@ def responses(events: list[Event]) -> Iterator[list[Event]]:
 
 
 def streamed(events: list[Event]) -> Reading:
-    """Read deltas; what has none from its `done` event or its finished item."""
+    """Read deltas; content without deltas is read from its `done` event or finished item."""
     return _of_run([_response(response, [*_items(response).values()]) for response in responses(events)])
 
 
 def finished(events: list[Event]) -> Reading:
-    """Read the snapshots alone; items that a snapshot leaves out from their own end."""
+    """Read the snapshots only; items that a snapshot omits are read from their own end."""
     read = []
     for response in responses(events):
         own = [item for item in _items(response).values() if item.finished]
@@ -119,7 +119,7 @@ def finished(events: list[Event]) -> Reading:
 
 
 def public(frames: list[Event]) -> Reading:
-    """Read the public stream by its own rules: places, deltas, `done` events and the terminal."""
+    """Read the public stream by its own rules: positions, deltas, `done` events and the terminal."""
     items: dict[int, _Item] = {}
     for frame in frames:
         slot, tool = frame.get("output_index"), frame.get("tool") or {}
@@ -246,7 +246,7 @@ def _terminal(events: list[Event]) -> str:
 
 
 def _of_run(read: list[Reading]) -> Reading:
-    """Join the readings of its responses: texts of the last that has each, all else in order."""
+    """Join the readings of the responses: each text of the last response that has it, everything else in order."""
     texts = [[r for r in read if getattr(r, name)][-1:] for name in ("text", "refusal", "summary")]
     text, refusal, summary = (
         getattr(r[0], name) if r else "" for r, name in zip(texts, ("text", "refusal", "summary"), strict=True)

@@ -29,7 +29,7 @@ STREAMS: Final = [
 REDACTOR: Final = Redactor(Policy(reasoning="full"))
 
 RAW_EVENTS: Final = {None, "raw_response_event"}
-"""Lines of an agents run that hold a provider's event, bare or as the payload of one of its own."""
+"""Kinds of lines of an agents run that contain a provider event, directly or as the payload of an event of the run."""
 
 SAME: Final = {
     "message.delta": "response.output_text.delta",

@@ -1,6 +1,6 @@
-"""Inputs that broke the pipeline once, as small as they could be made: one row each, found by `make fuzz`.
+"""Minimal inputs that once broke the pipeline, one row each, found by `make fuzz`.
 
-To add one: run `make fuzz`, take the lines that it prints, shorten them while they still fail, and say what was wrong.
+To add one: run `make fuzz`, take the lines that it prints, shorten them while they still fail, and describe the error.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ HOST: Final = CaseSettings(host_events=True)
 
 
 class FoundCase(NamedTuple):
-    """One input, and what it did."""
+    """One input, and the error that it caused."""
 
     was: str
     events: list[object]
     settings: CaseSettings = CaseSettings()
     text: str | None = None
-    """What `final` says, where that was wrong."""
+    """Expected `response_text` of `final`, if it was wrong."""
 
 
 def added(index: int, **item: object) -> Event:

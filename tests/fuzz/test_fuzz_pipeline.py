@@ -1,6 +1,6 @@
-"""Raw bytes into the pipeline: whatever they are, what comes out is sound, and the same however they are cut.
+"""Random bytes as input of the pipeline: the output is valid and does not depend on how the bytes are cut.
 
-The fuzz target is `check`. `make test` tries a few hundred inputs, the same each time; `make fuzz` many thousands.
+The fuzz target is `check`. `make test` tries a few hundred fixed inputs, `make fuzz` many thousands of random ones.
 """
 
 from __future__ import annotations

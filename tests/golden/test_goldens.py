@@ -74,7 +74,7 @@ def test_public_goldens_obey_every_rule(case: replay.Case) -> None:
 
 
 TOOL_DATA: Final = frozenset({"output", "arguments_json", "structured_output", "attributes"})
-"""Members that hold values of a tool or of the model; null is a value there."""
+"""Members with values of a tool or of the model, where null is allowed."""
 
 
 def nulls(value: object, place: str) -> Iterator[str]:
@@ -102,7 +102,7 @@ def as_sse(source: bytes) -> bytes:
 
 
 class InPieces:
-    """A pipeline whose bytes arrive in reads of a size."""
+    """A pipeline that receives its bytes in reads of one size."""
 
     def __init__(self, pipeline: Pipeline, size: int) -> None:
         self._pipeline = pipeline
@@ -120,7 +120,7 @@ ARRIVALS: Final = (
     ("public_sse_v1", "auto", 1_000_000),
     ("public_sse_v1", "ndjson", 1),
 )
-"""Dialect, form of the input, and size of its reads; a dialect sees frames, never bytes, so one way is enough there."""
+"""Dialect, input format, and size of the reads. A dialect receives frames, so it needs one combination only."""
 
 
 @every_case

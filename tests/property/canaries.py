@@ -1,4 +1,4 @@
-"""Streams that hold a secret in every place where D25 looks for secrets, and a search for what is left of it."""
+"""Streams with a secret in every field that D25 covers, and a search for leaked pieces of it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any, Final, TypeAlias
 Event: TypeAlias = dict[str, Any]
 
 WINDOW_CHARS: Final = 8
-"""So many characters of a secret in a row are a leak; a shorter secret is one as a whole."""
+"""Number of consecutive characters of a secret that count as a leak; a shorter secret leaks only as a whole."""
 
 ESCAPE_LEVELS: Final = 3
-"""How often a text is unescaped: JSON, in JSON text, in JSON text."""
+"""Levels of unescaping: JSON, in JSON text, in JSON text."""
 
 _ESCAPE: Final = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
 
@@ -51,7 +51,7 @@ def _unescaped(match: re.Match[str]) -> str:
     return chr(int(match[1], 16)) if match[1] else {"n": "\n", "r": "\r", "t": "\t"}.get(match[2], match[2])
 
 
-# where a secret may stand
+# fields that may contain a secret
 
 
 def done(index: int, item_type: str, **item: object) -> Event:
@@ -72,10 +72,10 @@ DELTAS: Final[Mapping[str, Callable[[str], str]]] = {
     "refusal": lambda text: text,
     "reasoning_summary_text": lambda text: text,
 }
-"""What grows by deltas -> the whole that holds a text."""
+"""Event type with deltas -> a whole value that contains a text."""
 
 TOOL_DELTAS: Final = tuple(DELTAS)[:4]
-"""Where formats are looked for; the model's own words lose registered values only."""
+"""Event types that are searched for credential formats; text of the model is searched for registered values only."""
 
 NESTINGS: Final[Mapping[str, Callable[[str], str]]] = {
     "value": lambda text: json.dumps({"a": text}),
@@ -85,7 +85,7 @@ NESTINGS: Final[Mapping[str, Callable[[str], str]]] = {
     "JSON text in JSON text": lambda text: json.dumps({"a": json.dumps([json.dumps({"b": text})])}),
     "no JSON": lambda text: '{"a": ' + text,
 }
-"""How arguments hold a text."""
+"""Ways in which arguments contain a text."""
 
 
 def broken_off_everywhere(text: str, kind: str) -> list[Event]:

@@ -20,12 +20,12 @@ from types import FrameType
 from typing import Any, Final, NamedTuple
 
 _SMALL_BYTES: Final = 512
-"""Less is not counted: the hooks themselves allocate some hundred bytes a line."""
+"""Smaller allocations are not counted, because the hooks themselves allocate some hundred bytes per line."""
 _WALKING: Final = frozenset({"insert", "remove", "index", "count", "copy", "sort", "reverse"})
 
 
 class Cost(NamedTuple):
-    """What one call has cost."""
+    """Cost of one call."""
 
     steps: int
     scanned: int
@@ -65,9 +65,9 @@ def assert_linear(make: Callable[[int], Callable[[], object]], size: int) -> Non
 
 
 _AT_MOST: Final = {"steps": 2.3, "scanned": 2.3, "allocated": 2.7}
-"""Ratio of the costs; lists and tables grow in leaps."""
+"""Maximum ratio of the costs; lists and tables grow in steps."""
 _SLACK: Final = {"steps": 0, "scanned": 1_000, "allocated": 65_536}
-"""What may be added whatever the size: a table that grows in one leap."""
+"""Constant allowance for any size: a table that grows in one step."""
 
 
 class _Counter:

@@ -1,4 +1,4 @@
-"""Ways to spoil a golden input: what providers, proxies and attackers do to events, and to the JSON in them.
+"""Mutations of golden inputs, as providers, proxies and attackers might cause them, in events and in their JSON.
 
 A stream is a list of lines, one event each, as in `examples_ndjson`. Each mutation is one row of `MUTATIONS`.
 """
@@ -34,7 +34,7 @@ VALUES: Final[tuple[object, ...]] = (
     *({"type": None}, {"text": ["a"]}, {"": ""}, {"a": {"a": {"a": []}}}, {"type": "message"}, {"id": 7}),
     *({"code": 429, "message": "m"}, {"code": "rate_limit_exceeded"}, {"message": "\ud83d"}),
 )
-"""What a member may be instead of what it should be."""
+"""Values that replace the value of a member."""
 
 NOISE: Final = (
     *(b"null", b"[]", b"7", b'"text"', b"{}", b'{"type":null}', b'{"type":7}', b'{"type":[]}', b'{"type":"unknown"}'),
@@ -42,10 +42,10 @@ NOISE: Final = (
     *(b'{"type":"error"}', b'{"type":"projector.cancel"}', b'{"type":"response.completed"}', b"[DONE]"),
     *(b"[" * 300 + b"]" * 300, b'{"a":' * 2_000 + b"1" + b"}" * 2_000, b'{"type":"keepalive","sequence_number":"9"}'),
 )
-"""JSON that is no event, or hardly one."""
+"""JSON that is not a complete event."""
 
 GARBAGE: Final = (b"{", b"\xff\xfe", b"<html>502</html>", b"data", b'{"type":"response.created"', b"\xf0\x9f")
-"""What is no JSON at all; it ends the stream."""
+"""Lines that are not JSON; they end the stream."""
 
 TYPES: Final = (*HANDLERS, *DROPPED, *HOST_HANDLERS, *items.FINISHERS, *items.ITEMS_ONLY, "projector.next_response")
 """Types of events and items."""
@@ -85,7 +85,7 @@ def _by_member() -> dict[str, list[str]]:
 
 
 BY_MEMBER: Final = _by_member()
-"""Every value, as JSON, that a member of some name has in some golden input."""
+"""Name of a member -> its values in all golden inputs, as JSON."""
 
 
 def truncate(random: Random, lines: Lines) -> Lines:
@@ -127,7 +127,7 @@ def repeat(random: Random, lines: Lines) -> Lines:
 
 
 def insert(random: Random, lines: Lines) -> Lines:
-    """Put an event of any case anywhere."""
+    """Insert an event of any case at any position."""
     return _insert(random, lines, ALL_LINES)
 
 
@@ -149,7 +149,7 @@ def weave(random: Random, lines: Lines) -> Lines:
 
 
 def cut_bytes(random: Random, lines: Lines) -> Lines:
-    """Lose some bytes of a line."""
+    """Remove some bytes of a line."""
     at = any_place(random, lines)
     line = b"".join(lines[at : at + 1])
     start, end = sorted((random.randint(0, len(line)), random.randint(0, len(line))))
@@ -179,7 +179,7 @@ def remove_member(_random: Random, holder: Any, step: str | int) -> None:
 
 
 def add_member(random: Random, holder: Any, _step: str | int) -> None:
-    """Add a member that some other event has."""
+    """Add a member of another event."""
     name = random.choice([*BY_MEMBER])
     if isinstance(holder, dict):
         holder[name] = json.loads(random.choice(BY_MEMBER[name]))
@@ -207,11 +207,11 @@ EDITS: Final[tuple[Edit, ...]] = (
     add_member,
     nest_member,
 )
-"""What may happen to one member of one event."""
+"""Mutations of one member of one event."""
 
 
 def edit(random: Random, lines: Lines) -> Lines:
-    """Change one place of one event."""
+    """Mutate one node of one event."""
     at = any_place(random, lines)
     tree = parsed(b"".join(lines[at : at + 1]))
     found = [place for place, _ in places(tree)]
@@ -228,11 +228,11 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *(insert, insert_noise, insert_garbage, cut_bytes),
     *(edit,) * 12,
 )
-"""What may happen to a stream; as often as not it hits the inside of an event."""
+"""Mutations of a stream; half of them change the inside of an event."""
 
 
 KEEPING_MEMBERS: Final = tuple(mutate for mutate in MUTATIONS if mutate is not cut_bytes)
-"""Mutations after which a value still stands under its own name, or under `type`."""
+"""Mutations that leave a value under its own name, or under `type`."""
 
 
 def spoil(random: Random, most: int, mutations: Sequence[Mutation] = MUTATIONS) -> tuple[replay.Case, Lines]:

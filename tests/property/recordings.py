@@ -1,4 +1,4 @@
-"""Leaks in a recording, and the content that two public streams must share."""
+"""Search for leaks in a recording, and comparison of the content of two public streams."""
 
 from __future__ import annotations
 

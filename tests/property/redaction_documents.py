@@ -1,7 +1,7 @@
-"""Made-up tool arguments that hold secrets in every place and spelling, and the laws that their cleaning must keep.
+"""Generated tool arguments with secrets in every position and spelling, and the laws of their redaction.
 
-The secret part of each secret begins with a letter that stands nowhere else: where it is seen in what was said, decoded
-as far as it goes, more than an anchor has leaked. A law raises `AssertionError`.
+The secret part of each secret begins with a letter that occurs nowhere else. If that letter is in the fully decoded
+output, more than the anchor has leaked. A law raises `AssertionError`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 
 SECRET: Final = "Ж"
-"""Begins each secret that is known by its key or by registration."""
+"""First letter of each secret that is identified by its key or registered."""
 CREDENTIAL: Final = "Q"
-"""Begins the body of each credential."""
+"""First letter of the body of each credential."""
 REGISTERED: Final = (f"{SECRET} кit 😀 x-9", f"{SECRET} [b] {{x}}-9")
 NUMBER: Final = 987_654_321
 
@@ -59,13 +59,13 @@ _CREDENTIALS: Final = (
     "AKIA" + CREDENTIAL + "WERTYUI" * 3 + "ghp" + "_" + CREDENTIAL + "w2E3r" * 7,
 )
 _MORE_THAN_THREE_LETTERS: Final = rf"{SECRET}(?! ?[к\[]?(?:\\+(?:u[0-9]*)?)?$)"
-"""At the end of a text the first letters of a registered value may be a word of their own."""
+"""At the end of a text, the first letters of a registered value may be an ordinary word."""
 _FRAGMENT: Final = f'"api_key": "{SECRET}abc", "b": 1'
 _BREAKERS: Final = ("{", "}", "[", "]", ",", ":", '"', "\\", "x", "1", "\n", "\x00", "'", "tru", "-", " ")
 
 
 class Document(NamedTuple):
-    """Arguments as a provider could send them; `broken` text is no JSON, `clean` text holds no secret."""
+    """Arguments as a provider could send them; `broken` text is not JSON, `clean` text contains no secret."""
 
     text: str
     broken: bool
@@ -154,7 +154,7 @@ class _Writer:
         return self.random.choice((text, f'[{text}, {{"a": {text}}}]', f'{{"b": {{"c": {text}}}}}'))
 
     def secret(self) -> str:
-        """A string or number that is or holds a secret."""
+        """A string or number that is or contains a secret."""
         pick = self.random.random()
         if pick < 0.1 and not self.simple_secrets:
             return str(NUMBER)
@@ -177,7 +177,7 @@ class _Writer:
         self.atoms.insert(self.random.randrange(len(self.atoms) + 1), self.random.choice(_BREAKERS))
 
     def break_off_in_a_secret(self) -> None:
-        """End the document inside the value of a sensitive key, in a way that is no JSON."""
+        """End the document inside the value of a sensitive key, as invalid JSON."""
         secret = self.random.choice((f'x "{SECRET}abc"', f'{{"b" "{SECRET}abc"}}', f'["a" {SECRET}]', f"'{SECRET}'"))
         self.atoms = ['{"a":', *self.atoms, ', "api_key":', secret, "}"]
 
@@ -195,7 +195,7 @@ def document(random: Random, *, clean: bool = False, broken: bool = False, cut_o
 
 
 def any_document(random: Random) -> Document:
-    """Write one of all kinds."""
+    """Write a document with each kind of value."""
     kind = random.randrange(5)
     return document(random, clean=kind == 1, broken=kind == 2, cut_off=kind == 3)
 
@@ -207,12 +207,12 @@ def pieces(text: str, cuts: Iterable[int]) -> list[str]:
 
 
 def random_cuts(random: Random, text: str) -> list[int]:
-    """Cut everywhere, or here and there."""
+    """Cut at every position, or at random ones."""
     return list(range(len(text))) if random.random() < 0.5 else [random.randrange(len(text) + 1) for _ in range(9)]
 
 
 def decoded(text: str) -> str:
-    """Undo escapes as often as there are any."""
+    """Undo escapes until none are left."""
     for _ in range(5):
         text = re.sub(r"\\+u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)
     return text
@@ -222,7 +222,7 @@ def decoded(text: str) -> str:
 
 
 def cuts_do_not_matter(redactor: Redactor, random: Random) -> None:
-    """What was said after n characters depends on them alone; deltas join to the text; the end is the same."""
+    """The output after n characters depends on those characters only; the joined deltas equal the text at any cut."""
     text = any_document(random).text
     whole = redactor.arguments(text)
     stream = redactor.argument_stream()
@@ -238,7 +238,7 @@ def cuts_do_not_matter(redactor: Redactor, random: Random) -> None:
 
 
 def no_secret_leaves(redactor: Redactor, random: Random) -> None:
-    """Nothing of a secret is said behind its anchor, in the text, in the object, or in any delta."""
+    """No part of a secret after its anchor is in the text, in the object, or in any delta."""
     text = any_document(random).text
     stream = redactor.argument_stream()
     said = "".join(stream.feed(piece).value for piece in pieces(text, random_cuts(random, text)))
@@ -251,7 +251,7 @@ def no_secret_leaves(redactor: Redactor, random: Random) -> None:
 
 
 def clean_text_stays(redactor: Redactor, random: Random) -> None:
-    """What holds no secret is said as it is, without a notice, and parsed as it is."""
+    """Text without a secret is emitted and parsed unchanged, without a notice."""
     text = document(random, clean=True).text
     result = redactor.arguments(text)
     assert (result.text.value, result.text.notices) == (text, ())
@@ -265,7 +265,7 @@ def _integer(digits: str) -> object:
 
 
 def cleaning_twice_is_cleaning_once(redactor: Redactor, random: Random) -> None:
-    """Our own marks are no secrets."""
+    """Marks are not treated as secrets."""
     once = redactor.arguments(document(random).text)
     twice = redactor.arguments(once.text.value)
     assert twice.text.value == once.text.value
@@ -273,7 +273,7 @@ def cleaning_twice_is_cleaning_once(redactor: Redactor, random: Random) -> None:
 
 
 def notices_name_marks(redactor: Redactor, random: Random) -> None:
-    """Where a mark stands there is a notice, and no notice of a withheld value without a mark."""
+    """Every mark has a notice, and every notice of a withheld value has a mark."""
     result = redactor.arguments(document(random).text)
     assert result.json is not None
     told = bool(result.json.notices) or any(n.type == "redacted" for n in result.text.notices)
@@ -281,7 +281,7 @@ def notices_name_marks(redactor: Redactor, random: Random) -> None:
 
 
 def code_is_cleaned_alike(redactor: Redactor, random: Random) -> None:
-    """A text that may hold a document says the same for every cut, and holds no secret."""
+    """The output for a text that may contain a document is the same for every cut, and contains no secret."""
     text = random.choice(("", "# ", " ")) + any_document(random).text
     stream = redactor.code_stream()
     said = "".join(stream.feed(piece).value for piece in pieces(text, random_cuts(random, text))) + stream.close().value
@@ -289,7 +289,7 @@ def code_is_cleaned_alike(redactor: Redactor, random: Random) -> None:
 
 
 def whole_text_is_known(redactor: Redactor, random: Random) -> None:
-    """Our grammar and the standard library's agree on what is one whole value."""
+    """Our grammar and the standard library accept the same whole values."""
     text = any_document(random).text
     try:
         json.loads(text, parse_constant=_refused)

@@ -1,4 +1,4 @@
-"""Plays streams through the pipeline, and says what must hold for whatever comes out."""
+"""Run streams through the pipeline, and check the properties that every output must have."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 
 EFFORT: Final = int(os.environ.get("PROJECTOR_TESTS_EFFORT", "1"))
-"""How many times more examples than usual are tried; `make fuzz` tries many, and other ones each time."""
+"""Factor on the number of examples; `make fuzz` sets a large one and uses different examples in each run."""
 
 OURS: Final = frozenset({"internal_error", "redaction_failed"})
-"""Faults of ours: no data may cause one (CONTRACT D31)."""
+"""Internal faults, which no input may cause (CONTRACT D31)."""
 
 
 def examples(most: int) -> settings:
@@ -96,7 +96,7 @@ def frames_of(said: bytes) -> list[dict[str, Any]]:
 
 
 def assert_sound(said: bytes) -> None:
-    """One terminal, last; ids without gaps; everything opened is closed; every rule of the contract."""
+    """Check for one terminal at the end, ids without gaps, closed items, and every rule of the contract."""
     frames = frames_of(said)
     kinds = [frame["kind"] for frame in frames]
     assert [kind in TERMINAL_KINDS for kind in kinds] == [False] * (len(kinds) - 1) + [True]
@@ -118,7 +118,7 @@ CALLS: Final = st.one_of(
     st.tuples(st.sampled_from(["cancel", "next_response", "close"])),
     st.tuples(st.just("close"), st.sampled_from([fault for fault in FAULTS.values() if fault.code not in OURS])),
 )
-"""What a host may do while a stream runs: a method of the pipeline, and what it is given."""
+"""Calls that a host may make during a stream: a method of the pipeline and its arguments."""
 
 
 def interrupted(pipeline: Pipeline, lines: Iterable[bytes], calls: Iterable[tuple[int, tuple[Any, ...]]]) -> bytes:

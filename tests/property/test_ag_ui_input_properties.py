@@ -1,4 +1,4 @@
-"""What holds for the request that a conversation becomes, whatever a client has made of it."""
+"""Properties of the request built from any conversation that a client may send."""
 
 from __future__ import annotations
 

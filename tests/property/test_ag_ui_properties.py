@@ -1,4 +1,4 @@
-"""What holds for AG-UI streams whatever the provider sends: the protocol's rules, and nothing that must not leave."""
+"""Properties of AG-UI streams for any input: the protocol's rules hold, and nothing private is emitted."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PAIRS: Final = {
     "REASONING_MESSAGE_START": ("REASONING_MESSAGE_END", "messageId"),
     "TOOL_CALL_START": ("TOOL_CALL_END", "toolCallId"),
 }
-"""What opens -> what closes it, and by which member."""
+"""Start event -> its end event, and the member that identifies the pair."""
 
 each_case: Final = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
@@ -147,7 +147,7 @@ def test_ids_of_the_thread_are_not_reused(case: Case) -> None:
 
 @pytest.mark.node
 def test_the_client_agrees(node_modules: Path) -> None:
-    """The protocol's own client takes streams that are cut off after each third."""
+    """The protocol's own client accepts streams that are cut off after each third."""
     streams = [play(case, lines_of(case)[: len(lines_of(case)) * third // 3]) for case in CASES for third in (1, 2)]
     data = [b"".join(encode_sse(json.dumps(event).encode()) for event in events).decode() for events in streams]
     lines = "\n".join(json.dumps({"declared": sse}) for sse in data).encode()
@@ -157,7 +157,7 @@ def test_the_client_agrees(node_modules: Path) -> None:
     assert [(one["thrown"], one["warnings"]) for one in heard] == [(None, [])] * len(streams)
 
 
-# nothing leaves
+# nothing private is emitted
 
 
 @pytest.mark.parametrize("row", FORMATS, ids=[row.name for row in FORMATS])

@@ -1,4 +1,4 @@
-"""Whatever the size of what comes, the stream lives, its frames stay small, and what is small stays (CONTRACT D27)."""
+"""Input of any size leaves the stream running, the frames within limits, and small values complete (CONTRACT D27)."""
 
 from __future__ import annotations
 

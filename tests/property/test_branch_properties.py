@@ -1,4 +1,4 @@
-"""Whatever branches of a run say, and in whatever order their bytes come: what interleaves is what each says alone."""
+"""For any branches and any order of their bytes, the interleaved output equals the output of each branch alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAIN: Final = [
     for case in CASES
     if not (case.settings.run or case.settings.host_events or case.settings.close or case.settings.policy)
 ]
-"""Cases that are one response as its provider sent it, under the usual policy."""
+"""Cases with one unchanged provider response and the default policy."""
 
 REDACTOR: Final = Redactor(Policy())
 BRANCHES: Final = st.lists(
@@ -33,7 +33,7 @@ BRANCHES: Final = st.lists(
     min_size=2,
     max_size=3,
 )
-"""For each branch what it says, where its bytes are cut, and whether the run can do without it."""
+"""For each branch: its content, the cuts of its bytes, and whether it is optional."""
 
 
 def assert_rules_kept(dialect: str, stream: bytes) -> None:
@@ -70,7 +70,7 @@ def reads_of(case: Any, cuts: list[int]) -> list[bytes]:
 
 
 def play(dialect: str, branches: list[Any], order: list[int], ends: list[Any] | None = None) -> bytes:
-    """Feed the reads of the branches in an order, whatever of it fits; then close them, each as it ends."""
+    """Feed the reads of the branches in the given order as far as possible, then end each branch in its own way."""
     run = run_of(dialect)
     opened = [
         run.branch(context_of(at, optional=optional), provider=case.provider, profile=case.settings.profile)
@@ -144,7 +144,7 @@ def test_final_does_not_depend_on_the_order(branches: list[Any], order: list[int
 
 
 ENDS: Final = st.sampled_from([None, "", *(code for code in FAULTS if code not in OURS)])
-"""How a branch ends: as it should, cut off, or with a fault."""
+"""End of a branch: complete, cut off, or with a fault."""
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -1,4 +1,4 @@
-"""No secret leaves: each known format, each sensitive key and registered values, in every place, at every cut (D25)."""
+"""No secret is emitted: each format, sensitive key and registered value, in every field, at every cut (D25)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_no_credential_leaves_in_characters(row: Format) -> None:
 
 @in_turn
 def test_no_credential_leaves_where_a_stream_breaks_off(row: Format, kind: str) -> None:
-    """Ordinary words may begin like a format: so much of it (`open_chars`) is said where nothing follows."""
+    """At the end of a text, the start of a format shorter than `open_chars` is shown, because it may be a word."""
     said = say(broken_off_everywhere(f"is {row.matches[0]}", kind))
     assert leaks(said, *secret_of(row), max(WINDOW_CHARS, row.open_chars + 1)) == set()
 
@@ -150,7 +150,7 @@ def test_no_registered_value_leaves_at_any_cut(kind: str) -> None:
     assert_sound(said)
 
 
-# what is clean stays as it is
+# clean values stay unchanged
 
 
 MATERIAL: Final = (
@@ -206,7 +206,7 @@ def test_cleaning_twice_is_cleaning_once(name: str, text: str, tree: object) -> 
         assert clean(once) == once
 
 
-# that these tests could fail
+# these tests can fail
 
 
 def test_a_harmless_text_is_shown_in_every_place() -> None:
@@ -261,4 +261,4 @@ SHOWN: Final = {
     *("message.citation: citation.title", "message.citation: citation.url", "message.citation: citation.filename"),
     *("final: final.attachments[].filename", "final: final.attachments[].url"),
 }
-"""Every place of D25 as a page sees it: `<kind or tool type>: <path>`."""
+"""Every field that D25 covers, in the public stream: `<kind or tool type>: <path>`."""

@@ -1,4 +1,4 @@
-"""No reasoning text of a Chat Completions stream leaves below `full`, in any dialect, whichever way it is said."""
+"""No reasoning text of a Chat Completions stream, in any spelling, is emitted in any dialect below policy `full`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAID: Final[dict[str, list[dict[str, Any]]]] = {
     "a tag that is never closed": [{"content": f"<think>{THOUGHT}"}],
     "after the answer": [ANSWER, {"reasoning_content": THOUGHT}],
 }
-"""How a server of this API says what its model thinks -> the deltas."""
+"""Spelling of reasoning -> its deltas."""
 
 
 def told(dialect: str, level: str, deltas: list[dict[str, Any]], *, ends: bool) -> bytes:
@@ -46,7 +46,7 @@ def words_in(said: bytes) -> set[str]:
 def test_reasoning_of_a_chat_stream_leaves_under_full_only(dialect: str, name: str, *, ends: bool) -> None:
     for level in ("off", "summary"):
         assert words_in(told(dialect, level, SAID[name], ends=ends)) == set()
-    if ends and dialect != "public_sse_v1":  # D29: that dialect has no word for it
+    if ends and dialect != "public_sse_v1":  # D29: that dialect has no event for it
         assert words_in(told(dialect, "full", SAID[name], ends=ends)) == WORDS
 
 

@@ -28,7 +28,7 @@ REDACTOR: Final = Redactor(Policy())
 
 
 class Input(NamedTuple):
-    """What is fed: reads of a provider, then events of the host."""
+    """Input of the pipeline: reads of a provider, then events of the host."""
 
     reads: list[bytes]
     hosted: tuple[Event, ...] = ()
@@ -212,7 +212,7 @@ def test_cost_grows_with_size(row: Row) -> None:
 
 
 def work_of(given: Input) -> Callable[[], None]:
-    """Return what runs one stream, from its start to its end."""
+    """Return a function that runs one stream from start to end."""
     redactor = given.redactor()
 
     def run() -> None:

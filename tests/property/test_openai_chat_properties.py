@@ -1,4 +1,4 @@
-"""What holds for every Chat stream: order, completeness, privacy, linear time, and that cuts do not matter."""
+"""Properties of every Chat stream: order, completeness, privacy, linear time, independence of cuts."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ SAID: Final = {
     "response.reasoning_text.delta": ("reasoning_text", "text"),
     "response.reasoning_summary_text.delta": ("summary_text", "text"),
 }
-"""Delta -> the part of the finished item that must hold the same."""
+"""Delta -> the part of the finished item that must have the same text."""
 
 
 def to_lines(sent: Iterable[object]) -> bytes:

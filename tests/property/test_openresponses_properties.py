@@ -1,4 +1,4 @@
-"""What holds for Open Responses whatever comes: the rules, a client that accepts it, no secret, no hidden reasoning."""
+"""Properties of Open Responses for any input: valid, accepted by a client, no secret, no hidden reasoning."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def play_lines(case: Case, lines: Lines, **policy: object) -> bytes:
 
 
 def assert_sound(said: bytes) -> None:
-    """Every rule, one answer, and no fault of ours."""
+    """Check every rule, the JSON answer, and that there is no internal fault."""
     lines = said.splitlines()
     assert check_lines(OpenResponsesChecker(), lines) == []
     answer = assemble(lines)
@@ -77,7 +77,7 @@ def assert_sound(said: bytes) -> None:
 
 
 def assert_accepted(said: bytes) -> None:
-    """The SDK's accumulator takes the stream to its end; it raises what an `error` event says, and nothing else."""
+    """The SDK's accumulator reads the stream to its end; it raises the error of an `error` event and no other."""
     lines = said.splitlines()
     body = b"".join(encode_sse(line, json.loads(line)["type"]) for line in lines[:-1]) + encode_sse(lines[-1])
     answer = httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=body)
@@ -95,7 +95,7 @@ def assert_accepted(said: bytes) -> None:
             assert names == [json.loads(line)["type"] for line in lines[:-1]]
 
 
-# whatever comes
+# any input
 
 
 @each_case
@@ -184,7 +184,7 @@ def test_no_credential_of_a_tool_is_written() -> None:
     assert leaks(told(everywhere(key)), key[4:]) == set()
 
 
-# what the policy hides
+# data that the policy hides
 
 THOUGHT: Final = "the heron waits until the tide has turned"
 GIST: Final = "a bird is patient at the shore"

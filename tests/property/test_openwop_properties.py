@@ -220,7 +220,7 @@ def test_branches_may_interleave(cases: list[Case], random: Any) -> None:
     assert_valid(events_of(out + pipeline.close()))
 
 
-# nothing leaves
+# nothing private is emitted
 
 
 @pytest.mark.parametrize("row", FORMATS, ids=[row.name for row in FORMATS])

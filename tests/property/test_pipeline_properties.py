@@ -1,4 +1,4 @@
-"""What holds for every input, however it is cut, spoiled or ended."""
+"""Properties of the output for every input, however it is cut, mutated or ended."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def gist(said: bytes) -> list[object]:
     return [sorted(joined.items(), key=repr), *rest]
 
 
-# what becomes of the events
+# effect of the events
 
 
 @each_case
@@ -144,7 +144,7 @@ def test_any_event_may_come_again_late(case: Case) -> None:
 
 
 ADDITIONS: Final = {"projector.attachment"}
-"""Events that say something new each time, beside deltas."""
+"""Events other than deltas that have new content each time."""
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.provider == "openai_responses"], ids=lambda c: c.name)
@@ -166,7 +166,7 @@ def test_whatever_comes_the_stream_is_sound(stream: tuple[Case, Lines]) -> None:
 
 
 PRIVATE_CHARS: Final = 24
-"""Shorter texts of tools are words of a schema, and names that a call may say."""
+"""Minimum length of a searched tool text; shorter ones are words of a schema, and names that a call may contain."""
 PRIVATE: Final = {
     json.dumps(value)[1:-1].encode()
     for line in ALL_LINES
@@ -195,7 +195,7 @@ def test_whenever_the_host_speaks_the_stream_is_sound(
     assert_sound(interrupted(pipeline, lines, calls))
 
 
-# what comes out is what went in
+# the output has the content of the input
 
 
 TEXTS: Final = st.text(st.one_of(st.characters(codec=None, categories=("L", "S", "Zs", "Cs", "Cc"))), max_size=40)
@@ -203,7 +203,7 @@ TEXTS: Final = st.text(st.one_of(st.characters(codec=None, categories=("L", "S",
 
 
 BEGINNINGS: Final = st.builds(str.__add__, TEXTS, st.sampled_from([row.matches[0][:3] for row in FORMATS]))
-"""Texts that end as if a credential began: what is held back of them is said at the end."""
+"""Texts that end like the start of a credential: the held part is emitted at the end."""
 
 GROWING: Final = {
     "output_text": ("message.delta", "text"),
@@ -211,7 +211,7 @@ GROWING: Final = {
     "reasoning_summary_text": ("reasoning_summary.delta", "text"),
     "code_interpreter_call_code": ("tool.code.delta", "code"),
 }
-"""Event of the provider -> kind of its public deltas, and the member that holds the whole."""
+"""Event of the provider -> kind of its public deltas, and the member with the complete text."""
 
 
 @pytest.mark.parametrize("kind", GROWING)
@@ -225,7 +225,7 @@ def test_text_joins_to_the_original(*, kind: str, text: str, cuts: set[int], has
     frames = frames_of(play([as_ndjson([*lines, b'{"type":"response.completed"}'])]))
     said = "".join(frame["delta"] for frame in frames if frame["kind"] == said_kind)
     wholes = [frame["code"] for frame in frames if frame["kind"] == "tool.code.done"]
-    assert (said or "".join(wholes)) == codec.scrub(text)  # short code that comes at once is said in its `done` alone
+    assert (said or "".join(wholes)) == codec.scrub(text)  # short complete code is in its `done` only
     if kind == "output_text":
         assert frames[-1]["final"].get("response_text", "") == said
 

@@ -1,4 +1,4 @@
-"""The laws of cleaning can fail: each rule of the cleaner, broken on purpose, turns one of them red."""
+"""The laws of redaction can fail: breaking any rule of the redactor violates one of them."""
 
 from __future__ import annotations
 

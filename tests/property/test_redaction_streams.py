@@ -1,4 +1,4 @@
-"""The laws of cleaning, for arguments and code, whole and however they are cut (CONTRACT D23 to D25)."""
+"""The laws of redaction for arguments and code, whole and with any cuts (CONTRACT D23 to D25)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.property.redaction_documents import LAWS, POLICY, pieces
 REDACTOR = Redactor(POLICY)
 PLAIN = Redactor(Policy())
 
-# What JSON, credentials and sensitive keys are made of, so that chance finds their edges.
+# Fragments of JSON, credentials and sensitive keys, so that random texts reach the edge cases.
 _SCRAPS = [
     *'{}[]",: \\\n\t',
     '\\"',

@@ -1,4 +1,4 @@
-"""What holds for every input and every cut: same messages, in linear time."""
+"""Properties of the SSE decoder for every input and cut: same messages, in linear time."""
 
 from __future__ import annotations
 

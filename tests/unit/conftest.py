@@ -1,4 +1,4 @@
-"""A projector to play events through: what it says is shown without its envelope, and must obey every stream rule."""
+"""A projector for tests: its output is returned without the envelope, and must obey every stream rule."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ ENVELOPE: Final = frozenset(
 
 @cache
 def compiled(policy: str) -> Redactor:
-    """Compile a policy, given as JSON, once: it takes longer than most tests."""
+    """Compile a policy, given as JSON, once, because it takes longer than most tests."""
     return Redactor(Policy.load(json.loads(policy)))
 
 
 class Stream:
-    """One stream under test; events of types `projector.*` go through the host's door."""
+    """One stream under test; events of types `projector.*` are sent as host events."""
 
     def __init__(self, *, policy: Event | None = None, context: Event | None = None, run: bool = False) -> None:
         redactor = compiled(json.dumps(policy or {}))
@@ -52,7 +52,7 @@ class Stream:
         self._projector.tick("2025-12-15T12:00:00.000Z")
         self._writer = PublicSseV1(redactor.policy.limits.frame_max_bytes)
         self.sealed: list[Frame] = []
-        """All that was said, with the envelope."""
+        """All output, with the envelope."""
 
     def feed(self, *events: Event) -> list[Frame]:
         said: list[Frame] = []
@@ -83,7 +83,7 @@ class Stream:
 
     @property
     def lines(self) -> list[bytes]:
-        """All that was said, as the public dialect writes it."""
+        """All output, as the public dialect writes it."""
         return [data for frame in self.sealed for _, data in self._writer.feed(frame)]
 
     def _shown(self, said: list[Frame]) -> list[Frame]:
@@ -93,7 +93,7 @@ class Stream:
 
 @pytest.fixture
 def open_stream() -> Iterator[Callable[..., Stream]]:
-    """Opens streams; in the end each is closed, and all that it said is checked."""
+    """Opens streams; after the test each one is closed and its output is checked."""
     opened: list[Stream] = []
 
     def open_one(**settings: Any) -> Stream:
@@ -108,7 +108,7 @@ def open_stream() -> Iterator[Callable[..., Stream]]:
 
 @pytest.fixture
 def play(open_stream: Callable[..., Stream]) -> Callable[..., list[Frame]]:
-    """Plays events of one stream; gives what they say, before anything closes."""
+    """Feeds events of one stream and returns the output, without closing it."""
 
     def play_all(*events: Event, **settings: Any) -> list[Frame]:
         return open_stream(**settings).feed(*events)

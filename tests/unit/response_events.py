@@ -1,4 +1,4 @@
-"""Events of the Responses API, for tests that name the place and the type of an item."""
+"""Events of the Responses API, built from the index and the type of an item."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The AG-UI dialect: what a run says of messages, reasoning, calls, activities, steps and its end."""
+"""The AG-UI dialect: messages, reasoning, calls, activities, steps and the end of a run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def context(**members: object) -> Event:
 
 @pytest.fixture
 def run(open_stream: Callable[..., Any]) -> Run:
-    """Plays events as one run; gives what AG-UI says of them, without the times, from start to end."""
+    """Feeds events as one run and returns its AG-UI events, from start to end, without timestamps."""
 
     def play(
         *events: Event, options: DialectOptions | None = None, ends: str = "close", **settings: Any

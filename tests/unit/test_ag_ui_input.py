@@ -1,4 +1,4 @@
-"""A request of AG-UI becomes a provider's: the conversation anew, answers to approvals, tools by name."""
+"""AG-UI requests as provider requests: the rebuilt conversation, answers to approvals, tools by name."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def resolved(interrupt_id: str, **payload: object) -> Body:
 
 
 def asked_of(provider: str, request: Body, settings: ConversationSettings = DEFAULTS, **given: Any) -> Body:
-    """Return the client's part of the body that a provider is sent."""
+    """Return the client's part of the body that is sent to a provider."""
     said = conversation(read_run_input(request), settings=settings, **given)
     members = {"encrypted_reasoning": settings.encrypted_reasoning, **given}
     members.pop("client_tools", None)
@@ -68,7 +68,7 @@ def chat(request: Body, **given: Any) -> Body:
     return asked_of("openai_chat", request, **given)
 
 
-# what may be asked
+# allowed requests
 
 
 def test_the_examples_are_requests_of_the_protocol() -> None:

@@ -1,4 +1,4 @@
-"""Arguments of calls, live and whole (seed section 9.8, CONTRACT D22 to D24, D27)."""
+"""Arguments of calls, streamed and complete (seed section 9.8, CONTRACT D22 to D24, D27)."""
 
 from __future__ import annotations
 

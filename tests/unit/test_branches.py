@@ -1,4 +1,4 @@
-"""Branches: responses of one run side by side, each with its own context, phase and ids (decision 13)."""
+"""Branches: parallel responses of one run, each with its own context, phase and ids (decision 13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each reader makes of a member that is there, missing, null, or of a wrong type (CONTRACT D30)."""
+"""Result of each reader for a member that is present, missing, null, or of a wrong type (CONTRACT D30)."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ CLOCK: Final = ("--clock", "2025-12-15T12:00:00.123Z", "--stream-id", "stream_1"
 
 
 class Done(NamedTuple):
-    """How a command ended."""
+    """Result of a command."""
 
     status: int
     out: bytes
@@ -374,7 +374,7 @@ def test_long_work_shows_its_progress_on_a_terminal(started: Any) -> None:
     program.stdin.write(CREATED)
     program.stdin.flush()
     program.stdout.readline()
-    time.sleep(0.6)  # what takes less than half a second shows nothing
+    time.sleep(0.6)  # shorter work shows no progress
     program.communicate(HI)
     os.write(end, b".")
     shown = b""

@@ -28,7 +28,7 @@ def item_done(**members: object) -> Event:
 
 
 def code(said: list[Event]) -> list[tuple[str, str]]:
-    """What was said of code in short, neighbouring deltas as one: what may become a credential waits for its end."""
+    """Return a summary of the code events, with adjacent deltas joined; a possible credential is held until its end."""
     found: list[tuple[str, str]] = []
     for name, text in ((KINDS[it["kind"]], it[KINDS[it["kind"]]]) for it in said if it["kind"] in KINDS):
         before = found.pop()[1] if name == "delta" and found and found[-1][0] == "delta" else ""

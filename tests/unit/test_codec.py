@@ -1,4 +1,4 @@
-"""JSON at its edges (CONTRACT D31): what is read, what is written, and what an error may say."""
+"""Edge cases of JSON (CONTRACT D31): parsing, encoding, and the text of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clean values put together and taken apart; nothing is lost without a notice (CONTRACT D26, D27)."""
+"""Combining and splitting clean values; every loss has a notice (CONTRACT D26, D27)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every way in which a stream ends (CONTRACT D11 to D14): its terminal, alone and last, behind all that closes."""
+"""Every way in which a stream ends (CONTRACT D11 to D14): one terminal, at the end, after all closing events."""
 
 from __future__ import annotations
 

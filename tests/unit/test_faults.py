@@ -1,4 +1,4 @@
-"""Every way to fail, its source, and whether trying again may help (CONTRACT D12, D14)."""
+"""Every fault, its source, and whether a retry may help (CONTRACT D12, D14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left to say of a growing text when its whole is known (CONTRACT D23, D30, D31)."""
+"""The rest of a growing text that is emitted once the complete text is known (CONTRACT D23, D30, D31)."""
 
 from __future__ import annotations
 

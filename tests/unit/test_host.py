@@ -1,4 +1,4 @@
-"""What the host says through its own door (CONTRACT D9, D17, D35)."""
+"""Host events (CONTRACT D9, D17, D35)."""
 
 from __future__ import annotations
 

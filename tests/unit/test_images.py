@@ -1,4 +1,4 @@
-"""Generated images: their bytes travel in chunks only (seed section 9.11, CONTRACT D21)."""
+"""Generated images: their bytes are sent in chunks only (seed section 9.11, CONTRACT D21)."""
 
 from __future__ import annotations
 

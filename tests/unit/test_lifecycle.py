@@ -1,4 +1,4 @@
-"""Walks through the table of phases and signals; that it is total, tests/contract/test_tables.py shows."""
+"""Sequences of signals through the lifecycle table; tests/contract/test_tables.py checks that it is complete."""
 
 from __future__ import annotations
 

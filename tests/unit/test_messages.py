@@ -1,4 +1,4 @@
-"""Message text, refusals and citations: each row is what some events say (seed sections 9.3, 9.4, 9.6)."""
+"""Message text, refusals and citations: each row has events and their output (seed sections 9.3, 9.4, 9.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a Chat response begins, ends and fails, and what is counted of it; `chat_notes` explains the notation."""
+"""Start, end, failures and drop counts of a Chat response; `chat_notes` explains the notation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Open Responses dialect: which events each stream becomes, and what stands in the response object."""
+"""The Open Responses dialect: the events of each stream, and the members of the response object."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ def test_models_without_reasoning_write_no_reasoning(deltas: list[Event]) -> Non
 
 
 def test_each_response_of_a_run_has_its_reasoning() -> None:
-    """User story 3: the numbers go on, and the items stand behind each other."""
+    """User story 3: sequence numbers continue, and items are listed one after another."""
     call = {"index": 0, "id": "call_1", "function": {"name": "f", "arguments": "{}"}}
     said = play(
         *(chunk(reasoning_content="First."), chunk(tool_calls=[call]), finish("tool_calls")),
@@ -398,7 +398,7 @@ def test_encrypted_reasoning_has_its_own_setting() -> None:
 
 
 def test_an_unknown_item_is_announced_when_it_ends() -> None:
-    """After a fault of ours items are closed that this writer may not know (`PublicStreamProjector.fail_closed`)."""
+    """After an internal error, `PublicStreamProjector.fail_closed` may close items that this writer does not know."""
     writer = OpenResponses()
     envelope = {"stream_id": "stream_1", "server_timestamp": "2025-12-15T12:00:00.000Z", "item_id": "fc_1"}
     frame = {**envelope, "kind": "output_item.done", "item_type": "function_call", "status": "incomplete"}

@@ -1,4 +1,4 @@
-"""Paths of notices: what is written is read back, and what is no path names no place."""
+"""Paths of notices: formatted paths parse back, and invalid paths are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole middleware without I/O: bytes in, bytes out, the host's door, the envelope (CONTRACT D1, D2, D11, D12)."""
+"""The whole pipeline without I/O: bytes in, bytes out, host events, the envelope (CONTRACT D1, D2, D11, D12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The models accept what the seed contract shows, and nothing beside it."""
+"""The models accept the examples of the seed contract, and nothing else."""
 
 from __future__ import annotations
 

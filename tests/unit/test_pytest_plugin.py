@@ -1,4 +1,4 @@
-"""The pytest plugin, as users' projects run it: each in a folder of its own, all in one pytest process of their own."""
+"""The pytest plugin in projects of users: each in its own folder, all in one separate pytest process."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ RUNS: Final[Mapping[str, tuple[Job, int]]] = {
     "once, however often it is named": (Job((".", "--projector-cases", "streams")), 2 * EACH + 1),
     "none without a folder": (Job(("-o", "projector_cases=")), 1),
 }
-"""What is run -> how many tests pass."""
+"""Arguments of pytest -> number of tests that pass."""
 
 MISTAKES: Final[Mapping[str, tuple[Job, str]]] = {
     "no cases": (Job((), lose_everything), "expected inputs at `"),
@@ -111,7 +111,7 @@ MISTAKES: Final[Mapping[str, tuple[Job, str]]] = {
     "settings of nothing": (Job((), configure_nothing), "cases.toml: no input for `none`"),
     "a misspelled provider": (Job((), misspell), "unknown folder in `"),
 }
-"""What is wrong -> what pytest prints before it runs anything."""
+"""Error -> pytest's output before it runs any test."""
 
 OTHERS: Final[Mapping[str, Job]] = {
     "differences": Job((), say_hi),
@@ -124,7 +124,7 @@ JOBS: Final = {**{name: job for name, (job, _) in (*RUNS.items(), *MISTAKES.item
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
-    """How each job ended, by its name."""
+    """Result of each job, by its name."""
     project = tmp_path_factory.mktemp("project")
     for name, content in PROJECT.items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Reasoning: summaries for the page, full text for dialects that may say it (seed section 9.5, CONTRACT D29, D36)."""
+"""Reasoning: summaries for pages, full text for dialects that may emit it (seed section 9.5, CONTRACT D29, D36)."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def test_every_delta_of_the_sdk_is_a_piece() -> None:
     assert deltas <= DELTAS <= HANDLERS.keys() | DROPPED.keys()
 
 
-# what is no event
+# input that is not an event
 
 
 @pytest.mark.parametrize(

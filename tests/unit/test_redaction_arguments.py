@@ -1,4 +1,4 @@
-"""The arguments of a call: what is said of each text, what is parsed, and where something is missing (D23 to D26)."""
+"""The arguments of a call: the emitted text, the parsed object, and the notices (D23 to D26)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REDACTOR = Redactor(POLICY)
 
 
 def nested(value: object, levels: int) -> str:
-    """JSON in a string of JSON, so many levels deep."""
+    """JSON in a string of JSON, nested to a depth."""
     text = json.dumps(value)
     for _ in range(levels):
         text = json.dumps({"in": text})

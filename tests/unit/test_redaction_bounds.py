@@ -1,4 +1,4 @@
-"""Cutting to a budget of encoded bytes: what goes first, what stays, and what is told (CONTRACT D27)."""
+"""Truncation to a budget of encoded bytes: the order of cuts, the kept values, and the notices (CONTRACT D27)."""
 
 from __future__ import annotations
 

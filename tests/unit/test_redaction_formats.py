@@ -28,7 +28,7 @@ def cleaned(text: str) -> str:
 
 
 def said_of(text: str) -> str:
-    """What is certain of a text that goes on."""
+    """Return the part of an unfinished text that can be shown."""
     return StepWriter().write(FormatFilter(DETECTOR).feed(text), text)
 
 
@@ -96,7 +96,7 @@ def test_its_anchor_is_long_enough(row: Format) -> None:
 
 @each_format
 def test_no_class_takes_what_the_next_piece_needs(row: Format) -> None:
-    """Counts give nothing back, so a class must end where what follows it begins."""
+    """Counts do not backtrack, so a class must not match the start of the next piece."""
     for anchor in patterns.alternatives(row.anchor):
         for body in patterns.alternatives(row.pattern):
             sequence = [*patterns.pieces(anchor, ignore_case=row.ignore_case), *patterns.pieces(body)]

@@ -1,4 +1,4 @@
-"""The pattern language of credential formats, and what its two expressions say of a text."""
+"""The pattern language of credential formats, and the results of its two expressions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_alternatives_are_parted_outside_classes() -> None:
 
 
 def told(text: str, *, open_chars: int = 1, at_end: bool = False) -> tuple[str, int] | None:
-    """What is found, and where: complete, open, or nothing; open only where its anchor is not certain, at the end."""
+    """Return the result and its position: complete, open, or nothing."""
     form = Format("x", "x", "k[xy]_", "[0-9]{3}-[a-f]{1,4}", "x", open_chars=open_chars)
     found = Search([form], [], at_end=at_end).first(text)
     if found is None:

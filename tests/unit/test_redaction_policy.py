@@ -1,4 +1,4 @@
-"""The policy: every number of the contract under its name, unknown names refused, secrets never shown."""
+"""The policy: every limit of the contract under its name, unknown names rejected, secrets never shown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECRET = "correct-horse-battery"
 
 
 FIXED = {"NAME_MAX_CHARS", "DELTA_MAX_CHARS", "NOTICES_MAX_ITEMS"}
-"""Numbers that frames are built on: no host may change them."""
+"""Limits that frames depend on, which no host may change."""
 
 
 def test_each_number_of_the_contract_is_a_limit_with_its_default() -> None:

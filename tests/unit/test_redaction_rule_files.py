@@ -1,4 +1,4 @@
-"""Rule files: the shipped ones obey their form and their samples; a bad one is refused by file, entry and field."""
+"""Rule files: the shipped ones are valid and match their samples; errors name file, entry and field."""
 
 from __future__ import annotations
 

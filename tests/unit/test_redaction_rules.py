@@ -55,7 +55,7 @@ def test_each_rule_has_an_example(row: Word) -> None:
 def test_verdicts(key: str, verdict: Verdict) -> None:
     rules = KeyRules()
     assert rules.verdict(key) is verdict
-    assert rules.verdict(key) is verdict  # from memory
+    assert rules.verdict(key) is verdict  # from the cache
 
 
 def test_a_host_adds_words_and_removes_words_and_keys() -> None:

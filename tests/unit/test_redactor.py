@@ -1,4 +1,4 @@
-"""What each function of the mint gives: ids, labels, texts, addresses, trees, image data, streams."""
+"""Results of each function of the redactor: ids, labels, texts, addresses, trees, image data, streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the decoders return for bytes that a provider, or a hostile one, may send."""
+"""Results of the decoders for bytes that a provider, even a hostile one, may send."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_the_end_of_input(sent: bytes, expected: list[SseMessage | Fault]) -> No
 
 
 def test_names_without_end_are_read_all_the_same() -> None:
-    """More names than are remembered."""
+    """More event names than the decoder caches."""
     named = [SseMessage(b"1", f"e{number}") for number in range(300)]
     assert run(SseDecoder(), *(encode_sse(*message) for message in named)) == named
 

@@ -1,4 +1,4 @@
-"""Where items stand (CONTRACT D6), who announces them (D7), and how calls are called (D8)."""
+"""Slots of items (CONTRACT D6), their announcement (D7), and the ids of calls (D8)."""
 
 from __future__ import annotations
 

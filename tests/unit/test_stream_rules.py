@@ -21,11 +21,11 @@ STREAMS: Final = {
     path.stem: [json.loads(line) for line in path.read_text().splitlines()]
     for path in sorted((Path(__file__).parent / "streams").glob("*.ndjson"))
 }
-GONE: Final = object()  # `edit` takes the member away
+GONE: Final = object()  # `edit` removes the member
 
 
 def sealed(events: list[Event]) -> list[Event]:
-    """Put an envelope around each event; of members that both have, the event's stay."""
+    """Add an envelope to each event; the event's own members take precedence."""
     return [
         {
             "schema": "public_sse_v1",
@@ -55,7 +55,7 @@ def where(events: list[Event], kind: str, nth: int) -> int:
 
 
 def edit(kind: str, nth: int, /, **members: Any) -> Change:
-    """Change members of the nth event of a kind; an object is merged, `GONE` is taken away."""
+    """Change members of the nth event of a kind; an object is merged, a member set to `GONE` is removed."""
 
     def change(events: list[Event]) -> None:
         event = events[where(events, kind, nth)]
@@ -134,7 +134,7 @@ def many_notices(count: int) -> Change:
 
 
 def many_arguments(chars: int) -> Change:
-    """Stream more than may be said, from a call that is cut off."""
+    """Stream more text than allowed, in a call that is cut off."""
     return chain(edit("tool.arguments.delta", 0, delta="x" * chars), drop("tool.arguments.done", 0))
 
 
@@ -194,7 +194,7 @@ TOO_LONG: Final = [
     ("text", attached(filename=LONG)),
     ("text", attached(mime_type=LONG)),
 ]
-"""Every place of an id or a name, with one that is too long."""
+"""Every field with an id or a name, with a value that is too long."""
 
 
 class Row(NamedTuple):

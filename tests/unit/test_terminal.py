@@ -24,7 +24,7 @@ class Screen(io.StringIO):
 
 @pytest.fixture
 def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """A clock that shows the last of these."""
+    """A clock that returns the last of these times."""
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[-1])
     return now

@@ -1,6 +1,6 @@
 """Tool calls from their first status to their end (seed section 9.7, CONTRACT D15 to D19, D28).
 
-A row is a call's events, and what they say in short: `+` and `-` are the item's ends, a word in `<>` a status.
+A row has a call's events and a summary of their output: `+` and `-` start and end the item, `<...>` is a status.
 """
 
 from __future__ import annotations

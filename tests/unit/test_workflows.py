@@ -1,4 +1,4 @@
-"""Workflows without I/O: templates, what a definition may say, and what runs next."""
+"""Workflows without I/O: templates, valid definitions, and the next steps of a run."""
 
 from __future__ import annotations
 
