@@ -39,7 +39,7 @@ def loads(data: bytes | str) -> Any:
 
 
 def loads_exact(text: str) -> Any:
-    """Parse one JSON text of a tool strictly; integers of any size stay exact, numbers beyond a double become None.
+    """Parse one JSON text of a tool strictly. Integers stay exact; numbers outside the range of a double become None.
 
     orjson silently turns integers over 64 bits into floats; only text with a run of 19 digits can contain one.
 

@@ -30,5 +30,5 @@ URL_MAX_CHARS: Final = 4_096
 
 # of this project
 EVENT_MAX_BYTES: Final = 32 * 1024 * 1024  # one SSE event of the provider: a 20 MB image in base64 fits
-DELTA_MAX_CHARS: Final = 32_768  # six bytes a character when all are escaped: 196,608, under FRAME_MAX_BYTES
+DELTA_MAX_CHARS: Final = 32_768  # at six bytes per escaped character 196,608 bytes, less than FRAME_MAX_BYTES
 QUERY_MAX_CHARS: Final = 2_000  # a search query or a revised prompt

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class _NeverNull:
-    """Marks `T | None` as None in Python if the key is absent, but never null in JSON."""
+    """Marker of `T | None`: None in Python if the key is absent, never null in JSON."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         schema = handler(source)

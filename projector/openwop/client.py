@@ -326,7 +326,7 @@ STATUSES: Final = {"run.started": "running"} | {name: name.removeprefix("run.") 
 
 
 def replayed(recorded: Sequence[Event], *, with_deltas: bool) -> list[Event]:
-    """Return a recorded log again, with its reasoning deltas or collapsed to the closing events.
+    """Return the events of a recorded log, with its reasoning deltas or only the closing events.
 
     A block that the recording left open is closed with its text before the end of the run or at the end of the log.
     """

@@ -25,7 +25,7 @@ INTERRUPT_KEY_MAX_CHARS: Final = 256
 DIGEST_CHARS: Final = 16
 """Digest length in a shortened id: 64 bits, so that two names of one run do not collide."""
 SEQUENCE_MAX_CHARS: Final = 20
-"""Reserved behind the run id in an event id: a colon and the digits of 2**63."""
+"""Reserved after the run id in an event id: a colon and the digits of 2**63."""
 
 RUN_TERMINALS: Final = frozenset({"run.completed", "run.failed", "run.cancelled"})
 NODE_TERMINALS: Final = frozenset({"node.completed", "node.failed", "node.cancelled"})
@@ -155,7 +155,7 @@ def approval(
     tool_name: str,
     details: Mapping[str, object],
 ) -> Payload:
-    """Build `node.suspended` for a tool call that needs approval; `details` is what else may be shown of the call."""
+    """Build `node.suspended` for a tool call that needs approval; `details` are further public members of the call."""
     data = {
         "artifactId": call_id,
         "artifactType": "public-sse.tool-call",

@@ -73,7 +73,7 @@ def own_words(text: str) -> CleanText:
 
 
 def joined(*parts: Cleaned[CleanText]) -> Cleaned[CleanText]:
-    """Join neighbours into one value."""
+    """Join clean texts into one, with all their notices."""
     return _between("", parts)
 
 
@@ -127,7 +127,7 @@ _QUOTES: Final = 2
 
 
 def shrink_text(text: CleanText, max_bytes: int) -> Cleaned[CleanText]:
-    """Cut text so that its JSON string takes at most `max_bytes`, quotes and escapes included."""
+    """Truncate text so that its JSON string takes at most `max_bytes`, quotes and escapes included."""
     short = _cut(text, max_bytes)
     return Cleaned(text) if short == text else Cleaned(CleanText(short), TRUNCATED_HERE)
 
@@ -175,7 +175,7 @@ class _Measure:
         self.strings: list[int] = []
 
     def fits(self, value: object) -> bool:
-        """Return whether the tree fits into `max_bytes`, if there is such a limit; read no further than needed."""
+        """Return whether the tree fits into `max_bytes`, if it is set; stop measuring once it does not."""
         if isinstance(value, str):
             size = min(_size(value, self._string_bytes), self._string_bytes)
             self.strings.append(size)

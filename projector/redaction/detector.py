@@ -59,7 +59,7 @@ class Formats:
 
 @lru_cache(maxsize=64)
 def _compiled(add: tuple[str, ...], remove: tuple[str, ...], off: frozenset[str]) -> Formats:
-    """Return the formats of a policy, compiled once; registered values are no part of it, so no secret is kept."""
+    """Return the formats of a policy, compiled once. The cache holds no registered value and so no secret."""
     return Formats(KeyRules(add, remove), off)
 
 
@@ -119,11 +119,11 @@ class Values:
         return bool(self.marks)
 
     def crossing(self) -> Values:
-        """Return those that JSON's own syntax may cut in two: they are searched before text is read as JSON."""
+        """Return the values that contain JSON syntax, which are searched before a text is parsed as JSON."""
         return Values((value, mark) for value, mark in self._rows.items() if _SYNTAX.search(value))
 
     def find(self, text: str, *, at_end: bool) -> tuple[int, int, str] | None:
-        """Return the first value in a text as (start, end, mark); the mark is empty where one may only be beginning."""
+        """Return the first value in a text as (start, end, mark); the mark is empty if only its beginning was read."""
         whole = self._whole.search(text)
         start = self._open(text, whole.start() if whole else len(text))
         if start is not None and not at_end:
@@ -135,7 +135,7 @@ class Values:
         return None
 
     def mark_of_number(self, number: str, *, at_end: bool) -> str | None:
-        """Return the mark for a number that is registered, or that the end of the text cut off from one."""
+        """Return the mark of a registered number, or of the beginning of one at the end of the text."""
         if at_end and len(number) >= _OPEN_CHARS and any(value.startswith(number) for value in self.numbers):
             return self.numbers.get(number, REDACTED)
         return self.numbers.get(number)

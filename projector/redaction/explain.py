@@ -1,4 +1,4 @@
-"""The rules that a policy applies, as rows for people: `projector explain` prints them."""
+"""The rules that a policy applies, as rows of text, printed by `projector explain`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _REASONING: Final = {
 
 
 def rules(policy: Policy) -> list[Rule]:
-    """Return the rules that a policy applies, in groups; registered values by their ids only."""
+    """Return the rules that a policy applies, by group. Registered values are listed by their ids only."""
     formats, words, exceptions, counts = shipped()
     removed = set(map(normal_form, policy.sensitive_keys_remove))
     endings = " or ".join(row.name for row in counts)

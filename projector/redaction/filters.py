@@ -181,7 +181,7 @@ class PlainFilter:
         return self._search_rest(self._values.end(), "") + self._formats.end()
 
     def _search_rest(self, found: list[Step], text: str) -> list[Step]:
-        """Search the text between registered values for formats; a value ends the text before it, as a quote would."""
+        """Search the text between registered values for formats; a credential does not continue across a value."""
         text = self._held + text
         steps: list[Step] = []
         at = 0
@@ -235,7 +235,7 @@ class NumberFilter:
         return at
 
     def feed(self, text: str) -> list[Step]:
-        """Add characters that were read; return the steps that are certain now."""
+        """Add characters of the number and return the steps that no later text can change."""
         if self._held is None:
             return [(len(text), None)]
         self._held += text

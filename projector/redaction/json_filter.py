@@ -209,7 +209,7 @@ class JsonStreamFilter:
         return end
 
     def _at_once(self, text: str, at: int) -> int:
-        """Read a string that is whole in this piece and clean, the usual one; else create its filter."""
+        """Read a string at once if it is complete in this piece and clean, as most are; otherwise create its filter."""
         run = grammar.PLAIN_RUN.match(text, at)
         end = run.end() if run else at
         content = text[at:end]
@@ -377,7 +377,7 @@ class StringFilter:
         return self._plain.feed(text[:start]) + self._plain.end() + self._guarded_document(text[start:])
 
     def _guarded_document(self, text: str) -> list[Step]:
-        """Search for values that JSON's syntax may cut in two before the text is read as JSON."""
+        """Search for registered values that contain JSON syntax before the text is parsed as JSON."""
         return self._in_document(text) if self._guard is None else self._read_rest(self._guard.feed(text), text)
 
     def _read_rest(self, found: list[Step], text: str) -> list[Step]:

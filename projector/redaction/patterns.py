@@ -209,7 +209,7 @@ def _prefix(steps: Iterable[Step]) -> Iterable[Step]:
 
 
 class _Node:
-    """A node of the trie: what may follow, in the order of the rules."""
+    """A node of the trie, with the possible next steps in the order of the rules."""
 
     def __init__(self) -> None:
         self.children: dict[Step, _Node] = {}
@@ -225,7 +225,7 @@ class _Node:
 
 
 class _Writer:
-    """Writes a trie as one expression, and remembers what its groups mean."""
+    """Writer of a trie as one regular expression; `groups` are the meanings of its groups."""
 
     def __init__(self, words: Sequence[str], *, at_end: bool, is_scan: bool = False) -> None:
         self._words = words

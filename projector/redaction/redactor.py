@@ -43,7 +43,7 @@ class Redactor:
         return whole_values.clean_text(self._detector, text, max_chars)
 
     def text(self, text: str, max_chars: int | None = None) -> Cleaned[CleanText]:
-        """Return tool text: code, string outputs, error messages. The same search as `code_stream`."""
+        """Return clean tool text: code, string outputs, error messages. Searches as `code_stream` does."""
         return whole_values.clean_text(self._detector, text, max_chars)
 
     def url(self, url: str) -> Cleaned[CleanText]:
@@ -77,7 +77,7 @@ class Redactor:
         return ArgumentStream(self._detector, self.policy.limits)
 
     def message_stream(self) -> TextStream:
-        """Return a cleaner for the model's own words, where only registered values are withheld (CONTRACT D25)."""
+        """Return a cleaner for model output, from which only registered values are withheld (CONTRACT D25)."""
         return TextStream(ValueFilter(self._detector.values) if self._detector.values else None)
 
     def code_stream(self) -> TextStream:

@@ -1,4 +1,4 @@
-"""Reading and checking of the TOML files in `redaction/`, and compiling of `rules.json` from them.
+"""Read and check the TOML files in `redaction/`, and compile `rules.json` from them.
 
 Nothing here is loaded while streams are cleaned. `redaction/README.md` describes the form of an entry.
 """
@@ -124,7 +124,7 @@ _TABLES: Final[Mapping[str, tuple[type[_Entry], type[Format | Word]]]] = {
     "exception": (_Entry, Word),
     "count": (_Entry, Word),
 }
-"""Table of a file -> the form of its entries, and what they become."""
+"""Table of a rule file -> model of its entries, and the type that they are converted to."""
 
 
 def shipped_files() -> Rules:
@@ -133,7 +133,7 @@ def shipped_files() -> Rules:
 
 
 def compiled() -> bytes:
-    """Return the content of `rules.json`: the shipped files without samples, an entry in each line."""
+    """Return the content of `rules.json`: the shipped files without samples, one entry per line."""
     tables: dict[str, tuple[Format | Word, ...]] = dict(zip(Rules._fields, shipped_files(), strict=True))
     lines = {name: [codec.dumps(_without_defaults(row)).decode() for row in rows] for name, rows in tables.items()}
     return ("{" + ",\n".join(f'"{name}": [\n' + ",\n".join(lines[name]) + "\n]" for name in lines) + "}\n").encode()

@@ -1,4 +1,4 @@
-"""The shipped rules: what credentials look like, and which keys are sensitive (CONTRACT D25).
+"""The shipped rules: formats of credentials, and words of sensitive keys (CONTRACT D25).
 
 The entries are data in the top-level folder `redaction/`; its README.md explains their format. The engine reads them
 from `rules.json` in this folder, which `make schemas` compiles (`projector.redaction.rule_files`), because parsing TOML
@@ -87,14 +87,14 @@ class Verdict(Enum):
 
 
 def normal_form(key: str) -> str:
-    """Return the key as rules compare it; full-width and other compatible letters count as the plain ones."""
+    """Return the key in the form that is compared; full-width and other compatible letters become plain ones."""
     if not key.isascii():
         key = unicodedata.normalize("NFKC", key).casefold()
     return _SEPARATORS.sub("", key.lower())
 
 
 class KeyRules:
-    """The key rules of a policy: the shipped words, plus what the host adds, minus what it removes."""
+    """The key rules of a policy: the shipped words, plus what the host adds, minus those it removes."""
 
     def __init__(self, add: Iterable[str] = (), remove: Iterable[str] = ()) -> None:
         _, words, exceptions, counts = shipped()

@@ -40,7 +40,7 @@ class Finder:
         self.pause = pause
 
     def spans(self, text: str) -> list[Span]:
-        """Return what is withheld of a text, in order: credentials, registered values, sensitive values of JSON in it.
+        """Return the withheld parts of a text: credentials, registered values, sensitive values of embedded JSON.
 
         Two halves of a surrogate pair are searched as the character that they are. A text that is a web address is
         cleaned as one: then one span covers all of it, and its mark is the clean address.
@@ -72,7 +72,7 @@ class Finder:
 
 
 def without(text: str, spans: Iterable[Span]) -> str:
-    """Return a text with marks in place of its spans. Of spans that overlap the first one's mark is used."""
+    """Return a text with marks in place of its spans. Overlapping spans get the mark of the first."""
     parts: list[str] = []
     at = 0
     for start, end, mark in sorted(spans):

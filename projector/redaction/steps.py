@@ -50,7 +50,7 @@ class StepWriter:
         self.marked = False
 
     def write(self, steps: list[Step], text: str) -> str:
-        """Return the clean text that the steps make of the held characters and of `text`."""
+        """Return the clean text that results from applying the steps to the held characters and `text`."""
         text = self._held + text
         if len(steps) == 1 and steps[0] == (len(text), None):
             self._held = ""
@@ -99,7 +99,7 @@ class StepBuffer:
             self.marked = self.marked or bool(mark)
 
     def extend(self, steps: list[Step], text: str) -> None:
-        """Add a filter's steps over the held characters and `text`; what they do not cover is held."""
+        """Add a filter's steps over the held characters and `text`; uncovered characters are held."""
         text = self._held + text
         covered = 0
         for count, mark in steps:
@@ -127,7 +127,7 @@ class StepBuffer:
 
 
 def _escaped(mark: str) -> str:
-    """Return a mark escaped for a JSON string; a mark has no other character that needs an escape."""
+    """Return a mark escaped for a JSON string; marks contain no other characters that need escapes."""
     return mark.replace("\\", "\\\\").replace('"', '\\"')
 
 
@@ -139,12 +139,12 @@ class PositionMap:
     def __init__(self) -> None:
         self._read = 0
         self._starts: list[int] = []
-        """Where the text of each mark starts."""
+        """Start of the text that each mark replaces."""
         self._ends: list[tuple[int, int, int]] = []
-        """Where it ends, and where the mark starts and ends in the clean text."""
+        """End of the text of each mark; start and end of the mark in the clean text."""
 
     def add(self, steps: list[Step]) -> None:
-        """Follow the steps over the text."""
+        """Add the steps over the next characters of the text."""
         for count, mark in steps:
             if mark is not None:
                 start = self.position(self._read, is_end=True)
@@ -153,7 +153,7 @@ class PositionMap:
             self._read += count
 
     def position(self, position: int, *, is_end: bool) -> int:
-        """Return the position in the clean text; for one inside a mark's text, the mark's end or its start."""
+        """Return the position in the clean text; inside replaced text, the end or start of its mark."""
         if not (at := bisect_left(self._starts, position)):
             return position
         end, mark_start, mark_end = self._ends[at - 1]

@@ -92,7 +92,7 @@ class TextStream:
         return self._cleaned("".join(parts))
 
     def close(self) -> Cleaned[CleanText]:
-        """Return what was held at the end of the text."""
+        """Return the clean text of the characters held at the end."""
         text = self._joiner.end()
         if self._filter is None:
             return Cleaned(CleanText(text))
@@ -142,7 +142,7 @@ class ArgumentStream:
         return self._delta(self._filtered(text))
 
     def finish(self) -> ArgumentsEnd:
-        """Return the end of the arguments; text that is not one whole JSON value gets a notice, unparsed (D24)."""
+        """Return the end of the arguments; text that is not one complete JSON value gets a notice (D24)."""
         was_whole = not self._filter.failed
         clean = self._filtered(self._late.text + self._joiner.end())
         if not self._filter.failed:

@@ -1,4 +1,4 @@
-"""Cleaning of complete values: texts, keys, web addresses, trees (CONTRACT D25, D27, D28, D31)."""
+"""Clean complete values: texts, keys, web addresses, trees (CONTRACT D25, D27, D28, D31)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def clean_text(detector: Detector, text: str, max_chars: int | None = None) -> C
 
 
 def clean_key(detector: Detector, text: str, max_chars: int) -> Cleaned[CleanText]:
-    """Return the key of an object, cleaned; it is searched as text is, but never read as JSON."""
+    """Return the key of an object, cleaned; it is searched like text but never parsed as JSON."""
     text = codec.scrub(text)
     clean = clean_plain(detector, text)
     key = bound(clean, max_chars)
@@ -73,7 +73,7 @@ def bound(text: str, max_chars: int | None) -> Cleaned[CleanText]:
 
 
 def is_clean(detector: Detector, text: str) -> bool:
-    """Return whether one search shows that nothing is withheld; False if that takes more."""
+    """Return whether one search shows that nothing is withheld; False if more searching is needed."""
     blanks = BLANKS.match(text)
     first = text[blanks.end() : blanks.end() + 1] if blanks else ""
     return len(text) <= AT_ONCE_MAX_CHARS and first not in OPENERS and detector.passes(text)
@@ -108,7 +108,7 @@ def clean_url(detector: Detector, url: str, max_chars: int) -> Cleaned[CleanText
 
 
 def _url_parameter(detector: Detector, text: str) -> str:
-    """Return one parameter of a query or fragment; its name counts as the key of an object does."""
+    """Return one parameter of a query or fragment; its name is checked like the key of an object."""
     name, equals, value = text.partition("=")
     if equals and detector.keys.verdict(unquote_plus(name)) is not Verdict.PLAIN:
         return f"{name}={REDACTED}"
@@ -116,7 +116,7 @@ def _url_parameter(detector: Detector, text: str) -> str:
 
 
 def _url_part(detector: Detector, text: str, decoded: str) -> str:
-    """Return a part of an address; a mark where its percent-encoding hides something."""
+    """Return a part of an address, or a mark if its percent-encoding hides a secret."""
     return text if text == decoded or not clean_text(detector, decoded).notices else REDACTED
 
 

@@ -1,4 +1,4 @@
-"""Checker of a run log: the rules, and what each group of rules remembers while the log is read.
+"""Checker of a run log: the table of rules, and the groups of rules with their state.
 
 Rule level `seed` is the protocol: its schemas and RFC 0002, 0023 and 0024. `house` is what we promise beyond it.
 """
@@ -18,7 +18,7 @@ from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS
 
 Event: TypeAlias = Mapping[str, Any]
 RuleGroup: TypeAlias = Callable[[Event], list[Finding]]
-"""Related rules: returns those that the next event violates. The events it gets are valid for their models."""
+"""Related rules: returns the violations of the next event, which matches its model."""
 
 _ROWS: Final = (
     # one event

@@ -45,7 +45,7 @@ class HostRequest:
         return Headers(scope=self.scope)
 
     async def body(self) -> dict[str, Any]:
-        """Read the JSON object of the request; raise `Problem` if it is invalid, late or too large."""
+        """Read the JSON object of the request; raise `Problem`, or `ClientLeftError` if the client disconnects."""
         with self.site.streams.admitted(self.caller) as account:
             return await read_json(self.scope, self.receive, self.site.settings, account)
 

@@ -42,7 +42,7 @@ _BEGIN: Final = b'{"events":['
 
 
 class LogDocument:
-    """Events of a run after `last_sequence` (-1: all) as one JSON document; `end` is the JSON behind the events."""
+    """Events of a run after `last_sequence` (-1: all) as one JSON document; `end` is the JSON after the events."""
 
     def __init__(self, log: RunLog, last_sequence: int, end: bytes, *, client_stall_timeout_s: float) -> None:
         self._entries = log.entries

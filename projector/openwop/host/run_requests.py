@@ -96,7 +96,7 @@ def interrupt_answer(body: Mapping[str, Any]) -> InterruptAnswer:
 
 
 def is_accepted(value: object) -> bool:
-    """Return whether a `resumeValue` accepts: `{"action": "accept"}`, or `reject`."""
+    """Return whether the action of a `resumeValue` is `accept`; the only other action is `reject`."""
     action = value.get("action") if isinstance(value, Mapping) else None
     if not isinstance(action, str) or action not in {"accept", "reject"}:
         raise HostError("validation_error", "`resumeValue.action` must be `accept` or `reject`.")
