@@ -1,4 +1,4 @@
-"""What the host supplies for a stream and its branches: ids, agent, workflow step, time (seed sections 6.1 and 6.2)."""
+"""Context from the host for a stream and its branches: ids, agent, workflow step, time (seed sections 6.1 and 6.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults: the failures that end a stream, as data: code, source, message, and whether a retry may help.
+"""Faults, the failures that end a stream, as data: code, source, message, and whether a retry may help.
 
 A `Fault` is the last item that a stage ever returns. `FAULTS` is the complete list (CONTRACT D12, D14), except
 `upstream_http_<status>`, which `http_status_fault` creates.

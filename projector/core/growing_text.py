@@ -116,7 +116,7 @@ class TextPart(GrowingText[TextStream]):
         return self._positions.position(raw, is_end=is_end)
 
     def complete(self, text: str) -> Cleaned[CleanText] | None:
-        """Return what the deltas left out of the complete text.
+        """Return the part of the complete text that the deltas did not contain.
 
         None if the text contradicts the deltas, which then win because they were shown (CONTRACT D30).
         """
@@ -131,7 +131,7 @@ class TextPart(GrowingText[TextStream]):
         return compose.joined(more, rest)
 
     def close(self) -> Cleaned[CleanText]:
-        """Return what the filter held back; nothing the second time."""
+        """Return the text that the filter held back, once."""
         cleaned = self._filter.close()
         self._filter, self._digest = self._make_filter(), None
         self._emitted.add(cleaned.value)

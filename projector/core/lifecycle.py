@@ -1,4 +1,4 @@
-"""When a stream may emit, and how it ends: one total table.
+"""The lifecycle table: when a stream may emit, and how it ends.
 
 A stream is IDLE until the provider's first event, OPEN while a response streams, SETTLED when a response has ended and
 the host's run may continue, ENDED after its terminal event. Each input is one of eleven signals. Only the row of

@@ -85,7 +85,7 @@ class Item:
 
 @dataclass(slots=True, eq=False)
 class Response:
-    """The response that streams now, or the one that ended last."""
+    """The current response, or the last one that ended."""
 
     base_slot: int
     after: CleanText | None
@@ -129,7 +129,7 @@ class ResponseEnd(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class RunRecord:
-    """What the ended responses of a run contribute to the terminal (D12, D13)."""
+    """Data of the ended responses of a run for its terminal event (D12, D13)."""
 
     statuses: list[str] = field(default_factory=list)
     ends: dict[int, ResponseEnd] = field(default_factory=dict)

@@ -129,15 +129,24 @@ def _written(about: Any) -> str:
 # log and metrics
 
 
+CRASH_FIELDS: Final = {"error_type", "place"}
+"""Fields that `log_crash` adds."""
+
+
 def _logged() -> Iterator[tuple[str, set[str]]]:
     """Yield the event and the field names of each log call of the server."""
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            if not isinstance(node, ast.Call):
                 continue
-            if ast.unparse(node.func.value) == "log" and node.func.attr in LEVELS:
-                assert isinstance(node.args[0], ast.Constant)
-                yield str(node.args[0].value), {keyword.arg for keyword in node.keywords if keyword.arg}
+            called = ast.unparse(node.func)
+            if called != "log_crash" and called not in {f"log.{level}" for level in LEVELS}:
+                continue
+            if ast.unparse(node.args[0]) == "event":  # within `log_crash`
+                continue
+            assert isinstance(node.args[0], ast.Constant)
+            extra = CRASH_FIELDS if called == "log_crash" else set()
+            yield str(node.args[0].value), extra | {keyword.arg for keyword in node.keywords if keyword.arg}
 
 
 LOGGED: Final = list(_logged())

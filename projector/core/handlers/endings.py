@@ -19,7 +19,7 @@ from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanText
 
 OPTIONAL_STATUS: Final = {"failed": "incomplete", "cancelled": "incomplete"}
-"""Status of an optional response -> what it contributes to the status of its run."""
+"""Status of an optional response -> status that counts for the run."""
 
 
 def close_items(state: StreamState) -> list[Frame]:

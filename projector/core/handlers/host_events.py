@@ -30,7 +30,7 @@ def on_tool_output(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 
 
 def on_attachment(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Keep an attachment for `final`."""
+    """Store an attachment for `final`."""
     attachment = read.mapping(event, "attachment")
     redactor = state.redactor
     fields: dict[str, Cleaned[CleanText] | None] = {

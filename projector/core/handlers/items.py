@@ -117,7 +117,7 @@ def emit_whole(state: StreamState, raw: Mapping[str, object]) -> list[Frame]:
 
 
 def close(state: StreamState, item: Item, raw: Mapping[str, object], default: str | None) -> list[Frame]:
-    """Emit what was held back and `output_item.done`.
+    """Emit the held text and `output_item.done`.
 
     The status is the provider's, else `default`, else `incomplete`: the item was cut off (D7).
     """

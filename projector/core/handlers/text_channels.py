@@ -98,7 +98,7 @@ class TextChannel:
         return output
 
     def flush(self, item: Item) -> list[Frame]:
-        """Emit what was held back, when the item closes."""
+        """Emit the held text when the item closes."""
         output: list[Frame] = []
         for position, part in self.parts(item).items():
             output += self.emit_delta(item, position, part.close())

@@ -80,7 +80,7 @@ def image_generation(state: StreamState, _item: Item, call: ToolCall, raw: Mappi
 
 
 def approval(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
-    """Read what is to be approved: server and clean arguments (D18)."""
+    """Read the fields of an approval request: server and clean arguments (D18)."""
     if (label := read.text_or_none(raw, "server_label")) is not None:
         call.lossy["server_label"] = state.redactor.label(label)
     if (text := read.text_or_none(raw, "arguments")) is not None:

@@ -187,4 +187,4 @@ STEPS: Final[Mapping[str, tuple[Step, ...]]] = {
     "mcp_call": (tool_calls.finish_arguments, _finish_mcp, _hold_outcome),
     "mcp_approval_request": (tool_fields.approval,),
 }
-"""What is read and emitted of a finished call before its last status, in order."""
+"""Readers of a finished call, in the order of their output; the final status follows."""

@@ -77,7 +77,7 @@ class Cancelled(AgUiModel):
 
 
 class TokenUsage(AgUiModel):
-    """Tokens of the run. A count that the provider does not report is absent."""
+    """Token usage of the run. A count that the provider does not report is absent."""
 
     model: Maybe[str] = None
     input_tokens: Maybe[SafeInteger] = None
@@ -91,7 +91,7 @@ Usage: TypeAlias = Annotated[list[TokenUsage], Field(min_length=1, max_length=1)
 
 
 class RunFinished(Event):
-    """The run has ended. Last event of a stream, unless that is `RUN_ERROR`."""
+    """The run has ended without an error. Last event of the stream."""
 
     type: Literal["RUN_FINISHED"]
     thread_id: str
@@ -103,7 +103,7 @@ class RunFinished(Event):
 
 
 class RunError(Event):
-    """The run has failed. Last event of a stream, unless that is `RUN_FINISHED`."""
+    """The run has failed. Last event of the stream."""
 
     type: Literal["RUN_ERROR"]
     message: str
@@ -190,7 +190,7 @@ class ToolCallArgs(CallEvent):
 
 
 class ToolCallEnd(CallEvent):
-    """The arguments are complete, or were cut off: then the metadata has a status."""
+    """The arguments are complete. If they were cut off, the metadata has a status."""
 
     type: Literal["TOOL_CALL_END"]
 

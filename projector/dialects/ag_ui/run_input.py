@@ -107,7 +107,7 @@ class FunctionCall(InputModel):
 
 
 class ToolCall(InputModel):
-    """A call that the model made."""
+    """A tool call of the model."""
 
     id: Id
     function: FunctionCall
@@ -115,7 +115,7 @@ class ToolCall(InputModel):
 
 
 class AssistantMessage(InputModel):
-    """A message of the model, and its calls."""
+    """An assistant message with its tool calls."""
 
     role: Literal["assistant"]
     id: Id
@@ -179,7 +179,7 @@ class Resolved(InputModel):
 
 
 class Abandoned(InputModel):
-    """An interrupt that was abandoned, which is not an approval."""
+    """An abandoned interrupt, which counts as not approved."""
 
     status: Literal["cancelled"]
     interrupt_id: Id

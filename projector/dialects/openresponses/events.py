@@ -86,7 +86,7 @@ class TextDelta(ContentEvent):
 
 
 class TextDone(ContentEvent):
-    """A whole text."""
+    """The complete text of a part."""
 
     type: Literal["response.output_text.done"]
     text: str
@@ -102,21 +102,21 @@ class AnnotationAdded(ContentEvent):
 
 
 class RefusalDone(ContentEvent):
-    """A whole refusal."""
+    """The complete text of a refusal."""
 
     type: Literal["response.refusal.done"]
     refusal: str
 
 
 class ContentDelta(ContentEvent):
-    """A delta of a refusal, or with the policy `full` of full reasoning."""
+    """A delta of a refusal, or of full reasoning if the policy is `full`."""
 
     type: Literal["response.refusal.delta", "response.reasoning.delta"]
     delta: str
 
 
 class ReasoningDone(ContentEvent):
-    """The whole text of full reasoning, only with the policy `full`."""
+    """The complete text of full reasoning, only if the policy is `full`."""
 
     type: Literal["response.reasoning.done"]
     text: str
@@ -143,7 +143,7 @@ class SummaryDelta(SummaryEvent):
 
 
 class SummaryDone(SummaryEvent):
-    """A whole part of a summary."""
+    """The complete text of a summary part."""
 
     type: Literal["response.reasoning_summary_text.done"]
     text: str
@@ -157,7 +157,7 @@ class ArgumentsDelta(ItemEvent):
 
 
 class ArgumentsDone(ItemEvent):
-    """The whole arguments of a function call."""
+    """The complete arguments of a function call."""
 
     type: Literal["response.function_call_arguments.done"]
     name: str
@@ -181,7 +181,7 @@ class ToolStatus(ExtensionEvent):
 
 
 class ToolArguments(ExtensionEvent):
-    """A delta of the arguments of an MCP or custom tool call, or the whole arguments."""
+    """A delta of the arguments of an MCP or custom tool call, or the complete arguments."""
 
     type: Literal["public-sse:tool.arguments.delta", "public-sse:tool.arguments.done"]
     tool_call_id: str
@@ -193,7 +193,7 @@ class ToolArguments(ExtensionEvent):
 
 
 class ToolCode(ExtensionEvent):
-    """A delta of the code of a code interpreter, or the whole code."""
+    """A delta of the code of a code interpreter call, or the complete code."""
 
     type: Literal["public-sse:tool.code.delta", "public-sse:tool.code.done"]
     tool_call_id: str
@@ -221,7 +221,7 @@ class Chunk(ExtensionEvent):
 
 
 class Notices(Event):
-    """Data withheld from or truncated in the public event of kind `about`, or the following event of that type."""
+    """Data withheld from or truncated in the public event of kind `about`, or the next event of that type."""
 
     type: Literal["public-sse:notices"]
     about: str

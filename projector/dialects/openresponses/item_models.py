@@ -67,7 +67,7 @@ class Refusal(Model):
 
 
 class ReasoningText(Model):
-    """A part of full reasoning, only with the policy `full`."""
+    """A part of full reasoning, only if the policy is `full`."""
 
     type: Literal["reasoning_text"]
     text: str
@@ -126,7 +126,7 @@ class FunctionCallOutput(Model):
 
 
 class ExtensionItem(BaseModel):
-    """An item that the protocol does not define. Further members have their public names."""
+    """An item that the protocol does not define. Its other members have their public names."""
 
     model_config = ConfigDict(strict=True, extra="allow", frozen=True)
 
@@ -164,7 +164,7 @@ class ReasoningTokens(Model):
 
 
 class Usage(Model):
-    """Tokens of all responses of a run. A count that the provider does not report is 0."""
+    """Token usage of all responses of a run. A count that the provider does not report is 0."""
 
     input_tokens: Count
     output_tokens: Count
