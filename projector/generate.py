@@ -31,16 +31,15 @@ def files() -> dict[Path, bytes]:
 
 def main() -> int:
     """Write the files, or with `--check` print those that are stale and return 1 if any is."""
-    stale = [path for path, data in files().items() if not path.is_file() or path.read_bytes() != data]
-    for path in stale:
-        print(f"stale: {path.relative_to(ROOT)}; run `make schemas`" if CHECK in sys.argv else path.relative_to(ROOT))
-        if CHECK not in sys.argv:
+    is_check = "--check" in sys.argv
+    stale = {path: data for path, data in files().items() if not path.is_file() or path.read_bytes() != data}
+    for path, data in stale.items():
+        print(f"stale: {path.relative_to(ROOT)}; run `make schemas`" if is_check else path.relative_to(ROOT))
+        if not is_check:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(files()[path])
-    return 1 if stale and CHECK in sys.argv else 0
+            path.write_bytes(data)
+    return 1 if stale and is_check else 0
 
-
-CHECK: Final = "--check"
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -21,7 +21,8 @@ from projector.recording import replay
 def record_case(arguments: argparse.Namespace) -> int:
     """Send one request to an upstream and save its stream as a case."""
     settings = load_settings(arguments.config)
-    folder, name = Path(arguments.dir), arguments.name or _name(arguments.upstream)
+    folder = Path(arguments.dir)
+    name = arguments.name or f"{arguments.upstream}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
     recording.check_name(folder, name)
     request = _request(arguments.request)
     if arguments.raw:
@@ -63,10 +64,6 @@ def replay_cases(arguments: argparse.Namespace) -> int:
     counted = "1 case" if len(cases) == 1 else f"{len(cases)} cases"
     print(f"{counted} {done} in {len(DIALECTS)} dialects, {len(differences)} differ")
     return 1 if differences else 0
-
-
-def _name(upstream: str) -> str:
-    return f"{upstream}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
 
 
 def _request(name: str) -> dict[str, Any]:

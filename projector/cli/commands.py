@@ -86,21 +86,14 @@ COMMANDS: Final = (
         "Check or print the configuration of `serve`.",
         "",
         ("projector config check projector.toml", "projector config print"),
-        commands=(
+        commands=tuple(
             Command(
-                "check",
-                "Check that a server can start with this configuration.",
-                "servers:check_config",
-                ("projector config check projector.toml",),
-                (_CONFIG_FILE,),
-            ),
-            Command(
-                "print",
-                "Print the settings in effect as TOML, with secrets masked.",
-                "servers:print_config",
-                ("projector config print projector.toml",),
-                (_CONFIG_FILE,),
-            ),
+                name, about, f"servers:{name}_config", (f"projector config {name} projector.toml",), (_CONFIG_FILE,)
+            )
+            for name, about in (
+                ("check", "Check that a server can start with this configuration."),
+                ("print", "Print the settings in effect as TOML, with secrets masked."),
+            )
         ),
     ),
     Command(

@@ -10,19 +10,16 @@ from projector.cli.commands import build_parser
 
 
 class Context(NamedTuple):
-    """What can follow a command.
-
-    Args:
-        path: the command, such as `config check`; empty for the program itself.
-        options: option -> values that can follow it, none if a file or any text can; None if nothing follows.
-        words: subcommands or values; none where a file or any text is expected.
-        help: option or word -> its description.
-    """
+    """What can follow a command."""
 
     path: str
+    """The command, such as `config check`; empty for the program itself."""
     options: dict[str, tuple[str, ...] | None]
+    """Option -> values that can follow it, none if a file or any text can; None if nothing follows."""
     words: tuple[str, ...]
+    """Subcommands or values; none where a file or any text is expected."""
     help: dict[str, str]
+    """Option or word -> its description."""
 
 
 def print_script(arguments: argparse.Namespace) -> int:
@@ -62,12 +59,11 @@ def _bash(found: list[Context]) -> Iterator[str]:
         "    done",
         '    case "$path" in',
     )
-    for one in found:
-        path = f" {one.path}" if one.path else ""
+    by_path = {f" {one.path}" if one.path else "": one for one in found}
+    for path, one in by_path.items():
         yield f'        "{path}") words="{" ".join(one.words)}" options="{" ".join(one.options)}" ;;'
     yield from ("    esac", '    case "$path $previous" in')
-    for one in found:
-        path = f" {one.path}" if one.path else ""
+    for path, one in by_path.items():
         for option, values in one.options.items():
             if values:
                 yield f'        "{path} {option}") words="{" ".join(values)}" options="" ;;'

@@ -96,9 +96,7 @@ def _mapping_lines() -> Iterator[str]:
     for name, handler in {**HANDLERS, **HOST_HANDLERS}.items():
         kinds = ", ".join(f"`{kind}`" for kind in EMITS[handler]) or "none by itself"
         yield f"| `{name}` | {kinds} | {summary(handler)} |"
-    yield ""
-    yield "If the provider did not announce an item, `output_item.added` is emitted before any of these."
-    yield ""
+    yield from ("", "If the provider did not announce an item, `output_item.added` is emitted before any of these.", "")
     steering = {name: summary(steer) for name, steer in STEERING.items()}
     yield from _table("Recording directives", "line", steering, "what it does")
     yield from _table("Dropped provider events", "event", DROPPED)
@@ -114,12 +112,10 @@ def _input_lines(provider: str) -> Iterator[str]:
     tables = PROVIDERS[provider].tables()
     if not tables.read:  # its messages are the canonical events
         return
-    yield from (f"## {PROVIDERS[provider].title}", "")
-    yield f"Messages are translated to the events above (`projector/providers/{provider}`)."
-    yield ""
+    about = f"Messages are translated to the events above (`projector/providers/{provider}`)."
+    yield from (f"## {PROVIDERS[provider].title}", "", about, "")
     for kind, names in tables.read.items():
-        yield f"Fields read from a {kind}: {', '.join(f'`{name}`' for name in sorted(names))}."
-        yield ""
+        yield from (f"Fields read from a {kind}: {', '.join(f'`{name}`' for name in sorted(names))}.", "")
     for kind, table in tables.dropped.items():
         yield from _table(f"Fields of a {kind} that are not read", "field", table)
     finishes = {reason: f"`{status}`" for reason, status in tables.finish_reasons.items()}

@@ -95,10 +95,6 @@ class AgentBinding:
     default_model: str | None = None
     """Model of passthrough requests that name none."""
 
-    def with_dialect(self, dialect: str) -> AgentBinding:
-        """Return this binding with one dialect only, for routes with a fixed dialect."""
-        return replace(self, settings=self.settings.model_copy(update={"dialects": (dialect,)}))
-
     def stats(
         self,
         dialect: str,
@@ -150,7 +146,8 @@ class Catalog:
         upstreams = settings.upstreams or {
             DEFAULT: UpstreamSettings(base_url=settings.base_url, api_key=settings.api_key)
         }
-        agents = settings.agents or ({} if settings.upstreams else {DEFAULT: _shorthand_agent(settings)})
+        shorthand = AgentSettings(upstream=DEFAULT, model=settings.model, dialects=_all_dialects())
+        agents = settings.agents or ({} if settings.upstreams else {DEFAULT: shorthand})
         passthrough = settings.passthrough or (
             _SHORTHAND_PASSTHROUGH if settings.is_loopback and not settings.upstreams else Passthrough()
         )
@@ -166,7 +163,7 @@ class Catalog:
         """The passthrough routes that are on, by the field names of `Passthrough`."""
 
     def agent(self, name: str | None) -> AgentBinding:
-        """Return the agent that a request names, without a name the default or only one; raise `Problem` if none."""
+        """Return the agent of this name, or without a name the default or only one; raise `Problem` if not found."""
         if name is not None:
             if name not in self.agents:
                 raise problem("unknown_agent")
@@ -176,9 +173,12 @@ class Catalog:
         raise problem("invalid_request", "`agent` is missing.")
 
     def agents_with(self, dialect: str) -> dict[str, AgentBinding]:
-        """Return the agents that have a dialect, by name, each with this one only."""
-        agents = self.agents.items()
-        return {name: agent.with_dialect(dialect) for name, agent in agents if dialect in agent.settings.dialects}
+        """Return the agents that have a dialect, by name, each with this one only: the path of a route implies it."""
+        return {
+            name: replace(agent, settings=agent.settings.model_copy(update={"dialects": (dialect,)}))
+            for name, agent in self.agents.items()
+            if dialect in agent.settings.dialects
+        }
 
     def upstream(self, name: str) -> UpstreamBinding:
         """Return a configured upstream; raise `UsageError` if there is none of this name."""
@@ -220,10 +220,6 @@ def _upstream(name: str, one: UpstreamSettings, settings: Settings, make_upstrea
     return UpstreamBinding(
         name, one.api, make_upstream(one, timeouts), timeouts, settings.retries, one.profile, address
     )
-
-
-def _shorthand_agent(settings: Settings) -> AgentSettings:
-    return AgentSettings(upstream=DEFAULT, model=settings.model, dialects=_all_dialects())
 
 
 def _all_dialects() -> tuple[str, ...]:

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 
 import anyio
-from anyio.streams.memory import MemoryObjectSendStream
 
 from projector._errors import known_name
 from projector.core.pipeline import OutputFormat
@@ -52,8 +51,14 @@ class HeadlessWorkflow:
             session = self._session(catalog, message, dialect, output_format, conversation_id)
             stack.callback(end_stream, session.stats)
             sender, receiver = anyio.create_memory_object_stream[bytes](0)
-            producer = asyncio.create_task(_produce(session, sender))
-            stack.push_async_callback(_cancel, producer)
+
+            async def produce() -> None:
+                async with sender:
+                    await session.run_without_http(sender.send)
+
+            producer = asyncio.create_task(produce())
+            stack.push_async_callback(asyncio.wait, [producer])
+            stack.callback(producer.cancel)  # runs before the callback above
             async with receiver:
                 async for data in receiver:
                     yield data
@@ -74,16 +79,6 @@ class HeadlessWorkflow:
         account = Account(Memory(settings.limits.max_memory_bytes))
         source = workflow_source(binding, message, stats, account, output_format)
         return StreamSession(stats, source, account, timeouts=settings.timeouts)
-
-
-async def _produce(session: StreamSession, sender: MemoryObjectSendStream[bytes]) -> None:
-    async with sender:
-        await session.run_without_http(sender.send)
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait([task])
 
 
 def workflow(settings: Settings, name: str, make_upstream: MakeUpstream = provider_upstream) -> HeadlessWorkflow:

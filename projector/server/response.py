@@ -58,10 +58,7 @@ class Projection:
     def begin(self, scope: Scope, *, is_run: bool = False) -> tuple[Pipeline, StreamStats]:
         """Return the pipeline and the stats of one stream.
 
-        Args:
-            scope: ASGI scope of the request.
-            is_run: whether the stream is a run of the host: responses that follow each other, and the host's own
-                events between them (CONTRACT D12, D35).
+        A run of the host has several responses, and the host's own events between them (CONTRACT D12, D35).
         """
         context = self.context
         facts = StreamStats(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from projector.server.http.connection import HEAD_MAX_BYTES
+from projector.server.process import HEAD_MAX_BYTES
 
 pytestmark = pytest.mark.timeout(15)
 

@@ -28,7 +28,7 @@ class Authenticator:
             self._tokens = TokenVerifier(auth.jwt)
 
     async def caller(self, scope: Scope) -> str:
-        """Return the caller: `key:NAME`, `token:NAME`, or `address:IP` without authentication; raise `Problem`."""
+        """Return `key:NAME`, `token:NAME`, or `address:IP` if no callers are configured; raise `Problem` on failure."""
         if not self._hashes and self._tokens is None:
             client = scope.get("client")
             return f"address:{client[0]}" if client else "address:"

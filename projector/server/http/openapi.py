@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -40,8 +41,6 @@ _STREAM_PROBLEMS: Final = (400, 401, 404, 408, 413, 415, 422, 429, 500, 502, 503
 class _StreamRoute(NamedTuple):
     summary: str
     body: Schema
-    path: tuple[str, ...] = ()
-    """Names of its path parameters."""
     allows_json: bool = False
     """Whether `"stream": false` requests a JSON response."""
 
@@ -71,11 +70,9 @@ def _get(summary: str, response: Schema, *statuses: int) -> dict[str, Any]:
 
 _STREAMS: Final[Mapping[str, _StreamRoute]] = {
     "/api/v1/chat/stream": _StreamRoute("Send a message to an agent.", {"$ref": f"{SCHEMAS}ChatRequest"}),
-    "/api/v1/ag-ui/{agent}": _StreamRoute(
-        "Run an agent over AG-UI.", {"$ref": f"{SCHEMAS}RunAgentInput"}, path=("agent",)
-    ),
+    "/api/v1/ag-ui/{agent}": _StreamRoute("Run an agent over AG-UI.", {"$ref": f"{SCHEMAS}RunAgentInput"}),
     "/api/v1/workflows/{workflow_key}/run-stream": _StreamRoute(
-        "Run a workflow.", {"$ref": f"{SCHEMAS}WorkflowRequest"}, path=("workflow_key",)
+        "Run a workflow.", {"$ref": f"{SCHEMAS}WorkflowRequest"}
     ),
     **{
         route.path: _StreamRoute(route.summary, _passthrough(route.required), allows_json=True)
@@ -120,7 +117,7 @@ def document(
         {
             "openapi": "3.1.0",
             "info": {"title": "public-stream-projector", "version": "1"},
-            "paths": {path: _stream(_STREAMS[path], names) if names else items[path] for path, names in routes.items()},
+            "paths": {path: _stream(path, names) if names else items[path] for path, names in routes.items()},
             "components": {
                 "schemas": components | dict(schemas or {}) | {"Problem": _PROBLEM},
                 "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
@@ -148,9 +145,10 @@ def _events(dialects: Collection[str]) -> dict[str, Any]:
     return schemas
 
 
-def _stream(route: _StreamRoute, dialects: Collection[str]) -> dict[str, Any]:
+def _stream(path: str, dialects: Collection[str]) -> dict[str, Any]:
+    route, names = _STREAMS[path], re.findall(r"{(\w+)}", path)
     content: dict[str, Any] = {"text/event-stream": {"schema": _message(dialects)}}
-    parameters = [_parameter(name, "path", {}, "Name in the server's configuration.") for name in route.path]
+    parameters = [_parameter(name, "path", {}, "Name in the server's configuration.") for name in names]
     about = "Dialect of the stream. An agent may allow only some of these."
     parameters.append(_parameter("dialect", "query", {"enum": sorted(dialects)}, about))
     responses = {"200": _response("Stream of events. The last one is the terminal event.", content)}

@@ -30,12 +30,10 @@ def agent_body(request: ChatRequest, binding: AgentBinding) -> Body:
 
 
 def run_body(request: RunAgentInput, binding: AgentBinding, previous_response_id: str | None = None) -> Body:
-    """Return the body for a run of AG-UI. The client provides the conversation, and tools that the agent allows.
+    """Return the body for a run of AG-UI; raise `Problem` if agent or provider do not support the request.
 
-    `previous_response_id` is the response that requested the approvals in this request, if there are any.
-
-    Raises:
-        Problem: the agent does not allow images or does not support the request, or there is nothing to answer.
+    The client provides the conversation, and tools that the agent allows. `previous_response_id` is the response that
+    requested the approvals in this request, if there are any.
     """
     agent = binding.settings
     if has_images(request) and "images" not in agent.allowed_params:

@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope
 
 from projector._validation import sentences
 from projector.contracts import codec
+from projector.contracts.limits import ID_MAX_CHARS
 from projector.server.config.settings import Settings
 from projector.server.http.problems import problem
 from projector.server.streaming.memory import Account
@@ -20,13 +21,8 @@ from projector.server.streaming.memory import Account
 _TEXT_MAX_CHARS: Final = 1_000_000
 """Longer than any context window; by default the limit of the whole body is reached first."""
 _ITEMS_MAX: Final = 1_000
-_ID_MAX_CHARS: Final = 256
 _TOKENS_MAX: Final = 10_000_000
 """More than any model generates, and a number that every provider can parse."""
-_METADATA_MAX: Final = 16
-_METADATA_KEY_MAX_CHARS: Final = 64
-_METADATA_VALUE_MAX_CHARS: Final = 512
-"""The limits of the Responses API."""
 VALUES_MAX: Final = 200_000
 """JSON values in a request: a conversation of thousands of messages has tens of thousands."""
 _VALUE_BYTES: Final = 100
@@ -35,14 +31,12 @@ _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 """A JSON string, or an unterminated one up to the end, so that each byte is scanned once."""
 
 _Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=_TEXT_MAX_CHARS)]
-_Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=_ID_MAX_CHARS)]
+_Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=ID_MAX_CHARS)]
 _Metadata: TypeAlias = Annotated[
-    dict[
-        Annotated[str, Field(min_length=1, max_length=_METADATA_KEY_MAX_CHARS)],
-        Annotated[str, Field(max_length=_METADATA_VALUE_MAX_CHARS)],
-    ],
-    Field(max_length=_METADATA_MAX),
+    dict[Annotated[str, Field(min_length=1, max_length=64)], Annotated[str, Field(max_length=512)]],
+    Field(max_length=16),
 ]
+"""The limits are those of the Responses API."""
 
 
 class ClientLeftError(Exception):
@@ -171,7 +165,7 @@ def _has_image(item: _Request) -> bool:
 
 
 async def read_json(scope: Scope, receive: Receive, settings: Settings, account: Account) -> dict[str, Any]:
-    """Read the JSON object of a request body; its memory is charged to the account.
+    """Read the JSON object of a request body, and count its memory in the account.
 
     Raises:
         Problem: another content type, a limit or the time-out is exceeded, or not a JSON object.

@@ -96,10 +96,9 @@ class StreamRoutes:
         return StreamSession(stats, source, account, timeouts=settings.timeouts, heartbeat_s=settings.heartbeat_s)
 
     def ag_ui(self, received: Received) -> StreamSession:
-        """Open an AG-UI run. The client holds the conversation.
+        """Open an AG-UI run. The client stores the conversation; a thread belongs to the caller that created it.
 
-        A thread belongs to the caller that created it, like a conversation. An approval is accepted only if this server
-        requested it (docs/decisions/0008).
+        An approval is accepted only if this server requested it (docs/decisions/0008).
         """
         name = received.scope["path_params"]["agent"]
         binding = self._ag_ui_agents.get(name)

@@ -37,7 +37,7 @@ class TokenVerifier:
         self._fetching = anyio.Lock()
 
     async def caller(self, token: str) -> str:
-        """Return the caller that a token names; raise `Problem` if the token or the signing keys are not usable."""
+        """Return the caller that a token names; raise `Problem` if it is invalid or the keys are unavailable."""
         settings = self._settings
         try:
             key = await self._key(jwt.get_unverified_header(token).get("kid"))

@@ -17,17 +17,14 @@ from projector.server.upstream.protocol import UpstreamError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timer:
-    """A deadline that moves while the stream runs.
-
-    Args:
-        due_at: returns when it is due, in seconds of `time.monotonic`; infinity while nothing is awaited.
-        on_due: is called then, and again on later checks while it is due.
-        shortest_s: the shortest wait that `due_at` may begin while the clock sleeps.
-    """
+    """A deadline that moves while the stream runs."""
 
     due_at: Callable[[], float]
+    """Returns when it is due, in seconds of `time.monotonic`; infinity while nothing is awaited."""
     on_due: Callable[[], object]
+    """Is called then, and again on later checks while it is due."""
     shortest_s: float = inf
+    """The shortest wait that `due_at` may begin while the clock sleeps."""
 
 
 class Clock:

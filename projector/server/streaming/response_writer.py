@@ -32,7 +32,7 @@ _JSON_HEADERS: Final[Headers] = (
 )
 
 SEND_MAX_BYTES: Final = 65_536
-"""Size of one send: what uvicorn buffers before it makes us wait, so that a slow client is seen to read."""
+"""Size of one send: as much as uvicorn buffers. After larger ones a slow client that reads would seem to stall."""
 
 
 class ResponseWriter:

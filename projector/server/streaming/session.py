@@ -4,7 +4,7 @@ Three tasks share a session. The first runs the source and writes its output, so
 its upstream by backpressure. The watcher waits for the client to disconnect. The clock checks deadlines and sends
 heartbeats.
 
-The HTTP status is committed when an upstream's headers are there, at the latest when the first heartbeat is due. A
+The HTTP status is committed when an upstream's headers arrive, at the latest when the first heartbeat is due. A
 failure before that is a problem document, a failure after it is a terminal event. However a stream ends, its source
 exits the context manager of its upstream, which closes the connection.
 """
@@ -81,17 +81,7 @@ class ProviderSource:
 
 
 class StreamSession:
-    """One stream; `run` it once.
-
-    Args:
-        stats: statistics of the stream.
-        source: the source of the stream.
-        account: counts what the stream holds in memory.
-        timeouts: how long a client may stop reading.
-        heartbeat_s: silence before a comment is sent.
-        headers: response headers, in addition to those of every stream.
-        writer_type: an event stream, or one JSON document.
-    """
+    """One stream; `run` it once. The headers are in addition to those of every stream."""
 
     def __init__(
         self,

@@ -113,8 +113,9 @@ class WorkflowSource:
         async with self._limiter:
             if self._is_over:
                 return
-            account = Account(self._account.memory)
-            reader = self._reader(step, account)
+            account, agent = Account(self._account.memory), self._binding.agents[step.agent]
+            body = agent_body(ChatRequest.model_construct(message=self._plan.input_of(step)), agent)
+            reader = agent.provider.reader(body, self._stats, account)
             self._readers.append(reader)
             try:
                 await reader.run(self._clock, self._on_open, partial(self._on_chunk, reader, branch))
@@ -130,11 +131,6 @@ class WorkflowSource:
                 account.close()
         if self.pipeline.ended or (branch.end is not None and branch.end.status in FAILED and not step.is_optional):
             self.stop()
-
-    def _reader(self, step: Step, account: Account) -> UpstreamReader:
-        agent = self._binding.agents[step.agent]
-        body = agent_body(ChatRequest.model_construct(message=self._plan.input_of(step)), agent)
-        return agent.provider.reader(body, self._stats, account)
 
     async def _on_open(self) -> None:
         """Commit the status, once; later steps would wait here for the client and exceed their time limits."""

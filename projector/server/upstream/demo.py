@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -45,7 +44,10 @@ class DemoUpstream:
     def __init__(self, pace_s: float = PACE_S) -> None:
         self._pace_s = pace_s
         folder = resource(f"examples_ndjson/{PROVIDER}")
-        self.examples = {path.stem: _events(path) for path in sorted(folder.glob("*.ndjson"))}
+        self.examples = {
+            path.stem: [encode_sse(line) for line in path.read_bytes().splitlines() if line.strip()]
+            for path in sorted(folder.glob("*.ndjson"))
+        }
 
     @asynccontextmanager
     async def open(self, request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
@@ -70,10 +72,6 @@ class DemoUpstream:
             if name in self.examples and any(word in text for word in words):
                 return name
         return DEFAULT_SCENARIO
-
-
-def _events(path: Path) -> list[bytes]:
-    return [encode_sse(line) for line in path.read_bytes().splitlines() if line.strip()]
 
 
 def _last_text(body: Any) -> str:

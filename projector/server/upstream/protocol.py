@@ -40,10 +40,9 @@ class Upstream(Protocol):
     """Whether its bytes also contain host events (CONTRACT D35). Never true for a provider."""
 
     def open(self, request: ProviderRequest, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Return the bytes of the response. Entering waits for its headers; leaving always closes it.
+        """Return the bytes of the response; entering and iterating raise `UpstreamError`.
 
-        Raises:
-            UpstreamError: on entering or while iterating.
+        Entering waits for the headers of the response; leaving always closes it.
         """
 
     async def aclose(self) -> None:
