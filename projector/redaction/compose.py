@@ -133,10 +133,7 @@ def shrink_text(text: CleanText, max_bytes: int) -> Cleaned[CleanText]:
 
 
 def shrink(value: CleanJson, max_bytes: int) -> Cleaned[CleanJson]:
-    """Cut a tree so that its JSON takes at most `max_bytes`; an object stays an object, an array an array.
-
-    A number or a literal alone is returned as it is: there is nothing to cut.
-    """
+    """Truncate the strings and containers of a tree so that its JSON takes at most `max_bytes`."""
     if len(codec.dumps(value)) <= max_bytes:
         return Cleaned(value)
     entries = greatest(lambda count: _Measure(count, _SHORT_BYTES, max_bytes).fits(value), CONTAINER_MAX_ENTRIES)

@@ -125,12 +125,7 @@ class ArgumentStream:
         self._late_chars = 0
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
-        """Read a fragment and return the part that can be shown now.
-
-        Returns:
-            A delta, empty if nothing can be shown yet. After a syntax error or beyond the limit it is always empty
-            (D23, D24).
-        """
+        """Read a fragment and return a delta; it is empty after a syntax error or beyond the limit (D23, D24)."""
         text = self._joiner.feed(fragment)
         if not text or self._filter.failed:
             return _NOTHING

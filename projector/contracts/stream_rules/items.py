@@ -64,9 +64,8 @@ class ItemRules:
         item.response_id = item.response_id or event.response_id
         if event.response_id in {None, item.response_id} or _is_of_a_function(event):
             return []
-        return [
-            Finding("item_response", f"expected the `response_id` that item {event.output_index} was announced with")
-        ]
+        expected = f"expected the `response_id` that item {event.output_index} was announced with"
+        return [Finding("item_response", expected)]
 
     def _known(self, event: events.ItemEvent, item: _Item) -> list[Finding]:
         slot, was_open = event.output_index, item.is_open
@@ -90,11 +89,7 @@ class ItemRules:
         return [Finding("item_announced", f"expected `output_item.added` of item {event.output_index} first")]
 
     def _may_be_late(self, event: events.ItemEvent, item: _Item) -> bool:
-        """Return whether an event may follow the end of its item.
-
-        A function runs after the response (D17). A search may get one more status at the end of each message that
-        cites it (D19).
-        """
+        """Return whether an event may follow the end of its item: of a function (D17) or of a cited search (D19)."""
         if isinstance(event, events.ToolStatus) and isinstance(event.tool, WebSearchTool):
             item.late_statuses += 1
             return item.late_statuses <= len(self._citing)
