@@ -11,7 +11,7 @@ from `projector.server`.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in `typing`, which takes milliseconds to import
+TYPE_CHECKING = False  # defined here, because importing `typing` takes milliseconds
 if TYPE_CHECKING:
     from projector._errors import UsageError
     from projector.core.context import BranchContext, StreamContext

@@ -58,7 +58,7 @@ _OURS: Final = "value_error"
 
 
 class InvalidField(NamedTuple):
-    """One field that a model rejected."""
+    """A field that a model rejected."""
 
     path: FieldPath
     """Position in the input, without the steps that pydantic adds for union branches and keys."""

@@ -1,8 +1,8 @@
 """Texts that grow by deltas and may be completed by a `done`: message text, refusals, summaries, code, arguments.
 
 The deltas and the complete text pass the same kind of filter. What the filter has emitted after n characters depends on
-those n characters only, so a complete text agrees with the deltas exactly if its first n characters, filtered again,
-give what was emitted (CONTRACT D23, D30). The raw text is not kept. Where filtering is expensive a digest of the raw
+those n characters only, so a complete text agrees with the deltas exactly if filtering its first n characters again
+produces the same output (CONTRACT D23, D30). The raw text is not kept. Where filtering is expensive a digest of the raw
 deltas is: an equal digest proves agreement without filtering the text a second time.
 """
 

@@ -54,7 +54,7 @@ class DialectWriter(Protocol):
 
 
 class JsonAnswer(NamedTuple):
-    """The answer to a request that does not stream."""
+    """The JSON response to a request that does not stream."""
 
     status: int
     """HTTP status."""

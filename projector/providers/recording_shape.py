@@ -65,7 +65,7 @@ class GenericChannels:
         self._latest: Channels = ()
         self._latest_of: dict[str, Channels] = {}
         self._aliases: dict[Hashable, Hashable] = {}
-        """ID or index of an item -> another name of it, as an event with both showed; a chain ends at one name."""
+        """ID or index of an item -> another name of it, from an event with both; a chain ends at one name."""
 
     def begin(self, event: Mapping[str, Any], /) -> None:
         """Start the next event. One that names no item continues the latest item, of all events or of its type."""

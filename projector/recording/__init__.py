@@ -1,6 +1,6 @@
 """A provider's stream as a case for `projector replay`, redacted (ADR 12).
 
-    lines          bytes -> what each message holds, as one JSON value
+    lines          bytes -> the data of each message, as one JSON value
     withholding    values -> values without secrets
     cases          values -> files of a case
     replay         cases -> output, compared with goldens

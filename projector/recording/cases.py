@@ -21,7 +21,7 @@ from projector.redaction.spans import Finder
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _PRIVATE_MODE: Final = 0o600
-"""Only the owner may read a recording: it contains what people wrote to a model."""
+"""File mode: only the owner can read a recording, because it contains a conversation."""
 
 
 class Recording(NamedTuple):

@@ -35,7 +35,7 @@ POSITIONS: Final = frozenset(
 """Numbers that are never secret, although a registered value may be equal to one."""
 
 EMPTIED: Final = frozenset({"logprobs", "prompt_text", "prompt_token_ids", "prompt_logprobs"})
-"""Copies of texts, token by token, and prompts that a server echoes."""
+"""Members with token-by-token copies of texts, or with prompts that a server echoes."""
 
 ENCRYPTED: Final[Mapping[str, str | None]] = {
     "encrypted_content": None,
@@ -54,7 +54,7 @@ RESPONSE_KEPT: Final = frozenset(
 """Members of the response object that belong to the answer. Of the others, numbers and booleans are kept."""
 
 _MAX_DEPTH: Final = 128
-"""Twice what the public stream shows. Deeper values are withheld."""
+"""Maximum depth, twice that of the public stream; deeper values are withheld."""
 
 
 class Withheld(NamedTuple):

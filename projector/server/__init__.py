@@ -5,7 +5,7 @@ Each name is imported from its module on first access.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in `typing`, which takes milliseconds to import
+TYPE_CHECKING = False  # defined here, because importing `typing` takes milliseconds
 if TYPE_CHECKING:
     from projector.server.app import create_app
     from projector.server.config.loading import load_settings

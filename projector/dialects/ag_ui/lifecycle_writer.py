@@ -44,7 +44,7 @@ def start_run(run: AgUiRun, frame: Frame) -> list[Event]:
 
 
 class Steps:
-    """Open steps of a workflow, read from the context of the frames.
+    """Open steps of a workflow, derived from the context of the frames.
 
     A step ends when its branch enters another step, or when the workflow moves to a position that is not parallel to
     it. In a run with branches it also ends with its branch.

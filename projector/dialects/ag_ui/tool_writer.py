@@ -1,4 +1,4 @@
-"""Write tools: calls of functions and MCP tools with their results, and activities for provider tools (D17 to D22)."""
+"""Write calls of functions and MCP tools with their results, and activities for provider tools (D17 to D22)."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def on_final(stream: ResponseStream, frame: Frame) -> None:
     members: dict[str, Any] = {"usage": final.get("usage")}
     reason = stream.response.reason
     if status == "completed":
-        members["completed_at"] = max(seconds(frame), stream.response.created_at)  # of our clock and the provider's
+        members["completed_at"] = max(seconds(frame), stream.response.created_at)  # the later of two clocks
     elif status == "failed":
         members["error"] = failure(reason)
     else:

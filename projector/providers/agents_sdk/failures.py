@@ -20,7 +20,7 @@ _ROWS: Final = (
 RUN_FAULTS: Final[Mapping[str, Fault]] = {row.code: row for row in _ROWS}
 
 Verdict: TypeAlias = Fault | CanonicalEvent | None
-"""A fault; the provider's own error as its event; None if the responses of the run had their end already."""
+"""A fault, or the provider's own error as its event, or None if the responses of the run have already ended."""
 
 Phase: TypeAlias = Literal["idle", "open", "completed", "incomplete", "failed", "awaited"]
 """State of a run: nothing has begun, a response is open, or how the last one ended; `awaited` after a further request

@@ -1,4 +1,4 @@
-"""What differs between servers with the Chat Completions API (CONTRACT D33)."""
+"""The profile of an upstream: differences between servers with the Chat Completions API (CONTRACT D33)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NonEmpty = Annotated[str, StringConstraints(min_length=1)]
 
 
 class ChatProfile(BaseModel):
-    """How one upstream differs. The defaults read every known server."""
+    """Differences of one upstream. The defaults work with every known server."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,4 +1,4 @@
-"""One delta of a choice: reasoning, text, refusal, citations and tool calls, in this order, in every spelling."""
+"""Reader of deltas: reasoning, text, refusal, citations, tool calls, in this order and in every known form."""
 
 from __future__ import annotations
 

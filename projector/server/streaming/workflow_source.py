@@ -1,4 +1,4 @@
-"""One run of a workflow: its steps read from their upstreams, and all output is written in one order.
+"""A run of a workflow as a stream source: each step reads its upstream, and all output is written in one order.
 
 Each step reads its upstream in a task of its own; a chunk is processed and written before the next one of any step, in
 order of arrival. So branches interleave as they arrive, each buffers at most one chunk, and a slow client slows all of

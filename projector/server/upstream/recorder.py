@@ -44,19 +44,19 @@ _SECRET_MIN_CHARS: Final = 4  # minimum length of a registered value; shorter ke
 
 
 def secrets_of(settings: Settings) -> list[RegisteredValue]:
-    """Return the API keys of the configuration, which no recording may hold."""
+    """Return the API keys of the configuration, which no recording may contain."""
     upstreams = settings.upstreams.values()
     keys = [key for key in (settings.api_key, *(upstream.api_key for upstream in upstreams)) if key is not None]
     return [RegisteredValue(value=key) for key in keys if len(key.get_secret_value().strip()) >= _SECRET_MIN_CHARS]
 
 
 def finder_for(policy: Policy, secrets: Iterable[RegisteredValue]) -> Finder:
-    """Return the search for what a recording must not hold: values of the policy, and secrets."""
+    """Return the search for data that a recording must not contain: what the policy withholds, and secrets."""
     since = 0.0
 
     def pause() -> None:
-        # Python switches threads every 5 ms: beside a stream of 3 MB the event loop was late by 5 ms half of the time,
-        # and is late by 0.1 ms with this.
+        # Python switches threads every 5 ms: while a stream of 3 MB was recorded, the event loop was 5 ms late half of
+        # the time. With this pause it is 0.1 ms late.
         nonlocal since
         if time.perf_counter() - since > _WORK_S:
             time.sleep(_REST_S)
