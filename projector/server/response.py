@@ -37,23 +37,20 @@ _MEMORY: Final = Memory(Limits().max_memory_bytes)
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """How the streams of a host are projected; raises `UsageError` when used with an unknown name or invalid profile.
-
-    Args:
-        provider: vocabulary of the source: a name of `projector.providers.PROVIDERS`.
-        dialect: dialect of the output, a name of `projector.dialects.DIALECTS`.
-        policy: limits, redaction, images, reasoning; the contract's defaults if None.
-        profile: how the provider's server differs from others of its kind.
-        context: ids and names of the stream; a stream id is generated if it has none.
-        on_terminal: called after the whole stream has been sent; its failure does not affect the stream.
-    """
+    """How the streams of a host are projected; an unknown name or invalid profile is a `UsageError` when it is used."""
 
     provider: str = DEFAULT_PROVIDER
+    """Vocabulary of the source, a name of `projector.providers.PROVIDERS`."""
     dialect: str = DEFAULT_DIALECT
+    """Dialect of the output, a name of `projector.dialects.DIALECTS`."""
     policy: Policy | None = None
+    """Limits, redaction, images, reasoning; the contract's defaults if None."""
     profile: Mapping[str, object] | None = None
+    """How the provider's server differs from others of its kind."""
     context: StreamContext = field(default_factory=StreamContext)
+    """IDs and names of the stream; a stream ID is generated if it has none."""
     on_terminal: OnTerminal | None = None
+    """Called after the whole stream has been sent; its failure does not affect the stream."""
 
     def begin(self, scope: Scope, *, is_run: bool = False) -> tuple[Pipeline, StreamStats]:
         """Return the pipeline and the stats of one stream.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from projector import build_pipeline
 from projector.core.faults import Fault
@@ -69,15 +70,12 @@ async def _read(binding: UpstreamBinding, body: Mapping[str, object], data: byte
     account, stats = Account(Memory(sys.maxsize)), StreamStats(dialect=DEFAULT_DIALECT)
     reader = replace(binding, retries=Retries(max=0)).reader(body, stats, account)
 
-    async def on_open() -> None:
-        """Wait for the first byte."""
-
     async def on_chunk(chunk: bytes) -> bool:
         data.extend(chunk)
         pipeline.feed(chunk)
         return pipeline.ended
 
-    await run_timed(lambda clock: reader.run(clock, on_open, on_chunk))
+    await run_timed(lambda clock: reader.run(clock, checkpoint, on_chunk))
 
 
 def _finder(settings: Settings) -> Finder:
