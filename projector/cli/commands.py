@@ -98,7 +98,7 @@ COMMANDS: Final = (
     ),
     Command(
         "project",
-        "Convert a provider stream to a dialect, while it arrives.",
+        "Convert a provider stream to a dialect as it arrives.",
         "streams:project",
         (
             "projector project --provider openai_chat --dialect ag_ui stream.ndjson",
@@ -143,7 +143,7 @@ COMMANDS: Final = (
             _CONFIG_OPTION,
             _value("--dir", "DIR", "folder of cases" + _DEFAULT, default="recordings"),
             _value("--name", "CASE", "name of the new case (default: upstream name and timestamp)"),
-            _flag("--raw", "save the stream unredacted, with any secrets in it"),
+            _flag("--raw", "save the stream unredacted, including any secrets"),
             _value("request", "REQUEST.json|-", "request body for the upstream's API; - is standard input"),
         ),
     ),

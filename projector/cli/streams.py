@@ -1,4 +1,4 @@
-"""Commands that read streams: project one, validate some."""
+"""Commands that read streams: `project` and `validate`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FRAMING: Final = (b":", b"event:", b"id:", b"retry:")
 
 
 def project(arguments: argparse.Namespace) -> int:
-    """Write the events of a provider stream while it arrives."""
+    """Write the events of a provider stream as it arrives."""
     pipeline = build_pipeline(
         provider=arguments.provider,
         dialect=arguments.dialect,

@@ -1,11 +1,11 @@
-// Plays streams to a real AG-UI client over loopback HTTP and says what it made of them.
+// Sends streams to a real AG-UI client over loopback HTTP and prints the results.
 //
 //   node ag-ui-clients.mjs PACKAGE < {"declared", "undeclared"} a line
 //
-// `declared` is what a client gets that names its protocol version, `undeclared` what one gets that names none. Each
-// stream is followed by a second request in the same conversation, which approves what the first run waits for. Writes
-// one line for each stream: what the client warned of, how it failed, its messages, how the run ended, and the body of
-// the second request.
+// `declared` is the stream for clients that declare a protocol version, `undeclared` the one for other clients. Each
+// stream is followed by a second request in the same conversation, which answers the approvals that the first run waits
+// for. Writes one line for each stream: the client's warnings, its error, its messages, the end of the run, and the body
+// of the second request.
 
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";

@@ -1,8 +1,8 @@
-// A real AG-UI client uses the route of a running server: one conversation for each thing that a client does.
+// A real AG-UI client uses the route of a running server: one conversation for each feature.
 //
 //   node ag-ui-route.mjs PACKAGE BASE_URL
 //
-// Writes one object: for each conversation its messages, how each run ended, and what the client warned of or threw.
+// Writes one object: for each conversation its messages, the end of each run, and the client's warnings and errors.
 
 const [packageName, base] = process.argv.slice(2);
 const { HttpAgent } = await import(packageName);

@@ -1,8 +1,8 @@
-// The AI SDK's Open Responses provider asks a running server, for a stream and for an answer in one piece.
+// The AI SDK's Open Responses provider requests a stream and a JSON response from a running server.
 //
 //   node openresponses-route.mjs URL
 //
-// Writes one object: the text, the finish and the usage of each form, and the status of what was refused.
+// Writes one object: text, finish reason and usage of each form, and the status of a rejected request.
 
 import { createOpenResponses } from "@ai-sdk/open-responses";
 

@@ -1,6 +1,6 @@
-// What the AI SDK's Open Responses provider makes of each stream behind a base URL: one line of JSON for each.
+// Prints one line of JSON for each stream at a base URL, as read by the AI SDK's Open Responses provider.
 //
-// node openresponses.mjs BASE_URL < names, one a line
+// node openresponses.mjs BASE_URL < names, one per line
 
 import { readFileSync } from "node:fs";
 import { createOpenResponses } from "@ai-sdk/open-responses";
