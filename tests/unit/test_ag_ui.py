@@ -372,6 +372,13 @@ def test_a_text_of_an_earlier_response_is_not_repeated(run: Run, first: list[Eve
     assert [content["delta"] for content in contents] == [event["delta"] for event in first if "delta" in event]
 
 
+def test_a_text_as_long_as_one_of_an_earlier_response_is_written(run: Run) -> None:
+    item = {"type": "message", "id": "item_0", "content": [{"type": "output_text", "text": "cd"}]}
+    second = [CREATED, added(0, "message"), done(0, "message"), ended("completed", output=[item])]
+    contents = of(run(CREATED, text(0, "ab"), COMPLETED, NEXT, *second, run=True), "TEXT_MESSAGE_CONTENT")
+    assert [content["delta"] for content in contents] == ["ab", "cd"]
+
+
 def test_a_refusal_without_deltas_is_written_from_the_snapshot(run: Run) -> None:
     item = {"type": "message", "id": "item_0", "content": [{"type": "refusal", "refusal": "No."}]}
     said = run(CREATED, added(0, "message"), done(0, "message"), ended("completed", output=[item]))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, TypeAlias
+from zlib import crc32
 
 from projector.contracts.kinds import VENDOR
 from projector.contracts.limits import NOTICES_MAX_ITEMS
@@ -23,8 +24,7 @@ SAFE_INTEGER_MAX: Final = 2**53 - 1
 COMPLETED: Final = "completed"
 TEXT: Final = "text"
 REFUSAL: Final = "refusal"
-PARAGRAPH_CHARS: Final = len("\n\n")
-"""Number of characters between the paragraphs of a text in `final`."""
+PARAGRAPH: Final = "\n\n"
 
 _EMPTY: Final[tuple[object, ...]] = (None, [], "")
 
@@ -123,25 +123,55 @@ class IdAllocator:
 
 
 @dataclass(slots=True)
+class SentPart:
+    """Length and checksum of a part of a message that was sent. The text is not kept."""
+
+    chars: int = 0
+    checksum: int = 0
+
+    def add(self, delta: str) -> None:
+        """Add a delta."""
+        self.chars += len(delta)
+        self.checksum = crc32(delta.encode("utf-8", "surrogatepass"), self.checksum)
+
+
+SentText: TypeAlias = list[tuple[str, SentPart]]
+"""Parts of a text in order, each with the text before it in `final` (CONTRACT D13)."""
+
+
+def is_joined(sent: SentText, text: str) -> bool:
+    """Return whether a text is made of the sent parts."""
+    start = end = 0
+    for number, (separator, part) in enumerate(sent):
+        start = end + len(separator if number else "")
+        end = start + part.chars
+        if crc32(text[start:end].encode("utf-8", "surrogatepass")) != part.checksum:
+            return False
+    return end == len(text)
+
+
+@dataclass(slots=True)
 class BranchState:
     """State of one branch of a run. A run without branches has one."""
 
     response: int = 0
     """Number of responses that have ended, which is the number of the current one."""
-    sent: dict[str, Counter[object]] = field(default_factory=lambda: defaultdict(Counter))
-    """Kind of a text -> characters that were sent of each of its paragraphs in the current response."""
-    last_sent: dict[str, int] = field(default_factory=dict)
-    """Kind of a text -> its characters in the last response that had any, joined as in `final` (CONTRACT D13)."""
+    sent: dict[str, dict[str, dict[int, SentPart]]] = field(default_factory=lambda: {TEXT: {}, REFUSAL: {}})
+    """Kind of a text -> messages of the current response, as announced -> the parts that were sent."""
+    last_sent: dict[str, SentText] = field(default_factory=dict)
+    """Kind of a text -> what was sent of it in the last response that had any."""
 
     def end_response(self) -> None:
-        """Count the response that has ended, and keep the length of its texts."""
+        """Count the response that has ended, and keep what it sent."""
         self.response += 1
-        self.last_sent |= {kind: _joined_chars(list(sizes.values())) for kind, sizes in self.sent.items()}
-        self.sent.clear()
-
-
-def _joined_chars(sizes: list[int]) -> int:
-    return sum(sizes) + PARAGRAPH_CHARS * (len(sizes) - 1)
+        for kind, messages in self.sent.items():
+            sent = [
+                (PARAGRAPH if kind == REFUSAL or number == 0 else "", part)
+                for parts in messages.values()
+                for number, part in enumerate(parts.values())
+            ]
+            self.last_sent |= {kind: sent} if sent else {}
+            messages.clear()
 
 
 class AgUiRun:
@@ -177,10 +207,10 @@ class AgUiRun:
         self.branch_state = self.branch_states.setdefault(branch, BranchState())
 
     def has_sent(self, kind: str, text: str) -> bool:
-        """Return whether a text of `final` is as long as what one branch sent, or the last ones together."""
+        """Return whether a text of `final` was sent: by one branch, or by the last ones together."""
         states = [self.branch_states[branch] for branch in sorted(self.branch_states)]
-        sizes = [state.last_sent[kind] for state in states if kind in state.last_sent]
-        return any(_joined_chars(sizes[first:]) == len(text) for first in range(len(sizes)))
+        sent = [state.last_sent[kind] for state in states if kind in state.last_sent]
+        return any(is_joined(list(chain(*sent[first:])), text) for first in range(len(sent)))
 
     def event(self, event_type: str, /, **fields: object) -> Event:
         """Return an event, without the fields that are None."""

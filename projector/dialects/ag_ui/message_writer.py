@@ -16,6 +16,7 @@ from projector.dialects.ag_ui.ag_ui_run import (
     Message,
     Notices,
     Reasoning,
+    SentPart,
     metadata,
     unless_completed,
 )
@@ -38,6 +39,8 @@ ENCRYPTED_MAX_CHARS: Final = 4_194_304
 def on_message_added(run: AgUiRun, frame: Frame) -> list[Event]:
     """Add a message. Its first text starts it on the wire."""
     run.messages[frame["item_id"]] = Message(frame["item_id"])
+    for messages in run.branch_state.sent.values():
+        messages[frame["item_id"]] = {}
     return []
 
 
@@ -49,8 +52,7 @@ def on_message_delta(kind: str, run: AgUiRun, frame: Frame) -> list[Event]:
     delta, content_index = frame["delta"], frame["content_index"]
     if not delta:
         return events
-    paragraph = message.item_id if kind == TEXT else (message.item_id, content_index)  # parts of a text are joined
-    run.branch_state.sent[kind][paragraph] += len(delta)
+    run.branch_state.sent[kind].setdefault(message.item_id, {}).setdefault(content_index, SentPart()).add(delta)
     content = _content(run, message, delta)
     if notices is not None or content_index != message.content_index:
         new_index = content_index if content_index != message.content_index else None
