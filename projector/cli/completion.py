@@ -10,7 +10,7 @@ from projector.cli.commands import build_parser
 
 
 class Context(NamedTuple):
-    """What can follow a command."""
+    """Possible words after a command."""
 
     path: str
     """The command, such as `config check`; empty for the program itself."""

@@ -76,7 +76,7 @@ class Pipeline:
 
     @property
     def dropped(self) -> Counter[str]:
-        """How often something was not emitted, by event type or reason (CONTRACT D30)."""
+        """Counts of input that was not emitted, by event type or reason (CONTRACT D30)."""
         return sum((branch.dropped for branch in self._branches), self._projector.dropped.copy())
 
     def feed(self, data: bytes) -> bytes:

@@ -43,7 +43,7 @@ class PublicStreamProjector:
 
     Args:
         redactor: the compiled policy; the only source of clean values.
-        context: what the host supplies; `stream_id` must be set.
+        context: context from the host; `stream_id` must be set.
         is_run: whether responses may follow each other until the host closes the run (CONTRACT D12).
     """
 
@@ -68,7 +68,7 @@ class PublicStreamProjector:
 
     @property
     def dropped(self) -> Counter[str]:
-        """How often something was not emitted, by event type or reason (D30)."""
+        """Counts of input that was not emitted, by event type or reason (D30)."""
         return self.branch.dropped
 
     def open_branch(self, context: BranchContext) -> StreamState:
@@ -170,7 +170,7 @@ class PublicStreamProjector:
             branch.release()
 
     def count(self, name: str, times: int) -> None:
-        """Count something that an earlier stage dropped."""
+        """Count input that an earlier stage dropped."""
         self.branch.count(name, times)
 
     def fail_closed(self, fault: Fault, *, is_unsent: bool = False) -> list[Frame]:

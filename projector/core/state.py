@@ -93,11 +93,11 @@ class StreamState:
 
     Args:
         redactor: the only source of clean values.
-        context: what the host supplied.
+        context: context from the host.
         main: for a further branch, the state of the main one: run, slots and counts are shared with it.
         transitions: the lifecycle table of the branch.
-        stage: as in `BranchContext`.
-        is_optional: as in `BranchContext`.
+        stage: position of the branch in the run; see `BranchContext`.
+        is_optional: whether the run continues when the branch fails.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class StreamState:
         self.run: RunRecord = RunRecord() if main is None else main.run
         self.slots: SlotAllocator = SlotAllocator(redactor) if main is None else main.slots
         self.dropped: Counter[str] = Counter() if main is None else main.dropped
-        """How often something was not emitted, by event type or reason."""
+        """Counts of input that was not emitted, by event type or reason."""
         self.branch = self.slots.next_branch()
         self.transitions = transitions
         self.phase = Phase.IDLE
@@ -151,7 +151,7 @@ class StreamState:
         return tuple(workflow.get(name) for name in POSITION) if isinstance(workflow, Mapping) else (None,) * 3
 
     def count(self, name: str, times: int = 1) -> None:
-        """Count something that is not emitted."""
+        """Count input that is not emitted."""
         known = name in self.dropped or len(self.dropped) < DROP_NAMES_MAX
         self.dropped[name if known else OTHER] += times
 

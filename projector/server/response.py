@@ -37,7 +37,7 @@ _MEMORY: Final = Memory(Limits().max_memory_bytes)
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """How the streams of a host are projected; an unknown name or invalid profile is a `UsageError` when it is used."""
+    """Settings for the streams of a host. Using an unknown name or an invalid profile raises `UsageError`."""
 
     provider: str = DEFAULT_PROVIDER
     """Vocabulary of the source, a name of `projector.providers.PROVIDERS`."""
@@ -46,7 +46,7 @@ class Projection:
     policy: Policy | None = None
     """Limits, redaction, images, reasoning; the contract's defaults if None."""
     profile: Mapping[str, object] | None = None
-    """How the provider's server differs from others of its kind."""
+    """Differences of the provider's server from others with the same API."""
     context: StreamContext = field(default_factory=StreamContext)
     """IDs and names of the stream; a stream ID is generated if it has none."""
     on_terminal: OnTerminal | None = None

@@ -21,7 +21,7 @@ TYPE_ID: Final = f"vendor.{VENDOR}.model"
 
 COMPLETED: Final = "completed"
 UNKNOWN: Final = "unknown"
-"""Name of a provider, model or tool that has none."""
+"""Placeholder for a provider, model or tool without a name."""
 
 Position: TypeAlias = BranchPosition | int
 """A sequence of steps: a branch of the run by its number, or a position of the workflow in the main branch."""

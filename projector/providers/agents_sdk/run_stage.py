@@ -59,7 +59,7 @@ DROPPED: Final[Mapping[str, str]] = {
 }
 
 REQUEST: Final = "mcp_approval_request"
-"""Item of a call that waits for approval. The provider's own MCP servers put theirs into a response."""
+"""Item of a call that waits for approval. Those of the provider's own MCP servers are items of a response."""
 
 OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 """Outputs of calls that have a public tool type; the others are in `DROPPED_OUTPUTS`."""
@@ -112,7 +112,7 @@ class RunStage:
         return self._after_context(self._own_response(requests)) or self._context
 
     def fail(self, error: BaseException) -> tuple[list[CanonicalEvent], Fault | None]:
-        """End the run with an exception; return its last events, and its fault unless these are its end."""
+        """End the run with an exception; return its last events, and its fault unless these events end it."""
         verdict = judge(error, self._phase)
         if verdict is None or isinstance(verdict, Fault):
             return self._context, verdict

@@ -141,13 +141,13 @@ class Drops(Counter[str]):
     """Counts by name. The number of names is bounded: a hostile provider could invent one with every chunk."""
 
     def note(self, name: str, times: int = 1) -> None:
-        """Count something that is not read."""
+        """Count input that is not read."""
         name = name[:NAME_MAX_CHARS]
         known = name in self or len(self) < DROP_NAMES_MAX
         self[name if known else OTHER] += times
 
     def drop(self, name: str) -> list[Any]:
-        """Count something that is not read, and return no events."""
+        """Count input that is not read, and return no events."""
         self.note(name)
         return []
 

@@ -20,11 +20,11 @@ class Timer:
     """A deadline that moves while the stream runs."""
 
     due_at: Callable[[], float]
-    """Returns when it is due, in seconds of `time.monotonic`; infinity while nothing is awaited."""
+    """Returns the due time in seconds of `time.monotonic`, infinity while nothing is awaited."""
     on_due: Callable[[], object]
-    """Is called then, and again on later checks while it is due."""
+    """Called when it is due, and on later checks while it is still due."""
     shortest_s: float = inf
-    """The shortest wait that `due_at` may begin while the clock sleeps."""
+    """Shortest wait that can start while the clock sleeps."""
 
 
 class Clock:

@@ -32,11 +32,11 @@ _JSON_HEADERS: Final[Headers] = (
 )
 
 SEND_MAX_BYTES: Final = 65_536
-"""Size of one send: as much as uvicorn buffers. After larger ones a slow client that reads would seem to stall."""
+"""Maximum bytes of one send, as many as uvicorn buffers; with more, a slow client would seem to have stalled."""
 
 
 class ResponseWriter:
-    """Writes one event stream; concurrent writes do not mix. `on_gone` is called when the client is gone."""
+    """Writes one event stream; concurrent writes do not mix. `on_gone` is called after a disconnect."""
 
     def __init__(
         self,
