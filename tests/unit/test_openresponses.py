@@ -550,7 +550,7 @@ def test_a_failed_response_is_an_answer() -> None:
     "lines", [[], [b"[DONE]"], [b"", b'{"type":"response.created","response":{"status":"queued"}}']]
 )
 def test_an_incomplete_stream_has_no_answer(lines: list[bytes]) -> None:
-    with pytest.raises(ValueError, match="whole stream"):
+    with pytest.raises(ValueError, match="complete Open Responses stream"):
         assemble(lines)
 
 

@@ -105,28 +105,28 @@ CASES: Final[dict[str, tuple[tuple[Edit, ...], set[str]]]] = {
         (put(13, "part", "text", value="Hi"),),
         {
             "an empty part, and `content_index` rising by one from 0",
-            "the whole text once, equal to its deltas",
-            "the end of a part after its whole text, with the same content",
+            "the complete text once, equal to its deltas",
+            "the end of a part after its text, with equal content",
             "an item equal to what its events contained",
         },
     ),
     "a part that was not added": ((drop(13),), {"an open part", "an item equal to what its events contained"}),
     "text without an item": ((drop(12),), {"the ID and index of an added item", "an open item"}),
-    "a whole text that is another": (
+    "a complete text that differs": (
         (put(16, "text", value="Hi"),),
-        {"the whole text once, equal to its deltas"},
+        {"the complete text once, equal to its deltas"},
     ),
     "a whole text that was cut": (
         (put(16, "text", value="Hi"), insert(2, NOTICES | {"about": STREAM[16]["type"]})),
         set(),
     ),
-    "a delta after the whole text": (
+    "a delta after the complete text": (
         (move(15, 16),),
-        {"no delta after the whole text", "the whole text once, equal to its deltas"},
+        {"no delta after the complete text", "the complete text once, equal to its deltas"},
     ),
     "a part without its whole text": (
         (drop(16),),
-        {"the end of a part after its whole text, with the same content"},
+        {"the end of a part after its text, with equal content"},
     ),
     "arguments that are others": (
         (put(7, "arguments", value="{}"),),

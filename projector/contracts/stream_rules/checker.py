@@ -134,7 +134,7 @@ class EnvelopeRules:
             return [Finding("timestamp_form", "expected a time such as 2025-12-15T12:00:00.000Z")]
         last, self._timestamp = self._timestamp, timestamp
         if timestamp < last:  # times in this format sort as text
-            return [Finding("timestamp_order", "expected a `server_timestamp` not before the last one")]
+            return [Finding("timestamp_order", "expected a `server_timestamp` no earlier than the previous one")]
         return []
 
 

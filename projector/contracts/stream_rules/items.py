@@ -77,7 +77,7 @@ class ItemRules:
         if not was_open and not self._may_be_late(event, item):
             return [Finding("item_after_done", f"expected no further event of item {slot}")]
         if item.item_type is not None and not fits(event, item.item_type):
-            return [Finding("item_kind", f"expected no such event of item {slot}, by its `item_type`")]
+            return [Finding("item_kind", f"expected only events that the `item_type` of item {slot} allows")]
         return []
 
     def _open(self, event: events.ItemEvent) -> list[Finding]:

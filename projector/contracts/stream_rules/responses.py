@@ -144,7 +144,7 @@ class StreamedText:
     def delta(self, text: str, *, max_chars: int | None = None) -> list[Finding]:
         """Check a delta; the one that exceeds `max_chars` is reported."""
         if self._whole is not None:
-            return [Finding(f"{self._name}_closed", "expected no delta after the whole")]
+            return [Finding(f"{self._name}_closed", "expected no delta after the complete text")]
         before, self._chars = self._chars, self._chars + len(text)
         self._deltas.append(text)
         if max_chars is not None and before <= max_chars < self._chars:
@@ -154,10 +154,10 @@ class StreamedText:
     def done(self, text: str, *, is_truncated: bool = False) -> list[Finding]:
         """Check the whole text."""
         if self._whole is not None:
-            return [Finding(f"{self._name}_closed", "expected the whole once")]
+            return [Finding(f"{self._name}_closed", "expected the complete text once")]
         self._whole = text
         if self._deltas and not is_truncated and "".join(self._deltas) != text:
-            return [Finding(f"{self._name}_joined", "expected the whole to equal the joined deltas")]
+            return [Finding(f"{self._name}_joined", "expected the complete text to equal the joined deltas")]
         return []
 
 

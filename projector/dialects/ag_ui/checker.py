@@ -100,7 +100,7 @@ class AgUiChecker:
         if self._has_ended:
             found.append(Finding("one_terminal", f"expected no `{kind}` after the end of the run"))
         if event["timestamp"] < self._at:
-            found.append(Finding("timestamp_order", "expected a time not before that of the previous event"))
+            found.append(Finding("timestamp_order", "expected a time no earlier than that of the previous event"))
         self._at = event["timestamp"]
         if (kind == "RUN_STARTED") != (self._run is None):
             found.append(Finding("run_started", f"expected `RUN_STARTED` first and once, found `{kind}`"))
@@ -133,7 +133,7 @@ class AgUiChecker:
             is_new = key not in (self._open if part.family == STEP else self._begun)
             self._open.add(key)
             self._begun.add(key)
-            return [] if is_new else [Finding("id_unique", f"expected a new `{part.name}`: this {part.family} began")]
+            return [] if is_new else [Finding("id_unique", f"expected a new `{part.name}`")]
         is_open = key in self._open
         if part.action == "end":
             self._open.discard(key)

@@ -219,19 +219,19 @@ class _Output:
         part = self._part(event)
         part.is_done = True
         is_equal = event["part"] == part.content or event["type"] in self._truncated
-        return [] if part.is_whole and is_equal else ["the end of a part after its whole text, with the same content"]
+        return [] if part.is_whole and is_equal else ["the end of a part after its text, with equal content"]
 
     def on_delta(self, event: Event) -> list[str]:
         part = self._part(event)
         if not part.is_whole:
             part.content[_text_member(event)] += event["delta"]
-        return [] if not part.is_whole else ["no delta after the whole text"]
+        return [] if not part.is_whole else ["no delta after the complete text"]
 
     def on_whole(self, event: Event) -> list[str]:
         part, name = self._part(event), _text_member(event)
         is_equal = event[name] == part.content[name] or event["type"] in self._truncated
         was_whole, part.is_whole = part.is_whole, True
-        return [] if is_equal and not was_whole else ["the whole text once, equal to its deltas"]
+        return [] if is_equal and not was_whole else ["the complete text once, equal to its deltas"]
 
     def on_annotation(self, event: Event) -> list[str]:
         content = self._part(event).content
@@ -240,7 +240,7 @@ class _Output:
         return [] if event["annotation_index"] == len(known) else ["`annotation_index` rising by one from 0"]
 
     def on_arguments(self, event: Event) -> list[str]:
-        """Check the arguments of a function call: a delta or the whole."""
+        """Check the arguments of a function call: a delta or the complete text."""
         item = self._item(event)
         if item.content["type"] != "function_call":
             return ["arguments of a function call"]

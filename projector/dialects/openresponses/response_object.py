@@ -184,5 +184,5 @@ class ResponseAssembly:
             return JsonAnswer(HTTP_STATUSES[payload["type"]], {"error": payload})
         last = codec.loads(self._last) if self._last else {}
         if last.get("response", {}).get("status") not in {"completed", "incomplete", "failed"}:
-            raise ValueError("expected a whole stream of Open Responses; its last event does not end a response")
+            raise ValueError("expected a complete Open Responses stream, but the last event does not end a response")
         return JsonAnswer(200, last["response"])

@@ -71,7 +71,7 @@ class _EnvelopeRules:
         if {event["runId"], event["payload"].get("runId", self._run_id)} != {self._run_id}:
             found.append(Finding("one_run", "expected the `runId` of the first event"))
         if event["eventId"] in self._ids:
-            found.append(Finding("event_id_unique", "expected an `eventId` that no earlier event has"))
+            found.append(Finding("event_id_unique", "expected a unique `eventId`"))
         if "causationId" in event and event["causationId"] not in self._ids:
             found.append(Finding("causation_known", "expected the `eventId` of an earlier event"))
         self._ids.add(event["eventId"])
@@ -183,7 +183,7 @@ class _CallRules:
             return [Finding("handoff", "expected another agent")]
         if name == "agent.toolCalled":
             if payload["callId"] in self._called:
-                return [Finding("call_id_unique", "expected a `callId` that no other call has")]
+                return [Finding("call_id_unique", "expected a unique `callId`")]
             self._called[payload["callId"]] = event
         return self._return(event) if name == "agent.toolReturned" else []
 

@@ -147,7 +147,7 @@ class ChatOutput:
         return [*self.end_reasoning(), call.input(delta)]
 
     def end(self, status: str) -> list[Event]:
-        """Emit the held content, and close all items. Unless the status is `completed`, the current item was cut off."""
+        """Emit the held content and close all items. Unless the status is `completed`, the current item was cut off."""
         events = self._flush_text() if self._blank_text else []
         for call in self._calls.all:
             if not call.is_announced and call.has_input:
