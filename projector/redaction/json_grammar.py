@@ -34,7 +34,7 @@ PLAIN_RUN: Final = re.compile(r'[^"\\\x00-\x1f]*+')
 BLANKS: Final = re.compile(r"[ \t\n\r]*+")
 DIGIT_RUN: Final = re.compile(r"[0-9]*+")
 
-# Characters and whole escapes of a string. Its last part: a high surrogate escape and the low one behind it are
+# Characters and whole escapes of a string. Its last part: a high surrogate escape and the low one after it are
 # one character, so a high one waits until the next escape is certain.
 STRING_RUN: Final = re.compile(
     r"""

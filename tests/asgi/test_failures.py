@@ -255,7 +255,7 @@ async def test_a_connection_that_is_not_accepted(serve: Any, upstream_port: int)
     ("path", "http", "code"),
     [
         ("/nothing", 404, "not_found"),
-        ("/livez/", 404, "not_found"),  # a redirect would name whatever host the request did
+        ("/livez/", 404, "not_found"),  # a redirect would contain the untrusted host of the request
         ("/api/v1/chat/stream", 405, "method_not_allowed"),
     ],
 )

@@ -127,7 +127,7 @@ async def hear(model: Any) -> Heard:
             answer = event.response if event.type == "response.completed" else answer
             raw = SimpleNamespace(type="raw_response_event", data=event)
             said += pipeline.feed(encode(stage.feed(raw), stage.dropped))
-    except Exception as error:  # noqa: BLE001 - whatever the SDK raises, the page is told
+    except Exception as error:  # noqa: BLE001 - every exception of the SDK ends the stream
         more, fault = stage.fail(error)
         said += pipeline.feed(encode(more, Counter()))
         answer = None

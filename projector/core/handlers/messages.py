@@ -23,7 +23,7 @@ REFUSAL: Final = TextChannel(
     delta=frames.refusal_delta,
     done=frames.refusal_done,
     member="refusal",
-    skips_empty=True,  # some providers send an empty refusal beside each text delta
+    skips_empty=True,  # some providers send an empty refusal with each text delta
 )
 
 SUMMARY: Final = TextChannel(

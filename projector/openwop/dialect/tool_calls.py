@@ -95,7 +95,7 @@ def on_done(state: LogState, frame: Frame) -> None:
     call, status = state.calls[frame["item_id"]], frame["status"]
     call.is_cut_off = status == "incomplete"
     if call.is_awaiting or (call.is_cut_off and not call.event_id):
-        return  # a call whose inputs never became complete is not emitted
+        return  # calls without complete inputs are not emitted
     if call.tool_type == "function" and call.output is None:
         _emit_call(state, call)
     else:

@@ -198,7 +198,7 @@ class StreamSession:
             await self._source.run(write, clock)
         except UpstreamError as error:
             self.fail(error.fault, error.retry_after_s)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the stream gets its terminal
+        except Exception as error:  # noqa: BLE001 - the stream must get its terminal event
             log_crash("stream_crashed", error, stream_id=self.stats.stream_id, request_id=self.stats.request_id)
             self.fail(FAULTS["internal_error"])
         if self._problem is None:

@@ -123,7 +123,7 @@ class WorkflowSource:
                     await self._write_next(branch.close)
             except UpstreamError as error:
                 await self._on_failure(step, branch, error)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the step fails and the run continues
+            except Exception as error:  # noqa: BLE001 - only the step fails, the run continues
                 log_crash("stream_crashed", error, stream_id=self._stats.stream_id, request_id=self._stats.request_id)
                 await self._on_failure(step, branch, UpstreamError(FAULTS["internal_error"]))
             finally:

@@ -129,7 +129,7 @@ class Recorder:
         while (ended := self._waiting.get()) is not None:
             try:
                 _write(ended)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next recording may be written
+            except Exception as error:  # noqa: BLE001 - a failed recording must not stop the next one
                 reason = error.strerror if isinstance(error, OSError) else None
                 log.warning(
                     "recording_failed", agent=ended.target.agent, error_type=type(error).__name__, reason=reason
