@@ -143,7 +143,7 @@ def test_without_callers_it_does_not_start(environment: dict[str, str], tmp_path
     command = program(environment, FINAL.argv("CMD"))
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "callers in `auth`" in done.stderr
+    assert "callers are configured in `auth`" in done.stderr
 
 
 def test_the_image_holds_no_package_that_is_not_locked(image: Path) -> None:

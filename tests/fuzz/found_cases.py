@@ -198,6 +198,20 @@ FOUND: Final = (
             done(1, type="code_interpreter_call", outputs=[{"type": "logs", "logs": "ZeroDivisionError"}]),
         ],
     ),
+    # checker
+    FoundCase(
+        "a response that ended in another workflow step than it started in, followed by one with its ID",
+        [
+            {"type": "projector.context", "workflow": {"stage_name": "s", "parallel_group": "g", "branch_index": 0}},
+            status("in_progress", id="r", status="in_progress"),
+            {"type": "projector.context", "workflow": {"stage_name": "s"}},
+            status("completed", id="r", status="completed"),
+            {"type": "projector.next_response"},
+            {"type": "projector.context", "workflow": {"stage_name": "s", "parallel_group": "g", "branch_index": 0}},
+            status("in_progress", id="r", status="in_progress"),
+        ],
+        CaseSettings(run=True, host_events=True),
+    ),
     # bounds
     FoundCase(
         "an MCP error one level too deep",

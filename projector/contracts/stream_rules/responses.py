@@ -90,6 +90,9 @@ class LifecycleRules:
         self._heaviest = max(self._heaviest, _run_status(event), key=_WEIGHTS.__getitem__)
         if _is_end(event):
             self._overdue |= branch.open
+            for other in self._branches.values():  # where it was in progress before the host changed its context
+                if other is not branch and other.last is not None and other.last.response_id == event.response_id:
+                    other.last = None
         if last is None or last.response_id not in {None, event.response_id}:
             return []  # the first of its response
         if _is_end(last) and (last.response_id is None or not _is_end(event)):
