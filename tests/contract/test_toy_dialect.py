@@ -75,7 +75,7 @@ class Checker:
         return []
 
     def close(self):
-        return [] if self.last == "end" else [Violation(1, None, "toy_end", "seed", "expected an end")]
+        return [] if self.last == "end" else [Violation(1, None, "toy_end", "spec", "expected an end")]
 
 
 class Assembly:
@@ -144,7 +144,7 @@ def test_the_command_line_writes_and_checks_it(tmp_path: Path, capfdbinary: pyte
 
     stream.write_bytes(stream.read_bytes().splitlines(keepends=True)[0])
     assert cli.main(["validate", "--dialect", "toy", str(stream)]) == 1
-    assert b"toy_end (seed): expected an end" in capfdbinary.readouterr().out
+    assert b"toy_end (spec): expected an end" in capfdbinary.readouterr().out
 
 
 async def test_an_agent_streams_it() -> None:

@@ -260,7 +260,7 @@ def test_validate_every_dialect(run: Run, tmp_path: Path, dialect: str) -> None:
 def test_validate_standard_input(run: Run) -> None:
     done = run("validate", "-", given=b'{"kind": "odd", "secret": "hunter2"}\n')
     assert done.status == 1
-    assert done.out.startswith(b"-:1: kind (seed): ")
+    assert done.out.startswith(b"-:1: kind (spec): ")
     assert b"hunter2" not in done.out
 
 

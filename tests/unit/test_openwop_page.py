@@ -50,8 +50,8 @@ def test_the_commands_of_the_page_work(tmp_path: Path, capfdbinary: pytest.Captu
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[1:]))
     assert cli.main(["validate", "--dialect", "openwop", str(log)]) == 1
     rules = capfdbinary.readouterr().out.decode()
-    assert f"{log}:1: event 1 sequence (seed): expected 0, found 1\n" in rules
-    assert "run_started (house)" in rules
+    assert f"{log}:1: event 1 sequence (spec): expected 0, found 1\n" in rules
+    assert "run_started (project)" in rules
 
 
 def test_a_stream_of_sse_is_checked_too(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

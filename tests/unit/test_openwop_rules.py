@@ -181,7 +181,7 @@ def test_a_violation_names_the_position_without_the_value() -> None:
     events = stream()
     events[4]["payload"]["s3cret of the payload"] = "s3cret"
     found = check_log([json.dumps(event) for event in events])
-    assert (found[0].line, found[0].event_id, found[0].rule, found[0].level) == (5, 4, "shape", "seed")
+    assert (found[0].line, found[0].event_id, found[0].rule, found[0].level) == (5, 4, "shape", "spec")
     assert found[0].message == "`payload.?` is unknown"
     assert "s3cret" not in repr(found)
 

@@ -442,11 +442,11 @@ def test_a_violation_says_line_event_rule_and_level() -> None:
     events[8]["delta"] = 1
     found = check_stream([b"", *written(events)])
     assert [violation[:4] for violation in found] == [
-        (9, 8, "slot", "house"),
-        (10, 9, "shape", "seed"),
-        (11, 10, "slot", "house"),
-        (12, 11, "slot", "house"),
-        (14, 13, "item_closed", "house"),
+        (9, 8, "slot", "project"),
+        (10, 9, "shape", "spec"),
+        (11, 10, "slot", "project"),
+        (12, 11, "slot", "project"),
+        (14, 13, "item_closed", "project"),
     ]
     assert found[1].message == "`delta` must be a string"
 

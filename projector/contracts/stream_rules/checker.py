@@ -30,7 +30,7 @@ _MODEL_RULES: Final = {
 """Model errors that have a rule of their own; the first two at the root only."""
 
 
-class Reading(NamedTuple):
+class ParsedLine(NamedTuple):
     """A parsed line: `members` is None if it is not a JSON object, `event` is None if it does not match its model."""
 
     members: dict[str, Any] | None
@@ -38,7 +38,7 @@ class Reading(NamedTuple):
     found: list[Finding]
 
 
-def read_line(line: bytes | str) -> Reading:
+def read_line(line: bytes | str) -> ParsedLine:
     """Parse one line of a stream, without its line end."""
     found: list[Finding] = []
     size = len(line if isinstance(line, bytes) else line.encode("utf-8", "surrogatepass"))
@@ -48,15 +48,15 @@ def read_line(line: bytes | str) -> Reading:
         text = line if isinstance(line, str) else line.decode()
         members = codec.loads_exact(text)
     except ValueError:
-        return Reading(None, None, [*found, Finding("json", "expected JSON in UTF-8")])
+        return ParsedLine(None, None, [*found, Finding("json", "expected JSON in UTF-8")])
     if not isinstance(members, dict):
-        return Reading(None, None, [*found, Finding("json", "expected a JSON object")])
+        return ParsedLine(None, None, [*found, Finding("json", "expected a JSON object")])
     if _MAYBE_SURROGATE.search(text) and _has_surrogate(members):
-        return Reading(members, None, [*found, Finding("surrogate", "expected text without lone surrogates")])
+        return ParsedLine(members, None, [*found, Finding("surrogate", "expected text without lone surrogates")])
     try:
-        return Reading(members, parse_event(members), found)
+        return ParsedLine(members, parse_event(members), found)
     except ValidationError as error:
-        return Reading(members, None, found + _shape_violations(error, members))
+        return ParsedLine(members, None, found + _shape_violations(error, members))
 
 
 def _shape_violations(error: ValidationError, members: Mapping[str, object]) -> list[Finding]:

@@ -14,20 +14,20 @@ from projector.dialects.ag_ui.events import parse_event
 
 _ROWS: Final = (
     # one event
-    Rule("json", "seed", "each line is one JSON object in UTF-8", "AG-UI 1.0"),
-    Rule("shape", "seed", "each event is one that we emit, with the right members", "AG-UI 1.0"),
-    Rule("timestamp_order", "house", "`timestamp` never decreases", "docs/dialects.md"),
+    Rule("json", "spec", "each line is one JSON object in UTF-8", "AG-UI 1.0"),
+    Rule("shape", "spec", "each event is one that we emit, with the right members", "AG-UI 1.0"),
+    Rule("timestamp_order", "project", "`timestamp` never decreases", "docs/dialects.md"),
     # the run
-    Rule("run_started", "seed", "`RUN_STARTED` is the first event, and occurs once", "AG-UI 1.0"),
-    Rule("one_run", "seed", "`RUN_FINISHED` has the thread and the run of `RUN_STARTED`", "AG-UI 1.0"),
-    Rule("one_terminal", "seed", "`RUN_FINISHED` or `RUN_ERROR` is the last event", "AG-UI 1.0"),
-    Rule("terminal_missing", "seed", "a stream ends with the end of its run", "AG-UI 1.0"),
+    Rule("run_started", "spec", "`RUN_STARTED` is the first event, and occurs once", "AG-UI 1.0"),
+    Rule("one_run", "spec", "`RUN_FINISHED` has the thread and the run of `RUN_STARTED`", "AG-UI 1.0"),
+    Rule("one_terminal", "spec", "`RUN_FINISHED` or `RUN_ERROR` is the last event", "AG-UI 1.0"),
+    Rule("terminal_missing", "spec", "a stream ends with the end of its run", "AG-UI 1.0"),
     # messages, calls, steps and activities
-    Rule("id_unique", "seed", "a message and a call start once", "AG-UI 1.0"),
-    Rule("not_open", "seed", "content comes between its start and its end", "AG-UI 1.0"),
-    Rule("not_closed", "seed", "everything has ended before `RUN_FINISHED`", "AG-UI 1.0"),
-    Rule("call_known", "house", "a result belongs to a call that has ended", "docs/dialects.md"),
-    Rule("activity_known", "seed", "a delta belongs to an activity that has started", "AG-UI 1.0"),
+    Rule("id_unique", "spec", "a message and a call start once", "AG-UI 1.0"),
+    Rule("not_open", "spec", "content comes between its start and its end", "AG-UI 1.0"),
+    Rule("not_closed", "spec", "everything has ended before `RUN_FINISHED`", "AG-UI 1.0"),
+    Rule("call_known", "project", "a result belongs to a call that has ended", "docs/dialects.md"),
+    Rule("activity_known", "spec", "a delta belongs to an activity that has started", "AG-UI 1.0"),
 )
 RULES: Final[Mapping[str, Rule]] = {row.name: row for row in _ROWS}
 

@@ -63,7 +63,7 @@ class OpenResponsesChecker:
         return self._violations([] if self._is_closed else ["the end mark"])
 
     def _violations(self, expected: list[str]) -> list[Violation]:
-        return [Violation(self._line, None, "open_responses", "seed", f"expected {one}") for one in expected]
+        return [Violation(self._line, None, "open_responses", "spec", f"expected {one}") for one in expected]
 
     def _check(self, data: bytes) -> list[str]:
         if data == END_MARK:

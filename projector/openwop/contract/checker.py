@@ -1,6 +1,6 @@
 """Checker of a run log: the table of rules, and the groups of rules with their state.
 
-Rule level `seed` is the protocol: its schemas and RFC 0002, 0023 and 0024. `house` is what we promise beyond it.
+Rule level `spec` is the protocol: its schemas and RFC 0002, 0023 and 0024. `project` is what this project adds to it.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ RuleGroup: TypeAlias = Callable[[Event], list[Finding]]
 
 _ROWS: Final = (
     # one event
-    Rule("json", "seed", "each line is one JSON object in UTF-8", "run-event"),
-    Rule("shape", "seed", "each event is of a type that we emit, with the members of its model", "run-event-payloads"),
+    Rule("json", "spec", "each line is one JSON object in UTF-8", "run-event"),
+    Rule("shape", "spec", "each event is of a type that we emit, with the members of its model", "run-event-payloads"),
     # the envelope
-    Rule("sequence", "seed", "`sequence` starts at 0 and rises by 1", "run-event"),
-    Rule("one_run", "seed", "all events have the same `runId`, in the payload as well", "run-event"),
-    Rule("event_id_unique", "seed", "each `eventId` occurs once", "run-event"),
-    Rule("causation_known", "seed", "`causationId` is the id of an earlier event", "run-event"),
+    Rule("sequence", "spec", "`sequence` starts at 0 and rises by 1", "run-event"),
+    Rule("one_run", "spec", "all events have the same `runId`, in the payload as well", "run-event"),
+    Rule("event_id_unique", "spec", "each `eventId` occurs once", "run-event"),
+    Rule("causation_known", "spec", "`causationId` is the id of an earlier event", "run-event"),
     # the run
-    Rule("run_started", "house", "`run.started` is first and occurs once", "docs/openwop.md"),
-    Rule("one_terminal", "seed", "one of `run.completed`, `run.failed`, `run.cancelled` is last", "RFC 0002"),
-    Rule("terminal_missing", "seed", "a log ends with a terminal event or a pending interrupt", "interrupt.md"),
+    Rule("run_started", "project", "`run.started` is first and occurs once", "docs/openwop.md"),
+    Rule("one_terminal", "spec", "one of `run.completed`, `run.failed`, `run.cancelled` is last", "RFC 0002"),
+    Rule("terminal_missing", "spec", "a log ends with a terminal event or a pending interrupt", "interrupt.md"),
     # nodes
-    Rule("node_open", "seed", "events of a node are between its start and its end", "run-event-payloads"),
-    Rule("node_closed", "house", "every node ends before the run", "docs/openwop.md"),
-    Rule("node_waits", "seed", "only a suspended node resumes; a suspended run does not complete", "interrupt.md"),
-    Rule("low_confidence", "seed", "a suspension follows the decision below the threshold", "RFC 0023 B.4"),
+    Rule("node_open", "spec", "events of a node are between its start and its end", "run-event-payloads"),
+    Rule("node_closed", "project", "every node ends before the run", "docs/openwop.md"),
+    Rule("node_waits", "spec", "only a suspended node resumes; a suspended run does not complete", "interrupt.md"),
+    Rule("low_confidence", "spec", "a suspension follows the decision below the threshold", "RFC 0023 B.4"),
     # reasoning
-    Rule("block_sequence", "seed", "deltas of a block count 0, 1, 2 ...", "RFC 0024 no. 4"),
-    Rule("block_closed", "seed", "every block is closed by one `agent.reasoned` of its agent", "RFC 0024 no. 2, 3"),
-    Rule("block_text", "house", "`reasoning` is the concatenation of the deltas", "RFC 0024 no. 2"),
-    Rule("block_verbosity", "house", "deltas have the verbosity of their closing event", "RFC 0024 question 2"),
+    Rule("block_sequence", "spec", "deltas of a block count 0, 1, 2 ...", "RFC 0024 no. 4"),
+    Rule("block_closed", "spec", "every block is closed by one `agent.reasoned` of its agent", "RFC 0024 no. 2, 3"),
+    Rule("block_text", "project", "`reasoning` is the concatenation of the deltas", "RFC 0024 no. 2"),
+    Rule("block_verbosity", "project", "deltas have the verbosity of their closing event", "RFC 0024 question 2"),
     # calls, agents, text
-    Rule("call_id_unique", "seed", "a `callId` is called once and returned once", "RFC 0002 B"),
-    Rule("call_cause", "seed", "`agent.toolReturned` has the event of its call as `causationId`", "RFC 0002 B"),
-    Rule("call_end", "seed", "a returned call has an outcome or an error, not both", "run-event-payloads"),
-    Rule("handoff", "house", "an agent hands over to another agent", "RFC 0002 B"),
-    Rule("chunk_last", "seed", "the text of a model call ends with `isLast`", "stream-modes.md"),
+    Rule("call_id_unique", "spec", "a `callId` is called once and returned once", "RFC 0002 B"),
+    Rule("call_cause", "spec", "`agent.toolReturned` has the event of its call as `causationId`", "RFC 0002 B"),
+    Rule("call_end", "spec", "a returned call has an outcome or an error, not both", "run-event-payloads"),
+    Rule("handoff", "project", "an agent hands over to another agent", "RFC 0002 B"),
+    Rule("chunk_last", "spec", "the text of a model call ends with `isLast`", "stream-modes.md"),
 )
 RULES: Final[Mapping[str, Rule]] = {row.name: row for row in _ROWS}
 """Rule name -> what it requires, its source and its level."""
