@@ -85,6 +85,8 @@ def test_the_mapping_has_a_row_for_every_name() -> None:
     assert "\n\n\n" not in mapping
 
 
-@pytest.mark.parametrize("handler", {*HANDLERS.values(), *HOST_HANDLERS.values(), *FINISHERS.values()})
+@pytest.mark.parametrize(
+    "handler", list(dict.fromkeys([*HANDLERS.values(), *HOST_HANDLERS.values(), *FINISHERS.values()]))
+)
 def test_every_handler_has_a_summary(handler: object) -> None:
     assert explain.summary(handler).endswith(".")  # type: ignore[arg-type]  # handlers and finishers alike
