@@ -30,6 +30,7 @@ REST: Final = {
     "asgi/test_disconnects.py": "a thousand connections",
     "asgi/test_limits.py": "hundreds of streams at a time",
     "asgi/test_openwop_limits.py": "the same",
+    "contract/test_bench_inputs.py": "the subjects of the benchmarks",
     "asgi/test_process.py": "processes and signals",
     "property/test_linear.py": "counted line by line",
     "property/test_openwop_linear.py": "the same",
@@ -52,7 +53,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     folder = collection_path.name
     if tier is None or collection_path.parent != ROOT / "tests" or not collection_path.is_dir():
         return None
-    tiers = {DOCS} if folder == DOCS else {"rest"} if folder in REST else {"test", *(["rest"] * (folder in SAMPLED))}
+    has_both = folder in SAMPLED or any(path.startswith(f"{folder}/") for path in REST)
+    tiers = {DOCS} if folder == DOCS else {"rest"} if folder in REST else {"test", "rest"} if has_both else {"test"}
     return True if tier not in tiers else None
 
 
