@@ -212,6 +212,23 @@ FOUND: Final = (
         ],
         CaseSettings(run=True, host_events=True),
     ),
+    FoundCase(
+        "a response that ended in a branch without a position, beside an open item of the main branch",
+        [
+            {"type": "projector.branch", "branch": "b", "agent": "a"},
+            added(0, type="message", id="one"),
+            {"type": "projector.branch"},
+            status("in_progress", id="r", status="in_progress"),
+            added(0, type="message", id="two"),
+            {"type": "projector.branch", "branch": "b"},
+            done(0, type="message", id="one"),
+            status("completed", id="s", status="completed"),
+            {"type": "projector.branch_end"},
+            {"type": "projector.branch"},
+            done(0, type="message", id="two"),
+        ],
+        CaseSettings(run=True, host_events=True),
+    ),
     # bounds
     FoundCase(
         "an MCP error one level too deep",

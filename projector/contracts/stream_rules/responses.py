@@ -51,8 +51,8 @@ class _Branch:
     def __init__(self) -> None:
         self.last: events.Lifecycle | None = None
         """Last `lifecycle` of the current response."""
-        self.open: set[int] = set()
-        """Slots of open items."""
+        self.open: dict[int, str | None] = {}
+        """Slots of open items, and the IDs of their responses."""
 
 
 class LifecycleRules:
@@ -75,12 +75,12 @@ class LifecycleRules:
             case events.ToolOutput(tool_type="function") | events.ToolStatus(tool=FunctionTool()):
                 return []
             case events.OutputItemAdded():
-                branch.open.add(event.output_index)
+                branch.open[event.output_index] = event.response_id
                 if branch.last is not None and _is_end(branch.last):
                     branch.last = None
             case events.OutputItemDone():
                 for other in self._branches.values():  # the host may have changed the context of its response
-                    other.open.discard(event.output_index)
+                    other.open.pop(event.output_index, None)
         if isinstance(event, events.ItemEvent) and event.output_index in self._overdue:
             return [Finding("lifecycle_last", f"expected no further event of item {event.output_index}")]
         return []
@@ -89,7 +89,8 @@ class LifecycleRules:
         last, branch.last = branch.last, event
         self._heaviest = max(self._heaviest, _run_status(event), key=_WEIGHTS.__getitem__)
         if _is_end(event):
-            self._overdue |= branch.open
+            known = {None, event.response_id}
+            self._overdue |= {slot for slot, response_id in branch.open.items() if response_id in known}
             for other in self._branches.values():  # where it was in progress before the host changed its context
                 if other is not branch and other.last is not None and other.last.response_id == event.response_id:
                     other.last = None
