@@ -25,6 +25,7 @@ from projector.contracts.parts import (
     WorkflowContext,
 )
 
+
 class Envelope(Model):
     """Members of every event (6)."""
 

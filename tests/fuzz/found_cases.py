@@ -229,6 +229,24 @@ FOUND: Final = (
         ],
         CaseSettings(run=True, host_events=True),
     ),
+    FoundCase(
+        "the same without response IDs, beside a branch with a position",
+        [
+            {"type": "projector.branch", "branch": "c", "agent": "c", "workflow": {"stage_name": "s"}},
+            added(0, type="message", id="three"),
+            {"type": "projector.branch", "branch": "b", "agent": "a"},
+            added(0, type="message", id="one"),
+            {"type": "projector.branch"},
+            added(0, type="message", id="two"),
+            {"type": "projector.branch", "branch": "b"},
+            done(0, type="message", id="one"),
+            status("completed", status="completed"),
+            {"type": "projector.branch_end"},
+            {"type": "projector.branch"},
+            done(0, type="message", id="two"),
+        ],
+        CaseSettings(run=True, host_events=True),
+    ),
     # bounds
     FoundCase(
         "an MCP error one level too deep",

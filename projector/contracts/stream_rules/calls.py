@@ -56,7 +56,13 @@ class CallRules:
                 return []
             case events.ToolStatus():
                 call_id = event.tool.tool_call_id
-            case events.ToolArgumentsDelta() | events.ToolArgumentsDone() | events.ToolOutput() | events.ToolCodeDelta() | events.ToolCodeDone():
+            case (
+                events.ToolArgumentsDelta()
+                | events.ToolArgumentsDone()
+                | events.ToolOutput()
+                | events.ToolCodeDelta()
+                | events.ToolCodeDone()
+            ):
                 call_id = event.tool_call_id
             case _:
                 return []

@@ -90,6 +90,8 @@ class LifecycleRules:
         self._heaviest = max(self._heaviest, _run_status(event), key=_WEIGHTS.__getitem__)
         if _is_end(event):
             known = {None, event.response_id}
+            if branch_key(event) == BranchKey() and len(self._branches) > 1:
+                known.remove(None)  # without a position, the item may belong to another branch
             self._overdue |= {slot for slot, response_id in branch.open.items() if response_id in known}
             for other in self._branches.values():  # where it was in progress before the host changed its context
                 if other is not branch and other.last is not None and other.last.response_id == event.response_id:

@@ -85,7 +85,9 @@ _ROWS: Final = (
     Rule("call_id_unique", "project", "`tool_call_id` belongs to one item", "D8"),
     Rule("status_order", "project", "a tool's status never goes back, nor from one end state to another", "D15"),
     Rule("status_repeats", "project", "a tool's status is repeated only when one of its members changed", "D15"),
-    Rule("call_order", "project", "a call begins with a status; then hosted and MCP calls have input, output, end", "D15"),
+    Rule(
+        "call_order", "project", "a call begins with a status; then hosted and MCP calls have input, output, end", "D15"
+    ),
     Rule("function_end", "project", "a function ends after its output, or after its item is done", "D17"),
     Rule("arguments_closed", "project", "`tool.arguments.done` is sent once, and no delta follows it", "D23"),
     Rule("arguments_joined", "project", "`arguments_text` equals its joined deltas", "D23"),
@@ -102,7 +104,9 @@ _ROWS: Final = (
     # texts
     Rule("refusal_closed", "project", "`refusal.done` is sent once for a part, and no delta follows it", "D30"),
     Rule("refusal_joined", "project", "`refusal_text` equals its joined deltas, or was truncated with a notice", "D30"),
-    Rule("final_text", "project", "texts of `final` contain the streamed texts, or were truncated with a notice", "D13"),
+    Rule(
+        "final_text", "project", "texts of `final` contain the streamed texts, or were truncated with a notice", "D13"
+    ),
     # bounds
     Rule("arguments_text_chars", "spec", "`arguments_text` has at most 8,000 characters", "8.1"),
     Rule("arguments_json_chars", "spec", "strings of `arguments_json` have at most 4,000 characters", "8.1"),
