@@ -182,7 +182,8 @@ PRIVATE: Final = {
 def test_whatever_comes_nothing_private_is_said(stream: tuple[Case, Lines]) -> None:
     case, lines = stream
     said = play_lines(case, lines)
-    assert [text for text in PRIVATE if text in said] == []
+    of_host = b"".join(line for line in lines if b'"projector.' in line)  # a tool output may hold any member
+    assert [text for text in PRIVATE if text in said and text not in of_host] == []
 
 
 @examples(200)
