@@ -247,6 +247,17 @@ FOUND: Final = (
         ],
         CaseSettings(run=True, host_events=True),
     ),
+    FoundCase(
+        "an optional branch without a step failed, and the run went on",
+        [
+            {"type": "projector.branch", "branch": "b", "agent": "a", "is_optional": True},
+            status("failed", id="r", status="failed"),
+            {"type": "projector.branch_end"},
+            {"type": "projector.branch", "branch": "c", "agent": "c", "workflow": {"stage_name": "s"}},
+            status("completed", id="s", status="completed"),
+        ],
+        CaseSettings(run=True, host_events=True),
+    ),
     # bounds
     FoundCase(
         "an MCP error one level too deep",
