@@ -158,7 +158,7 @@ def test_what_is_no_delta_may_come_twice(case: Case) -> None:
             assert gist(play_lines(case, [*lines[:at], line, *lines[at:]])) == once
 
 
-@examples(600)
+@examples(200)  # `make fuzz` tries ten thousand, other ones each time
 @given(spoiled())
 def test_whatever_comes_the_stream_is_sound(stream: tuple[Case, Lines]) -> None:
     case, lines = stream
