@@ -33,6 +33,8 @@ class DialectOptions:
         type_id: type of the nodes (`openwop`).
         provider: name of the model provider (`openwop`).
         streams_reasoning: whether reasoning is written as deltas or once at its end (`openwop`).
+        include_usage: whether the client requests usage (`chat_completions`).
+        extensions: whether the client accepts members that the API does not define (`chat_completions`, `responses`).
     """
 
     thread_id: str | None = None
@@ -44,6 +46,8 @@ class DialectOptions:
     type_id: str | None = None
     provider: str | None = None
     streams_reasoning: bool = True
+    include_usage: bool = True
+    extensions: bool = False
 
 
 class DialectWriter(Protocol):

@@ -22,13 +22,40 @@ class ProviderRequest:
     """ID of the stream that the response belongs to; empty without one."""
 
 
-class UpstreamError(Exception):
-    """A provider failed. `retry_after_s` is its `Retry-After` in seconds, if there was one."""
+@dataclass(frozen=True, slots=True)
+class ProviderFailure:
+    """An HTTP error response of a provider: untrusted text, None where the body has none."""
 
-    def __init__(self, fault: Fault, retry_after_s: int | None = None) -> None:
+    status: int
+    message: str | None = None
+    type: str | None = None
+    code: str | None = None
+    param: str | None = None
+
+
+class UpstreamError(Exception):
+    """A provider failed.
+
+    Args:
+        fault: the failure, without any text of the provider.
+        retry_after_s: the provider's `Retry-After` in seconds, if there was one.
+        failure: the provider's error response, if there was one.
+        should_retry: the provider's `x-should-retry`, None without one.
+    """
+
+    def __init__(
+        self,
+        fault: Fault,
+        retry_after_s: int | None = None,
+        *,
+        failure: ProviderFailure | None = None,
+        should_retry: bool | None = None,
+    ) -> None:
         super().__init__(fault.code)
         self.fault = fault
         self.retry_after_s = retry_after_s
+        self.failure = failure
+        self.should_retry = should_retry
 
 
 class Upstream(Protocol):

@@ -1,0 +1,63 @@
+"""Errors in the shape of the OpenAI API: their types and HTTP statuses, for its two dialects and its routes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+STATUS_TYPES: Final[Mapping[int, str]] = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    409: "conflict_error",
+    413: "invalid_request_error",
+    415: "invalid_request_error",
+    422: "invalid_request_error",
+    429: "rate_limit_error",
+}
+"""HTTP status -> `type` of the error; all others are a `server_error`."""
+
+CODE_STATUSES: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("invalid_request", "invalid_request_error", "invalid_prompt", "context_length_exceeded"), 400),
+    **dict.fromkeys(("authentication_error", "invalid_api_key"), 401),
+    **dict.fromkeys(("permission_error", "permission_denied"), 403),
+    **dict.fromkeys(("not_found", "not_found_error", "model_not_found"), 404),
+    **dict.fromkeys(
+        (
+            *("rate_limit_exceeded", "rate_limit_error", "rate_limited", "too_many_requests", "slow_down"),
+            "insufficient_quota",
+        ),
+        429,
+    ),
+    "upstream_event_too_large": 502,
+    "upstream_empty": 502,
+    "upstream_malformed": 502,
+    "upstream_reset": 502,
+    "upstream_truncated": 502,
+    "upstream_unreachable": 502,
+    **{f"upstream_timeout_{of}": 504 for of in ("connect", "first_byte", "idle", "total")},
+    "server_shutdown": 503,
+}
+"""Error code -> HTTP status. A code may also be a status, alone or after `upstream_http_`; all others are 500."""
+
+_STATUS: Final = re.compile(r"(?:upstream_http_)?([45][0-9]{2})")
+
+
+def status_of(code: str | None) -> int:
+    """Return the HTTP status of an error code."""
+    name = (code or "").lower()
+    found = _STATUS.fullmatch(name)
+    return int(found[1]) if found else CODE_STATUSES.get(name, 500)
+
+
+def type_of(status: int) -> str:
+    """Return the `type` of an error with an HTTP status."""
+    return STATUS_TYPES.get(status, "server_error")
+
+
+def error_object(code: str | None, message: str, param: str | None = None) -> dict[str, Any]:
+    """Return `error` of an OpenAI error response or stream, from clean members."""
+    return {"message": message, "type": type_of(status_of(code)), "param": param, "code": code}
