@@ -13,7 +13,7 @@ demo: .venv/server          # serve the built-in provider
 test: .venv/dev             # units, contracts, goldens, a sample of the rest; about a minute on two cores
 	$(BIN)/python -m pytest --tier test $(PARALLEL)
 
-test-all: .venv/dev wheel   # the rest: every property, the server, real clients, recorded streams, deployment
+test-all: .venv/dev .clients/ready wheel   # the rest: every property, the server, real clients, recorded streams, deployment
 	$(BIN)/python -m pytest --tier rest $(PARALLEL)
 
 check: .venv/dev            # style, types, layers, generated files, goldens, docs
@@ -63,9 +63,10 @@ lock: | $(BIN)/python       # renew the lock files
 	$(LOCK) requirements/build.in -o requirements/build.txt
 	$(LOCK) pyproject.toml --extra server -o requirements/server.txt
 	$(LOCK) pyproject.toml --all-extras --group dev -o requirements/dev.txt
+	$(LOCK) requirements/clients.in -o requirements/clients.txt
 
 clean:
-	rm -rf .venv .node dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .clients .node dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
@@ -79,3 +80,8 @@ $(BIN)/python:
 	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch .venv/server $@
+
+.clients/ready: requirements/clients.txt   # clients of the OpenAI API, whose versions are their own
+	$(PYTHON) -m venv .clients
+	.clients/bin/pip install --quiet --require-hashes -r requirements/clients.txt
+	touch $@

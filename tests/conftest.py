@@ -122,6 +122,15 @@ def node_modules() -> Path:
 
 
 @pytest.fixture(scope="session")
+def python_clients() -> Path:
+    """The interpreter of `.clients`, which has the Python clients of the OpenAI API."""
+    python = ROOT / ".clients" / "bin" / "python"
+    if not (ROOT / ".clients" / "ready").is_file():
+        _missing("python_clients", "the clients are not installed: run `make .clients/ready`")
+    return python
+
+
+@pytest.fixture(scope="session")
 def program() -> Callable[[str], str]:
     """Find a program by its name, or skip the test."""
     path = f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin"  # where Debian puts nginx
