@@ -18,7 +18,9 @@ STATUS_TYPES: Final[Mapping[int, str]] = {
     422: "invalid_request_error",
     429: "rate_limit_error",
 }
-"""HTTP status -> `type` of the error; all others are a `server_error`."""
+"""HTTP status -> `type` of the error; any other below 500 is an `invalid_request_error`, from 500 a `server_error`."""
+
+_SERVER_ERROR: Final = 500
 
 CODE_STATUSES: Final[Mapping[str, int]] = {
     **dict.fromkeys(("invalid_request", "invalid_request_error", "invalid_prompt", "context_length_exceeded"), 400),
@@ -40,22 +42,27 @@ CODE_STATUSES: Final[Mapping[str, int]] = {
     "upstream_unreachable": 502,
     **{f"upstream_timeout_{of}": 504 for of in ("connect", "first_byte", "idle", "total")},
     "server_shutdown": 503,
+    **dict.fromkeys(("internal_error", "provider_error", "redaction_failed"), 500),
 }
 """Error code -> HTTP status. A code may also be a status, alone or after `upstream_http_`; all others are 500."""
 
 _STATUS: Final = re.compile(r"(?:upstream_http_)?([45][0-9]{2})")
+_NO_ERROR_STATUS: Final = re.compile(r"upstream_http_[0-9]+")
+_BAD_GATEWAY: Final = 502
 
 
 def status_of(code: str | None) -> int:
     """Return the HTTP status of an error code."""
     name = (code or "").lower()
     found = _STATUS.fullmatch(name)
-    return int(found[1]) if found else CODE_STATUSES.get(name, 500)
+    if found:
+        return int(found[1])
+    return _BAD_GATEWAY if _NO_ERROR_STATUS.fullmatch(name) else CODE_STATUSES.get(name, 500)
 
 
 def type_of(status: int) -> str:
     """Return the `type` of an error with an HTTP status."""
-    return STATUS_TYPES.get(status, "server_error")
+    return STATUS_TYPES.get(status, "invalid_request_error" if status < _SERVER_ERROR else "server_error")
 
 
 def error_object(code: str | None, message: str, param: str | None = None) -> dict[str, Any]:

@@ -33,6 +33,10 @@ class ProviderStage(Protocol):
         """Return the events that the end of input causes."""
 
 
+def _copy(body: Mapping[str, Any], _profile: Any) -> dict[str, Any]:
+    return dict(body)
+
+
 class PassthroughRoute(NamedTuple):
     """The route that passes a caller's whole body to an upstream of this provider."""
 
@@ -43,6 +47,10 @@ class PassthroughRoute(NamedTuple):
     """Required member of the body, in addition to `model`."""
     summary: str
     """Summary of the route in the OpenAPI document."""
+    dialect: str
+    """Default dialect: the response format of the API itself (CONTRACT D38)."""
+    body_writer: Callable[[Mapping[str, Any], Any], dict[str, Any]] = _copy
+    """Returns the body to forward, from the caller's body and a profile."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,8 @@ from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
 from projector.server.extensions import Extension
 from projector.server.http.authenticator import Authenticator
-from projector.server.http.problems import Problem, respond
+from projector.server.http.error_responses import respond
+from projector.server.http.problems import Problem
 from projector.server.http.routes import routes
 from projector.server.http.stream_route import Site
 from projector.server.ownership import Ownership
@@ -27,7 +28,7 @@ from projector.server.telemetry.observer import Observer, OnTerminal
 _CORS_HEADERS: Final = (
     "authorization", "content-type", "idempotency-key", "last-event-id", "x-request-id", "traceparent", "tracestate"
 )  # fmt: skip
-_CORS_EXPOSED: Final = ("x-stream-id", "x-request-id", "retry-after")
+_CORS_EXPOSED: Final = ("x-stream-id", "x-request-id", "retry-after", "x-should-retry")
 
 
 def create_app(

@@ -208,7 +208,8 @@ class Catalog:
         self, binding: UpstreamBinding, api: str, passthrough: Passthrough, settings: Settings
     ) -> AgentBinding:
         provider = replace(binding, api=api, profile=binding.profile if binding.api == api else {})
-        dialects = passthrough.dialects or _all_dialects()
+        route = PROVIDERS[api].passthrough
+        dialects = _passthrough_dialects(passthrough.dialects or _all_dialects(), route.dialect if route else "")
         agent = AgentSettings(upstream=binding.name, model=settings.model, dialects=dialects)
         default_model = None if settings.upstreams else settings.model
         return AgentBinding(None, provider, agent, Redactor(passthrough.policy), default_model)
@@ -220,6 +221,11 @@ def _upstream(name: str, one: UpstreamSettings, settings: Settings, make_upstrea
     return UpstreamBinding(
         name, one.api, make_upstream(one, timeouts), timeouts, settings.retries, one.profile, address
     )
+
+
+def _passthrough_dialects(dialects: Sequence[str], own: str) -> tuple[str, ...]:
+    """Return the dialects of a passthrough route: that of its API first, if it is allowed (CONTRACT D38)."""
+    return tuple(sorted(dialects, key=lambda name: name != own))
 
 
 def _all_dialects() -> tuple[str, ...]:

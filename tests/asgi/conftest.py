@@ -156,6 +156,18 @@ class Answer:
         assert self.headers["content-type"] == "application/problem+json"
         return json.loads(await self.rest())
 
+    async def openai_error(self) -> dict[str, Any]:
+        assert self.headers["content-type"] == "application/json"
+        document = json.loads(await self.rest())
+        assert document.keys() == {"error"}
+        assert document["error"].keys() == {"message", "type", "param", "code"}
+        return document["error"]
+
+    async def error_code(self) -> str:
+        """Return the code of an error, in either form."""
+        is_problem = self.headers["content-type"] == "application/problem+json"
+        return (await (self.problem() if is_problem else self.openai_error()))["code"]
+
     async def frames(self) -> list[dict[str, Any]]:
         return frames_of(await self.rest())
 

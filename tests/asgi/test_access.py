@@ -35,7 +35,7 @@ def plays(events: Any, *, ends: bool = True) -> Any:
 async def test_an_unauthenticated_caller_gets_401_on_every_path(serve: Any, path: str) -> None:
     answer = await serve(auth=AUTH).ask(path, b"not even read")
     assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
-    assert (await answer.problem())["code"] == "unauthenticated"
+    assert await answer.error_code() == ("invalid_api_key" if path == "/v1/responses" else "unauthenticated")
 
 
 async def test_a_stream_belongs_to_its_caller(serve: Any, upstream: Any, text_events: Any) -> None:
@@ -54,10 +54,13 @@ async def test_a_previous_response_belongs_to_its_caller(serve: Any, upstream: A
     response_id = (await (await site.ask(**ANN)).frames())[-1]["response_id"]
     for path, body in (
         (CHAT, {"message": "go on", "previous_response_id": response_id}),
-        ("/v1/responses", {"input": "go on", "previous_response_id": response_id}),
+        (
+            "/v1/responses?dialect=public_sse_v1",
+            {"model": "m", "input": "go on", "previous_response_id": response_id},
+        ),
     ):
         refused = await site.ask(path, body, **BOB)
-        assert (refused.status, (await refused.problem())["code"]) == (404, "unknown_response")
+        assert (refused.status, await refused.error_code()) == (404, "unknown_response")
         assert (await (await site.ask(path, body, **ANN)).frames())[-1]["kind"] == "final"
     assert provider.peers.qsize() == 3
 
@@ -78,11 +81,11 @@ async def test_after_a_restart_no_response_can_be_continued(serve: Any, upstream
     [
         ({"conversation": "conv_of_the_provider"}, 404, "unknown_conversation"),
         ({"conversation": {"id": "conv_of_the_provider"}}, 404, "unknown_conversation"),
-        ({"conversation": ["conv_of_the_provider"]}, 422, "invalid_request"),
-        ({"conversation": {"id": ["conv_of_the_provider"]}}, 422, "invalid_request"),
-        ({"conversation": "c" * 257}, 422, "invalid_request"),
-        ({"previous_response_id": ["resp_1"]}, 422, "invalid_request"),
-        ({"previous_response_id": {"id": "resp_1"}}, 422, "invalid_request"),
+        ({"conversation": ["conv_of_the_provider"]}, 400, "invalid_request"),
+        ({"conversation": {"id": ["conv_of_the_provider"]}}, 400, "invalid_request"),
+        ({"conversation": "c" * 257}, 400, "invalid_request"),
+        ({"previous_response_id": ["resp_1"]}, 400, "invalid_request"),
+        ({"previous_response_id": {"id": "resp_1"}}, 400, "invalid_request"),
     ],
 )
 async def test_a_passthrough_caller_cannot_use_ids_of_others(
@@ -94,7 +97,7 @@ async def test_a_passthrough_caller_cannot_use_ids_of_others(
         (await site.ask(CHAT, {"message": "hi", "conversation_id": "conv_of_the_provider"}, **ANN)).leave()
         await provider.peers.get()
     refused = await site.ask("/v1/responses", {"input": "hi", **member}, **ANN)
-    assert (refused.status, (await refused.problem())["code"]) == (status, code)
+    assert (refused.status, await refused.error_code()) == (status, code)
     assert provider.peers.empty()
 
 
@@ -103,7 +106,7 @@ async def test_a_passthrough_request_requires_a_model(serve: Any, upstream: Any,
     one = {"one": {"base_url": f"http://localhost:{upstream_port}/v1", "api_key": "sk-one"}}
     site = serve(api_key=None, base_url=None, upstreams=one, passthrough={"responses": "one"})
     refused = await site.ask("/v1/responses", {"input": "hi"})
-    assert (refused.status, (await refused.problem())["detail"]) == (422, "`model` is missing.")
+    assert (refused.status, (await refused.openai_error())["message"]) == (400, "`model` is missing.")
     await (await site.ask("/v1/responses", {"input": "hi", "model": "m"})).rest()
     assert (await provider.peers.get()).body["model"] == "m"
 

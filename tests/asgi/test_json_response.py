@@ -84,7 +84,8 @@ async def test_the_answer_equals_the_end_of_the_stream(serve: Any, upstream: Any
     assert answer.headers["cache-control"] == "no-store"
     without_time = {"created_at": 0, "completed_at": 0}  # without a time from the provider, the time of the stream
     assert {**said, **without_time} == {**whole.body, **without_time}
-    assert (await provider.peers.get()).body == REQUESTS[path] | {"stream": True}
+    usage = {"stream_options": {"include_usage": True}} if path == CHAT else {}
+    assert (await provider.peers.get()).body == REQUESTS[path] | {"stream": True} | usage
 
 
 async def test_the_openai_client_reads_json_and_streams(serve: Any, upstream: Any) -> None:
@@ -113,7 +114,7 @@ async def test_the_ai_sdk_reads_json_and_streams(serve: Any, upstream: Any, node
     reports = json.loads(said)
     assert reports["whole"] == reports["stream"]
     assert reports["whole"]["text"]
-    assert reports["refused"] == 422
+    assert reports["refused"] == 400
 
 
 @pytest.mark.parametrize(
@@ -168,10 +169,10 @@ async def test_a_large_answer_is_complete_and_its_memory_released(serve: Any, up
     [
         ({}, "", 200),
         ({}, "?dialect=openresponses", 200),
-        ({}, "?dialect=public_sse_v1", 422),
-        ({}, "?dialect=ag_ui", 422),
-        ({}, "?dialect=none", 422),
-        ({"dialects": ["public_sse_v1"]}, "", 422),
+        ({}, "?dialect=public_sse_v1", 400),
+        ({}, "?dialect=ag_ui", 400),
+        ({}, "?dialect=none", 400),
+        ({"dialects": ["public_sse_v1"]}, "", 400),
         ({"dialects": ["public_sse_v1", "openresponses"]}, "", 200),
     ],
 )
@@ -184,10 +185,10 @@ async def test_json_needs_a_dialect_with_an_assembler(
     answer = await site.ask(RESPONSES + query, REQUESTS[RESPONSES])
     assert answer.status == status
     if status != 200 and query != "?dialect=none":
-        refusal = await answer.problem()
-        assert refusal["code"] == "invalid_request"
-        assert "has no JSON response" in refusal["detail"]
-        assert ("Dialects that have one: `openresponses`." in refusal["detail"]) == ("dialects" not in passthrough)
+        refusal = await answer.openai_error()
+        assert (refusal["type"], refusal["code"]) == ("invalid_request_error", "invalid_request")
+        assert "has no JSON response" in refusal["message"]
+        assert ("`openresponses`" in refusal["message"]) == ("dialects" not in passthrough)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +214,8 @@ async def test_the_default_of_stream_depends_on_the_dialect(
 @pytest.mark.parametrize("said", ["false", 0, [], {}])
 async def test_stream_must_be_a_boolean(serve: Any, path: str, said: object) -> None:
     answer = await serve().ask(path, REQUESTS[path] | {"stream": said})
-    assert (answer.status, (await answer.problem())["detail"]) == (422, "`stream` must be true or false.")
+    error = await answer.openai_error()
+    assert (answer.status, error["message"], error["param"]) == (400, "`stream` must be true or false.", "stream")
 
 
 # failures and leaving
@@ -254,13 +256,13 @@ async def refuses_late(peer: Any) -> None:
         (refuses_late, {}, 429, "upstream_http_429"),
     ],
 )
-async def test_a_failure_at_any_time_is_a_problem_document(
+async def test_a_failure_at_any_time_is_an_error_response(
     serve: Any, upstream: Any, script: Any, timeouts: dict[str, float], status: int, code: str
 ) -> None:
     await upstream(script)
     site = serve(heartbeat_s=0.05, timeouts=timeouts, retries={"max": 0})
     answer = await site.ask(RESPONSES, REQUESTS[RESPONSES])
-    assert (answer.status, (await answer.problem())["code"]) == (status, code)
+    assert (answer.status, (await answer.openai_error())["code"]) == (status, code)
 
 
 async def test_a_disconnect_closes_the_upstream(serve: Any, upstream: Any) -> None:

@@ -47,7 +47,7 @@ PROVIDER = Provider(
     request_writer=write_request,
     telemetry_name="toymaker",
     upstream="toy_provider.connecting:ToyUpstream",
-    passthrough=PassthroughRoute("toys", "/v1/toys", "ask", "Ask a toy."),
+    passthrough=PassthroughRoute("toys", "/v1/toys", "ask", "Ask a toy.", "public_sse_v1"),
     recording=recording,
     tables=lambda: InputTables(read={"line": frozenset({"say"})}, dropped={"line": {"mood": "not for pages"}}),
 )

@@ -1,7 +1,7 @@
 """Chat Completions of OpenAI and of the many servers with the same API.
 
 `chat_stage` reads chunks, `chunk_fields` lists their members, `deltas` reads the deltas of a choice, `output` decides
-which output item they belong to.
+which output item they belong to. `chat_request` writes requests, `forwarded_body` changes those of callers.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ PROVIDER: Final = Provider(
     upstream="projector.server.upstream.openai_upstream:OpenAIUpstream",
     request_path="/chat/completions",
     passthrough=PassthroughRoute(
-        "chat_completions", "/v1/chat/completions", "messages", "Create a chat completion (Chat Completions API)."
+        "chat_completions",
+        "/v1/chat/completions",
+        "messages",
+        "Create a chat completion (Chat Completions API).",
+        "chat_completions",
+        lazy("projector.providers.openai_chat.forwarded_body:forwarded_body"),
     ),
 )

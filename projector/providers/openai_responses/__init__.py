@@ -15,5 +15,7 @@ PROVIDER: Final = Provider(
     telemetry_name="openai",
     upstream="projector.server.upstream.openai_upstream:OpenAIUpstream",
     request_path="/responses",
-    passthrough=PassthroughRoute("responses", "/v1/responses", "input", "Create a response (Responses API)."),
+    passthrough=PassthroughRoute(
+        "responses", "/v1/responses", "input", "Create a response (Responses API).", "responses"
+    ),
 )

@@ -27,12 +27,37 @@ _PROBLEM_MEMBERS: Final[Schema] = {
     "is_retryable": {"type": "boolean"},
 }
 _PROBLEM: Final[Schema] = {"type": "object", "required": list(_PROBLEM_MEMBERS), "properties": _PROBLEM_MEMBERS}
-_PROBLEM_CONTENT: Final[Schema] = {"application/problem+json": {"schema": {"$ref": f"{SCHEMAS}Problem"}}}
-_PROBLEM_RESPONSE: Final[Schema] = {"description": "Problem document (RFC 9457).", "content": _PROBLEM_CONTENT}
+_PROBLEM_RESPONSE: Final[Schema] = {
+    "description": "Problem document (RFC 9457).",
+    "content": {"application/problem+json": {"schema": {"$ref": f"{SCHEMAS}Problem"}}},
+}
 _HEADERS: Final[Schema] = {
     "x-stream-id": {"schema": {"type": "string"}, "description": "ID of the stream, for cancelling it."},
     "x-request-id": {"schema": {"type": "string"}},
 }
+_OPENAI_MEMBERS: Final[Schema] = {
+    "message": {"type": "string"},
+    "type": {"type": "string"},
+    "param": {"type": ["string", "null"], "description": "Member of the request."},
+    "code": {"type": ["string", "null"]},
+}
+_OPENAI_ERROR: Final[Schema] = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {"type": "object", "required": list(_OPENAI_MEMBERS), "properties": _OPENAI_MEMBERS},
+    },
+}
+_OPENAI_ERROR_REF: Final[Schema] = {"$ref": f"{SCHEMAS}OpenAIError"}
+_ERROR_HEADERS: Final[Schema] = {
+    "x-should-retry": {"schema": {"enum": ["false"]}, "description": "Present if a retry cannot help."},
+    "x-request-id": {"schema": {"type": "string"}},
+}
+_OPENAI_STATUSES: Final = (
+    *("400", "401", "403", "404", "408", "409", "413", "415", "422", "429"),
+    *("500", "502", "503", "504", "4XX", "5XX"),
+)
+"""The last two stand for other statuses of providers."""
 _TEXT: Final[Schema] = {"description": "OK", "content": {"text/plain": {"schema": {"type": "string"}}}}
 _SECURITY: Final[list[dict[str, list[str]]]] = [{"bearer": []}, {}]
 _STREAM_PROBLEMS: Final = (400, 401, 404, 408, 413, 415, 422, 429, 500, 502, 503, 504)
@@ -41,8 +66,8 @@ _STREAM_PROBLEMS: Final = (400, 401, 404, 408, 413, 415, 422, 429, 500, 502, 503
 class _StreamRoute(NamedTuple):
     summary: str
     body: Schema
-    allows_json: bool = False
-    """Whether `"stream": false` requests a JSON response."""
+    is_passthrough: bool = False
+    """Whether the route is that of an OpenAI API: JSON responses, errors in its shape."""
 
 
 def _problems(*statuses: int) -> dict[str, Any]:
@@ -59,9 +84,12 @@ def _parameter(name: str, location: str, schema: Schema, description: str) -> di
 
 
 def _passthrough(required: str) -> dict[str, Any]:
-    about = "Default: true, unless the dialect has a JSON response: then false."
-    stream = {"type": "boolean", "description": about}
-    return {"type": "object", "required": [required], "properties": {"stream": stream}}
+    about = "Default: false, if the dialect has a JSON response."
+    stream = {"type": ["boolean", "null"], "description": about}
+    usage = {"type": ["boolean", "null"], "description": "Whether a stream of chat completions ends with its usage."}
+    options = {"type": ["object", "null"], "properties": {"include_usage": usage}}
+    properties = {"stream": stream, "stream_options": options}
+    return {"type": "object", "required": [required], "properties": properties}
 
 
 def _get(summary: str, response: Schema, *statuses: int) -> dict[str, Any]:
@@ -75,7 +103,7 @@ _STREAMS: Final[Mapping[str, _StreamRoute]] = {
         "Run a workflow.", {"$ref": f"{SCHEMAS}WorkflowRequest"}
     ),
     **{
-        route.path: _StreamRoute(route.summary, _passthrough(route.required), allows_json=True)
+        route.path: _StreamRoute(route.summary, _passthrough(route.required), is_passthrough=True)
         for provider in PROVIDERS.values()
         if (route := provider.passthrough) is not None
     },
@@ -119,7 +147,7 @@ def document(
             "info": {"title": "public-stream-projector", "version": "1"},
             "paths": {path: _stream(path, names) if names else items[path] for path, names in routes.items()},
             "components": {
-                "schemas": components | dict(schemas or {}) | {"Problem": _PROBLEM},
+                "schemas": components | dict(schemas or {}) | {"Problem": _PROBLEM, "OpenAIError": _OPENAI_ERROR},
                 "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
             },
         }
@@ -149,14 +177,17 @@ def _stream(path: str, dialects: Collection[str]) -> dict[str, Any]:
     route, names = _STREAMS[path], re.findall(r"{(\w+)}", path)
     content: dict[str, Any] = {"text/event-stream": {"schema": _message(dialects)}}
     parameters = [_parameter(name, "path", {}, "Name in the server's configuration.") for name in names]
-    about = "Dialect of the stream. An agent may allow only some of these."
+    about = "Include members and events that the protocol of the dialect does not define."
+    parameters.append(_parameter("extensions", "query", {"enum": ["true", "false"]}, about))
+    about = "Dialect of the response. An agent may allow only some of these."
     parameters.append(_parameter("dialect", "query", {"enum": sorted(dialects)}, about))
     responses = {"200": _response("Stream of events. The last one is the terminal event.", content)}
-    responses |= _problems(*_STREAM_PROBLEMS)
-    if route.allows_json:
+    if route.is_passthrough:
         body, errors = _json_responses(dialects)
         content |= body
         responses |= errors
+    else:
+        responses |= _problems(*_STREAM_PROBLEMS)
     return {
         "post": {
             "summary": route.summary,
@@ -169,22 +200,21 @@ def _stream(path: str, dialects: Collection[str]) -> dict[str, Any]:
 
 
 def _json_responses(dialects: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the content of a JSON response, and the responses to streams that end with an error, by status."""
+    """Return the content of a JSON response, and the error responses by status."""
     assemblers = {name: one for name in sorted(dialects) if (one := DIALECTS[name].assembler) is not None}
-    if not assemblers:
-        return {}, {}
-    bodies = [{"$ref": f"{SCHEMAS}{name}.{assembler.body}"} for name, assembler in assemblers.items()]
-    errors: dict[str, list[Schema]] = {}
+    errors: dict[str, list[Any]] = {status: [_OPENAI_ERROR_REF] for status in _OPENAI_STATUSES}
     for name, assembler in assemblers.items():
+        error = {"$ref": f"{SCHEMAS}{name}.{assembler.error}"}
         for status in assembler.error_statuses:
-            error = {"$ref": f"{SCHEMAS}{name}.{assembler.error}"}
-            errors.setdefault(str(status), []).append(
-                {"type": "object", "required": ["error"], "properties": {"error": error}}
-            )
-    about = 'Problem document; or, if the request set `"stream": false`, the error that ended the stream.'
-    return _json(bodies), {
-        status: _response(about, {**_PROBLEM_CONTENT, **_json(schemas)}) for status, schemas in errors.items()
+            document = {"type": "object", "required": ["error"], "properties": {"error": error}}
+            errors.setdefault(str(status), []).append(document)
+    about = "Error of the OpenAI APIs, with the status of the provider if it failed."
+    responses = {
+        status: {"description": about, "headers": _ERROR_HEADERS, "content": _json(schemas)}
+        for status, schemas in errors.items()
     }
+    bodies = [{"$ref": f"{SCHEMAS}{name}.{assembler.body}"} for name, assembler in assemblers.items()]
+    return _json(bodies) if bodies else {}, responses
 
 
 def _json(schemas: list[Any]) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
 from projector.contracts import codec
 from projector.core.faults import Fault
+from projector.server.upstream.protocol import ProviderFailure
 
 DEFAULT_RETRY_AFTER_S: Final = 5
 """Default for 429 and 503: long enough to reduce load, short enough for an interactive user."""
@@ -38,6 +38,7 @@ PROBLEMS: Final[Mapping[str, _Row]] = {
     "malformed_json": _Row(HTTPStatus.BAD_REQUEST, "The request body is not valid JSON."),
     "unauthenticated": _Row(HTTPStatus.UNAUTHORIZED, "A valid API key or bearer token is required."),
     "not_found": _Row(HTTPStatus.NOT_FOUND, "Not found."),
+    "model_not_found": _Row(HTTPStatus.NOT_FOUND, "Model not found."),
     "unknown_stream": _Row(HTTPStatus.NOT_FOUND, "Stream not found."),
     "unknown_agent": _Row(HTTPStatus.NOT_FOUND, "Agent not found."),
     "unknown_workflow": _Row(HTTPStatus.NOT_FOUND, "Workflow not found."),
@@ -76,6 +77,12 @@ class Problem(Exception):  # noqa: N818 - RFC 9457's own word
     detail: str
     is_retryable: bool = False
     headers: dict[str, str] = field(default_factory=dict)
+    param: str | None = None
+    """The member of the request that is invalid."""
+    failure: ProviderFailure | None = None
+    """The provider's error response, redacted, if there was one."""
+    should_retry: bool | None = None
+    """Whether the client should send the request again; None leaves it to the client."""
 
 
 def request_id(scope: Scope) -> str:
@@ -87,13 +94,13 @@ def request_id(scope: Scope) -> str:
     return str(state["request_id"])
 
 
-def problem(code: str, detail: str | None = None) -> Problem:
-    """Return the problem of a row of `PROBLEMS`; `detail` replaces its text."""
+def problem(code: str, detail: str | None = None, *, param: str | None = None) -> Problem:
+    """Return the problem of a row of `PROBLEMS`; `detail` replaces its text, `param` names the invalid member."""
     row = PROBLEMS[code]
     headers = _retry_after(row.status)
     if row.status is HTTPStatus.UNAUTHORIZED:
         headers["www-authenticate"] = "Bearer"
-    return Problem(row.status, code, detail or row.detail, row.is_retryable, headers)
+    return Problem(row.status, code, detail or row.detail, row.is_retryable, headers, param)
 
 
 def problem_of_fault(fault: Fault, retry_after_s: int | None = None) -> Problem:
@@ -129,11 +136,11 @@ def problem_response(problem: Problem, scope: Scope) -> Response:
     )
 
 
-async def respond(request: Request, error: Exception) -> Response:
-    """Respond to an exception. An unexpected one is logged by the server; its text is not sent."""
+def problem_of(error: Exception) -> Problem:
+    """Return the problem of an exception. An unexpected one is logged by the server; its text is not sent."""
     if isinstance(error, HTTPException):  # the router rejects the path or the method
         found = problem({404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "internal_error"))
         found.headers.update(error.headers or {})
     else:
         found = error if isinstance(error, Problem) else problem("internal_error")
-    return problem_response(found, request.scope)
+    return found

@@ -17,7 +17,9 @@ from projector.contracts.limits import ID_MAX_CHARS
 from projector.core.faults import FAULTS
 from projector.dialects.ag_ui.conversation import approvals
 from projector.dialects.ag_ui.run_input import InputRefusedError, dialect_options, read_run_input
-from projector.providers import PROVIDERS
+from projector.dialects.descriptor import DialectOptions
+from projector.providers import PROVIDERS, profile_of
+from projector.providers.descriptor import PassthroughRoute
 from projector.server.catalog import AgentBinding, Catalog, WorkflowBinding, chosen_dialect
 from projector.server.http.problems import problem, problem_of_fault, request_id
 from projector.server.http.request_bodies import agent_body, passthrough_body, run_body
@@ -43,7 +45,7 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
     if catalog.agents_with(_AG_UI):
         found.append(("/api/v1/ag-ui/{agent}", streams.ag_ui, (_AG_UI,)))
     found += [
-        (row.path, partial(streams.passthrough, binding, row.required), binding.settings.dialects)
+        (row.path, partial(streams.passthrough, binding, row), binding.settings.dialects)
         for binding in catalog.passthrough.values()
         if (row := PROVIDERS[binding.provider.api].passthrough) is not None
     ]
@@ -86,13 +88,14 @@ class StreamRoutes:
             raise problem("unknown_workflow")
         request = parse(WorkflowRequest, body)
         dialect = chosen_dialect(received.dialect, binding.settings.dialects)
+        options = received.options()
         if request.conversation_id is not None:
             self._site.ownership.enter_conversation(request.conversation_id, caller)
         facts = StreamStats(
             dialect=dialect, caller=caller, conversation_id=request.conversation_id, metadata=request.metadata or {}
         )
         stats, settings = begin_stream(scope, facts), self._site.settings
-        source = workflow_source(binding, request.message, stats, account)
+        source = workflow_source(binding, request.message, stats, account, options=options)
         return StreamSession(stats, source, account, timeouts=settings.timeouts, heartbeat_s=settings.heartbeat_s)
 
     def ag_ui(self, received: Received) -> StreamSession:
@@ -116,20 +119,35 @@ class StreamRoutes:
         call = ProviderCall(binding, body, name, request.thread_id, options=dialect_options(request))
         return provider_session(self._site, received, call)
 
-    def passthrough(self, binding: AgentBinding, required: str, received: Received) -> StreamSession:
+    def passthrough(self, binding: AgentBinding, route: PassthroughRoute, received: Received) -> StreamSession:
         """Open a response to a forwarded body, in the dialect that the request selects (CONTRACT D38).
 
-        `"stream": false` requests a JSON response; without `stream` the dialect decides.
+        Without `"stream": true` the response is JSON, if the dialect has one.
         """
-        body = passthrough_body(received.body, binding, required=required)
+        body = passthrough_body(received.body, binding, required=route.required)
         conversation_id = _conversation_id(body)
         if conversation_id is not None and self._site.settings.auth.is_on:
             raise problem("unknown_conversation")  # it was not created here, so its owner is unknown
         is_stream = received.body.get("stream")
         if not isinstance(is_stream, bool | None):
-            raise problem("invalid_request", "`stream` must be true or false.")
-        call = ProviderCall(binding, body, conversation_id=conversation_id, is_stream=is_stream)
+            raise problem("invalid_request", "`stream` must be true or false.", param="stream")
+        options = DialectOptions(include_usage=_includes_usage(received.body))
+        provider = binding.provider
+        forwarded = route.body_writer(body, profile_of(provider.api, provider.profile))
+        call = ProviderCall(binding, forwarded, conversation_id=conversation_id, is_stream=is_stream, options=options)
         return provider_session(self._site, received, call)
+
+
+def _includes_usage(body: Mapping[str, Any]) -> bool:
+    """Return whether a request includes usage in its stream; raise `Problem` if `stream_options` is invalid."""
+    options = body.get("stream_options")
+    if not isinstance(options, dict | None):
+        raise problem("invalid_request", "`stream_options` must be an object.", param="stream_options")
+    given = (options or {}).get("include_usage")
+    if not isinstance(given, bool | None):
+        name = "stream_options.include_usage"
+        raise problem("invalid_request", f"`{name}` must be true or false.", param=name)
+    return given is True
 
 
 def _conversation_id(body: Mapping[str, Any]) -> str | None:
@@ -138,7 +156,9 @@ def _conversation_id(body: Mapping[str, Any]) -> str | None:
     conversation_id = value.get("id") if isinstance(value, dict) else value
     # a provider might still accept another value as an ID
     if value is not None and not (isinstance(conversation_id, str) and len(conversation_id) <= ID_MAX_CHARS):
-        raise problem("invalid_request", "`conversation` must be an ID, or an object with an `id`.")
+        raise problem(
+            "invalid_request", "`conversation` must be an ID, or an object with an `id`.", param="conversation"
+        )
     return conversation_id
 
 

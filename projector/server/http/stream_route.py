@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
 from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
@@ -28,6 +28,8 @@ from projector.server.streaming.response_writer import JsonResponseWriter, Respo
 from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry.observer import Observer
 from projector.server.telemetry.tracing import begin_stream
+
+_SWITCH: Final = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,13 @@ class Received(NamedTuple):
     def dialect(self) -> str | None:
         """The dialect that the request selects with `?dialect=`."""
         return QueryParams(self.scope["query_string"]).get("dialect")
+
+    def options(self, options: DialectOptions | None = None) -> DialectOptions:
+        """Return options with `?extensions=` of the request; raise `Problem` if it is invalid."""
+        given = QueryParams(self.scope["query_string"]).get("extensions", "false")
+        if given not in _SWITCH:
+            raise problem("invalid_request", "`extensions` must be true or false.", param="extensions")
+        return replace(options or DialectOptions(), extensions=_SWITCH[given])
 
 
 class SessionRoute:
@@ -102,11 +111,16 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     facts = call.binding.stats(dialect, caller, call.body, call.conversation_id, call.metadata)
     facts.on_response = lambda response_id: site.ownership.add_response(response_id, caller)
     facts.on_approval = site.ownership.add_approval
+    options = received.options(call.options)
     stats = begin_stream(scope, facts)
     context = StreamContext(stats.stream_id, call.conversation_id, call.agent)
     provider = call.binding.provider
     pipeline = provider.pipeline(
-        call.binding.redactor, stats, context, options=call.options, output_format="ndjson" if is_json else "sse"
+        call.binding.redactor,
+        stats,
+        context,
+        options=replace(options, include_usage=options.include_usage or is_json),
+        output_format="ndjson" if is_json else "sse",
     )
     return StreamSession(
         stats,

@@ -164,10 +164,15 @@ class StreamSession:
         """End the stream with `final` `cancelled`. Idempotent."""
         self._stop(self._pipeline.cancel)
 
-    def fail(self, fault: Fault, retry_after_s: int | None = None) -> None:
+    def fail(self, fault: Fault) -> None:
         """End the stream with a fault: with a problem document, or with a terminal event once the status is sent."""
+        self._fail(UpstreamError(fault))
+
+    def _fail(self, error: UpstreamError) -> None:
+        fault = error.fault
         if self._stop(lambda: self._pipeline.close(fault)) and (self._writer is None or not self._writer.is_committed):
-            self._problem = problem_of_fault(fault, retry_after_s)
+            self._problem = problem_of_fault(fault, error.retry_after_s)
+            self._problem.should_retry = error.should_retry
 
     def _stop(self, last_bytes: Callable[[], bytes]) -> bool:
         """Choose the end of the stream, and stop the source; return False if the end was chosen before."""
@@ -197,7 +202,7 @@ class StreamSession:
                 await writer.write(b"")
             await self._source.run(write, clock)
         except UpstreamError as error:
-            self.fail(error.fault, error.retry_after_s)
+            self._fail(error)
         except Exception as error:  # noqa: BLE001 - the stream must get its terminal event
             log_crash("stream_crashed", error, stream_id=self.stats.stream_id, request_id=self.stats.request_id)
             self.fail(FAULTS["internal_error"])

@@ -19,6 +19,7 @@ from projector import Pipeline, StreamContext
 from projector.core.faults import FAULTS
 from projector.core.intake import PipelineBranch
 from projector.core.pipeline import OutputFormat
+from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import WorkflowBinding
 from projector.server.http.request_bodies import agent_body
 from projector.server.http.requests import ChatRequest
@@ -161,12 +162,20 @@ class WorkflowSource:
 
 
 def workflow_source(
-    binding: WorkflowBinding, message: str, stats: StreamStats, account: Account, output_format: OutputFormat = "sse"
+    binding: WorkflowBinding,
+    message: str,
+    stats: StreamStats,
+    account: Account,
+    output_format: OutputFormat = "sse",
+    *,
+    options: DialectOptions | None = None,
 ) -> WorkflowSource:
     """Return a new run with its pipeline; the stats name its stream and dialect, and receive the ids of the run."""
     run_id = f"run_{uuid.uuid4().hex}"
     stats.workflow, stats.workflow_run_id = binding.name, run_id
     workflow = {"workflow_key": binding.name, "workflow_run_id": run_id}
     context = StreamContext(stats.stream_id, stats.conversation_id, workflow=workflow)
-    pipeline = binding.provider.pipeline(binding.redactor, stats, context, output_format=output_format, is_run=True)
+    pipeline = binding.provider.pipeline(
+        binding.redactor, stats, context, options=options, output_format=output_format, is_run=True
+    )
     return WorkflowSource(binding, message, pipeline, stats, account, run_id=run_id)

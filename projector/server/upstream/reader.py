@@ -103,6 +103,8 @@ class UpstreamReader:
                 await self._read(on_open, on_chunk)
             except UpstreamError as error:
                 pause_s = backoff_s(error, attempt, self._retries, random.random())  # noqa: S311 - it spreads load
+                if not may_retry(error, attempt, self._retries):
+                    error.should_retry = False
                 if pause_s is None or self._has_bytes or self._is_stopped:
                     raise
             else:
@@ -147,6 +149,11 @@ class UpstreamReader:
         await self._account.wait_for_turn()
 
 
+def may_retry(error: UpstreamError, attempt: int, retries: Retries) -> bool:
+    """Return whether another attempt may succeed and is allowed, by this server or by its client."""
+    return attempt <= retries.max and error.fault.is_retryable and error.should_retry is not False
+
+
 def backoff_s(error: UpstreamError, attempt: int, retries: Retries, chance: float) -> float | None:
     """Return the seconds to wait before the next attempt, None if there is none.
 
@@ -154,7 +161,7 @@ def backoff_s(error: UpstreamError, attempt: int, retries: Retries, chance: floa
     wait doubles with each attempt (from 1), with a jitter of a quarter, so that clients do not return all at once;
     `chance` is a random number from 0 to 1.
     """
-    if attempt > retries.max or not error.fault.is_retryable or error.fault.code in _NOT_RETRIED:
+    if not may_retry(error, attempt, retries) or error.fault.code in _NOT_RETRIED:
         return None
     if error.retry_after_s is not None:
         return error.retry_after_s if error.retry_after_s <= retries.max_backoff_s else None

@@ -1,0 +1,16 @@
+"""The body of a caller's own Chat Completions request, as it is forwarded to an upstream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from projector.providers.model_request import Body
+from projector.providers.openai_chat.chat_profile import ChatProfile
+
+
+def forwarded_body(body: Mapping[str, Any], profile: ChatProfile) -> Body:
+    """Return the caller's body; it requests usage, which logs and metrics need, unless the upstream rejects that."""
+    if not profile.takes_stream_options:
+        return dict(body)
+    return {**body, "stream_options": {**(body.get("stream_options") or {}), "include_usage": True}}

@@ -1,0 +1,70 @@
+"""Error responses: OpenAI's error object on `/v1/...` (CONTRACT D38), a problem document elsewhere.
+
+On `/v1/...` a provider's failure keeps its status. SDKs of OpenAI heed `x-should-retry`: without it they would repeat
+what this server has already repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Scope
+
+from projector.contracts import codec
+from projector.dialects.openai_errors import status_of, type_of
+from projector.server.http.problems import Problem, problem_of, problem_response, request_id
+from projector.server.upstream.protocol import ProviderFailure
+
+OPENAI_PREFIX: Final = "/v1/"
+"""Start of the paths of the OpenAI APIs."""
+
+STATUSES: Final[Mapping[str, int]] = {"invalid_request": 400, "unknown_dialect": 400}
+"""Code of a problem -> status that the OpenAI API has for it, if it is another one."""
+
+CODES: Final[Mapping[str, str]] = {"unauthenticated": "invalid_api_key", "too_many_streams": "rate_limit_exceeded"}
+"""Code of a problem -> code that the OpenAI API has for it; the others are ours."""
+
+_ERROR_STATUSES: Final = range(400, 600)
+_OF_A_STATUS: Final = "upstream_http_"
+
+
+async def respond(request: Request, error: Exception) -> Response:
+    """Respond to an exception, in the form of the route."""
+    found, scope = problem_of(error), request.scope
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    return (openai_response if path.startswith(OPENAI_PREFIX) else problem_response)(found, scope)
+
+
+def openai_response(problem: Problem, scope: Scope) -> Response:
+    """Return a problem as an error response of the OpenAI API."""
+    status, error = _own_error(problem) if problem.failure is None else _provider_error(problem, problem.failure)
+    headers = {"cache-control": "no-store", "x-request-id": request_id(scope)} | problem.headers
+    if problem.should_retry is not None:
+        headers["x-should-retry"] = str(problem.should_retry).lower()
+    return Response(codec.dumps({"error": error}), status_code=status, headers=headers, media_type="application/json")
+
+
+def _own_error(problem: Problem) -> tuple[int, dict[str, object]]:
+    status = STATUSES.get(problem.code, problem.status.value)
+    if problem.code.startswith(_OF_A_STATUS):
+        status = status_of(problem.code)
+    code = CODES.get(problem.code, problem.code)
+    return status, {"message": problem.detail, "type": type_of(status), "param": problem.param, "code": code}
+
+
+def _provider_error(problem: Problem, failure: ProviderFailure) -> tuple[int, dict[str, object]]:
+    status = _kept(failure.status, problem)
+    return status, {
+        "message": failure.message or problem.detail,
+        "type": failure.type or type_of(status),
+        "param": failure.param,
+        "code": failure.code or problem.code,
+    }
+
+
+def _kept(status: int, problem: Problem) -> int:
+    """Return the provider's status; for one that is no error, such as a redirect, the status of the problem."""
+    return status if status in _ERROR_STATUSES else problem.status.value

@@ -1,0 +1,204 @@
+"""Errors on `/v1/...`: OpenAI's error object, the provider's status, and `x-should-retry` (CONTRACT D38)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, Final
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from projector.server.app import create_app
+from projector.server.config.settings import Settings
+from projector.server.upstream.demo import DemoUpstream
+from tests.asgi.in_process import post
+
+pytestmark = pytest.mark.timeout(10)
+
+RESPONSES: Final = "/v1/responses"
+CHAT: Final = "/v1/chat/completions"
+BODIES: Final[dict[str, dict[str, Any]]] = {
+    RESPONSES: {"model": "m", "input": "hi"},
+    CHAT: {"model": "m", "messages": [{"role": "user", "content": "hi"}]},
+}
+
+
+def fails(line: str, *headers: str) -> Any:
+    async def script(peer: Any) -> None:
+        lines = [f"HTTP/1.1 {line}", *headers, "content-length: 0", "connection: close"]
+        await peer.send("\r\n".join(lines).encode() + b"\r\n\r\n")
+
+    return script
+
+
+async def never_answers(peer: Any) -> None:
+    await peer.gone.wait()
+
+
+@pytest.mark.parametrize("path", BODIES)
+@pytest.mark.parametrize("is_stream", [True, False])
+@pytest.mark.parametrize(
+    ("line", "status", "kind", "code"),
+    [
+        ("400 Bad Request", 400, "invalid_request_error", "upstream_http_400"),
+        ("401 Unauthorized", 401, "authentication_error", "upstream_http_401"),
+        ("403 Forbidden", 403, "permission_error", "upstream_http_403"),
+        ("404 Not Found", 404, "not_found_error", "upstream_http_404"),
+        ("409 Conflict", 409, "conflict_error", "upstream_http_409"),
+        ("413 Too Large", 413, "invalid_request_error", "upstream_http_413"),
+        ("418 Teapot", 418, "invalid_request_error", "upstream_http_418"),
+        ("422 Unprocessable", 422, "invalid_request_error", "upstream_http_422"),
+        ("500 Oops", 500, "server_error", "upstream_http_500"),
+        ("529 Overloaded", 529, "server_error", "upstream_http_529"),
+        ("302 Found", 502, "server_error", "upstream_http_302"),
+        ("204 No Content", 502, "server_error", "upstream_http_204"),
+    ],
+)
+async def test_a_failure_of_the_provider_keeps_its_status(
+    serve: Any, upstream: Any, path: str, line: str, status: int, kind: str, code: str, *, is_stream: bool
+) -> None:
+    provider = await upstream(fails(line))
+    answer = await serve(retries={"max": 0}).ask(path, BODIES[path] | {"stream": is_stream}, x_request_id="req-1")
+    error = await answer.openai_error()
+    assert (answer.status, error["type"], error["code"], error["param"]) == (status, kind, code, None)
+    assert error["message"].endswith(".")
+    assert answer.headers["x-request-id"] == "req-1"
+    assert answer.headers["x-should-retry"] == "false"
+    assert provider.peers.qsize() == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "retry_after", "calls", "passed_on", "should_retry"),
+    [
+        (429, None, 3, "5", "false"),
+        (429, "0", 3, "0", "false"),
+        (429, "60", 1, "60", None),  # this server has not waited, so the client may
+        (503, "60", 1, "60", None),
+        (500, None, 3, None, "false"),
+        (400, None, 1, None, "false"),
+        (401, "1", 1, None, "false"),
+    ],
+)
+async def test_what_the_server_has_retried_the_client_does_not(
+    serve: Any,
+    upstream: Any,
+    status: int,
+    retry_after: str | None,
+    calls: int,
+    passed_on: str | None,
+    should_retry: str | None,
+) -> None:
+    headers = [] if retry_after is None else [f"retry-after: {retry_after}"]
+    provider = await upstream(fails(f"{status} No", *headers))
+    site = serve(retries={"initial_backoff_s": 0.01, "max_backoff_s": 1})
+    answer = await site.ask(RESPONSES, BODIES[RESPONSES])
+    assert (answer.status, (await answer.openai_error())["code"]) == (status, f"upstream_http_{status}")
+    assert provider.peers.qsize() == calls
+    assert (answer.headers.get("retry-after"), answer.headers.get("x-should-retry")) == (passed_on, should_retry)
+
+
+async def test_a_timeout(serve: Any, upstream: Any) -> None:
+    await upstream(never_answers)
+    answer = await serve(timeouts={"first_byte_s": 0.3}).ask(RESPONSES, BODIES[RESPONSES])
+    assert (answer.status, (await answer.openai_error())["code"]) == (504, "upstream_timeout_first_byte")
+
+
+async def test_an_unreachable_provider(serve: Any) -> None:
+    answer = await serve(retries={"max": 0}).ask(CHAT, BODIES[CHAT])
+    error = await answer.openai_error()
+    assert (answer.status, error["type"], error["code"]) == (502, "server_error", "upstream_unreachable")
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "status", "code", "param"),
+    [
+        ("", b"{", 400, "malformed_json", None),
+        ("", b"[]", 400, "invalid_request", None),
+        ("", {"messages": []}, 400, "invalid_request", None),
+        ("", {"input": "hi", "stream": "yes"}, 400, "invalid_request", "stream"),
+        ("", {"input": "hi", "conversation": 1}, 400, "invalid_request", "conversation"),
+        ("", {"input": "hi", "stream_options": []}, 400, "invalid_request", "stream_options"),
+        (
+            "",
+            {"input": "hi", "stream_options": {"include_usage": "yes"}},
+            400,
+            "invalid_request",
+            "stream_options.include_usage",
+        ),
+        ("?extensions=1", {"input": "hi"}, 400, "invalid_request", "extensions"),
+        ("?dialect=none", {"input": "hi"}, 400, "unknown_dialect", None),
+        ("", b"x" * 9_000_000, 413, "body_too_large", None),
+    ],
+)
+async def test_an_invalid_request(
+    serve: Any, query: str, body: object, status: int, code: str, param: str | None
+) -> None:
+    answer = await serve().ask(RESPONSES + query, body)
+    error = await answer.openai_error()
+    assert (answer.status, error["code"], error["param"]) == (status, code, param)
+    assert error["type"] == "invalid_request_error"
+    assert "x-should-retry" not in answer.headers
+
+
+async def test_another_content_type(serve: Any) -> None:
+    answer = await serve().ask(RESPONSES, b"hi", content_type="text/plain")
+    assert (answer.status, (await answer.openai_error())["code"]) == (415, "unsupported_media_type")
+
+
+async def test_another_method_and_an_unknown_path(serve: Any) -> None:
+    answer = await serve().get(RESPONSES)
+    error = await answer.openai_error()
+    assert (answer.status, error["type"], error["code"]) == (405, "invalid_request_error", "method_not_allowed")
+    assert answer.headers["allow"] == "POST"
+    answer = await serve().get("/v1/nothing")
+    assert (answer.status, (await answer.openai_error())["type"]) == (404, "not_found_error")
+
+
+async def test_an_unauthenticated_caller(serve: Any) -> None:
+    site = serve(auth={"api_keys": {"ann": "sha256:" + "0" * 64}})
+    answer = await site.ask(RESPONSES, BODIES[RESPONSES])
+    error = await answer.openai_error()
+    assert (answer.status, error["type"], error["code"]) == (401, "authentication_error", "invalid_api_key")
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+async def test_the_limits_of_this_server_are_for_the_client_to_retry(serve: Any, upstream: Any) -> None:
+    await upstream(never_answers)
+    for limits, status, code in (
+        ({"max_streams_per_caller": 1}, 429, "rate_limit_exceeded"),
+        ({"max_streams": 1}, 503, "overloaded"),
+    ):
+        site = serve(limits=limits)
+        running = await site.post(RESPONSES, BODIES[RESPONSES])
+        while not site.streams.active:  # noqa: ASYNC110 - of another thread
+            await asyncio.sleep(0.01)
+        answer = await site.ask(RESPONSES, BODIES[RESPONSES])
+        assert (answer.status, (await answer.openai_error())["code"]) == (status, code)
+        assert answer.headers["retry-after"] == "5"
+        assert "x-should-retry" not in answer.headers
+        running.leave()
+
+
+async def test_draining() -> None:
+    app = create_app(Settings(), lambda *_: DemoUpstream(pace_s=0))
+    await app.state.streams.drain(0, lambda: True)
+    answer = await post(app, RESPONSES, **BODIES[RESPONSES])
+    assert (answer.status, json.loads(answer.text)["error"]["code"]) == (503, "server_shutdown")
+    assert answer.headers["retry-after"] == "5"
+
+
+async def test_a_mounted_application_renders_by_its_own_path() -> None:
+    """Only the path below the mount point decides."""
+    app = create_app(Settings(), lambda *_: DemoUpstream(pace_s=0))
+    for outer, path, is_openai in (
+        ("/v1", "/api/v1/chat/stream", False),
+        ("/v1", "/v1/responses", True),
+        ("/gateway", "/v1/responses", True),
+        ("/gateway", "/api/v1/chat/stream", False),
+    ):
+        answer = await post(Starlette(routes=[Mount(outer, app)]), outer + path, stream="no")
+        document = json.loads(answer.text)
+        assert ("error" in document) is is_openai, (outer, path)
+        assert answer.headers["content-type"] == ("application/json" if is_openai else "application/problem+json")

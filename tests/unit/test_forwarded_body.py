@@ -1,0 +1,49 @@
+"""Bodies that passthrough routes forward: usage is requested from every Chat Completions upstream that accepts it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from projector.providers import PROVIDERS, profile_of
+
+REQUESTED = {"include_usage": True}
+
+
+@pytest.mark.parametrize(
+    ("api", "profile", "options", "expected"),
+    [
+        ("openai_chat", {}, {}, {"stream_options": REQUESTED}),
+        ("openai_chat", {}, {"stream_options": None}, {"stream_options": REQUESTED}),
+        ("openai_chat", {}, {"stream_options": {"include_usage": False}}, {"stream_options": REQUESTED}),
+        (
+            "openai_chat",
+            {},
+            {"stream_options": {"include_obfuscation": False}},
+            {"stream_options": {"include_obfuscation": False} | REQUESTED},
+        ),
+        ("openai_chat", {"takes_stream_options": False}, {}, {}),
+        ("openai_chat", {"takes_stream_options": False}, {"stream_options": {}}, {"stream_options": {}}),
+        ("openai_responses", {}, {}, {}),
+        ("openai_responses", {}, {"stream_options": {}}, {"stream_options": {}}),
+    ],
+)
+def test_usage_is_requested(
+    api: str, profile: dict[str, Any], options: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    route = PROVIDERS[api].passthrough
+    assert route is not None
+    body = {"model": "m", **options}
+    assert route.body_writer(body, profile_of(api, profile)) == {"model": "m", **expected}
+    assert body == {"model": "m", **options}
+
+
+def test_each_route_answers_in_the_dialect_of_its_api() -> None:
+    routes = {
+        provider.passthrough.path: provider.passthrough for provider in PROVIDERS.values() if provider.passthrough
+    }
+    assert {path: route.dialect for path, route in routes.items()} == {
+        "/v1/responses": "responses",
+        "/v1/chat/completions": "chat_completions",
+    }
