@@ -32,3 +32,5 @@ URL_MAX_CHARS: Final = 4_096
 EVENT_MAX_BYTES: Final = 32 * 1024 * 1024  # one SSE event of the provider: a 20 MB image in base64 fits
 DELTA_MAX_CHARS: Final = 32_768  # at six bytes per escaped character 196,608 bytes, less than FRAME_MAX_BYTES
 QUERY_MAX_CHARS: Final = 2_000  # a search query or a revised prompt
+REQUEST_TEXT_MAX_CHARS: Final = 1_000_000  # longer than any context window; the limit of the whole body is lower by default
+REQUEST_ITEMS_MAX: Final = 1_000  # messages, calls and outputs of a conversation

@@ -38,6 +38,7 @@ FULL = {
         "verbosity",
         "previous_response_id",
         "metadata",
+        "history",
     ],
 }
 SAYS = {"parameters": {"temperature": 0.5, "reasoning_effort": "high", "max_output_tokens": 9, "verbosity": "low"}}
@@ -104,7 +105,11 @@ def test_bodies_for_responses(agent: dict[str, Any], asked: dict[str, Any], body
                 "input": [
                     {"role": "user", "content": [{"type": "input_text", "text": "a"}]},
                     {"role": "user", "content": "b"},
-                    {"type": "function_call_output", "call_id": "c", "output": "d"},
+                    {"type": "custom_tool_call", "call_id": "c", "name": "sql", "input": "select 1"},
+                    {"role": "assistant", "content": [{"type": "output_text", "text": "e"}]},
+                    {"type": "custom_tool_call_output", "call_id": "c", "output": "d"},
+                    {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]},
+                    {"role": "user", "content": "f"},
                 ],
                 "metadata": {"of": "ours"},
                 **SAYS,
@@ -114,7 +119,14 @@ def test_bodies_for_responses(agent: dict[str, Any], asked: dict[str, Any], body
                     {"role": "system", "content": "Be short."},
                     {"role": "user", "content": [{"type": "text", "text": "a"}]},
                     {"role": "user", "content": "b"},
+                    {
+                        "role": "assistant",
+                        "content": "e",
+                        "tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "sql", "input": "select 1"}}],
+                    },
                     {"role": "tool", "tool_call_id": "c", "content": "d"},
+                    {"role": "assistant", "content": None, "refusal": "no"},
+                    {"role": "user", "content": "f"},
                 ],
                 "tools": [TOOL],
                 "temperature": 0.5,

@@ -10,6 +10,10 @@ from projector.server.http import requests
 from projector.server.http.problems import Problem
 from projector.server.streaming.memory import Account, Memory
 
+UNSUPPORTED = (
+    "`input[0]` has an unsupported type; expected 'message', 'function_call', 'function_call_output', "
+    "'custom_tool_call', 'custom_tool_call_output', 'mcp_approval_response'."
+)
 USER = {"role": "user", "content": "hello"}
 
 
@@ -36,6 +40,14 @@ USER = {"role": "user", "content": "hello"}
         (
             {"input": [{"type": "function_call_output", "call_id": "call_1", "output": ""}]},
             [{"type": "function_call_output", "call_id": "call_1", "output": ""}],
+        ),
+        (
+            {"input": [{"role": "assistant", "phase": "final_answer", "content": "a"}]},
+            [{"type": "message", "role": "assistant", "phase": "final_answer", "content": "a"}],
+        ),
+        (
+            {"input": [{"type": "custom_tool_call", "id": "ct", "call_id": "c", "name": "sql", "input": "select 1"}]},
+            [{"type": "custom_tool_call", "call_id": "c", "name": "sql", "input": "select 1"}],
         ),
         (
             {"input": [{"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": False}]},
@@ -76,19 +88,40 @@ def test_valid_bodies(body: dict[str, Any], expected: object) -> None:
         ({"input": []}, "`input` must not be empty."),
         ({"input": "hello"}, "`input` must be a list."),
         ({"input": [USER, "hello"]}, "`input[1]` must be an object."),
-        ({"input": [{"role": "system", "content": "a"}]}, "`input[0].role` must be 'user'."),
-        ({"input": [{"role": "developer", "content": "a"}]}, "`input[0].role` must be 'user'."),
-        ({"input": [{"role": "assistant", "content": "a"}]}, "`input[0].role` must be 'user'."),
+        (
+            {"input": [{"role": "system", "content": "a"}]},
+            "`input[0]` has an unsupported 'role'; expected 'user', 'assistant'.",
+        ),
+        (
+            {"input": [{"role": "developer", "content": "a"}]},
+            "`input[0]` has an unsupported 'role'; expected 'user', 'assistant'.",
+        ),
+        ({"input": [{"role": "assistant", "content": ""}]}, "`input[0].content` must not be empty."),
+        ({"input": [{"role": "assistant"}]}, "`input[0].content` is missing."),
+        ({"input": [{"content": "a"}]}, "`input[0]` has no 'role'."),
+        (
+            {"input": [{"role": "assistant", "content": [{"type": "input_text", "text": "a"}]}]},
+            "`input[0].content[0]` has an unsupported 'type'; expected 'output_text', 'refusal'.",
+        ),
+        ({"input": [{"type": "function_call", "call_id": "c", "name": "f"}]}, "`input[0].arguments` is missing."),
+        (
+            {"input": [{"type": "function_call", "call_id": "c", "name": "f" * 257, "arguments": ""}]},
+            "`input[0].name` must have at most 256 characters.",
+        ),
+        (
+            {"input": [{"type": "custom_tool_call", "call_id": "", "name": "f", "input": ""}]},
+            "`input[0].call_id` must not be empty.",
+        ),
         ({"input": [{"role": "user"}]}, "`input[0].content` is missing."),
         ({"input": [{"role": "user", "content": 1}]}, "`input[0].content` must be a string."),
         ({"input": [{"role": "user", "content": []}]}, "`input[0].content` must not be empty."),
         (
             {"input": [{"type": "reasoning"}]},
-            "`input[0]` has an unsupported type; expected 'message', 'function_call_output', 'mcp_approval_response'.",
+            UNSUPPORTED,
         ),
         (
             {"input": [{"type": ["x"]}]},
-            "`input[0]` has an unsupported type; expected 'message', 'function_call_output', 'mcp_approval_response'.",
+            UNSUPPORTED,
         ),
         (
             {"input": [{"role": "user", "content": [{"type": "input_file"}]}]},

@@ -7,7 +7,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import pytest
 from starlette.routing import Route
@@ -20,6 +20,7 @@ from projector.redaction.policy import Policy
 from projector.server.app import create_app
 from projector.server.config.loading import PREFIX, fields, variables
 from projector.server.config.settings import Limits, Settings
+from projector.server.http import input_items
 from projector.server.http.problems import PROBLEMS, problem_of_fault
 from projector.server.process import CLOSE_S
 from projector.server.streaming.registry import LAST_WORDS_S, Streams
@@ -49,7 +50,7 @@ TABLES: Final = _tables()
 
 
 def test_the_tables_of_the_page() -> None:
-    assert TABLES.keys() == {"route", "variable", "code", "event", "metric"}
+    assert TABLES.keys() == {"route", "item", "variable", "code", "event", "metric"}
 
 
 # how it is run
@@ -62,6 +63,20 @@ def test_every_route_has_its_row_and_no_other() -> None:
     assert {(method, route.path) for route in routes for method in (route.methods or set()) - {"HEAD"}} <= rows
     source = "".join(path.read_text(encoding="utf-8") for path in [*SOURCES, *PROVIDERS])
     assert [path for _, path in rows if f'"{path}"' not in source] == []
+
+
+def test_every_item_of_a_conversation_is_listed() -> None:
+    kinds = [kind for kind in vars(input_items).values() if "type" in getattr(kind, "model_fields", {})]
+    parts = {input_items.InputText, input_items.InputImage, input_items.OutputText, input_items.Refusal}
+    listed: dict[str, set[str]] = {}
+    for name, cells in TABLES["item"].items():
+        listed.setdefault(name.partition("`")[0], set()).update(re.findall(r"`(\w+)`", cells[0]))
+    sent: dict[str, set[str]] = {}
+    for kind in set(kinds) - parts:
+        members = {name for name, one in kind.model_fields.items() if not one.exclude}
+        sent.setdefault(get_args(kind.model_fields["type"].annotation)[0], set()).update(members - {"type", "role"})
+    assert {name: members & sent[name] for name, members in listed.items()} == sent
+    assert sum(name.startswith("message") for name in TABLES["item"]) == 2
 
 
 class Both(DemoUpstream):

@@ -37,6 +37,12 @@ ROWS: Final[list[tuple[str, list[dict[str, Any]], str]]] = [
     ),
     ("an MCP call alone", [message("user"), mcp("m"), mcp("n")], "user assistant:m tool:m assistant:n tool:n"),
     ("a text between calls", [call("a"), output("a"), message("assistant")], "assistant:a tool:a assistant"),
+    ("a text between a call and its output", [call("a"), message("assistant"), output("a")], "assistant:a tool:a"),
+    (
+        "a text after one of two outputs",
+        [call("a"), call("b"), output("a"), message("assistant"), output("b")],
+        "assistant:a,b tool:a tool:b",
+    ),
     ("reasoning", [{"type": "reasoning", "id": "r", "summary": []}, message("user")], "user"),
     ("an output alone", [output("a"), call("b")], "tool:a assistant:b"),
 ]
@@ -50,3 +56,9 @@ def test_calls_are_grouped(name: str, items: list[dict[str, Any]], expected: str
         ids = [sent["tool_call_id"]] if sent["role"] == "tool" else [one["id"] for one in sent.get("tool_calls", ())]
         short.append(f"{sent['role']}:{','.join(ids)}" if ids else sent["role"])
     assert " ".join(short) == expected
+
+
+def test_texts_between_calls_and_outputs_join_them() -> None:
+    items = [message("assistant"), call("a"), message("assistant"), output("a")]
+    [caller, _] = write_request(ModelRequest(model="m", input=items), ChatProfile())["messages"]
+    assert caller["content"] == "Hi\n\nHi"

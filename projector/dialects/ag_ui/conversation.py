@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector.contracts.kinds import REDACTED, VENDOR
+from projector.core.call_pairs import Step, pair_calls
 from projector.dialects.ag_ui import run_input as ag_ui
 from projector.dialects.ag_ui.tool_writer import INTERRUPT_PREFIX
 
@@ -125,6 +126,8 @@ class _Items:
         self._settled = {id(call) for call in self._answered.values()}
         """Calls with a result, by identity: a client may use one ID for several."""
         self._items: list[Item] = []
+        self._added: set[str] = set()
+        """IDs of the approval requests whose answers are in the items: a client may send one call twice."""
 
     def translate(self) -> list[Item]:
         """Return all items, with the answers to approvals that no message asks for at the end."""
@@ -134,8 +137,7 @@ class _Items:
                 write(self, message, calls)
             if isinstance(message, ag_ui.AssistantMessage) and message.tool_calls and not calls:
                 self._items.append(DROPPED_CALLS)
-        answered = {item["approval_request_id"] for item in self._items if item["type"] == APPROVAL_RESPONSE}
-        return self._items + [self._answer(one) for one in self._answers if one not in answered]
+        return self._items + [self._answer(one) for one in self._answers if one not in self._added]
 
     def _with_calls(self) -> Iterator[tuple[ag_ui.Message, list[ag_ui.ToolCall]]]:
         """Yield each message with those of its calls that are kept; a result with the call that it answers."""
@@ -164,8 +166,8 @@ class _Items:
             self._items.append({"type": "message", "role": ASSISTANT, "content": message.content})
         for call in calls:
             if self._is_approval(call):
-                is_added = self._answer(call.id) in self._items  # a client may send one call twice
-                self._items += [] if is_added else self._approval(call)
+                self._items += [] if call.id in self._added else self._approval(call)
+                self._added.add(call.id)
             elif (call_type := _call_type(call)) != MCP_CALL:
                 member = "input" if call_type == CUSTOM_CALL else "arguments"
                 self._items.append({"type": call_type, "call_id": call.id, **_called(call, member)})
@@ -217,14 +219,17 @@ WRITERS: Final[Mapping[type, Callable[[_Items, Any, list[ag_ui.ToolCall]], None]
 
 def _answered_calls(messages: list[ag_ui.Message]) -> dict[int, ag_ui.ToolCall]:
     """Return the call that each result answers, by the identity of the result."""
-    waiting: dict[str, ag_ui.ToolCall] = {}
-    answered: dict[int, ag_ui.ToolCall] = {}
+    parts: list[ag_ui.ToolCall | ag_ui.ToolMessage] = []
     for message in messages:
         if isinstance(message, ag_ui.AssistantMessage):
-            waiting.update((call.id, call) for call in message.tool_calls or ())
-        elif isinstance(message, ag_ui.ToolMessage) and message.tool_call_id in waiting:
-            answered[id(message)] = waiting.pop(message.tool_call_id)
-    return answered
+            parts += message.tool_calls or ()
+        elif isinstance(message, ag_ui.ToolMessage):
+            parts.append(message)
+    pairs = pair_calls(
+        Step("call", part.id) if isinstance(part, ag_ui.ToolCall) else Step("output", part.tool_call_id)
+        for part in parts
+    )
+    return {id(parts[at]): call for at, of in pairs.calls.items() if isinstance(call := parts[of], ag_ui.ToolCall)}
 
 
 def _without_lost_reasoning(items: list[Item]) -> list[Item]:

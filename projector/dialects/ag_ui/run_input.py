@@ -15,12 +15,9 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, Validatio
 from pydantic.alias_generators import to_camel
 
 from projector._validation import sentences
-from projector.contracts.limits import ID_MAX_CHARS, NAME_MAX_CHARS
+from projector.contracts.limits import ID_MAX_CHARS, NAME_MAX_CHARS, REQUEST_ITEMS_MAX, REQUEST_TEXT_MAX_CHARS
 from projector.dialects.descriptor import DialectOptions
 
-TEXT_MAX_CHARS: Final = 1_000_000
-"""Limit of one text: longer than any context window. The default limit of a body is lower."""
-MESSAGES_MAX: Final = 1_000
 TOOLS_MAX: Final = 128
 """Limit of the providers."""
 
@@ -34,7 +31,7 @@ UNREAD: Final = {
 
 Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=ID_MAX_CHARS)]
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=NAME_MAX_CHARS)]
-Text: TypeAlias = Annotated[str, Field(max_length=TEXT_MAX_CHARS)]
+Text: TypeAlias = Annotated[str, Field(max_length=REQUEST_TEXT_MAX_CHARS)]
 Metadata: TypeAlias = dict[str, Any] | None
 
 
@@ -79,9 +76,9 @@ def _content_tag(content: object) -> str:
     return "parts" if isinstance(content, list) else "text"
 
 
-TextParts: TypeAlias = Annotated[list[TextPart], Field(max_length=MESSAGES_MAX)]
+TextParts: TypeAlias = Annotated[list[TextPart], Field(max_length=REQUEST_ITEMS_MAX)]
 AnyParts: TypeAlias = Annotated[
-    list[Annotated[TextPart | ImagePart, Field(discriminator="type")]], Field(max_length=MESSAGES_MAX)
+    list[Annotated[TextPart | ImagePart, Field(discriminator="type")]], Field(max_length=REQUEST_ITEMS_MAX)
 ]
 TextContent: TypeAlias = Annotated[
     Annotated[Text, Tag("text")] | Annotated[TextParts, Tag("parts")], Discriminator(_content_tag)
@@ -120,7 +117,7 @@ class AssistantMessage(InputModel):
     role: Literal["assistant"]
     id: Id
     content: Text | None = None
-    tool_calls: Annotated[list[ToolCall], Field(max_length=MESSAGES_MAX)] | None = None
+    tool_calls: Annotated[list[ToolCall], Field(max_length=REQUEST_ITEMS_MAX)] | None = None
 
 
 class ToolMessage(InputModel):
@@ -194,9 +191,9 @@ class RunAgentInput(InputModel):
     thread_id: Id
     run_id: Id
     protocol_version: Id | None = None
-    messages: Annotated[list[Message], Field(max_length=MESSAGES_MAX)]
+    messages: Annotated[list[Message], Field(max_length=REQUEST_ITEMS_MAX)]
     tools: Annotated[list[Tool], Field(max_length=TOOLS_MAX)] | None = None
-    resume: Annotated[list[ResumeEntry], Field(max_length=MESSAGES_MAX)] | None = None
+    resume: Annotated[list[ResumeEntry], Field(max_length=REQUEST_ITEMS_MAX)] | None = None
 
 
 _BEFORE_1_0: Final = re.compile(r"0\.\d+")

@@ -29,6 +29,7 @@ def write_request(request: ModelRequest, profile: ChatProfile) -> Body:
         if item_type not in WRITERS:
             raise UnsupportedRequestError(f"This agent does not support items of type `{item_type}`.")
         WRITERS[item_type](messages, item)
+    messages.end_calls()
     body = request.start(PARAMETERS, [_tool(tool) for tool in request.client_tools])
     body["messages"] = messages.all
     if profile.takes_stream_options:
@@ -43,24 +44,34 @@ class _Messages:
         self.all: list[Body] = []
         self._caller: Body | None = None
         """The message that further calls belong to."""
+        self._texts: list[str] = []
+        """Texts of the model that stand between these calls and their outputs."""
         self._waiting = 0
 
     def message(self, item: Item) -> None:
-        content = item["content"]
-        if not isinstance(content, str):
-            content = [PARTS[part["type"]](part) for part in content]
-        message = {"role": item["role"], "content": content}
+        message = {"role": item["role"], **_content(item)}
+        if self._waiting and item["role"] == ASSISTANT:
+            self._texts += [message["content"]] if message["content"] else []
+            return
+        self.end_calls()
         self.all.append(message)
         self._caller = message if item["role"] == ASSISTANT else None
-        self._waiting = 0
+
+    def end_calls(self) -> None:
+        """Complete the message with the last calls."""
+        if self._caller is not None and self._texts:
+            own = self._caller.get("content")
+            self._caller["content"] = "\n\n".join([own, *self._texts] if own else self._texts)
+        self._caller, self._texts, self._waiting = None, [], 0
 
     def call(self, item: Item) -> None:
         """Add a call, in a message of its own if no other call belongs with it."""
         if self._caller is None:
             self._caller = {"role": ASSISTANT}
             self.all.append(self._caller)
-        function = {"name": item["name"], "arguments": item.get("arguments", item.get("input", ""))}
-        call = {"id": item.get("call_id") or item["id"], "type": "function", "function": function}
+        member, text = CALLS[item["type"]]
+        call = {"id": item.get("call_id") or item["id"], "type": member}
+        call[member] = {"name": item["name"], text: item[text]}
         self._caller.setdefault("tool_calls", []).append(call)
         self._waiting += 1
 
@@ -68,7 +79,7 @@ class _Messages:
         self.all.append({"role": "tool", "tool_call_id": item["call_id"], "content": item["output"]})
         self._waiting -= 1
         if self._waiting <= 0:
-            self._caller = None
+            self.end_calls()
 
     def mcp_call(self, item: Item) -> None:
         """Add a call of an MCP tool and its output, which are one item, as those of a function."""
@@ -78,6 +89,13 @@ class _Messages:
     def reasoning(self, item: Item) -> None:
         """Omit reasoning."""
 
+
+CALLS: Final[Mapping[str, tuple[str, str]]] = {
+    "function_call": ("function", "arguments"),
+    "custom_tool_call": ("custom", "input"),
+    "mcp_call": ("function", "arguments"),
+}
+"""Type of a call -> the member of the message's call that describes it, and the member of both with its input."""
 
 WRITERS: Final[Mapping[str, Callable[[_Messages, Item], None]]] = {
     "message": _Messages.message,
@@ -97,6 +115,18 @@ PARTS: Final[Mapping[str, Callable[[Item], Body]]] = {
         "image_url": {"url": part["image_url"], **({"detail": part["detail"]} if "detail" in part else {})},
     },
 }
+
+
+def _content(item: Item) -> Body:
+    """Return the members of a message that its content becomes: parts of text of the model are one text."""
+    content = item["content"]
+    if isinstance(content, str):
+        return {"content": content}
+    if item["role"] != ASSISTANT:
+        return {"content": [PARTS[part["type"]](part) for part in content]}
+    refusal = "".join(part["refusal"] for part in content if part["type"] == "refusal")
+    text = "".join(part["text"] for part in content if part["type"] == "output_text")
+    return {"content": text or None, **({"refusal": refusal} if refusal else {})}
 
 
 def _tool(tool: Item) -> Body:

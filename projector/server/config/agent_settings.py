@@ -18,7 +18,7 @@ from projector.workflows.definition import StepSource, Workflow, workflow_of
 ToolName: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MAX_CHARS)]
 AllowedParam: TypeAlias = Literal[
     "temperature", "top_p", "max_output_tokens", "reasoning_effort", "verbosity", "previous_response_id", "metadata",
-    "images",
+    "images", "history",
 ]  # fmt: skip
 
 _RESERVED_PARAMETERS: Final = frozenset(
@@ -61,7 +61,7 @@ class AgentSettings(Table):
     reasoning."""
     dialects: Dialects = (DEFAULT_DIALECT,)
     """Dialects that a request may select with `?dialect=`; the first is the default."""
-    allowed_params: frozenset[AllowedParam] = frozenset({"previous_response_id", "metadata", "images"})
+    allowed_params: frozenset[AllowedParam] = frozenset({"previous_response_id", "metadata", "images", "history"})
     """Parameters that a request may set."""
     record: RecordSettings | None = None
     """Without this table nothing is recorded."""

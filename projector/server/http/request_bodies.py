@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from projector.core.call_pairs import check_calls
 from projector.dialects.ag_ui.conversation import ConversationSettings, conversation, has_images
 from projector.dialects.ag_ui.run_input import InputRefusedError, RunAgentInput
 from projector.providers import PROVIDERS, profile_of
@@ -20,9 +21,12 @@ def agent_body(request: ChatRequest, binding: AgentBinding) -> Body:
     """Return the body for the agent's upstream; raise `Problem` if agent or provider do not support the request."""
     for name in sorted(request.params() - binding.settings.allowed_params):
         raise problem("invalid_request", f"`{name}` cannot be set here.")
+    items = request.items()
+    if fault := check_calls(items, is_continued=request.previous_response_id is not None):
+        raise problem("invalid_request", fault)
     return _write(
         binding,
-        input=request.items() if request.message is None else request.message,
+        input=items if request.message is None else request.message,
         parameters=request.parameters.model_dump(exclude_none=True),
         previous_response_id=request.previous_response_id,
         metadata=request.metadata,

@@ -7,20 +7,17 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import anyio
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from projector._validation import sentences
 from projector.contracts import codec
-from projector.contracts.limits import ID_MAX_CHARS
 from projector.server.config.settings import Settings
+from projector.server.http.input_items import Id, Items, RequestModel, Text, has_image, is_history
 from projector.server.http.problems import problem
 from projector.server.streaming.memory import Account
 
-_TEXT_MAX_CHARS: Final = 1_000_000
-"""Longer than any context window; by default the limit of the whole body is reached first."""
-_ITEMS_MAX: Final = 1_000
 _TOKENS_MAX: Final = 10_000_000
 """More than any model generates, and a number that every provider can parse."""
 VALUES_MAX: Final = 200_000
@@ -30,8 +27,6 @@ _VALUE_BYTES: Final = 100
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 """A JSON string, or an unterminated one up to the end, so that each byte is scanned once."""
 
-_Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=_TEXT_MAX_CHARS)]
-_Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=ID_MAX_CHARS)]
 _Metadata: TypeAlias = Annotated[
     dict[Annotated[str, Field(min_length=1, max_length=64)], Annotated[str, Field(max_length=512)]],
     Field(max_length=16),
@@ -43,74 +38,7 @@ class ClientLeftError(Exception):
     """The client disconnected before its request was complete."""
 
 
-class _Request(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class InputText(_Request):
-    """Text of the user."""
-
-    type: Literal["input_text"]
-    text: _Text
-
-
-class InputImage(_Request):
-    """An image of the user: an https URL, or a data URL."""
-
-    type: Literal["input_image"]
-    image_url: Annotated[str, Field(pattern=r"^(https://|data:image/[a-z+.-]+;base64,)")]
-    detail: Literal["low", "high", "auto"] = "auto"
-
-
-_Parts: TypeAlias = Annotated[
-    list[Annotated[InputText | InputImage, Field(discriminator="type")]], Field(min_length=1, max_length=_ITEMS_MAX)
-]
-
-
-class UserMessage(_Request):
-    """A user message. Clients cannot send system and developer messages."""
-
-    type: Literal["message"] = "message"
-    role: Literal["user"]
-    content: Annotated[
-        Annotated[_Text, Tag("text")] | Annotated[_Parts, Tag("parts")],
-        Discriminator(lambda content: "parts" if isinstance(content, list) else "text"),
-    ]
-
-
-class FunctionOutput(_Request):
-    """Output of a function that the client ran."""
-
-    type: Literal["function_call_output"]
-    call_id: _Id
-    output: Annotated[str, Field(max_length=_TEXT_MAX_CHARS)]
-
-
-class ApprovalResponse(_Request):
-    """The user's decision on an approval request of an MCP tool."""
-
-    type: Literal["mcp_approval_response"]
-    approval_request_id: _Id
-    approve: bool
-    reason: Annotated[str, Field(max_length=_TEXT_MAX_CHARS)] | None = None
-
-
-def _item_type(item: object) -> str:
-    """Return the type of an input item; without one it is a message, as in the Responses API."""
-    given = item.get("type", "message") if isinstance(item, dict) else getattr(item, "type", "message")
-    return str(given)
-
-
-_Item: TypeAlias = Annotated[
-    Annotated[UserMessage, Tag("message")]
-    | Annotated[FunctionOutput, Tag("function_call_output")]
-    | Annotated[ApprovalResponse, Tag("mcp_approval_response")],
-    Discriminator(_item_type),
-]
-_Items: TypeAlias = Annotated[list[_Item], Field(min_length=1, max_length=_ITEMS_MAX)]
-
-
-class Parameters(_Request):
+class Parameters(RequestModel):
     """Model parameters that a request may set if the agent allows it."""
 
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
@@ -120,14 +48,14 @@ class Parameters(_Request):
     verbosity: Literal["low", "medium", "high"] | None = None
 
 
-class ChatRequest(_Request):
+class ChatRequest(RequestModel):
     """The body of `/api/v1/chat/stream`: one message, or input items in the shape of the Responses API."""
 
-    message: _Text | None = None
-    input: _Items | None = None
-    agent: _Id | None = None
-    conversation_id: _Id | None = None
-    previous_response_id: _Id | None = None
+    message: Text | None = None
+    input: Items | None = None
+    agent: Id | None = None
+    conversation_id: Id | None = None
+    previous_response_id: Id | None = None
     metadata: _Metadata | None = None
     parameters: Parameters = Parameters()
 
@@ -145,23 +73,20 @@ class ChatRequest(_Request):
         """Return which of `AgentSettings.allowed_params` the request uses."""
         used = set(self.parameters.model_dump(exclude_none=True))
         used |= self.model_dump(exclude_none=True, include={"previous_response_id", "metadata"}).keys()
-        return used | {"images"} if any(map(_has_image, self.input or [])) else used
+        used |= {"images"} if any(map(has_image, self.input or [])) else set()
+        return used | {"history"} if any(map(is_history, self.input or [])) else used
 
 
-class WorkflowRequest(_Request):
+class WorkflowRequest(RequestModel):
     """The body of `/api/v1/workflows/{workflow_key}/run-stream`."""
 
-    message: _Text
-    conversation_id: _Id | None = None
+    message: Text
+    conversation_id: Id | None = None
     metadata: _Metadata | None = None
     """For the `on_terminal` hook of the server; not sent to providers."""
 
 
-_Body = TypeVar("_Body", bound=_Request)
-
-
-def _has_image(item: _Request) -> bool:
-    return isinstance(item, UserMessage) and any(isinstance(part, InputImage) for part in item.content)
+_Body = TypeVar("_Body", bound=RequestModel)
 
 
 async def read_json(scope: Scope, receive: Receive, settings: Settings, account: Account) -> dict[str, Any]:

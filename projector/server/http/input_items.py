@@ -1,0 +1,178 @@
+"""The items of a conversation in a request body of `/api/v1`: input of the user, and history that the client holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_serializer
+
+from projector.contracts.limits import ID_MAX_CHARS, NAME_MAX_CHARS, REQUEST_ITEMS_MAX, REQUEST_TEXT_MAX_CHARS
+
+Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=REQUEST_TEXT_MAX_CHARS)]
+AnyText: TypeAlias = Annotated[str, Field(max_length=REQUEST_TEXT_MAX_CHARS)]
+Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=ID_MAX_CHARS)]
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=NAME_MAX_CHARS)]
+
+
+class RequestModel(BaseModel):
+    """Base of the models of request bodies: exact types, unknown members are rejected."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class InputText(RequestModel):
+    """Text of the user."""
+
+    type: Literal["input_text"]
+    text: Text
+
+
+class InputImage(RequestModel):
+    """An image of the user: an https URL, or a data URL."""
+
+    type: Literal["input_image"]
+    image_url: Annotated[str, Field(pattern=r"^(https://|data:image/[a-z+.-]+;base64,)")]
+    detail: Literal["low", "high", "auto"] = "auto"
+
+
+_Parts: TypeAlias = Annotated[
+    list[Annotated[InputText | InputImage, Field(discriminator="type")]],
+    Field(min_length=1, max_length=REQUEST_ITEMS_MAX),
+]
+
+
+def _content_tag(content: object) -> str:
+    return "parts" if isinstance(content, list) else "text"
+
+
+class UserMessage(RequestModel):
+    """A user message. Clients cannot send system and developer messages."""
+
+    type: Literal["message"] = "message"
+    role: Literal["user"]
+    content: Annotated[
+        Annotated[Text, Tag("text")] | Annotated[_Parts, Tag("parts")],
+        Discriminator(_content_tag),
+    ]
+
+
+class _OutputItem(RequestModel):
+    """An item that a response had. Members that a provider would look up or reject are accepted, but not sent."""
+
+    id: Id | None = Field(None, exclude=True)
+    status: Name | None = Field(None, exclude=True)
+
+
+class OutputText(RequestModel):
+    """Text of the model."""
+
+    type: Literal["output_text"]
+    text: AnyText
+    annotations: list[Any] | None = Field(None, exclude=True)
+    logprobs: list[Any] | None = Field(None, exclude=True)
+
+
+class Refusal(RequestModel):
+    """The text with which the model refused."""
+
+    type: Literal["refusal"]
+    refusal: AnyText
+
+
+_OutputParts: TypeAlias = Annotated[
+    list[Annotated[OutputText | Refusal, Field(discriminator="type")]],
+    Field(min_length=1, max_length=REQUEST_ITEMS_MAX),
+]
+
+
+class AssistantMessage(_OutputItem):
+    """A message of the model, as the client presents it: history, and nothing more (docs/decisions/0008)."""
+
+    type: Literal["message"] = "message"
+    role: Literal["assistant"]
+    content: Annotated[
+        Annotated[Text, Tag("text")] | Annotated[_OutputParts, Tag("parts")], Discriminator(_content_tag)
+    ]
+    phase: Literal["commentary", "final_answer"] | None = None
+
+    @model_serializer(mode="wrap")
+    def _join_texts(self, write: Callable[[AssistantMessage], dict[str, Any]]) -> dict[str, Any]:
+        """Write parts of text as one text: all upstreams accept that."""
+        item = write(self)
+        if isinstance(self.content, list) and all(isinstance(part, OutputText) for part in self.content):
+            item["content"] = "".join(part["text"] for part in item["content"])
+        return item
+
+
+class FunctionCall(_OutputItem):
+    """A function call of the model, as the client presents it."""
+
+    type: Literal["function_call"]
+    call_id: Id
+    name: Name
+    arguments: AnyText
+
+
+class FunctionOutput(_OutputItem):
+    """Output of a function that the client ran."""
+
+    type: Literal["function_call_output"]
+    call_id: Id
+    output: AnyText
+
+
+class CustomToolCall(_OutputItem):
+    """A custom tool call of the model, as the client presents it."""
+
+    type: Literal["custom_tool_call"]
+    call_id: Id
+    name: Name
+    input: AnyText
+
+
+class CustomToolOutput(_OutputItem):
+    """Output of a custom tool that the client ran."""
+
+    type: Literal["custom_tool_call_output"]
+    call_id: Id
+    output: AnyText
+
+
+class ApprovalResponse(RequestModel):
+    """The user's decision on an approval request of an MCP tool."""
+
+    type: Literal["mcp_approval_response"]
+    approval_request_id: Id
+    approve: bool
+    reason: AnyText | None = None
+
+
+def _item_type(item: object) -> str:
+    """Return the type of an input item; without one it is a message, as in the Responses API."""
+    given = item.get("type", "message") if isinstance(item, dict) else getattr(item, "type", "message")
+    return str(given)
+
+
+_Message: TypeAlias = Annotated[UserMessage | AssistantMessage, Field(discriminator="role")]
+_Item: TypeAlias = Annotated[
+    Annotated[_Message, Tag("message")]
+    | Annotated[FunctionCall, Tag("function_call")]
+    | Annotated[FunctionOutput, Tag("function_call_output")]
+    | Annotated[CustomToolCall, Tag("custom_tool_call")]
+    | Annotated[CustomToolOutput, Tag("custom_tool_call_output")]
+    | Annotated[ApprovalResponse, Tag("mcp_approval_response")],
+    Discriminator(_item_type),
+]
+Items: TypeAlias = Annotated[list[_Item], Field(min_length=1, max_length=REQUEST_ITEMS_MAX)]
+
+
+def is_history(item: RequestModel) -> bool:
+    """Return whether an item is the model's, as only a client that holds the conversation sends it."""
+    return isinstance(item, AssistantMessage | FunctionCall | CustomToolCall)
+
+
+def has_image(item: RequestModel) -> bool:
+    """Return whether an item contains an image."""
+    content = item.content if isinstance(item, UserMessage) else None
+    return isinstance(content, list) and any(isinstance(part, InputImage) for part in content)
