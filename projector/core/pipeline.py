@@ -63,7 +63,7 @@ class Pipeline:
         self._clock = clock
         self._timestamps = Timestamps()
         self._projector = PublicStreamProjector(redactor, context, is_run=run)
-        self._dialect = DIALECTS[dialect].writer(redactor.policy, options)
+        self._dialect = DIALECTS[dialect].writer(redactor.policy, replace(options, is_run=run))
         self._end_mark = DIALECTS[dialect].end_mark
         self._on_frame = on_frame
         self._main = self._main_branch(is_recording=takes_host_events)

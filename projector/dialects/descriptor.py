@@ -34,6 +34,7 @@ class DialectOptions:
         provider: name of the model provider (`openwop`).
         streams_reasoning: whether reasoning is written as deltas or once at its end (`openwop`).
         include_usage: whether the client requests usage (`chat_completions`).
+        is_run: whether the host may execute calls, as in a run; set by the pipeline (`chat_completions`).
         extensions: whether the client accepts members that the API does not define (`chat_completions`, `responses`).
     """
 
@@ -47,6 +48,7 @@ class DialectOptions:
     provider: str | None = None
     streams_reasoning: bool = True
     include_usage: bool = True
+    is_run: bool = False
     extensions: bool = False
 
 
@@ -85,15 +87,17 @@ class Assembler:
 
     Args:
         start: returns the assembly of one stream.
-        body: name of the model that is the body of the answer, among the models of the dialect's events.
-        error: name of the model of `error` in the body of a failed answer.
+        body: name of the model that is the body of the answer.
+        error: name of the model of `error` in the body of a failed answer, among the models of the dialect's events.
         error_statuses: HTTP statuses of failed answers.
+        models: returns the model of the body and its parts; None: they are among the models of the dialect's events.
     """
 
     start: Callable[[], Assembly]
     body: str
     error: str
     error_statuses: tuple[int, ...]
+    models: Callable[[], TypeAdapter[Any]] | None = None
 
 
 class Tables(NamedTuple):

@@ -6,8 +6,9 @@ import json
 import re
 from collections import defaultdict
 from functools import cache
+from itertools import product
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pytest
 
@@ -76,12 +77,22 @@ def heard() -> dict[str, dict[str, set[str]]]:
     said: dict[str, dict[str, set[str]]] = {dialect: defaultdict(set) for dialect in DIALECTS}
     for case in CASES:
         frames = frames_of(case)
-        for dialect, described in DIALECTS.items():
-            writer = described.writer(Policy.load(case.settings.policy), DialectOptions())
+        for (dialect, described), extensions in product(DIALECTS.items(), (False, True)):
+            writer = described.writer(Policy.load(case.settings.policy), DialectOptions(extensions=extensions))
             for frame in frames:
                 events = [json.loads(data) for _, data in writer.feed(frame)]
-                said[dialect][frame["kind"]].update(event.get("type", event.get("kind")) for event in events)
+                said[dialect][frame["kind"]].update(name for event in events for name in names_in(event))
     return said
+
+
+def names_in(event: dict[str, Any]) -> set[str]:
+    """Return the type of an event, or what a chunk of Chat Completions contains: it has no type."""
+    if "type" in event or "kind" in event:
+        return {event.get("type", event.get("kind"))}
+    names = {name for name in ("error", "public_sse", "usage") if event.get(name) is not None}
+    for choice in event.get("choices", ()):
+        names |= {*choice["delta"], *(["finish_reason"] if choice["finish_reason"] else [])}
+    return names
 
 
 def test_the_columns_are_the_dialects() -> None:

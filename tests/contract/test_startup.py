@@ -35,6 +35,7 @@ UNUSED: Final = (
     "projector.contracts.schema_export",
     "projector.contracts.stream_rules",
     "projector.dialects.ag_ui",
+    "projector.dialects.chat_completions",
     "projector.dialects.openresponses",
     "projector.generate",
     "projector.openwop",

@@ -197,6 +197,7 @@ PACKAGES: Final = {
     "public_sse_v1": "projector.dialects.public_sse_v1",
     "ag_ui": "projector.dialects.ag_ui",
     "openresponses": "projector.dialects.openresponses",
+    "chat_completions": "projector.dialects.chat_completions",
     "openwop": "projector.openwop",
 }
 MODELS: Final = ("checker", "contract", "events", "run_input", "conversation", "host")

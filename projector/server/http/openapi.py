@@ -169,8 +169,20 @@ def _events(dialects: Collection[str]) -> dict[str, Any]:
         events = DIALECTS[name].events()
         union = events.json_schema(schema_generator=PlainSchema, ref_template=f"{SCHEMAS}{name}.{{model}}")
         schemas |= {f"{name}.{model}": schema for model, schema in union.pop("$defs", {}).items()}
+        schemas |= _answers(name)
         schemas[name] = {"description": f"One event of the dialect `{name}`.", **union}
     return schemas
+
+
+def _answers(dialect: str) -> dict[str, Any]:
+    """Return the schemas of the JSON answers of a dialect that are not among its events."""
+    assembler = DIALECTS[dialect].assembler
+    if assembler is None or assembler.models is None:
+        return {}
+    template = f"{SCHEMAS}{dialect}.{{model}}"
+    body = assembler.models().json_schema(schema_generator=PlainSchema, ref_template=template)
+    parts = body.pop("$defs", {})
+    return {f"{dialect}.{model}": schema for model, schema in {**parts, assembler.body: body}.items()}
 
 
 def _stream(path: str, dialects: Collection[str]) -> dict[str, Any]:

@@ -1,0 +1,190 @@
+"""Encode frames as chunks of one chat completion: one function for each frame kind, listed in `HANDLED`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, TypeAlias
+
+from projector.contracts.kinds import Kind, PrivateKind
+from projector.core.canonical import Frame, WireEvent
+from projector.dialects.chat_completions.chunk_stream import ANNOTATIONS_MAX_ITEMS, ChunkStream
+from projector.dialects.chat_completions.completion_object import TRUNCATED, failure, usage_of
+from projector.dialects.chat_completions.public_members import extension_of
+from projector.dialects.descriptor import DialectOptions
+from projector.dialects.openai_errors import error_object
+from projector.redaction.policy import Policy
+
+Writer: TypeAlias = Callable[[ChunkStream, Frame], None]
+
+FINISHES: Final[Mapping[str, str]] = {
+    "completed": "stop",
+    "refused": "stop",
+    "incomplete": TRUNCATED,
+    "cancelled": TRUNCATED,
+}
+"""Status of `final` -> finish reason. The API has none for a cancelled response: its text is cut off as by a limit."""
+
+INCOMPLETE_FINISHES: Final[Mapping[str, str]] = {"content_filter": "content_filter"}
+"""Reason of an incomplete response -> finish reason, if it is not that of a limit."""
+
+RUNNING: Final = frozenset({"queued", "in_progress"})
+
+
+def on_branch(stream: ChunkStream, frame: Frame) -> None:
+    """Set the branch of the following calls."""
+    stream.calls.enter(frame["branch"])
+
+
+def on_meta(stream: ChunkStream, frame: Frame) -> None:
+    """Keep model and creation time for the chunks."""
+    stream.identify(frame)
+
+
+def on_lifecycle(stream: ChunkStream, frame: Frame) -> None:
+    """Keep the reason of an end."""
+    if frame["status"] not in RUNNING:
+        stream.calls.end_response()
+    if "reason" in frame:
+        stream.reasons[frame["status"]] = frame["reason"]
+
+
+def on_item_added(stream: ChunkStream, frame: Frame) -> None:
+    """Prepare a call."""
+    stream.calls.add(frame)
+
+
+def on_item_done(stream: ChunkStream, frame: Frame) -> None:
+    """Write what waited for the end of the item."""
+    item_id = frame["item_id"]
+    stream.add_texts("content", stream.content.close(item_id))
+    stream.add_texts("refusal", stream.refusal.close(item_id))
+    stream.add_texts("reasoning_content", stream.reasoning.close(item_id))
+    stream.reasoning_kinds.pop(item_id, None)
+    stream.add_calls(stream.calls.close(frame))
+
+
+def on_text(stream: ChunkStream, frame: Frame) -> None:
+    """Write a delta of the text."""
+    deltas = stream.content.feed(frame["item_id"], frame["content_index"], frame["delta"])
+    stream.add_texts("content", deltas)
+
+
+def on_refusal(stream: ChunkStream, frame: Frame) -> None:
+    """Write a delta of a refusal."""
+    deltas = stream.refusal.feed(frame["item_id"], frame["content_index"], frame["delta"])
+    stream.add_texts("refusal", deltas)
+
+
+def on_reasoning(index: str, stream: ChunkStream, frame: Frame) -> None:
+    """Write a delta of reasoning: of each item its summary or its full text, whichever comes first."""
+    item_id = frame["item_id"]
+    if stream.reasoning_kinds.setdefault(item_id, frame["kind"]) == frame["kind"]:
+        stream.add_texts("reasoning_content", stream.reasoning.feed(item_id, frame[index], frame["delta"]))
+
+
+def on_citation(stream: ChunkStream, frame: Frame) -> None:
+    """Keep the citation of a web page; the API has no other."""
+    if frame["citation"]["type"] == "url_citation" and len(stream.citations) < ANNOTATIONS_MAX_ITEMS:
+        stream.citations.append(frame)
+
+
+def on_tool_status(stream: ChunkStream, frame: Frame) -> None:
+    """Write the start of a call that the client executes."""
+    stream.add_calls(stream.calls.begin(frame))
+
+
+def on_arguments_delta(stream: ChunkStream, frame: Frame) -> None:
+    """Write a delta of the arguments."""
+    stream.add_calls(stream.calls.feed(frame))
+
+
+def on_arguments_done(stream: ChunkStream, frame: Frame) -> None:
+    """Write arguments that came without deltas."""
+    stream.add_calls(stream.calls.complete(frame))
+
+
+def on_output(stream: ChunkStream, frame: Frame) -> None:
+    """Record that a call needs no execution by the client."""
+    stream.calls.answer(frame)
+
+
+def on_final(stream: ChunkStream, frame: Frame) -> None:
+    """Write what was held back, then the end."""
+    final = frame["final"]
+    status = final["status"]
+    if status == "failed":
+        stream.fail(failure(stream.reasons.get(status)))
+        return
+    stream.add_annotations()
+    stream.add_calls(stream.calls.finish())
+    finish = FINISHES[status]
+    if status == "incomplete":
+        finish = INCOMPLETE_FINISHES.get(stream.reasons.get(status, ""), finish)
+    elif status == "completed" and stream.calls.are_waiting:
+        finish = "tool_calls"
+    stream.end(finish, usage_of(final["usage"]) if "usage" in final else None)
+
+
+def on_error(stream: ChunkStream, frame: Frame) -> None:
+    """Write the error."""
+    error = frame["error"]
+    stream.fail(error_object(error["code"], error["message"]))
+
+
+HANDLED: Final[Mapping[str, Writer]] = {
+    PrivateKind.BRANCH: on_branch,
+    PrivateKind.RESPONSE_META: on_meta,
+    Kind.LIFECYCLE: on_lifecycle,
+    Kind.OUTPUT_ITEM_ADDED: on_item_added,
+    Kind.OUTPUT_ITEM_DONE: on_item_done,
+    Kind.MESSAGE_DELTA: on_text,
+    Kind.MESSAGE_CITATION: on_citation,
+    Kind.REFUSAL_DELTA: on_refusal,
+    Kind.REASONING_SUMMARY_DELTA: partial(on_reasoning, "summary_index"),
+    PrivateKind.REASONING_DELTA: partial(on_reasoning, "content_index"),
+    Kind.TOOL_STATUS: on_tool_status,
+    Kind.TOOL_ARGUMENTS_DELTA: on_arguments_delta,
+    Kind.TOOL_ARGUMENTS_DONE: on_arguments_done,
+    Kind.TOOL_OUTPUT: on_output,
+    Kind.FINAL: on_final,
+    Kind.ERROR: on_error,
+}
+
+DROPPED: Final[Mapping[str, str]] = {
+    PrivateKind.RESPONSE_USAGE: "the completion has the sum over all responses",
+    PrivateKind.REASONING_DONE: "the deltas contain the whole text",
+    PrivateKind.REASONING_ENCRYPTED: "the API has no encrypted reasoning",
+    Kind.REFUSAL_DONE: "the deltas contain the whole text",
+    Kind.TOOL_CODE_DELTA: "the API has no hosted tools; an extension",
+    Kind.TOOL_CODE_DONE: "the API has no hosted tools; an extension",
+    Kind.CHUNK_DELTA: "the API streams no images; an extension",
+    Kind.CHUNK_DONE: "the API streams no images; an extension",
+}
+"""Frame kind -> why no chunk of the API is written."""
+
+BEFORE_WORK: Final = frozenset(
+    {PrivateKind.BRANCH, PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_USAGE, Kind.LIFECYCLE, Kind.ERROR}
+)
+"""Kinds without a first chunk: ID and model may still be unknown, and an error may be the whole stream."""
+
+
+class ChatCompletions:
+    """The writer of one stream: one completion, even for a run of several responses."""
+
+    def __init__(self, policy: Policy, options: DialectOptions) -> None:
+        self._stream = ChunkStream(options, policy.limits.frame_max_bytes)
+        self._has_extensions = options.extensions
+
+    def feed(self, frame: Frame, /) -> list[WireEvent]:
+        """Return the chunks of a frame. What only some clients accept comes first."""
+        stream, kind = self._stream, frame["kind"]
+        stream.events = []
+        if kind not in BEFORE_WORK:
+            stream.begin(frame)
+            if self._has_extensions and (members := extension_of(frame)) is not None:
+                stream.add_extension(members)
+        writer = HANDLED.get(kind)
+        if writer is not None:
+            writer(stream, frame)
+        return stream.events
