@@ -1,4 +1,4 @@
-"""Clients that send a request head slowly, not at all, or without an end; over real sockets."""
+"""Clients that send a request slowly, not at all, without an end, or ahead of its answer; over real sockets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from projector.server.process import HEAD_MAX_BYTES
+from projector.server.http.connection import HEAD_MAX_BYTES, OVERHEAD_MAX_BYTES, PIPELINED_MAX
 
 pytestmark = pytest.mark.timeout(15)
 
@@ -95,3 +95,98 @@ async def test_several_requests_on_one_connection(serve: Any) -> None:
         writer.write(wide)
         assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200 OK")
     writer.close()
+
+
+UPLOAD = b"POST /api/v1/chat/stream HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n"
+CHUNKED = UPLOAD + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "endless"),
+    [
+        pytest.param(CHUNKED, b"x: y\r\n" * 1_000, id="many-trailers"),
+        pytest.param(CHUNKED + b"x: ", b"y" * 8_000, id="one-trailer-without-an-end"),
+        pytest.param(CHUNKED[:-3] + b"1;x=", b"y" * 8_000, id="a-chunk-extension"),
+    ],
+)
+async def test_a_body_with_endless_other_bytes(serve: Any, start: bytes, endless: bytes) -> None:
+    reader, writer = await connected(serve())
+    writer.write(start)
+    for _ in range(OVERHEAD_MAX_BYTES // len(endless) + 1):  # more would reset the connection before the answer is read
+        writer.write(endless)
+    answer = await asyncio.wait_for(reader.read(), 10)
+    assert answer.endswith(b"The request body has too many bytes other than its content.")
+    writer.close()
+
+
+async def test_trailers_are_ignored(serve: Any, upstream: Any, text_events: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        for event in text_events:
+            await peer.event(event)
+        await peer.end()
+
+    await upstream(script)
+    reader, writer = await connected(serve())
+    body = b'{"message": "hello"}'
+    writer.write(
+        UPLOAD + b"connection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+        b"%x\r\n%b\r\n0\r\nx-check: 1\r\nhost: other\r\n\r\n" % (len(body), body)
+    )
+    answer = await asyncio.wait_for(reader.read(), 10)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b'"kind":"final"' in answer
+    writer.close()
+
+
+async def test_the_number_of_pipelined_requests_is_limited(serve: Any) -> None:
+    reader, writer = await connected(serve())
+    writer.write(PROBE * PIPELINED_MAX)
+    for _ in range(PIPELINED_MAX):
+        assert (await asyncio.wait_for(reader.readuntil(b"ok\n"), 10)).startswith(b"HTTP/1.1 200 OK")
+    writer.write(PROBE * (PIPELINED_MAX + 2))
+    answer = await asyncio.wait_for(reader.read(), 10)
+    assert answer.count(b"HTTP/1.1 200 OK") <= PIPELINED_MAX
+    assert answer.count(b"HTTP/1.1 400 ") == 1
+    writer.close()
+
+
+@pytest.mark.parametrize("name", ["Upgrade", "upgrade", "UPGRADE"])
+@pytest.mark.parametrize("protocol", ["h2c", "websocket", "TLS/1.3"])
+async def test_an_upgrade_is_ignored(serve: Any, upstream: Any, text_events: Any, name: str, protocol: str) -> None:
+    """A server may ignore it (RFC 9110, section 7.8). Each byte of the head arrives by itself."""
+
+    async def script(peer: Any) -> None:
+        await peer.start()
+        for event in text_events:
+            await peer.event(event)
+        await peer.end()
+
+    await upstream(script)
+    reader, writer = await connected(serve())
+    body = b'{"message": "hello"}'
+    head = UPLOAD + b"content-length: %d\r\nConnection: Upgrade, HTTP2-Settings\r\n" % len(body)
+    head += f"{name}: {protocol}\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n".encode()
+    for byte in head:
+        writer.write(bytes([byte]))
+        await asyncio.sleep(0)
+    writer.write(body)
+    answer = await asyncio.wait_for(reader.readuntil(b"\r\n0\r\n\r\n"), 10)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b'"kind":"final"' in answer
+    writer.close()
+
+
+async def test_curl_that_offers_http2(serve: Any, upstream: Any, text_events: Any, curl: str) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        for event in text_events:
+            await peer.event(event)
+        await peer.end()
+
+    await upstream(script)
+    url = f"http://127.0.0.1:{serve().port}/api/v1/chat/stream"
+    words = ["--http2", "-sS", url, "-H", "content-type: application/json", "-d", '{"message": "hello"}']
+    process = await asyncio.create_subprocess_exec(curl, *words, stdout=asyncio.subprocess.PIPE)
+    output, _ = await asyncio.wait_for(process.communicate(), 10)
+    assert b'"kind":"final"' in output

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-import logging
 import re
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +17,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from starlette.datastructures import Headers
 
 from projector import build_pipeline
-from projector.server import process
 from projector.server.config.settings import Limits
 from projector.server.streaming.registry import Streams
 from projector.server.telemetry import spans as telemetry
@@ -248,25 +244,6 @@ def test_buckets_are_those_of_the_conventions() -> None:
     assert [4**n for n in range(14)] == telemetry._TOKENS
     assert metrics.get_meter("projector") is not None
     assert telemetry.begin(Headers(), record()) is None  # OpenTelemetry is not set up
-
-
-def test_libraries_are_logged_without_their_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
-    written = io.StringIO()
-    monkeypatch.setattr("sys.stderr", written)
-    monkeypatch.setattr(logging.getLogger(), "handlers", [])
-    before = structlog.get_config()
-    try:
-        process.configure_logs()
-        monkeypatch.setattr(process, "log", structlog.get_logger())
-        try:
-            {}["payload"]
-        except KeyError:
-            logging.getLogger("library").exception("it failed: %s", "payload")
-    finally:
-        structlog.configure(**before)
-    line = json.loads(written.getvalue())
-    assert (line["event"], line["logger"], line["error_type"]) == ("library", "library", "KeyError")
-    assert "payload" not in written.getvalue()
 
 
 def test_reported_stats_keep_no_text() -> None:

@@ -9,13 +9,11 @@ from typing import Any, Final
 import aiohttp
 import anyio
 import jwt
-import structlog
 
 from projector.contracts import codec
 from projector.server.config.settings import Jwt
 from projector.server.http.problems import problem
-
-log: Final = structlog.get_logger()
+from projector.server.telemetry.logs import log
 
 _FETCH_S: Final = 5.0
 _KEYS_MAX_BYTES: Final = 1024 * 1024

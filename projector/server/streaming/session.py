@@ -15,10 +15,9 @@ import traceback
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from math import inf
-from typing import Final, Protocol
+from typing import Protocol
 
 import anyio
-import structlog
 from starlette.types import Message, Receive, Scope, Send
 
 from projector import Pipeline
@@ -30,11 +29,10 @@ from projector.server.http.problems import Problem, problem_of_fault
 from projector.server.streaming.deadlines import Clock, Timer
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import ResponseWriter, Write
+from projector.server.telemetry.logs import log
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.reader import UpstreamReader
-
-log: Final = structlog.get_logger()
 
 
 class StreamSource(Protocol):

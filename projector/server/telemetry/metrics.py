@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from projector.core.handlers import DROPPED, HANDLERS
 from projector.server.streaming.registry import Streams
+from projector.server.telemetry.logs import lost_lines
 from projector.server.telemetry.stream_stats import StreamStats
 
 OTHER: Final = "other"
@@ -33,6 +34,8 @@ class Metrics:
         self._dropped = self._counter("projector_events_dropped", "Provider events that were not forwarded.", "type")
         self._notices = self._counter("projector_notices", "Notices of withheld or truncated values.", "type")
         self._heartbeats = self._counter("projector_heartbeats", "Heartbeat comments sent.")
+        self._lost_lines = self._counter("projector_log_lines_lost", "Lines of the log that could not be written.")
+        self._counted_lines = 0
         self._overhead = Histogram(
             "projector_overhead_seconds",
             "Processing time that the pipeline added to a stream.",
@@ -52,6 +55,9 @@ class Metrics:
 
     def text(self) -> bytes:
         """Return all metrics in the Prometheus text format."""
+        lost = lost_lines()
+        self._lost_lines.inc(lost - self._counted_lines)
+        self._counted_lines = lost
         return generate_latest(self._registry)
 
     def _counter(self, name: str, about: str, *labels: str) -> Counter:

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio
-import structlog
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 from starlette.types import Receive, Scope, Send
@@ -17,12 +16,12 @@ from starlette.types import Receive, Scope, Send
 from projector.server.http.problems import Problem
 from projector.server.streaming.session import StreamSession
 from projector.server.telemetry import tracing
+from projector.server.telemetry.logs import log
 from projector.server.telemetry.stream_stats import StreamStats, Terminal, terminal_of
 
 if TYPE_CHECKING:
     from projector.server.telemetry.metrics import Metrics
 
-log: Final = structlog.get_logger()
 
 OnTerminal: TypeAlias = Callable[[Terminal], Awaitable[None] | None]
 
@@ -78,7 +77,7 @@ async def _call(hook: OnTerminal, stats: StreamStats) -> None:
     except (Exception, asyncio.CancelledError) as error:
         if isinstance(error, asyncio.CancelledError) and _times_cancelled() > cancelled_before:
             raise  # the task itself was cancelled, not something that the hook awaited
-        log.error("hook_failed", stream_id=stats.stream_id, error_type=type(error).__name__)  # noqa: TRY400 - no text
+        log.error("hook_failed", stream_id=stats.stream_id, error_type=type(error).__name__)
 
 
 def _times_cancelled() -> int:

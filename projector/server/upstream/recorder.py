@@ -16,7 +16,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
-import structlog
 from anyio import to_thread
 
 from projector.core.faults import FAULTS, Fault
@@ -25,9 +24,8 @@ from projector.redaction.policy import Policy, RegisteredValue
 from projector.redaction.spans import Finder
 from projector.server.config.agent_settings import RecordSettings
 from projector.server.config.settings import Settings
+from projector.server.telemetry.logs import log
 from projector.server.upstream.protocol import ProviderRequest, Upstream, UpstreamError
-
-log: Final = structlog.get_logger()
 
 _RUNNING_MAX_BYTES: Final = 64 * 1024 * 1024
 """Maximum bytes of the copies of all running streams; a stream that would exceed it is not recorded."""

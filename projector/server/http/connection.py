@@ -1,0 +1,129 @@
+"""Limits on HTTP/1.1 connections: what a client may send that no limit on requests and streams can count.
+
+uvicorn waits for a head without a time limit, buffers any number of headers and trailers, and parses all requests of a
+read at once. The limits on streams apply to complete heads only, so a few thousand silent clients could use up all
+file descriptors of the process, and a flood of tiny requests its memory.
+
+An offer to upgrade the connection is removed: a server may ignore it (RFC 9110, section 7.8), but the parser would
+treat the body of the request as the new protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+HEAD_MAX_BYTES: Final = 65_536
+"""Size of the request line and all headers; browsers and proxies allow 8 to 32 KiB."""
+OVERHEAD_MAX_BYTES: Final = HEAD_MAX_BYTES
+"""Bytes between two pieces of a body that are not its content: chunk sizes and extensions, trailers."""
+PIPELINED_MAX: Final = 16
+"""Requests of a connection that may wait for the response to an earlier one. Browsers and SDKs send none ahead."""
+
+_HEAD_END: Final = re.compile(rb"\n\r?\n")
+_UPGRADE: Final = re.compile(rb"^upgrade[ \t]*:[^\n]*(?:\n[ \t][^\n]*)*\n", re.IGNORECASE | re.MULTILINE)
+
+
+class _PipelineFullError(Exception):
+    """More than `PIPELINED_MAX` requests wait."""
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol with limits on the connection; a head must be received within `head_s` seconds."""
+
+    head_s: float
+    _is_in_head = True
+    _overhead_bytes = 0
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own signature
+        """Start the time limit of the first head."""
+        self._head = bytearray()
+        super().connection_made(transport)
+        self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the time limit."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse bytes: heads one by one, everything else as it arrives."""
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first request
+        if cycle is not None and cycle.response_complete:
+            self._start_timer()  # uvicorn stops its keep-alive timer here, even for a blank line
+        start = 0
+        while self._is_in_head and start < len(data) and not self.transport.is_closing():
+            start = self._receive_head(data, start)
+        if start < len(data) and not self.transport.is_closing():
+            self._receive(data[start:])
+            if self._overhead_bytes > OVERHEAD_MAX_BYTES and not self._is_in_head:
+                self._refuse("The request body has too many bytes other than its content.")
+
+    def on_message_begin(self) -> None:
+        """Begin a head."""
+        super().on_message_begin()
+        self._is_in_head = True
+        self._start_timer()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header. Trailers are dropped: nothing reads them."""
+        if self._is_in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """End a head, and refuse the request if too many others wait."""
+        if len(self.pipeline) >= PIPELINED_MAX:
+            raise _PipelineFullError
+        self._is_in_head = False
+        self._overhead_bytes = 0
+        self._stop_timer()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Keep a piece of the body."""
+        self._overhead_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End a request."""
+        self._overhead_bytes = 0
+        self._is_in_head = True
+        super().on_message_complete()
+
+    def _receive_head(self, data: bytes, start: int) -> int:
+        """Collect the head of a request, and parse it when it is complete; return where its bytes end in the data."""
+        head = self._head
+        searched = max(0, len(head) - 2)
+        kept = len(head)
+        head += data[start : start + HEAD_MAX_BYTES]
+        end = _HEAD_END.search(head, searched)
+        if end is None:
+            self._start_timer()
+            if len(head) > HEAD_MAX_BYTES:
+                self._refuse("The request head is too large.")
+            return start + len(head) - kept
+        whole = bytes(head[: end.end()])
+        head.clear()
+        self._receive(_UPGRADE.sub(b"", whole) if b"pgrade" in whole.lower() else whole)
+        return start + len(whole) - kept
+
+    def _receive(self, data: bytes) -> None:
+        self._overhead_bytes += len(data)
+        super().data_received(data)
+
+    def _refuse(self, message: str) -> None:
+        if not self.transport.is_closing():
+            self.send_400_response(message)
+
+    def _start_timer(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.head_s, self.transport.close)
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None

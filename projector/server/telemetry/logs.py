@@ -1,0 +1,151 @@
+"""The log of the server: JSON, one object per line on standard error, without payloads.
+
+Logging neither blocks nor raises: a thread of its own writes the lines, from a queue with a limit. What cannot be
+written is counted.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import queue
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+
+STDERR: Final = 2
+QUEUE_MAX_LINES: Final = 4_096
+"""Lines that may wait, about two megabytes: a pipe that is not read for a few seconds loses nothing."""
+CLOSE_S: Final = 1.0
+"""Seconds at exit to write the lines that wait."""
+
+
+class LogWriter:
+    """Writes lines to a file descriptor in a thread of its own, bypassing Python's buffers and their locks.
+
+    `on_lost` is called in that thread with a number of lost lines, once a line could be written again.
+    """
+
+    def __init__(self, on_lost: Callable[[int], None], fd: int = STDERR, *, max_lines: int = QUEUE_MAX_LINES) -> None:
+        self.lost = 0
+        """Number of lines that could not be written."""
+        self._fd = fd
+        self._on_lost = on_lost
+        self._lines: queue.Queue[str | None] = queue.Queue(max_lines)
+        self._reported = 0
+        self._counting = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="projector-log", daemon=True)
+        self._thread.start()
+
+    def write(self, line: str) -> None:
+        """Add a line; it is lost if too many wait."""
+        try:
+            self._lines.put_nowait(line)
+        except queue.Full:
+            self._count()
+
+    def flush(self) -> None:
+        """Do nothing: the thread writes each line at once."""
+
+    def close(self, timeout_s: float = CLOSE_S) -> None:
+        """Write the lines that wait, for at most `timeout_s` seconds."""
+        try:
+            self._lines.put(None, timeout=timeout_s)
+        except queue.Full:
+            return
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while (line := self._lines.get()) is not None:
+            if self._write(line.encode("utf-8", "backslashreplace")) and (lost := self.lost - self._reported):
+                self._reported += lost
+                self._on_lost(lost)
+
+    def _write(self, data: bytes) -> bool:
+        try:
+            while data:
+                data = data[os.write(self._fd, data) :]
+        except OSError:
+            self._count()
+            return False
+        return True
+
+    def _count(self) -> None:
+        with self._counting:
+            self.lost += 1
+
+
+class SafeLogger:
+    """A structlog logger that never raises, whatever the host configured for structlog."""
+
+    def __init__(self) -> None:
+        self._logger = structlog.get_logger()
+
+    def info(self, event: str, **fields: Any) -> None:
+        """Log normal operation."""
+        self.log(logging.INFO, event, **fields)
+
+    def warning(self, event: str, **fields: Any) -> None:
+        """Log something that an operator should look at."""
+        self.log(logging.WARNING, event, **fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        """Log a failure of the server."""
+        self.log(logging.ERROR, event, **fields)
+
+    def log(self, level: int, event: str, **fields: Any) -> None:
+        """Log an event at a level of the standard library; a failure of the configured logger is counted."""
+        global _failed  # noqa: PLW0603 - one count for the process, as its log is one
+        try:
+            self._logger.log(level, event, **fields)
+        except Exception:  # noqa: BLE001 - a log must not change what is logged
+            _failed += 1
+
+
+_failed = 0
+_writers: Final[list[LogWriter]] = []
+
+
+def lost_lines() -> int:
+    """Return the number of lines of this process that could not be written."""
+    return _failed + sum(writer.lost for writer in _writers)
+
+
+def configure_logs(fd: int = STDERR) -> LogWriter:
+    """Configure JSON output for the logs of the server, and for warnings of libraries; return its writer."""
+    writer = LogWriter(lambda lost: log.warning("log_lines_lost", count=lost), fd)
+    _writers.append(writer)
+    atexit.register(writer.close)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(sort_keys=False),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.WriteLoggerFactory(writer),  # type: ignore[arg-type]  # it calls `write` and `flush`
+        cache_logger_on_first_use=True,
+    )
+    logging.getLogger().handlers = [_LibraryHandler(logging.WARNING)]
+    return writer
+
+
+class _LibraryHandler(logging.Handler):
+    """Logs the message templates of libraries, the type and position of an exception. Arguments may contain payload."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        fields = {"logger": record.name, "message": str(record.msg).partition("\n")[0]}
+        if error is not None:
+            place = traceback.extract_tb(error.__traceback__)[-1:]
+            fields["error_type"] = type(error).__name__
+            fields["place"] = "".join(f"{frame.filename}:{frame.lineno}" for frame in place)
+        log.log(record.levelno, "library", **fields)
+
+
+log: Final = SafeLogger()
+"""The logger of the server's modules."""
