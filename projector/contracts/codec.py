@@ -29,7 +29,8 @@ class TooDeepError(CodecError):
 def loads(data: bytes | str) -> Any:
     """Parse one JSON text of a provider; raise `CodecError` if it is not JSON or nested too deeply.
 
-    NaN and infinities become None, lone surrogates stay (see `scrub`), malformed UTF-8 becomes U+FFFD.
+    NaN and infinities become None, integers too long to parse become the text of their digits, lone surrogates stay
+    (see `scrub`), malformed UTF-8 becomes U+FFFD.
     """
     try:
         return orjson.loads(data)
@@ -39,7 +40,9 @@ def loads(data: bytes | str) -> Any:
 
 
 def loads_exact(text: str) -> Any:
-    """Parse one JSON text of a tool strictly. Integers stay exact; numbers outside the range of a double become None.
+    """Parse one JSON text of a tool strictly. Integers stay exact, as text if they are too long to parse.
+
+    Numbers outside the range of a double become None.
 
     orjson silently turns integers over 64 bits into floats; only text with a run of 19 digits can contain one.
 
@@ -95,11 +98,19 @@ def _loads_slow(
     text: str, parse_constant: Callable[[str], Any], parse_float: Callable[[str], Any] | None = None
 ) -> Any:
     try:
-        return json.loads(text, parse_constant=parse_constant, parse_float=parse_float)
+        return json.loads(text, parse_constant=parse_constant, parse_float=parse_float, parse_int=_integer)
     except RecursionError:
         raise TooDeepError("expected JSON that is nested less deeply") from None
     except ValueError:
         raise CodecError("expected JSON text") from None
+
+
+def _integer(digits: str) -> int | str:
+    """Return an integer, or its digits if Python refuses to convert so many (CONTRACT D31, D45)."""
+    try:
+        return int(digits)
+    except ValueError:
+        return digits
 
 
 def _null_constant(_name: str) -> None:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from projector.contracts import limits
 from projector.core.faults import FAULTS, Fault
-from projector.core.sse import BOM, LineSplitter, SseDecoder, SseMessage, is_whole
+from projector.core.sse import BOM, DONE, LineSplitter, SseDecoder, SseMessage, is_whole
 
 InputFormat: TypeAlias = Literal["auto", "sse", "ndjson"]
 
@@ -37,14 +37,17 @@ class NdjsonDecoder:
         return messages
 
     def close(self) -> list[SseMessage | Fault]:
-        """End the input; return the last line if it is whole, as `SseDecoder.close` does."""
+        """End the input; return the last line if it is whole, or a fault, as `SseDecoder.close` does."""
         if self._is_over:
             return []
         self._is_over = True
         last = self._lines.close()
         if is_whole(last):
             return [SseMessage(last)]
-        return [FAULTS["upstream_malformed"]] if last.strip() and not self._has_message else []
+        if self._has_message or not last.strip():
+            return []
+        is_cut = last.lstrip().startswith(b"{") or DONE.startswith(last.strip())
+        return [FAULTS["upstream_truncated" if is_cut else "upstream_malformed"]]
 
     def _overflow(self, messages: list[SseMessage | Fault]) -> list[SseMessage | Fault]:
         self._is_over = True

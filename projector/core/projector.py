@@ -14,11 +14,13 @@ from projector.core.envelope import EnvelopeWriter
 from projector.core.faults import FAULTS, Fault
 from projector.core.handlers import HANDLERS, HOST_HANDLERS, SIGNALS, Handler, endings
 from projector.core.handlers.endings import BRANCH_ENDS, TERMINALS
+from projector.core.handlers.responses import CANCELLED, is_cancelled
 from projector.core.lifecycle import BRANCH_TRANSITIONS, OPTIONAL_BRANCH_TRANSITIONS, Phase, Signal, Verdict
 from projector.core.state import StreamState
 from projector.redaction.redactor import Redactor
 
 PROGRESS: Final = Signal.PROGRESS  # looked up once here, not once per token in its class
+BEGINNING: Final = Signal.BEGINNING
 EMIT: Final = Verdict.EMIT
 SETTLED: Final = Phase.SETTLED
 
@@ -108,8 +110,11 @@ class PublicStreamProjector:
         """Handle a provider event."""
         name = event.get("type")
         if type(name) is not str or (handler := HANDLERS.get(name)) is None:
-            return self._drop(name)
-        return self._signal(SIGNALS.get(name, PROGRESS), handler, event)
+            return self.feed({**event, "type": CANCELLED}) if is_cancelled(event) else self._drop(name)
+        signal = SIGNALS.get(name, PROGRESS)
+        if signal is BEGINNING and is_cancelled(event):
+            return self.feed({**event, "type": CANCELLED})
+        return self._signal(signal, handler, event)
 
     def host(self, event: CanonicalEvent) -> list[Frame]:
         """Handle a host event (D35)."""

@@ -7,8 +7,9 @@ later, so a read may end inside a line end, a mark or a character.
 
 1. An unfinished last event is returned if its data is whole: JSON, or the end mark of Chat streams (CONTRACT D12).
 2. The size of an event is limited: the bytes of all its lines together, without line ends.
-3. Content without a single message is a fault at the end: an error page, a bare JSON body, events without data.
-   Comments and blank lines are not content; a stream of them alone is empty. Empty data does not count as a message.
+3. Content without a single message is a fault at the end: `upstream_truncated` if the input ends inside an event,
+   `upstream_malformed` for an error page, a bare JSON body, events without data (D45). Comments and blank lines are
+   not content; a stream of them alone is empty. Empty data does not count as a message.
 4. `id` and `retry` are ignored: the stream is never reconnected.
 5. `message_fields` names non-standard fields; each of their lines is a message under the field's name, and ends the
    event before it. One provider sends `error: {...}` and closes the connection.
@@ -25,6 +26,8 @@ from projector.core.faults import FAULTS, Fault
 BOM: Final = b"\xef\xbb\xbf"
 DONE: Final = b"[DONE]"
 """The data of the message that ends a Chat Completions stream; the one payload that is not JSON."""
+
+FIELDS: Final = (b"event", b"data", b"id", b"retry")
 
 _EVENT_NAMES_MAX: Final = 128  # twice the event types of the largest vocabulary
 
@@ -105,6 +108,7 @@ class SseDecoder:
         self._event = ""
         self._event_bytes = 0  # of the complete lines since the last blank one
         self._has_content = False
+        self._has_field = False  # in the complete lines since the last blank one, as long as there is no message
         self._has_message = False
         self._is_over = False
 
@@ -127,19 +131,34 @@ class SseDecoder:
         """End the input; return the unfinished last event if its data is whole (1).
 
         Returns:
-            Messages, or only the fault `upstream_malformed` if there was content but no message (3).
+            Messages, or only a fault if there was content but no message (3).
         """
         if self._is_over:
             return []
         self._is_over = True
         last = self._lines.close()
-        messages = self._read([last]) if last else []
+        messages = self._read([last]) if last and not self._is_cut_message(last) else []
         if self._data is not None and is_whole(data := b"\n".join([self._data, *self._more])):
             messages.append(SseMessage(data, self._event))
             self._has_message = True
-        if self._has_content and not self._has_message:
-            return [FAULTS["upstream_malformed"]]
-        return messages
+        if self._has_message:
+            return messages
+        if self._is_inside_event(last):
+            return [FAULTS["upstream_truncated"]]
+        return [FAULTS["upstream_malformed"]] if self._has_content else messages
+
+    def _is_inside_event(self, last: bytes) -> bool:
+        """Check that the input ends inside an event: after one of its fields, or inside one (D45)."""
+        if self._has_field or not last:
+            return self._has_field
+        name, colon, _ = last.partition(b":")
+        begun = (BOM, *FIELDS, *self._message_fields)
+        return name in begun if colon else any(field.startswith(name) for field in begun)
+
+    def _is_cut_message(self, last: bytes) -> bool:
+        """Check that the last line is a message by its field (5), and that its JSON is cut off."""
+        name, _, value = last.partition(b":")
+        return name in self._message_fields and value.lstrip()[:1] == b"{" and not is_whole(value)
 
     def _read(self, lines: Sequence[bytes]) -> list[SseMessage | Fault]:
         """Parse complete lines. Each byte of each stream passes here, so the loop avoids calls."""
@@ -168,6 +187,7 @@ class SseDecoder:
         if not self._has_message:
             self._has_message = any(message[0] for message in messages)
             self._has_content = self._has_content or any(map(_is_content, lines))
+            self._has_field = _is_field_after_blank(lines, carried=self._has_field)
         return messages
 
     def _read_field(
@@ -217,6 +237,16 @@ def _bytes_after_blank(lines: Sequence[bytes], carried: int) -> int:
             return size
         size += len(line)
     return carried + size
+
+
+def _is_field_after_blank(lines: Sequence[bytes], *, carried: bool) -> bool:
+    """Check whether the event that the lines leave open has a field; `carried` is whether it had one before them."""
+    for line in reversed(lines):
+        if not line:
+            return False
+        if line.partition(b":")[0] in FIELDS:
+            return True
+    return carried
 
 
 def _is_content(line: bytes) -> bool:

@@ -63,6 +63,14 @@ class ToolCall:
         return {"tool_type": self.tool_type, "tool_call_id": self.call_id, "status": self.status, **name, **self.plain}
 
 
+COMMENTARY: Final = compose.own_words("commentary")
+PHASES: Final[Mapping[str, CleanText]] = {
+    "commentary": COMMENTARY,
+    "final_answer": compose.own_words("final_answer"),
+}
+"""Phases of messages; commentary precedes the answer (CONTRACT D43)."""
+
+
 @dataclass(slots=True, eq=False)
 class Item:
     """One output item at its slot, with its texts by position."""
@@ -72,6 +80,8 @@ class Item:
     type: CleanText
     role: CleanText | None
     open: bool = True
+    phase: CleanText | None = None
+    """Phase of a message, one of `PHASES`; None if the provider sends none."""
     call: ToolCall | None = None
     texts: dict[int, TextPart] = field(default_factory=dict)
     refusals: dict[int, TextPart] = field(default_factory=dict)

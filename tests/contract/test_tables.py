@@ -79,6 +79,7 @@ NOT_IN_THE_SDK: Final = {
     "keepalive",
     "response.apply_patch_call_operation_diff.delta",
     "response.apply_patch_call_operation_diff.done",
+    "response.cancelled",
     "response.reasoning_part.added",
     "response.reasoning_part.done",
 }

@@ -77,6 +77,12 @@ def reasoning(objects: list[Chunk]) -> list[str]:
     return [*spelled, details, thinking, tagged]
 
 
+def summary(objects: list[Chunk]) -> str:
+    """Return what the provider calls a summary of its reasoning."""
+    entries = [entry for delta in _deltas(objects) for entry in delta.get("reasoning_details") or []]
+    return "".join(entry["summary"] for entry in entries if entry["type"] == "reasoning.summary")
+
+
 def public(frames: list[Chunk]) -> Reading:
     """Read the same content from the public stream."""
     last = frames[-1]

@@ -31,6 +31,8 @@ DONE: Final = b"[DONE]"
 PASSAGE_CHARS: Final = 40
 """Length of the pieces of reasoning that are searched for; any leak of twice this length contains a whole piece."""
 
+REASONING_DELTAS: Final = ("response.reasoning_summary_text.delta", "response.reasoning.delta")
+
 REDACTOR: Final = Redactor(Policy())
 
 DISAGREEMENTS: Final[dict[tuple[str, str], str]] = {}
@@ -72,17 +74,41 @@ def test_the_stream_says_what_the_provider_said(path: Path) -> None:
 
 
 @CASES
-def test_no_reasoning_is_said(path: Path) -> None:
+def test_of_the_reasoning_only_a_summary_is_said(path: Path) -> None:
     objects, _ = oracle.chunks(path.read_bytes())
+    summary = oracle.summary(objects)
     frames = shown(path)
     provider = read(path)
     answer = "\n".join([provider.text, provider.refusal, *(part for call in provider.calls for part in call)])
     words = "\n".join([*strings(frames), oracle.public(frames).text])
-    private = [piece for text in oracle.reasoning(objects) for piece in pieces(text)]
+    private = [piece for text in oracle.reasoning(objects) if text != summary for piece in pieces(text)]
     assert [piece for piece in private if piece in words and piece not in answer] == []
     opened = [frame["item_id"] for frame in frames if is_reasoning(frame, "output_item.added")]
     assert opened == [frame["item_id"] for frame in frames if is_reasoning(frame, "output_item.done")]
-    assert not [frame for frame in frames if frame["kind"] == "reasoning_summary.delta"]
+    assert "".join(frame["delta"] for frame in frames if frame["kind"] == "reasoning_summary.delta") == summary
+
+
+def test_d44_a_summary_that_another_member_repeats_is_said_once(corpus: Path) -> None:
+    named = 0
+    for path in corpus.glob("chat_completions/*.ndjson"):
+        summary = oracle.summary(oracle.chunks(path.read_bytes())[0])
+        if not summary:
+            continue
+        named += 1
+        assert shown(path)[-1]["final"]["reasoning_summary_text"] == summary
+        pipeline = build_pipeline(
+            provider="openai_chat",
+            dialect="openresponses",
+            policy=Policy(reasoning="full"),
+            context=StreamContext(stream_id="stream_of_the_corpus"),
+            input_format="ndjson",
+            output_format="ndjson",
+        )
+        lines = (pipeline.feed(path.read_bytes()) + pipeline.close()).splitlines()
+        events = [json.loads(line) for line in lines if line != DONE]
+        deltas = {kind: "".join(one["delta"] for one in events if one["type"] == kind) for kind in REASONING_DELTAS}
+        assert list(deltas.values()) == [summary, ""]
+    assert named >= 5
 
 
 def raw_streams() -> list[ParameterSet]:

@@ -100,6 +100,22 @@ def test_what_only_other_dialects_may_say_changes_nothing(path: Path) -> None:
     assert project(path, OPEN_REDACTOR) == project(path)
 
 
+def test_d43_commentary_is_no_answer(corpus: Path) -> None:
+    phases = set()
+    for path in corpus.glob("responses/*.ndjson"):
+        items = [event["item"] for event in read(path) if event["type"] == "response.output_item.done"]
+        texts = {
+            item["phase"]: "".join(part.get("text", "") for part in item["content"])
+            for item in items
+            if item["type"] == "message" and item.get("phase")
+        }
+        if texts and shown(path)[-1]["kind"] == "final":
+            answer = texts.get("final_answer", texts.get("commentary"))
+            assert shown(path)[-1]["final"].get("response_text", "") == answer
+            phases |= texts.keys()
+    assert phases == {"commentary", "final_answer"}
+
+
 def test_agents_of_one_run_speak_one_after_another(corpus: Path) -> None:
     streams = [read(path) for path in sorted(corpus.glob("agents_sdk/*multiple_agents*.ndjson"))]
     events = [event for stream in streams for event in stream]

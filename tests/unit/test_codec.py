@@ -29,6 +29,7 @@ def nested(levels: int, inner: object = 0) -> object:
         pytest.param(rb'"\ud83d"', HIGH, id="D31-a-lone-surrogate-stays-for-scrub"),
         pytest.param(b'"caf\xff"', "caf\ufffd", id="malformed-utf-8"),
         pytest.param(b'{"a": "\xc3"}', {"a": "\ufffd"}, id="half-a-character"),
+        pytest.param("[" + "9" * 5000 + ", 1]", ["9" * 5000, 1], id="D45-an-integer-too-long-to-parse-is-its-digits"),
         pytest.param(b"18446744073709551615", 2**64 - 1, id="the-largest-64-bit-integer"),
     ],
 )
@@ -41,6 +42,7 @@ def test_loads(text: bytes | str, value: object) -> None:
     [
         pytest.param('{"a": 1}', {"a": 1}, id="json"),
         pytest.param(f"[{2**70}, {-(2**70)}]", [2**70, -(2**70)], id="D31-integers-of-any-size"),
+        pytest.param("[-" + "9" * 5000 + "]", ["-" + "9" * 5000], id="D45-an-integer-too-long-to-parse-is-its-digits"),
         pytest.param(f'{{"a": "{2**70}"}}', {"a": str(2**70)}, id="digits-in-text"),
         pytest.param(r'"\ud83d"', HIGH, id="D31-a-surrogate-as-an-escape"),
         pytest.param(f'"{HIGH}"', HIGH, id="D31-a-surrogate-as-a-character"),

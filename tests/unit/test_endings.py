@@ -70,7 +70,21 @@ def cancelled(stream: Any) -> list[Event]:
         pytest.param(OPEN, fed(on("completed", status="completed")), "final completed", id="D12-completed"),
         pytest.param(OPEN, fed(on("incomplete", status="incomplete")), "final incomplete", id="D12-incomplete"),
         pytest.param(OPEN, fed(on("failed", status="failed")), "final failed", id="D12-failed"),
-        pytest.param(OPEN, fed(on("completed", status="cancelled")), "final cancelled", id="D12-cancelled"),
+        *(
+            pytest.param(before, fed(event), "final cancelled", id=f"D45-cancelled-{name}{how}")
+            for name, event in {
+                "completed": on("completed", status="cancelled"),
+                "incomplete": on("incomplete", status="cancelled"),
+                "failed": on("failed", status="cancelled"),
+                "in-progress": on("in_progress", status="cancelled"),
+                "created": on("created", status="cancelled"),
+                "cancelled": on("cancelled", status="cancelled"),
+                "cancelled-without-a-status": {"type": "response.cancelled"},
+                "unknown": on("canceled", status="cancelled"),
+                "content-part": {"type": "response.content_part.done", "response": {"status": "cancelled"}},
+            }.items()
+            for before, how in ((OPEN, ""), ([], "-before-any-event"))
+        ),
         pytest.param(REFUSED, fed(on("completed", status="completed")), "final refused", id="D12-refused"),
         pytest.param(
             [*REFUSED, delta("Hi", 1)], fed(on("completed")), "final completed", id="D12-a-refusal-beside-text"

@@ -122,9 +122,61 @@ REASONING: Cases = {
         ],
         ("0 + reasoning | 0 thought a | 0 thought b | 0 thought= ab | 0 - reasoning completed | completed"),
     ),
+    "a summary that another member repeats is a summary": (
+        [
+            chunk(
+                {
+                    "reasoning": text,
+                    "reasoning_content": text,
+                    "reasoning_details": [{"type": "reasoning.summary", "summary": text}],
+                }
+            )
+            for text in ("a", "b")
+        ]
+        + [chunk({}, "stop")],
+        "0 + reasoning | 0 summary a | 0 summary b | 0 summary= ab | 0 - reasoning completed | completed",
+    ),
+    "a summary beside other reasoning": (
+        [
+            chunk({"reasoning": "long", "reasoning_details": [{"type": "reasoning.summary", "summary": "s"}]}),
+            chunk({"reasoning": "er", "reasoning_details": [{"type": "reasoning.text", "text": "er"}]}, "stop"),
+        ],
+        (
+            "0 + reasoning | 0 thought long | 0 summary s | 0 thought er | 0 summary= s | 0 thought= longer | "
+            "0 - reasoning completed | completed"
+        ),
+    ),
+    "a member that repeats a summary and a text": (
+        [
+            chunk(
+                {
+                    "reasoning": "st",
+                    "reasoning_details": [
+                        {"type": "reasoning.summary", "summary": "s"},
+                        {"type": "reasoning.text", "text": "t"},
+                    ],
+                },
+                "stop",
+            ),
+        ],
+        (
+            "0 + reasoning | 0 summary s | 0 thought t | 0 summary= s | 0 thought= t | "
+            "0 - reasoning completed | completed"
+        ),
+    ),
+    "a text after a summary that was repeated": (
+        [
+            chunk({"reasoning": "s", "reasoning_details": [{"type": "reasoning.summary", "summary": "s"}]}),
+            chunk({"reasoning_content": "t", "reasoning_details": [{"type": "reasoning.text", "text": "t"}]}, "stop"),
+        ],
+        (
+            "0 + reasoning | 0 summary s | 0 thought t | 0 summary= s | 0 thought= t | "
+            "0 - reasoning completed | completed"
+        ),
+    ),
     "details only for what the others lack": (
         [
-            chunk({"reasoning": "a", "reasoning_details": [{"type": "reasoning.summary", "summary": "a"}]}),
+            chunk({"reasoning": "a", "reasoning_details": [{"type": "reasoning.text", "text": "a"}]}),
             chunk(
                 {
                     "reasoning_details": [

@@ -119,6 +119,8 @@ def test_d2_one_reading_of_the_clock_per_feed_and_times_never_go_back() -> None:
         pytest.param(b"<html>no</html>", None, "upstream_malformed", id="D12-an-error-page"),
         pytest.param(b"data: oops\n\n", None, "upstream_malformed", id="D12-no-json"),
         pytest.param(sse(CREATED) + b"data: {]\n\n", None, "upstream_malformed", id="D12-no-json-in-mid-stream"),
+        pytest.param(sse(CREATED)[:-9], None, "upstream_truncated", id="D45-cut-in-the-first-event"),
+        pytest.param(b"data: oops", None, "upstream_truncated", id="D45-cut-before-anything-can-be-read"),
         pytest.param(sse(CREATED, HI), None, "upstream_truncated", id="D12-truncated"),
         pytest.param(sse(CREATED) + sse(COMPLETED).rstrip(), None, None, id="D12-the-last-blank-line-is-missing"),
         pytest.param(sse(CREATED) + sse(COMPLETED)[:-9], None, "upstream_truncated", id="D12-half-a-last-event"),
@@ -139,6 +141,59 @@ def test_how_bytes_end(data: bytes, fault: Any, code: str | None) -> None:
     said = pipeline.feed(data) + pipeline.close(fault)
     assert check_stream(said.splitlines()) == []
     assert read(said)[-1].get("error", {}).get("code") == code
+
+
+FIRST: Final = {
+    "openai_responses": {"type": "response.created", "response": {"id": "r", "status": "in_progress", "text": {}}},
+    "openai_chat": {"id": "c", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "Hi ✓"}}]},
+}
+
+
+@pytest.mark.parametrize("input_format", ["auto", "sse", "ndjson"])
+@pytest.mark.parametrize("provider", FIRST)
+def test_d45_a_cut_of_the_first_event_is_truncated(provider: str, input_format: str) -> None:
+    event = json.dumps(FIRST[provider], ensure_ascii=False).encode()
+    name = f"event: {FIRST[provider].get('type', 'chunk')}\n".encode()
+    inputs = [event + b"\n"] if input_format != "sse" else []
+    inputs += [b"data: " + event + b"\n\n", name + b"data: " + event + b"\r\n\r\n"] if input_format != "ndjson" else []
+    for whole in inputs:
+        for end in range(1, len(whole) + 1):
+            pipeline = opened(provider=provider, input_format=input_format)
+            said = pipeline.feed(whole[:end]) + pipeline.close()
+            assert check_stream(said.splitlines()) == []
+            error = read(said)[-1]["error"]
+            assert (error["code"], error["is_retryable"]) == ("upstream_truncated", True), whole[:end]
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_d45_an_integer_too_long_to_parse_costs_its_member(sign: str) -> None:
+    digits = sign + "9" * 5000
+    pipeline = opened()
+    events = [
+        '{"type":"response.created","sequence_number":#,"response":{"id":"r","status":"in_progress","created_at":#}}',
+        '{"type":"response.output_text.delta","item_id":"m","output_index":0,"sequence_number":#,"delta":"Hi"}',
+        '{"type":"response.output_text.delta","item_id":"m","output_index":#,"delta":" there"}',
+        '{"type":"response.completed","response":{"status":"completed","usage":{"input_tokens":#,"output_tokens":2}}}',
+    ]
+    said = read(pipeline.feed(b"".join(f"data: {event}\n\n".replace("#", digits).encode() for event in events)))
+    assert said[-1]["final"] == {"status": "completed", "response_text": "Hi there", "usage": {"output_tokens": 2}}
+    assert [event for event in said if "provider_sequence_number" in event] == []
+
+
+def test_d45_an_integer_too_long_to_parse_is_text_in_arguments() -> None:
+    digits = "9" * 5000
+    pipeline = opened()
+    item = {
+        "type": "function_call",
+        "id": "f",
+        "call_id": "c",
+        "name": "add",
+        "arguments": f'{{"a": {digits}, "b": 1}}',
+    }
+    said = read(pipeline.feed(sse({"type": "response.output_item.done", "output_index": 0, "item": item})))
+    [done] = [event for event in said if event["kind"] == "tool.arguments.done"]
+    assert done["arguments_text"] == item["arguments"]
+    assert (done["arguments_json"]["a"], done["arguments_json"]["b"]) == (digits[:4000], 1)
 
 
 def test_d12_an_event_over_the_size_limit() -> None:

@@ -282,12 +282,8 @@ def test_the_parsed_object_is_bounded() -> None:
     assert [n.type for n in result.text.notices] == ["redacted"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    ['{"a":' * 3000 + "1" + "}" * 3000, '{"a":' + "1" * 5000 + "}"],
-    ids=["too deep for any parser", "too many digits for any parser"],
-)
-def test_what_no_parser_reads_stays_text(text: str) -> None:
+def test_what_no_parser_reads_stays_text() -> None:
+    text = '{"a":' * 3000 + "1" + "}" * 3000  # too deep
     result = limited(arguments_text_max_chars=100_000).arguments(text)
     assert result.text.value == text
     assert result.json is None

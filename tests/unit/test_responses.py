@@ -20,6 +20,11 @@ def message(text: str, item_id: str = "msg", **members: object) -> Event:
     return {"type": "message", "id": item_id, "content": [{"type": "output_text", "text": text}], **members}
 
 
+def phased(phase: object, index: int, item_id: str) -> Event:
+    item = {"type": "message", "id": item_id, "phase": phase, "content": []}
+    return {"type": "response.output_item.added", "output_index": index, "item": item}
+
+
 def delta(text: str, index: int = 0, item_id: str = "msg") -> Event:
     return {"type": "response.output_text.delta", "output_index": index, "item_id": item_id, "delta": text}
 
@@ -126,6 +131,44 @@ def test_d7_d30_the_snapshot_says_what_nobody_streamed(play: Play) -> None:
             [message("Hi")],
             "Hi",
             id="D13-fills-a-closed-item-without-text",
+        ),
+        pytest.param([delta("B", 1, "b"), delta("A", 0, "a")], [], "A\n\nB", id="D43-in-the-order-of-output-indexes"),
+        pytest.param(
+            [phased("commentary", 0, "a"), delta("C", 0, "a"), phased("final_answer", 1, "b"), delta("A", 1, "b")],
+            [],
+            "A",
+            id="D43-commentary-before-an-answer",
+        ),
+        pytest.param(
+            [delta("A", 0, "a"), phased("commentary", 1, "b"), delta("C", 1, "b")],
+            [],
+            "A",
+            id="D43-commentary-beside-a-message-without-a-phase",
+        ),
+        pytest.param([phased("commentary", 0, "a"), delta("C", 0, "a")], [], "C", id="D43-commentary-alone"),
+        pytest.param(
+            [phased("commentary", 0, "a"), delta("C", 0, "a"), phased("final_answer", 1, "b")],
+            [],
+            "C",
+            id="D43-commentary-beside-an-empty-answer",
+        ),
+        pytest.param(
+            [delta("C", 0, "a"), delta("A", 1, "b")],
+            [{**message("C", "a"), "phase": "commentary"}, message("A", "b")],
+            "A",
+            id="D43-a-phase-that-only-the-snapshot-has",
+        ),
+        pytest.param(
+            [phased("thinking", 0, "a"), delta("C", 0, "a"), phased(5, 1, "b"), delta("A", 1, "b")],
+            [],
+            "C\n\nA",
+            id="D43-unknown-phases",
+        ),
+        pytest.param(
+            [],
+            [{**message("C", "a"), "phase": "commentary"}, {**message("A", "b"), "phase": "final_answer"}],
+            "A",
+            id="D43-only-the-snapshot",
         ),
     ],
 )
@@ -253,6 +296,24 @@ def test_structured_output(open_stream: Callable[..., Any], text_format: object,
     assert ("structured_output" in stream.sealed[-1]["final"]) == (expected is not None)
     final = json.loads(stream.lines[-1])["final"]
     assert final.get("structured_output") == expected
+
+
+def test_d43_structured_output_is_that_of_the_answer(open_stream: Callable[..., Any]) -> None:
+    stream = open_stream()
+    stream.feed(
+        on("created", text={"format": {"type": "json_schema"}}),
+        *(phased("final_answer", 1, "b"), delta('{"a":', 1, "b")),
+        *(phased("commentary", 0, "a"), delta('{"c": 1}', 0, "a")),
+        *(delta(" 1}", 1, "b"), on("completed")),
+    )
+    assert stream.sealed[-1]["final"]["structured_output"] == {"a": 1}
+
+
+def test_d43_commentary_beside_a_refusal_is_no_answer(open_stream: Callable[..., Any]) -> None:
+    stream = open_stream()
+    no = {"type": "response.refusal.delta", "output_index": 1, "item_id": "b", "delta": "No."}
+    said = stream.feed(phased("commentary", 0, "a"), delta("C", 0, "a"), no, on("completed"))
+    assert said[-1]["final"] == {"status": "refused", "refusal_text": "No."}
 
 
 @pytest.mark.parametrize("levels", [64, 65, 253, 300, 5_000])

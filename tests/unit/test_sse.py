@@ -15,6 +15,7 @@ from projector.core.sse import (
 )
 
 MALFORMED = FAULTS["upstream_malformed"]
+TRUNCATED = FAULTS["upstream_truncated"]
 TOO_LARGE = FAULTS["upstream_event_too_large"]
 Decoder = SseDecoder | NdjsonDecoder | AutoDecoder
 
@@ -98,7 +99,17 @@ ENDS = {
     "cut in the data of a later event": (b'data: 1\n\ndata: {"a', messages(b"1")),
     "cut in the second data line": (b"data: 1\n\ndata: {}\ndata: x", messages(b"1")),
     "cut JSON with its line end": (b'data: 1\n\ndata: {"a\n', messages(b"1")),
-    "cut in the data of the only event": (b'data: {"a', [MALFORMED]),
+    "cut in the data of the only event": (b'data: {"a', [TRUNCATED]),
+    "cut in the name of the only event": (b"event: respo", [TRUNCATED]),
+    "cut before the data of the only event": (b"event: response.created\n", [TRUNCATED]),
+    "cut in the first field name": (b"da", [TRUNCATED]),
+    "cut after the first field name": (b"data", [TRUNCATED]),
+    "cut in the second data line of the only event": (b'data: {"a":\ndat', [TRUNCATED]),
+    "cut in the only event, after a line end": (b'data: {"a\n', [TRUNCATED]),
+    "cut in the only event, after heartbeats": (b': ping\n\nid: 1\ndata: {"a', [TRUNCATED]),
+    "cut in an event after an unreadable one": (b"event: ping\n\nda", [TRUNCATED]),
+    "cut in the mark": (b"\xef\xbb", [TRUNCATED]),
+    "cut behind the mark": (b"\xef\xbb\xbfdat", [TRUNCATED]),
     "a bare JSON body": (b'{"error": {"message": "no"}}', [MALFORMED]),
     "a page": (b"<html>\n\n<body>502</body>\n</html>\n", [MALFORMED]),
     "a page after heartbeats": (b": ping\n\n<html>", [MALFORMED]),
@@ -161,6 +172,10 @@ MESSAGE_FIELDS = {
         b"data: 1\ndata: 2\nerror:x\n\ndata: 3\n\n",
         [SseMessage(b"1\n2"), SseMessage(b"x", "error"), SseMessage(b"3")],
     ),
+    "its JSON is cut": (b'error: {"code": ', [TRUNCATED]),
+    "its JSON is cut after a message": (b'data: 1\n\nerror: {"code": ', messages(b"1")),
+    "its name is cut": (b"err", [TRUNCATED]),
+    "plain words without a line end": (b"error: over", [SseMessage(b"over", "error")]),
     "other unknown fields are none": (b"data: 1\nerrors: x\n\n", messages(b"1")),
 }
 
@@ -179,7 +194,9 @@ NDJSON = {
     "no line end after whole JSON": (b'{}\n{"b": 2}', messages(b"{}", b'{"b": 2}')),
     "no line end after the end mark": (b"{}\n[DONE]", messages(b"{}", b"[DONE]")),
     "the last line is cut": (b'{}\n{"b": ', messages(b"{}")),
-    "the only line is cut": (b'{"b": ', [MALFORMED]),
+    "the only line is cut": (b'{"b": ', [TRUNCATED]),
+    "only a part of the end mark": (b"[DO", [TRUNCATED]),
+    "an only line that is no JSON": (b"<htm", [MALFORMED]),
     "what is no JSON is for the next stage": (b"<html>\n", messages(b"<html>")),
 }
 

@@ -323,6 +323,8 @@ ROWS: Final = [
     Row("final_text", "text", edit("final", 0, final={"reasoning_summary_text": "First.Second."})),
     Row("final_text", "messages", edit("final", 0, final={"response_text": "First.Second."})),
     Row("final_text", "messages", edit("final", 0, final={"response_text": "Second.\n\nst.Fir and more"})),
+    Row("final_text", "messages", edit("final", 0, final={"response_text": "Second.\n\nFirst."})),
+    Row("final_text", "messages", edit("final", 0, final={"response_text": "First.\n\n"})),
     Row("final_text", "messages", edit("final", 0, final={"response_text": "First.\n\nAnother text."})),
     Row("final_text", "refusal", edit("final", 0, final={"refusal_text": "Sorry."})),
     Row("final_text", "text", lambda events: events[-1]["final"].pop("response_text")),
@@ -373,7 +375,9 @@ FAIR: Final = [
     Row(
         "a withheld URL", "search", edit("message.citation", 0, citation={"url": "-"}, notices=notices("redacted kind"))
     ),
-    Row("as texts arrived", "messages", edit("final", 0, final={"response_text": "Second.\n\nFirst."})),
+    Row("commentary is left out", "messages", edit("final", 0, final={"response_text": "Second."})),
+    Row("other commentary is left out", "messages", edit("final", 0, final={"response_text": "First."})),
+    Row("a snapshot adds text", "messages", edit("final", 0, final={"response_text": "First.\n\nNew.\n\nSecond."})),
     Row("a run whose responses have one id", "run", one_response_id),
     Row("a second response that does not say that it begins", "run", chain(one_response_id, drop("lifecycle", 2))),
     Row("branches without ids", "branches", without_response_ids),

@@ -10,7 +10,7 @@ after an end status then starts another response.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from projector.contracts import public_sse_v1 as events
@@ -180,26 +180,52 @@ class _Transcript:
         self._items[slot][index].append(text)
 
     def is_contained_in(self, text: str, separator: str) -> bool:
-        """Return whether a text consists of the items, in any order (D13 leaves it open).
+        """Return whether a text holds the items in the order of their slots (D13, D43).
 
         The text may be longer: a snapshot of the provider fills what was never streamed.
         """
-        items = [{index: "".join(deltas) for index, deltas in parts.items()} for parts in self._items.values()]
-        least = _BLANK_LINE.join(filter(None, (separator.join(filter(None, parts.values())) for parts in items)))
-        return len(text) >= len(least) and all(
-            _holds(text, parts.values()) or _holds(text, [parts[index] for index in sorted(parts)]) for parts in items
-        )
+        end = 0
+        for texts in self._in_order():
+            start = end + len(_BLANK_LINE) if end else 0
+            ends = [_end_of(text, order, separator, start) for order in _orders(texts)]
+            if max(ends) < 0:
+                return False
+            end = min(one for one in ends if one >= 0)
+        return True
+
+    def is_without_items(self, text: str, separator: str) -> bool:
+        """Return whether a text is made of some of the items, in the order of their slots.
+
+        Messages with commentary are left out of `response_text` (D43); the public stream does not mark them.
+        """
+        ends = {0}
+        for texts in self._in_order():
+            for joined in {separator.join(order) for order in _orders(texts)}:
+                starts = {end + len(_BLANK_LINE) if end else 0 for end in ends if text.startswith(_BLANK_LINE, end) or not end}
+                ends |= {start + len(joined) for start in starts if text.startswith(joined, start)}
+        return len(text) in ends
+
+    def _in_order(self) -> Iterator[dict[int, str]]:
+        """Yield the parts that are not empty of each item that has any, by index."""
+        for _, parts in sorted(self._items.items()):
+            if texts := {index: text for index, deltas in parts.items() if (text := "".join(deltas))}:
+                yield texts
 
 
-def _holds(text: str, parts: Iterable[str]) -> bool:
-    """Return whether the text contains the parts, one after the other."""
-    end = 0
+def _orders(texts: Mapping[int, str]) -> list[list[str]]:
+    """Return the parts of an item in the order of their arrival, and in that of their indexes."""
+    return [list(texts.values()), [texts[index] for index in sorted(texts)]]
+
+
+def _end_of(text: str, parts: Iterable[str], separator: str, start: int) -> int:
+    """Return where the parts end that a text holds one after the other, -1 if it does not hold them."""
+    end = start
     for part in parts:
-        start = text.find(part, end)
-        if start < 0:
-            return False
-        end = start + len(part)
-    return True
+        at = text.find(part, end)
+        if at < 0:
+            return -1
+        end = at + len(part) + len(separator)
+    return end - len(separator)
 
 
 class TextRules:
@@ -259,6 +285,10 @@ class TextRules:
         found = []
         for name, separator in _SEPARATORS.items():
             text = getattr(event.final, name) or ""
-            if not self._streamed[name].is_contained_in(text, separator) and not is_truncated(event, f"final.{name}"):
+            streamed = self._streamed[name]
+            if streamed.is_contained_in(text, separator) or is_truncated(event, f"final.{name}"):
+                continue
+            is_answer = name == "response_text" and bool(text or event.final.refusal_text)
+            if not is_answer or not streamed.is_without_items(text, separator):
                 found.append(Finding("final_text", f"expected `final.{name}` to contain the streamed text"))
         return found

@@ -24,6 +24,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "response.completed": responses.on_end,
     "response.incomplete": responses.on_end,
     "response.failed": responses.on_end,
+    "response.cancelled": responses.on_end,
     "error": responses.on_error,
     # 9.2 items
     "response.output_item.added": items.on_added,
@@ -86,6 +87,7 @@ SIGNALS: Final[Mapping[str, Signal]] = {
     "response.completed": Signal.RESPONSE_END,
     "response.incomplete": Signal.RESPONSE_END,
     "response.failed": Signal.RESPONSE_END,
+    "response.cancelled": Signal.RESPONSE_END,
     "error": Signal.FAULT,
 }
 """The lifecycle signal of an event; every other event is progress."""

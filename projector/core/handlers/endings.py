@@ -14,7 +14,7 @@ from projector.core.growing_text import TextPart
 from projector.core.handlers import items
 from projector.core.lifecycle import RUN_STATUS_ORDER, Verdict
 from projector.core.state import StreamState
-from projector.core.transcript import ResponseEnd
+from projector.core.transcript import COMMENTARY, Item, ResponseEnd
 from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanText
 
@@ -34,9 +34,10 @@ def close_items(state: StreamState) -> list[Frame]:
 def settle(state: StreamState, status: str) -> None:
     """Record what the ended response contributes to the terminal."""
     run, response = state.run, state.response
-    texts = [compose.joined(*_nonempty(item.texts.values())) for item in response.items]
-    refusals = _nonempty(part for item in response.items for part in item.refusals.values())
-    summaries = _nonempty(part for item in response.items for part in item.summaries.values())
+    items_in_order = sorted(response.items, key=lambda item: item.slot)
+    texts = [compose.joined(*_nonempty(item.texts.values())) for item in _answers(items_in_order)]
+    refusals = _nonempty(part for item in items_in_order for part in item.refusals.values())
+    summaries = _nonempty(part for item in items_in_order for part in item.summaries.values())
     kept = {
         "response_text": compose.paragraphs(text for text in texts if text.value),
         "refusal_text": compose.paragraphs(refusals),
@@ -49,6 +50,13 @@ def settle(state: StreamState, status: str) -> None:
         state.stage, status, kept["response_text"].value, bool(kept["refusal_text"].value)
     )
     run.statuses.append(OPTIONAL_STATUS.get(status, status) if state.is_optional else status)
+
+
+def _answers(response_items: list[Item]) -> list[Item]:
+    """Return the items without commentary, or all of them if none of the others has text or a refusal (D43)."""
+    others = [item for item in response_items if item.phase != COMMENTARY]
+    has_answer = any(part.text for item in others for part in (*item.texts.values(), *item.refusals.values()))
+    return others if has_answer else response_items
 
 
 def final(state: StreamState) -> list[Frame]:

@@ -14,7 +14,8 @@ from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.handlers import messages, tool_calls, tool_outputs
 from projector.core.state import StreamState
-from projector.core.transcript import Item
+from projector.core.transcript import PHASES, Item
+from projector.redaction.clean import CleanText
 
 Finisher: TypeAlias = Callable[[StreamState, Item, Mapping[str, object]], list[Frame]]
 
@@ -103,6 +104,7 @@ def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
     """Emit content that only the finished item contains, and close it with its status."""
     finisher = FINISHERS.get(item.type)
+    item.phase = item.phase or phase_of(raw)
     output = finisher(state, item, raw) if finisher is not None else []
     return output + close(state, item, raw, "completed")
 
@@ -153,6 +155,11 @@ def _is_known(state: StreamState, item_type: str) -> bool:
     return known
 
 
+def phase_of(raw: Mapping[str, object]) -> CleanText | None:
+    """Return the phase of a message if it is known (D43)."""
+    return PHASES.get(read.text_or_none(raw, "phase") or "")
+
+
 def _open(state: StreamState, described: ItemDescription) -> tuple[Item, list[Frame]]:
     status = read.text_or_none(described.raw, "status")
     item, output = state.announce(
@@ -162,4 +169,5 @@ def _open(state: StreamState, described: ItemDescription) -> tuple[Item, list[Fr
         role=read.text_or_none(described.raw, "role"),
         status=status if status in STATUSES else None,
     )
+    item.phase = phase_of(described.raw)
     return item, output + tool_calls.begin(state, item, described.raw)

@@ -19,12 +19,16 @@ RUNNING: Final[Mapping[str, int]] = {"queued": 0, "in_progress": 1}
 
 ENDED: Final = frozenset(get_args(LifecycleStatus)) - RUNNING.keys()
 
+CANCELLED: Final = "response.cancelled"
+"""Event of a cancelled response: the SDK has none, and some servers send their own name with the status."""
+
 END_STATUS: Final[Mapping[str, str]] = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",
     "response.failed": "failed",
+    CANCELLED: "cancelled",
 }
-"""The status of an ended response that has none itself; `cancelled` is a status without an event."""
+"""The status of an ended response that has none itself."""
 
 STRUCTURED: Final = frozenset({"json_schema", "json_object"})
 
@@ -71,6 +75,11 @@ def on_end(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     output += _emit_status(state, ended, response)
     endings.settle(state, ended)
     return output
+
+
+def is_cancelled(event: CanonicalEvent) -> bool:
+    """Check whether an event reports that its response was cancelled, whatever the type of the event (D45)."""
+    return read.mapping_or_empty(event, "response").get("status") == END_STATUS[CANCELLED]
 
 
 def on_error(state: StreamState, event: CanonicalEvent) -> list[Frame]:
@@ -142,6 +151,7 @@ def _settle_items(state: StreamState, snapshot: list[Mapping[str, object]], *, i
     has_no_text = not any(item.texts or item.refusals for item in state.response.items)
     for item in state.response.items.copy():
         raw = matched.get(item)
+        item.phase = item.phase or items.phase_of(raw or {})
         if item.open and raw is not None:
             output += items.finish(state, item, raw)
         elif item.open:

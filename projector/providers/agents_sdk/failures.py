@@ -30,6 +30,7 @@ ENDS: Final[Mapping[str, Phase]] = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",
     "response.failed": "failed",
+    "response.cancelled": "failed",
 }
 """Event that ends a response -> state of the run after it."""
 

@@ -15,15 +15,19 @@ from projector.providers.openai_chat.chunk_fields import Drops
 from projector.providers.openai_chat.output import LEGACY_INDEX, ChatOutput
 from projector.providers.openai_chat.think import Operation, ThinkSplitter
 
+SUMMARY: Final = "reasoning.summary"
 ENCRYPTED: Final = "reasoning.encrypted"
 
 DETAILS: Final[Mapping[str, tuple[str, Callable[[ChatOutput, str], list[Event]]]]] = {
     "reasoning.text": ("text", ChatOutput.reasoning),
-    "reasoning.summary": ("summary", ChatOutput.summary),
+    SUMMARY: ("summary", ChatOutput.summary),
     ENCRYPTED: ("data", ChatOutput.encrypted),
 }
 """Type of an entry of `reasoning_details` -> the member that is read, and where it goes. Signatures and formats are
 not read."""
+
+NEVER_REPEATED: Final = frozenset({SUMMARY, ENCRYPTED})
+"""Types of entries that no other member has: one that repeats a summary does not call it a summary (D44)."""
 
 
 class Citations:
@@ -71,6 +75,19 @@ def _flat(annotation: Annotation) -> Annotation:
     return {
         name: value for name, value in [*annotation.items(), *nested.items()] if isinstance(value, str | int | float)
     }
+
+
+def _texts_with_summary(details: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
+    """Return the texts that another member repeats if `details` name a summary: the summary, alone and with the rest.
+
+    The other member is not read then, so that nothing is emitted twice (CONTRACT D44).
+    """
+    texts = [
+        (entry.get("type"), read.text_or_none(entry, "summary") or read.text_or_none(entry, "text"))
+        for entry in details
+    ]
+    summary = "".join(text for kind, text in texts if kind == SUMMARY and text)
+    return (summary, "".join(text for _, text in texts if text)) if summary else ()
 
 
 class DeltaReader:
@@ -126,27 +143,28 @@ class DeltaReader:
 
     def _read_reasoning(self, delta: Mapping[str, object]) -> list[Event]:
         events: list[Event] = []
+        has_details = bool(delta.get("reasoning_details"))
+        details = self._dropped.objects(delta, "delta", "reasoning_details") if has_details else []
+        repeated = _texts_with_summary(details) if details else ()
         for name in self._reasoning_fields:
             text = delta.get(name)
             if not text:
                 continue
-            if type(text) is str and self._reasoning_field in {None, name}:
+            if type(text) is str and text not in repeated and self._reasoning_field in {None, name}:
                 self._reasoning_field = name
                 events += self._output.reasoning(text)
             else:
                 self._dropped.note(f"delta.{name}")
-        if delta.get("reasoning_details"):
-            events += self._read_details(delta)
-        return events
+        return events + self._read_details(details) if details else events
 
-    def _read_details(self, delta: Mapping[str, object]) -> list[Event]:
+    def _read_details(self, details: list[Mapping[str, object]]) -> list[Event]:
         """Read `reasoning_details`; after another field with the same text, only what no other field has."""
         events: list[Event] = []
-        for entry in self._dropped.objects(delta, "delta", "reasoning_details"):
+        for entry in details:
             kind = read.text_or_none(entry, "type") or ""
             if kind not in DETAILS:
                 self._dropped.note(f"reasoning_details.{kind}")
-            elif self._reasoning_field is None or kind == ENCRYPTED:
+            elif self._reasoning_field is None or kind in NEVER_REPEATED:
                 member, add = DETAILS[kind]
                 text = read.text_or_none(entry, member)
                 events += add(self._output, text) if text else []
