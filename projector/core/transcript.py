@@ -63,11 +63,8 @@ class ToolCall:
         return {"tool_type": self.tool_type, "tool_call_id": self.call_id, "status": self.status, **name, **self.plain}
 
 
-COMMENTARY: Final = compose.own_words("commentary")
-PHASES: Final[Mapping[str, CleanText]] = {
-    "commentary": COMMENTARY,
-    "final_answer": compose.own_words("final_answer"),
-}
+COMMENTARY: Final = "commentary"
+PHASES: Final = frozenset({COMMENTARY, "final_answer"})
 """Phases of messages; commentary precedes the answer (CONTRACT D43)."""
 
 

@@ -104,7 +104,7 @@ def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
     """Emit content that only the finished item contains, and close it with its status."""
     finisher = FINISHERS.get(item.type)
-    item.phase = item.phase or phase_of(raw)
+    item.phase = item.phase or phase_of(state, raw)
     output = finisher(state, item, raw) if finisher is not None else []
     return output + close(state, item, raw, "completed")
 
@@ -155,9 +155,10 @@ def _is_known(state: StreamState, item_type: str) -> bool:
     return known
 
 
-def phase_of(raw: Mapping[str, object]) -> CleanText | None:
+def phase_of(state: StreamState, raw: Mapping[str, object]) -> CleanText | None:
     """Return the phase of a message if it is known (D43)."""
-    return PHASES.get(read.text_or_none(raw, "phase") or "")
+    phase = read.text_or_none(raw, "phase")
+    return state.redactor.identifier(phase) if phase in PHASES else None
 
 
 def _open(state: StreamState, described: ItemDescription) -> tuple[Item, list[Frame]]:
@@ -169,5 +170,5 @@ def _open(state: StreamState, described: ItemDescription) -> tuple[Item, list[Fr
         role=read.text_or_none(described.raw, "role"),
         status=status if status in STATUSES else None,
     )
-    item.phase = phase_of(described.raw)
+    item.phase = phase_of(state, described.raw)
     return item, output + tool_calls.begin(state, item, described.raw)
