@@ -58,7 +58,8 @@ from projector.server.config.settings import Settings
 create_app(Settings())
 """
 NOT_CONFIGURED: Final = {
-    "jwt", "projector.contracts.public_sse_v1", "projector.contracts.schema_export", "projector.openwop",
+    "agents", "certifi", "httpx", "httpx2", "jwt", "openai", "projector.contracts.public_sse_v1",
+    "projector.contracts.schema_export", "projector.openwop",
     "projector.providers.agents_sdk", "projector.server.http.openapi", "projector.server.http.token_verifier",
 }  # fmt: skip
 """What a server without tokens, OpenWOP and agent runs does not use."""

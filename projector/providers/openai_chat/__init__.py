@@ -20,7 +20,7 @@ PROVIDER: Final = Provider(
     tables=lazy("projector.providers.openai_chat.chunk_fields:input_tables"),
     message_fields=("error",),
     telemetry_name="openai",
-    upstream="projector.server.upstream.openai_upstream:OpenAIUpstream",
+    upstream="projector.server.upstream.http_upstream:HTTPUpstream",
     request_path="/chat/completions",
     passthrough=PassthroughRoute(
         "chat_completions",

@@ -13,7 +13,7 @@ PROVIDER: Final = Provider(
     request_writer=lazy("projector.providers.openai_responses.responses_request:write_request"),
     recording=lazy("projector.providers.openai_responses.responses_recording:recording_shape"),
     telemetry_name="openai",
-    upstream="projector.server.upstream.openai_upstream:OpenAIUpstream",
+    upstream="projector.server.upstream.http_upstream:HTTPUpstream",
     request_path="/responses",
     passthrough=PassthroughRoute(
         "responses", "/v1/responses", "input", "Create a response (Responses API).", "responses"

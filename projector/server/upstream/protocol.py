@@ -41,6 +41,7 @@ class UpstreamError(Exception):
         retry_after_s: the provider's `Retry-After` in seconds, if there was one.
         failure: the provider's error response, if there was one.
         should_retry: the provider's `x-should-retry`, None without one.
+        reason: why there was no response, as one of a few words (`dns`, `refused`, `certificate`, ...), for the log.
     """
 
     def __init__(
@@ -50,12 +51,14 @@ class UpstreamError(Exception):
         *,
         failure: ProviderFailure | None = None,
         should_retry: bool | None = None,
+        reason: str | None = None,
     ) -> None:
         super().__init__(fault.code)
         self.fault = fault
         self.retry_after_s = retry_after_s
         self.failure = failure
         self.should_retry = should_retry
+        self.reason = reason
 
 
 class Upstream(Protocol):

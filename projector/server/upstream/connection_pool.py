@@ -1,0 +1,119 @@
+"""Pooled connections that carry one response at a time, and nothing else.
+
+HTTP/1.1 does not name the request that a response belongs to. A connection on which bytes arrived after the end of a
+response is therefore never used again: they would be the answer to the next request, of another caller.
+
+aiohttp has no hooks for this; the overridden members are those of `aiohttp.connector` and `aiohttp.client_proto`, and
+tests/asgi/test_upstream_connections.py fails if they are no longer called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import select
+from typing import Any, Final
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http import HttpProcessingError, RawResponseMessage
+
+INFORMATIONAL_MAX: Final = 16
+"""Informational responses (1xx) before a response. A few servers send one or two; an endless row of them would be read
+without a pause."""
+
+_INFORMATIONAL: Final = range(100, 200)
+_SWITCHING_PROTOCOLS: Final = 101
+_PROBE: Final = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+_PROBE_HEADERS: Final = ((b"Content-Length", b"0"),)
+
+
+class CleanConnector(aiohttp.TCPConnector):
+    """A connector that discards pooled connections on which anything arrived."""
+
+    def __init__(self, *, limit: int) -> None:
+        super().__init__(limit=limit)
+        self._factory: Any = functools.partial(_Handler, loop=asyncio.get_running_loop())
+
+    async def connect(self, *args: Any, **kwargs: Any) -> Any:
+        """Return a clean connection from the pool, or a new one."""
+        while True:
+            connection = await super().connect(*args, **kwargs)
+            handler = connection.protocol
+            if isinstance(handler, _Handler) and handler.take():
+                connection.add_callback(handler.on_release)
+                return connection
+            connection.close()
+
+
+class _Handler(ResponseHandler):
+    """The protocol of a connection; it knows whether a response is expected."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self._is_idle = False
+        self._has_head = False
+        self._informational = 0
+
+    def take(self) -> bool:
+        """Expect a response; return False if anything arrived since the last one."""
+        was_idle, self._is_idle = self._is_idle, False
+        self._has_head, self._informational = False, 0
+        return not was_idle or not (self.should_close or self._has_unread_bytes())
+
+    def on_release(self) -> None:
+        """Expect no response."""
+        self._is_idle = True
+
+    def data_received(self, data: bytes) -> None:
+        """Parse data; close the connection if no response is expected, or if data is left behind its end."""
+        if self._is_idle:
+            if data:  # aiohttp passes nothing to resume its parser
+                self.close()
+            return
+        super().data_received(data)
+        is_ended = self._has_head and self._payload is not None and self._payload.is_eof()
+        if is_ended and not self._is_at_boundary():
+            self.force_close()
+            if self._is_idle:
+                self.close()
+
+    def feed_data(self, data: tuple[RawResponseMessage, Any], size: int = 0) -> None:
+        """Queue the head of a response; fail if there are too many informational ones."""
+        if self._exception is not None:
+            return
+        if data[0].code in _INFORMATIONAL and data[0].code != _SWITCHING_PROTOCOLS:
+            self._informational += 1
+            if self._informational > INFORMATIONAL_MAX:
+                self.set_exception(HttpProcessingError(message="too many informational responses"))
+                return
+        else:
+            self._has_head = True
+        super().feed_data(data, size)
+
+    def set_exception(self, exc: BaseException, *args: BaseException) -> None:
+        """Fail the request, and the body that is being read: aiohttp leaves that waiting after a framing error."""
+        super().set_exception(exc, *args)
+        payload = self._payload
+        if payload is not None and not payload.is_eof() and payload.exception() is None:
+            payload.set_exception(exc, *args)
+
+    def _has_unread_bytes(self) -> bool:
+        """Return whether the socket has bytes, or an end, that the event loop has not read yet."""
+        sock = self.transport.get_extra_info("socket") if self.transport is not None else None
+        poll = getattr(select, "poll", None)
+        if sock is None or poll is None:
+            return sock is None
+        found = poll()
+        found.register(sock.fileno(), select.POLLIN)
+        return bool(found.poll(0))
+
+    def _is_at_boundary(self) -> bool:
+        """Return whether nothing followed the end of the response: the parser then reads the probe as another one."""
+        if self._parser is None:
+            return True
+        try:
+            messages, is_upgraded, _ = self._parser.feed_data(_PROBE)
+        except Exception:  # noqa: BLE001 - each error of the parser means the same
+            return False
+        return not is_upgraded and [message.raw_headers for message, _ in messages] == [_PROBE_HEADERS]

@@ -1,0 +1,169 @@
+"""Requests to a provider over HTTP, by aiohttp: connections, headers, raw bytes, and failures as `UpstreamError`.
+
+Redirects, cookies, environment proxies and content encodings are not used: the bytes of a response are those that the
+provider sent. Certificates are checked against the certificate authorities of the system.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import io
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import Final
+
+import aiohttp
+import anyio
+
+from projector import __version__
+from projector.contracts import codec
+from projector.core.faults import FAULTS, http_status_fault
+from projector.providers import PROVIDERS
+from projector.server.config.settings import UpstreamSettings, UpstreamTimeouts
+from projector.server.upstream.connection_pool import CleanConnector
+from projector.server.upstream.protocol import ProviderRequest, UpstreamError
+from projector.server.upstream.provider_errors import provider_failure, retry_after_s, should_retry
+
+CLOSE_S: Final = 0.5
+"""Time limit for closing: half of the second after which a disconnected client must have freed its upstream."""
+ERROR_BODY_MAX_BYTES: Final = 65_536
+"""Size of an error response that is read; those of providers have a few hundred bytes."""
+ERROR_BODY_S: Final = 1.0
+"""Seconds for the body of an error response, which providers send with its head."""
+
+_READ_OUT_MAX_BYTES: Final = 65_536
+_OK: Final = 200
+_LARGE_BYTES: Final = 2**20
+"""aiohttp sends a larger body in parts only if it is a file."""
+_PROBLEMS: Final = (
+    (aiohttp.ConnectionTimeoutError, "upstream_timeout_connect", "timeout"),
+    (aiohttp.ClientConnectorDNSError, "upstream_unreachable", "dns"),
+    (aiohttp.ClientConnectorCertificateError, "upstream_unreachable", "certificate"),
+    (aiohttp.ClientSSLError, "upstream_unreachable", "tls"),
+    ((aiohttp.ClientProxyConnectionError, aiohttp.ClientHttpProxyError), "upstream_unreachable", "proxy"),
+    (aiohttp.ClientConnectorError, "upstream_unreachable", "unreachable"),
+    (aiohttp.ClientResponseError, "upstream_malformed", "not_http"),
+    (aiohttp.http.HttpProcessingError, "upstream_malformed", "not_http"),
+    (aiohttp.ServerDisconnectedError, "upstream_reset", "closed"),
+    (aiohttp.ClientPayloadError, "upstream_reset", "closed"),  # HTTP framing cut off
+    ((aiohttp.ClientError, OSError), "upstream_reset", "reset"),
+)
+"""Class of an exception -> fault code and reason; the first matching row counts."""
+
+_NAME: Final = "projector.server.upstream.http_upstream:HTTPUpstream"
+
+
+class HTTPUpstream:
+    """An upstream with an HTTP API; the descriptor of the provider has the path of the requests."""
+
+    is_recording = False
+
+    def __init__(self, settings: UpstreamSettings, timeouts: UpstreamTimeouts) -> None:
+        self._base_url = settings.base_url.rstrip("/")
+        self._proxy = settings.proxy.get_secret_value() if settings.proxy else None
+        self._timeout = aiohttp.ClientTimeout(total=None, connect=timeouts.connect_s)  # the others: `deadlines`
+        self._headers = _headers(settings)
+        self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.providers = frozenset(name for name, provider in PROVIDERS.items() if provider.upstream == _NAME)
+
+    @asynccontextmanager
+    async def open(self, request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        """Return the bytes of the response; see `Upstream`."""
+        body = codec.dumps_exact({**request.body, "stream": True})
+        path = PROVIDERS[request.provider].request_path
+        try:
+            response = await self._open_session().post(
+                self._base_url + path,
+                data=body if len(body) <= _LARGE_BYTES else io.BytesIO(body),
+                headers={**request.headers, **self._headers},
+                allow_redirects=False,
+            )
+        except (aiohttp.ClientError, OSError) as error:
+            raise _failed(error) from error
+        try:
+            if response.status != _OK:
+                raise await _refused(response)
+            async with aclosing(_read(response.content)) as chunks:
+                yield chunks
+                await _read_out(chunks)
+        finally:
+            response.close()
+
+    async def aclose(self) -> None:
+        """Close the pooled connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            with anyio.move_on_after(CLOSE_S, shield=True):
+                await session.close()
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        """Return the session of the running event loop; it is opened here because a session belongs to one loop."""
+        loop = asyncio.get_running_loop()
+        if self._session is None or self._loop is not loop:
+            self._loop = loop
+            self._session = aiohttp.ClientSession(
+                connector=CleanConnector(limit=0),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=self._timeout,
+                auto_decompress=False,
+                trust_env=False,
+                proxy=self._proxy,
+            )
+        return self._session
+
+
+def _headers(settings: UpstreamSettings) -> Mapping[str, str]:
+    """Return the headers of every request."""
+    headers = {
+        "Accept": "text/event-stream",
+        "Accept-Encoding": "identity",
+        "Content-Type": "application/json",
+        "User-Agent": f"public-stream-projector/{__version__}",
+    }
+    if settings.api_key is not None:
+        headers["Authorization"] = f"Bearer {settings.api_key.get_secret_value()}"
+    return headers
+
+
+async def _read(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
+    try:
+        while chunk := await content.readany():
+            yield chunk
+    except (aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError) as error:
+        raise _failed(error) from error
+
+
+async def _read_out(chunks: AsyncIterator[bytes]) -> None:
+    """Read what may follow the terminal event: a connection can be reused only if its response was read to the end."""
+    left = _READ_OUT_MAX_BYTES
+    with anyio.move_on_after(CLOSE_S):
+        async for chunk in chunks:
+            left -= len(chunk)
+            if left < 0:
+                return
+
+
+def _failed(error: Exception) -> UpstreamError:
+    """Return the error for an exception of aiohttp."""
+    code, reason = next((code, reason) for kind, code, reason in _PROBLEMS if isinstance(error, kind))
+    is_refused = getattr(error, "errno", None) == errno.ECONNREFUSED
+    return UpstreamError(FAULTS[code], reason="refused" if is_refused else reason)
+
+
+async def _refused(response: aiohttp.ClientResponse) -> UpstreamError:
+    """Return the error for a failed response; of its body a limited part is read, for a limited time."""
+    body = bytearray()
+    with anyio.move_on_after(ERROR_BODY_S):
+        try:
+            while len(body) <= ERROR_BODY_MAX_BYTES and (chunk := await response.content.readany()):
+                body += chunk
+        except (aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError):
+            pass  # the status counts
+    return UpstreamError(
+        http_status_fault(response.status),
+        retry_after_s(response.headers),
+        failure=provider_failure(response.status, bytes(body[:ERROR_BODY_MAX_BYTES])),
+        should_retry=should_retry(response.headers),
+    )

@@ -1,0 +1,427 @@
+"""Connections to providers: when they are used again, and what a provider may send on them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from projector.server.config.settings import UpstreamSettings, UpstreamTimeouts
+from projector.server.upstream.http_upstream import ERROR_BODY_MAX_BYTES, HTTPUpstream
+from projector.server.upstream.protocol import ProviderRequest, UpstreamError
+
+pytestmark = pytest.mark.timeout(20)
+
+REQUEST = ProviderRequest("openai_responses", {"input": "hello"})
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+def answer(text: bytes, status: bytes = b"200 OK") -> bytes:
+    return b"HTTP/1.1 %b\r\ncontent-length: %d\r\n\r\n%b" % (status, len(text), text)
+
+
+class Provider:
+    """A server that keeps its connections; each request is answered by the next of its replies."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.replies: list[Callable[[asyncio.StreamWriter], Awaitable[None]]] = []
+        self.heads: list[bytes] = []
+        self.tasks: list[asyncio.Task[None]] = []
+        self.reads_bodies = True
+
+    def on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.tasks.append(asyncio.create_task(self._serve(reader, writer)))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with contextlib.closing(writer), contextlib.suppress(asyncio.IncompleteReadError, OSError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                self.heads.append(head)
+                length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+                if self.reads_bodies:
+                    await reader.readexactly(length)
+                await self.replies.pop(0)(writer)
+
+
+def sends(*parts: bytes, pause_s: float = 0) -> Callable[[asyncio.StreamWriter], Awaitable[None]]:
+    async def reply(writer: asyncio.StreamWriter) -> None:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(pause_s)
+
+    return reply
+
+
+@contextlib.asynccontextmanager
+async def serving() -> AsyncIterator[tuple[Provider, HTTPUpstream]]:
+    one = Provider()
+    server = await asyncio.start_server(one.on_connection, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/"
+    upstream = HTTPUpstream(UpstreamSettings(base_url=url, api_key="sk-test"), UpstreamTimeouts())
+    try:
+        yield one, upstream
+    finally:
+        await upstream.aclose()
+        server.close()
+        for task in one.tasks:
+            task.cancel()
+        await asyncio.gather(*one.tasks, return_exceptions=True)
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[tuple[Provider, HTTPUpstream]]:
+    async with serving() as both:
+        yield both
+
+
+async def text_or_code(upstream: HTTPUpstream) -> bytes:
+    try:
+        return await ask(upstream)
+    except UpstreamError as error:
+        return error.fault.code.encode()
+
+
+async def ask(upstream: HTTPUpstream, request: ProviderRequest = REQUEST) -> bytes:
+    async with upstream.open(request) as chunks:
+        return b"".join([chunk async for chunk in chunks])
+
+
+async def failure(upstream: HTTPUpstream) -> UpstreamError:
+    with pytest.raises(UpstreamError) as caught:
+        await ask(upstream)
+    return caught.value
+
+
+async def test_a_connection_is_used_again(provider: Any) -> None:
+    one, upstream = provider
+    one.replies = [
+        sends(answer(b"a")),
+        sends(CHUNKED, b"1\r\nb\r\n", b"0\r\n\r\n", pause_s=0.02),
+        sends(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200", b" OK\r\ncontent-length: 1\r\n\r\nc", pause_s=0.02),
+        sends(answer(b'{"error": "d"}', b"400 Bad Request")),
+        sends(answer(b"e")),
+    ]
+    assert [await ask(upstream) for _ in range(3)] == [b"a", b"b", b"c"]
+    assert (await failure(upstream)).failure.message == "d"
+    assert await ask(upstream) == b"e"
+    assert one.connections == 1
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize(
+    ("late", "pause_s", "first"),
+    [
+        pytest.param(answer(b"of another"), 0.0, b"a", id="with-the-response"),
+        pytest.param(answer(b"of another"), 0.05, b"a", id="later"),
+        pytest.param(b"HTTP/1.1 200 OK\r\n", 0.0, b"a", id="half-a-head-with-the-response"),
+        pytest.param(b"HTTP/1.1 200 OK\r\n", 0.05, b"a", id="half-a-head-later"),
+        pytest.param(b"x", 0.0, b"upstream_malformed", id="a-byte-with-the-response"),
+        pytest.param(b"x", 0.05, b"a", id="a-byte-later"),
+    ],
+)
+def test_a_connection_on_which_anything_arrived_is_not_used_again(
+    late: bytes, pause_s: float, first: bytes, loop: str
+) -> None:
+    async def run() -> tuple[list[bytes], int]:
+        async with serving() as (one, upstream):
+            parts = [answer(b"a"), late] if pause_s else [answer(b"a") + late]
+            one.replies = [sends(*parts, pause_s=pause_s), sends(answer(b"b"))]
+            texts = [await text_or_code(upstream)]
+            await asyncio.sleep(3 * pause_s)
+            texts.append(await text_or_code(upstream))
+            return texts, one.connections
+
+    assert (uvloop.run if loop == "uvloop" else asyncio.run)(run()) == ([first, b"b"], 2)
+
+
+async def test_bytes_that_the_event_loop_has_not_read_yet(provider: Any) -> None:
+    """They are in the socket when the connection is taken: nothing else of this loop ran since they arrived."""
+    one, upstream = provider
+    writers: list[asyncio.StreamWriter] = []
+
+    async def reply(writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        writer.write(answer(b"a"))
+
+    one.replies = [reply, sends(answer(b"b"))]
+    assert await ask(upstream) == b"a"
+    raw = socket.socket(fileno=socket.dup(writers[0].get_extra_info("socket").fileno()))
+    raw.sendall(answer(b"of another"))
+    raw.close()
+    assert await ask(upstream) == b"b"
+    assert one.connections == 2
+
+
+async def test_a_response_before_the_request_was_sent(provider: Any) -> None:
+    one, upstream = provider
+    one.reads_bodies = False
+    one.replies = [sends(answer(b'{"error": "too large"}', b"413 Too Large"))]
+    with pytest.raises(UpstreamError) as caught:
+        await ask(upstream, ProviderRequest("openai_responses", {"input": "x" * 8_000_000}))
+    assert caught.value.failure.message == "too large"
+    one.reads_bodies = True
+    one.replies = [sends(answer(b"b"))]
+    assert await ask(upstream) == b"b"
+    assert one.connections == 2
+
+
+async def test_the_rest_of_a_response_is_read_before_the_connection_is_used_again(provider: Any) -> None:
+    one, upstream = provider
+    one.replies = [sends(CHUNKED, b"1\r\na\r\n", b"1\r\nb\r\n", b"0\r\n\r\n", pause_s=0.02), sends(answer(b"c"))]
+    async with upstream.open(REQUEST) as chunks:
+        assert await anext(chunks) == b"a"
+    assert await ask(upstream) == b"c"
+    assert one.connections == 1
+
+
+async def test_a_response_that_is_left_is_not_mixed_with_the_next(provider: Any) -> None:
+    one, upstream = provider
+    one.replies = [sends(CHUNKED, b"1\r\na\r\n", b"1\r\nb\r\n", pause_s=0.02), sends(answer(b"c"))]
+
+    async def leave() -> None:
+        async with upstream.open(REQUEST) as chunks:
+            await anext(chunks)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await leave()
+    assert await ask(upstream) == b"c"
+    assert one.connections == 2
+
+
+async def test_endless_informational_responses_are_a_failure(provider: Any) -> None:
+    one, upstream = provider
+    early = b"HTTP/1.1 103 Early Hints\r\n\r\n"
+    one.replies = [sends(early * 16 + answer(b"a")), sends(early * 17 + answer(b"b"))]
+    assert await ask(upstream) == b"a"
+    error = await failure(upstream)
+    assert (error.fault.code, error.reason) == ("upstream_malformed", "not_http")
+
+
+async def test_endless_informational_responses_do_not_block_the_server(serve: Any, upstream: Any) -> None:
+    async def script(peer: Any) -> None:
+        while True:
+            await peer.send(b"HTTP/1.1 100 Continue\r\n\r\n" * 1_000)
+
+    await upstream(script)
+    response = await serve(retries={"max": 0}).ask()
+    assert (response.status, (await response.problem())["code"]) == (502, "upstream_malformed")
+
+
+@pytest.mark.parametrize("sent", [b"zz\r\nmore\r\n", b"5\r\nhello!\r\n", b"-1\r\n"])
+async def test_a_framing_error_in_a_stream_ends_it_at_once(provider: Any, sent: bytes) -> None:
+    one, upstream = provider
+    one.replies = [sends(CHUNKED + b"1\r\na\r\n", sent, pause_s=0.02)]
+    async with asyncio.timeout(10):  # the provider keeps the connection open
+        error = await failure(upstream)
+    assert (error.fault.code, error.reason) == ("upstream_malformed", "not_http")
+
+
+async def test_the_request(provider: Any) -> None:
+    one, upstream = provider
+    one.replies = [sends(b"HTTP/1.1 200 OK\r\nset-cookie: a=b\r\ncontent-length: 0\r\n\r\n"), sends(answer(b""))]
+    request = ProviderRequest("openai_chat", {"messages": []}, {"traceparent": "00-1"})
+    for _ in range(2):
+        await ask(upstream, request)
+    first, *lines = one.heads[1].decode().strip().split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in lines)
+    assert first == "POST /v1/chat/completions HTTP/1.1"
+    assert headers.pop("user-agent").startswith("public-stream-projector/")
+    assert headers.pop("host").startswith("127.0.0.1:")
+    assert headers == {
+        "accept": "text/event-stream",
+        "accept-encoding": "identity",
+        "authorization": "bearer sk-test",
+        "content-length": "29",
+        "content-type": "application/json",
+        "traceparent": "00-1",
+    }
+
+
+async def test_without_a_key_there_is_no_authorization(provider: Any) -> None:
+    one, with_key = provider
+    upstream = HTTPUpstream(UpstreamSettings(base_url=with_key._base_url), UpstreamTimeouts())
+    one.replies = [sends(answer(b""))]
+    await ask(upstream)
+    assert b"authorization" not in one.heads[0].lower()
+    await upstream.aclose()
+
+
+async def test_a_compressed_response_is_not_decompressed(provider: Any) -> None:
+    one, upstream = provider
+    one.replies = [sends(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\nabc")]
+    assert await ask(upstream) == b"abc"
+
+
+# failures
+
+
+async def test_the_failure_of_a_provider(provider: Any) -> None:
+    one, upstream = provider
+    body = b'{"error": {"message": "Slow down", "type": "t", "code": "c", "param": null}}'
+    head = b"HTTP/1.1 429 Too Many\r\nretry-after-ms: 4200\r\nx-should-retry: false\r\ncontent-length: %d\r\n\r\n"
+    one.replies = [sends(head % len(body) + body)]
+    error = await failure(upstream)
+    assert (error.fault.code, error.retry_after_s, error.should_retry) == ("upstream_http_429", 5, False)
+    assert error.failure is not None
+    assert (error.failure.status, error.failure.message, error.failure.type) == (429, "Slow down", "t")
+    assert (error.failure.code, error.failure.param) == ("c", None)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        pytest.param([b"content-length: 9\r\n\r\n"], None, id="missing"),
+        pytest.param([b"content-length: 99\r\n\r\n", b'{"error": "cut off"}'], "cut off", id="cut-off"),
+        pytest.param([b"content-length: 99999\r\n\r\n", b'{"error": "' + b"x" * 99_000], None, id="too-large"),
+        pytest.param([b"transfer-encoding: chunked\r\n\r\n", b"zz\r\n"], None, id="not-http"),
+    ],
+)
+async def test_an_error_body_that_never_ends(provider: Any, parts: list[bytes], message: str | None) -> None:
+    """A limited part is read, for a limited time; its connection is closed."""
+    one, upstream = provider
+    assert ERROR_BODY_MAX_BYTES < 99_000
+    one.replies = [sends(b"HTTP/1.1 500 Oops\r\n", *parts), sends(answer(b"a"))]
+    error = await failure(upstream)
+    assert error.failure is not None
+    assert (error.failure.status, error.failure.message) == (500, message)
+    assert await ask(upstream) == b"a"
+    assert one.connections == 2
+
+
+OnConnection = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@contextlib.asynccontextmanager
+async def listening(on_connection: OnConnection, context: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    """Run a server and yield its port."""
+    tasks: list[asyncio.Task[None]] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            await on_connection(reader, writer)
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.append(asyncio.create_task(serve(reader, writer)))
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=context)
+    yield server.sockets[0].getsockname()[1]
+    server.close()
+    await asyncio.gather(*tasks)
+
+
+def after_the_head(*parts: bytes) -> OnConnection:
+    async def on_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+
+    return on_connection
+
+
+async def speaks_no_tls(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(1)
+    writer.write(answer(b"plain"))
+    await writer.drain()
+
+
+async def failure_at(url: str, **settings: Any) -> UpstreamError:
+    upstream = HTTPUpstream(UpstreamSettings(base_url=url, **settings), UpstreamTimeouts())
+    try:
+        return await failure(upstream)
+    finally:
+        await upstream.aclose()
+
+
+@pytest.mark.parametrize(
+    ("on_connection", "scheme", "code", "reason"),
+    [
+        (speaks_no_tls, "https", "upstream_unreachable", "tls"),
+        (after_the_head(), "http", "upstream_reset", "closed"),
+        (after_the_head(b"SSH-2.0\r\n\r\n"), "http", "upstream_malformed", "not_http"),
+    ],
+    ids=["no-tls", "no-response", "no-http"],
+)
+async def test_the_reason_of_a_failed_request(on_connection: OnConnection, scheme: str, code: str, reason: str) -> None:
+    async with listening(on_connection) as port:
+        error = await failure_at(f"{scheme}://127.0.0.1:{port}/v1")
+    assert (error.fault.code, error.reason, error.failure) == (code, reason, None)
+
+
+async def test_a_host_that_does_not_exist() -> None:
+    error = await failure_at("http://no-such-host.invalid/v1")
+    assert (error.fault.code, error.reason) == ("upstream_unreachable", "dns")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_port_that_refuses(host: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    error = await failure_at(f"http://{host}:{port}/v1")
+    assert (error.fault.code, error.reason) == ("upstream_unreachable", "refused")
+
+
+async def test_a_proxy_that_refuses() -> None:
+    async with listening(after_the_head(b"HTTP/1.1 407 No\r\ncontent-length: 0\r\n\r\n")) as port:
+        error = await failure_at("https://provider.invalid/v1", proxy=f"http://127.0.0.1:{port}")
+    assert (error.fault.code, error.reason) == ("upstream_unreachable", "proxy")
+
+
+def self_signed(folder: Path) -> ssl.SSLContext:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    today = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(today - timedelta(days=1))
+        .not_valid_after(today + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = folder / "server.pem"
+    form = serialization.PrivateFormat.TraditionalOpenSSL
+    private = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    pem.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(pem)
+    return context
+
+
+async def test_a_certificate_of_an_unknown_authority(tmp_path: Path) -> None:
+    async def never_connected(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        pass
+
+    async with listening(never_connected, self_signed(tmp_path)) as port:
+        error = await failure_at(f"https://localhost:{port}/v1")
+    assert (error.fault.code, error.reason) == ("upstream_unreachable", "certificate")
+
+
+def test_each_event_loop_has_its_own_session() -> None:
+    """A test client of Starlette may run each request in a loop of its own."""
+    upstream = HTTPUpstream(UpstreamSettings(), UpstreamTimeouts())
+
+    async def once() -> bytes:
+        async with serving() as (one, other):
+            upstream._base_url = other._base_url
+            one.replies = [sends(answer(b"a"))]
+            text = await ask(upstream)
+            if upstream._session is not None:
+                await upstream._session.close()
+            return text
+
+    assert [asyncio.run(once()) for _ in range(2)] == [b"a", b"a"]
