@@ -45,6 +45,8 @@ class PrivateKind(StrEnum):
     BRANCH = "branch"
     RESPONSE_META = "response.meta"
     RESPONSE_USAGE = "response.usage"
+    ITEM_DETAILS = "item.details"
+    FILE_PATH = "message.file_path"
     REASONING_DELTA = "reasoning.delta"
     REASONING_DONE = "reasoning.done"
     REASONING_ENCRYPTED = "reasoning.encrypted"

@@ -184,6 +184,24 @@ def response_meta(response_id: CleanText | None, model: CleanText | None, create
     return _present({"kind": "response.meta", "id": response_id, "model": model, "created_at": created_at})
 
 
+def item_details(output_index: int, item_id: CleanText, details: Cleaned[CleanJson]) -> Frame:
+    """Build the private `item.details` (D39): members of an item that no public frame has. It may precede its item."""
+    frame = _at("item.details", output_index, item_id)
+    return _set_fields(frame, frame, "", {"details": details})
+
+
+def file_path(
+    output_index: int,
+    item_id: CleanText,
+    content_index: int,
+    citation: Mapping[str, object],
+    lossy: Mapping[str, Lossy],
+) -> Frame:
+    """Build the private `message.file_path` (D39): the path of a file, a citation that the contract does not have."""
+    frame = message_citation(output_index, item_id, content_index, citation, lossy)
+    return {**frame, "kind": "message.file_path"}
+
+
 def response_usage(usage: Mapping[str, int]) -> Frame:
     """Build the private `response.usage`: tokens of one response; `final` has the sum of a run (CONTRACT D13)."""
     return {"kind": "response.usage", "usage": dict(usage)}

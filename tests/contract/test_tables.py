@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from projector.contracts import kinds, parts, public_sse_v1
 from projector.contracts.kinds import TOOL_TYPES, Kind, PrivateKind
-from projector.core import projector
+from projector.core import frames, projector
 from projector.core.context import StreamContext
 from projector.core.faults import FAULTS
 from projector.core.handlers import (
@@ -136,7 +136,9 @@ def test_statuses_are_of_their_tool(name: str, row: tuple[str, str]) -> None:
 
 def test_citations_have_rows_everywhere() -> None:
     cited = discriminators(parts.Citation)
-    assert set(messages.CITATIONS) == cited
+    assert set(messages.CITATIONS) == cited | {"file_path"}
+    private = {kind for kind, row in messages.CITATIONS.items() if row.build is not frames.message_citation}
+    assert private == {"file_path"}
 
 
 # the contract's vocabulary

@@ -196,11 +196,12 @@ print(*sorted(name for name in sys.modules if name.startswith("projector.")))
 PACKAGES: Final = {
     "public_sse_v1": "projector.dialects.public_sse_v1",
     "ag_ui": "projector.dialects.ag_ui",
+    "responses": "projector.dialects.responses",
     "openresponses": "projector.dialects.openresponses",
     "chat_completions": "projector.dialects.chat_completions",
     "openwop": "projector.openwop",
 }
-MODELS: Final = ("checker", "contract", "events", "run_input", "conversation", "host")
+MODELS: Final = ("checker", "item_models", "contract", "events", "run_input", "conversation", "host")
 
 
 @pytest.mark.parametrize("dialect", PACKAGES)
@@ -209,6 +210,9 @@ def test_writing_a_stream_loads_no_other_dialect_and_no_models(dialect: str) -> 
     loaded = set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
     assert PACKAGES[dialect] in loaded
     assert not loaded & {package for name, package in PACKAGES.items() if name != dialect}
+    shared = "projector.dialects.response_writer"
     assert not loaded & {f"{PACKAGES[dialect]}.{name}" for name in MODELS}
+    assert not loaded & {f"{shared}.{name}" for name in ("common_models", "stream_checker")}
+    assert (shared in loaded) == (dialect in {"responses", "openresponses"})
     models = ("public_sse_v1", "stream_rules", "schema_export")
     assert not loaded & {"projector.server", *(f"projector.contracts.{name}" for name in models)}

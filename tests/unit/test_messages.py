@@ -256,7 +256,7 @@ def test_citations(play: Play, annotation: Event, expected: Event, notices: list
     ("events", "counted"),
     [
         pytest.param(
-            [cited({"type": "file_path", "file_id": "f"})], {"annotation:file_path": 1}, id="D30-unknown-type"
+            [cited({"type": "video_citation", "file_id": "f"})], {"annotation:video_citation": 1}, id="D30-unknown-type"
         ),
         pytest.param([cited({"url": "https://a.example"})], {"annotation:(no type)": 1}, id="D30-no-type"),
         pytest.param([cited({"type": ["url_citation"]})], {"annotation:(no type)": 1}, id="D30-a-type-that-is-no-text"),

@@ -16,9 +16,10 @@ from projector.core.context import StreamContext
 from projector.core.faults import FAULTS, http_status_fault
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.dialects.openresponses.checker import OpenResponsesChecker
-from projector.dialects.openresponses.response_object import ERROR_TYPES, HTTP_STATUSES, SOURCE_TYPES
-from projector.dialects.openresponses.response_stream import ENVELOPE, EVENT_MAX_BYTES
-from projector.dialects.openresponses.writer import DROPPED, DROPPED_ITEMS, HANDLED, OpenResponses
+from projector.dialects.openresponses.protocol import DROPPED_ITEMS, ERROR_TYPES, HTTP_STATUSES, SOURCE_TYPES
+from projector.dialects.openresponses.writer import DROPPED, HANDLED, OpenResponses
+from projector.dialects.response_writer.event_truncation import EVENT_MAX_BYTES
+from projector.dialects.response_writer.response_stream import ENVELOPE
 from projector.redaction.policy import Policy
 from tests.json_answers import assemble
 
@@ -550,7 +551,7 @@ def test_a_failed_response_is_an_answer() -> None:
     "lines", [[], [b"[DONE]"], [b"", b'{"type":"response.created","response":{"status":"queued"}}']]
 )
 def test_an_incomplete_stream_has_no_answer(lines: list[bytes]) -> None:
-    with pytest.raises(ValueError, match="complete Open Responses stream"):
+    with pytest.raises(ValueError, match="a complete stream"):
         assemble(lines)
 
 

@@ -130,13 +130,13 @@ CASES: Final[dict[str, tuple[tuple[Edit, ...], set[str]]]] = {
     ),
     "arguments that are others": (
         (put(7, "arguments", value="{}"),),
-        {"arguments equal to their deltas"},
+        {"`arguments` equal to the deltas"},
     ),
     "arguments of a message": (
         (put(3, "item_id", value=STREAM[12]["item"]["id"]), put(3, "output_index", value=2), move(3, 12)),
         {
-            "arguments of a function call",
-            "arguments equal to their deltas",
+            "an item of type `function_call`",
+            "`arguments` equal to the deltas",
             "an item equal to what its events contained",
         },
     ),

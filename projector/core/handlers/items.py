@@ -15,7 +15,8 @@ from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.handlers import messages, tool_calls, tool_outputs
 from projector.core.state import StreamState
 from projector.core.transcript import PHASES, Item
-from projector.redaction.clean import CleanText
+from projector.redaction import compose
+from projector.redaction.clean import Cleaned, CleanText
 
 Finisher: TypeAlias = Callable[[StreamState, Item, Mapping[str, object]], list[Frame]]
 
@@ -104,8 +105,11 @@ def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
     """Emit content that only the finished item contains, and close it with its status."""
     finisher = FINISHERS.get(item.type)
-    item.phase = item.phase or phase_of(state, raw)
-    output = finisher(state, item, raw) if finisher is not None else []
+    output: list[Frame] = []
+    if item.phase is None and (phase := phase_of(state, raw)) is not None:
+        output += _emit_phase(item, phase)
+    if finisher is not None:
+        output += finisher(state, item, raw)
     return output + close(state, item, raw, "completed")
 
 
@@ -170,5 +174,12 @@ def _open(state: StreamState, described: ItemDescription) -> tuple[Item, list[Fr
         role=read.text_or_none(described.raw, "role"),
         status=status if status in STATUSES else None,
     )
-    item.phase = phase_of(state, described.raw)
+    if (phase := phase_of(state, described.raw)) is not None:
+        output = _emit_phase(item, phase) + output  # the announcement of some dialects contains it
     return item, output + tool_calls.begin(state, item, described.raw)
+
+
+def _emit_phase(item: Item, phase: CleanText) -> list[Frame]:
+    """Set the phase of a message, and emit it for the dialects that have a member for it."""
+    item.phase = phase
+    return [frames.item_details(item.slot, item.item_id, compose.record({"phase": Cleaned(phase)}))]

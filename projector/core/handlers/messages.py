@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -47,16 +47,18 @@ class Citation(NamedTuple):
     """The members that are read of a citation type (D30)."""
 
     positions: tuple[str, ...]
-    name: str
+    name: str | None
     """Title or file name."""
     ids: tuple[str, ...] = ()
     url: str | None = None
+    build: Callable[..., Frame] = frames.message_citation
 
 
 CITATIONS: Final[Mapping[str, Citation]] = {
     "url_citation": Citation(("start_index", "end_index"), "title", url="url"),
     "file_citation": Citation(("index",), "filename", ("file_id",)),
     "container_file_citation": Citation(("start_index", "end_index"), "filename", ("container_id", "file_id")),
+    "file_path": Citation(("index",), None, ("file_id",), build=frames.file_path),
 }
 
 
@@ -116,7 +118,7 @@ def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping
     ids = {name: text for name in row.ids if (text := read.text_or_none(annotation, name)) is not None}
     plain = {"type": kind, **positions, **{name: state.redactor.identifier(text) for name, text in ids.items()}}
     lossy = {}
-    if (text := read.text_or_none(annotation, row.name)) is not None:
+    if row.name is not None and (text := read.text_or_none(annotation, row.name)) is not None:
         lossy[row.name] = state.redactor.label(text, state.policy.limits.title_max_chars)
     if row.url is not None and (text := read.text_or_none(annotation, row.url)) is not None:
         lossy[row.url] = state.redactor.url(text)
@@ -129,7 +131,7 @@ def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping
     part = item.texts.get(content_index)
     if part is not None:  # positions in the emitted text, where registered values may be redacted
         plain |= {name: part.position(at, is_end=name == "end_index") for name, at in positions.items()}
-    return [frames.message_citation(item.slot, item.item_id, content_index, plain, lossy)]
+    return [row.build(item.slot, item.item_id, content_index, plain, lossy)]
 
 
 def _parts(raw: Mapping[str, object], member: str) -> dict[int, Mapping[str, object]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from projector.core import canonical as read
+from projector.core import frames
 from projector.core.canonical import Frame
 from projector.core.state import StreamState
 from projector.core.transcript import Item, ToolCall
@@ -31,7 +32,15 @@ def begin(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, obje
         code_interpreter(state, item, call, raw)
 
 
-def web_search(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
+ACTION_TYPES: Final[Mapping[str | None, str]] = {
+    "open_page": "open_page",
+    "find_in_page": "find_in_page",
+    "find": "find_in_page",
+}
+"""Action of a web search, also in its older spelling -> its type; any other is a `search`."""
+
+
+def web_search(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
     """Read query and sources from the item's action; a page that was opened is a source (D19)."""
     action = read.mapping_or_empty(raw, "action")
     queries = read.texts(action, "queries")
@@ -43,7 +52,8 @@ def web_search(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str
     if sources:
         call.sources = [state.redactor.url(url) for url in sources]
         call.lossy["sources"] = compose.listed(call.sources, state.policy.limits.container_max_entries)
-    return []
+    details = compose.record({"action": _action(state, action)}) if action else None
+    return [] if details is None else [frames.item_details(item.slot, item.item_id, details)]
 
 
 def file_search(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
@@ -97,6 +107,28 @@ def add_cited(state: StreamState, call: ToolCall, urls: Iterable[CleanText]) -> 
     call.sources += [Cleaned(url) for url in urls if url not in known]
     if call.sources:
         call.lossy["sources"] = compose.listed(call.sources, state.policy.limits.container_max_entries)
+
+
+def _action(state: StreamState, action: Mapping[str, object]) -> Cleaned[CleanJson]:
+    """Read the action of a web search, by allow-list."""
+    redactor, limits = state.redactor, state.policy.limits
+    kind, url = read.text_or_none(action, "type"), read.text_or_none(action, "url")
+    labels = {
+        name: redactor.label(text, limits.query_max_chars) if (text := read.text_or_none(action, name)) else None
+        for name in ("query", "pattern")
+    }
+    queries = [redactor.label(text, limits.query_max_chars) for text in read.texts(action, "queries")]
+    urls = [text for source in read.mappings(action, "sources") if (text := read.text_or_none(source, "url"))]
+    sources = [compose.record({"type": redactor.label("url"), "url": redactor.url(text)}) for text in urls]
+    return compose.record(
+        {
+            "type": redactor.label(ACTION_TYPES.get(kind, "search")),
+            **labels,
+            "queries": compose.listed(queries, limits.container_max_entries) if queries else None,
+            "url": redactor.url(url) if url else None,
+            "sources": compose.listed(sources, limits.container_max_entries) if sources else None,
+        }
+    )
 
 
 def _file_search_result(state: StreamState, result: Mapping[str, object]) -> Cleaned[CleanJson]:

@@ -101,7 +101,15 @@ def _finish_interpreter(state: StreamState, item: Item, call: ToolCall, raw: Map
 
 
 def _finish_mcp(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
-    """Emit the MCP server's output, or its error."""
+    """Emit the MCP server's output, or its error, after the ID of the approval request."""
+    request_id = read.text_or_none(raw, "approval_request_id")
+    if not request_id:
+        return _mcp_output(state, item, call, raw)
+    details = compose.record({"approval_request_id": Cleaned(state.redactor.identifier(request_id))})
+    return [frames.item_details(item.slot, item.item_id, details), *_mcp_output(state, item, call, raw)]
+
+
+def _mcp_output(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
     output, error = raw.get("output"), raw.get("error")
     if output is not None:
         return _emit_output(state, item, call, _clean(state, output))

@@ -153,6 +153,8 @@ HANDLED: Final[Mapping[str, Writer]] = {
 
 DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.RESPONSE_USAGE: "the completion has the sum over all responses",
+    PrivateKind.ITEM_DETAILS: "the API has no items",
+    PrivateKind.FILE_PATH: "the API has annotations for web pages only",
     PrivateKind.REASONING_DONE: "the deltas contain the whole text",
     PrivateKind.REASONING_ENCRYPTED: "the API has no encrypted reasoning",
     Kind.REFUSAL_DONE: "the deltas contain the whole text",

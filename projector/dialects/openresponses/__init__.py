@@ -18,7 +18,9 @@ DIALECT: Final = Dialect(
     end_mark=b"[DONE]",
     has_event_names=True,
     assembler=Assembler(
-        start=lazy("projector.dialects.openresponses.response_object:ResponseAssembly"),
+        start=lambda: resolve("projector.dialects.response_writer.json_answer:ResponseAssembly")(
+            resolve("projector.dialects.openresponses.protocol:status_of")
+        ),
         body="Response",
         error="ErrorPayload",
         error_statuses=(400, 404, 429, 500),

@@ -5,27 +5,35 @@ Core events and items are as the protocol defines them. The names of ours start 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
 from projector.contracts import kinds
-from projector.contracts.parts import AnyTool, Attachment, ChunkTarget, Count, Json, Maybe, Model, Notice
+from projector.contracts.parts import ChunkTarget, Count, Json, Maybe
 from projector.dialects.openresponses.item_models import (
     Annotation,
     ContentPart,
     ErrorPayload,
     Item,
-    NoItems,
     Response,
-    SummaryText,
 )
-
-
-class Event(Model):
-    """Members of every event."""
-
-    sequence_number: Count
+from projector.dialects.response_writer.common_models import (
+    Attachments,
+    ContentEvent,
+    Event,
+    ExtensionEvent,
+    ItemEvent,
+    Notices,
+    RefusalDone,
+    SummaryDelta,
+    SummaryDone,
+    SummaryPartEvent,
+    TextDelta,
+    TextDone,
+    ToolOutput,
+    ToolStatus,
+)
 
 
 class ResponseEvent(Event):
@@ -57,40 +65,11 @@ class OutputItemEvent(Event):
     item: Item
 
 
-class ItemEvent(Event):
-    """Members of every event of an item."""
-
-    item_id: str
-    output_index: Count
-
-
-class ContentEvent(ItemEvent):
-    """Members of every event of a part of a message or of full reasoning."""
-
-    content_index: Count
-
-
 class ContentPartEvent(ContentEvent):
     """A part starts or ends."""
 
     type: Literal["response.content_part.added", "response.content_part.done"]
     part: ContentPart
-
-
-class TextDelta(ContentEvent):
-    """A delta of a text."""
-
-    type: Literal["response.output_text.delta"]
-    delta: str
-    logprobs: NoItems
-
-
-class TextDone(ContentEvent):
-    """The complete text of a part."""
-
-    type: Literal["response.output_text.done"]
-    text: str
-    logprobs: NoItems
 
 
 class AnnotationAdded(ContentEvent):
@@ -99,13 +78,6 @@ class AnnotationAdded(ContentEvent):
     type: Literal["response.output_text.annotation.added"]
     annotation_index: Count
     annotation: Annotation
-
-
-class RefusalDone(ContentEvent):
-    """The complete text of a refusal."""
-
-    type: Literal["response.refusal.done"]
-    refusal: str
 
 
 class ContentDelta(ContentEvent):
@@ -119,33 +91,6 @@ class ReasoningDone(ContentEvent):
     """The complete text of full reasoning, only if the policy is `full`."""
 
     type: Literal["response.reasoning.done"]
-    text: str
-
-
-class SummaryEvent(ItemEvent):
-    """Members of every event of a part of a reasoning summary."""
-
-    summary_index: Count
-
-
-class SummaryPartEvent(SummaryEvent):
-    """A part of a summary starts or ends."""
-
-    type: Literal["response.reasoning_summary_part.added", "response.reasoning_summary_part.done"]
-    part: SummaryText
-
-
-class SummaryDelta(SummaryEvent):
-    """A delta of a summary."""
-
-    type: Literal["response.reasoning_summary_text.delta"]
-    delta: str
-
-
-class SummaryDone(SummaryEvent):
-    """The complete text of a summary part."""
-
-    type: Literal["response.reasoning_summary_text.done"]
     text: str
 
 
@@ -165,19 +110,6 @@ class ArgumentsDone(ItemEvent):
 
 
 # events of our own
-
-
-class ExtensionEvent(ItemEvent):
-    """Members of every event of our own that belongs to an item. Paths in `notices` are relative to the event."""
-
-    notices: Maybe[list[Notice]] = None
-
-
-class ToolStatus(ExtensionEvent):
-    """Status of a call that the protocol does not define."""
-
-    type: Literal["public-sse:tool.status"]
-    tool: AnyTool
 
 
 class ToolArguments(ExtensionEvent):
@@ -201,15 +133,6 @@ class ToolCode(ExtensionEvent):
     code: Maybe[str] = None
 
 
-class ToolOutput(ExtensionEvent):
-    """Output of a hosted tool or an MCP call."""
-
-    type: Literal["public-sse:tool.output"]
-    tool_call_id: str
-    tool_type: kinds.ToolType
-    output: Any
-
-
 class Chunk(ExtensionEvent):
     """A chunk of a large field, or its end."""
 
@@ -218,23 +141,6 @@ class Chunk(ExtensionEvent):
     encoding: Maybe[Literal["base64"]] = None
     chunk_index: Maybe[Count] = None
     data: Maybe[str] = None
-
-
-class Notices(Event):
-    """Data withheld from or truncated in the public event of kind `about`, or the next event of that type."""
-
-    type: Literal["public-sse:notices"]
-    about: str
-    item_id: Maybe[str] = None
-    output_index: Maybe[Count] = None
-    notices: list[Notice]
-
-
-class Attachments(Event):
-    """Files stored by the host."""
-
-    type: Literal["public-sse:attachments"]
-    attachments: list[Attachment]
 
 
 OpenResponsesEvent: TypeAlias = Annotated[

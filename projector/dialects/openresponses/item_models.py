@@ -8,23 +8,20 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from projector.contracts.kinds import VENDOR
 from projector.contracts.parts import Count, Json, Maybe, Model
+from projector.dialects.response_writer.common_models import (
+    ItemStatus,
+    NoItems,
+    ReasoningText,
+    Refusal,
+    SummaryText,
+    TextConfig,
+    UrlCitation,
+)
 
 EXTENSION: Final = f"{VENDOR}:"
 """Prefix of our own names."""
 
-ItemStatus: TypeAlias = Literal["in_progress", "completed", "incomplete"]
 ErrorType: TypeAlias = Literal["server_error", "invalid_request", "not_found", "model_error", "too_many_requests"]
-NoItems: TypeAlias = Annotated[list[Any], Field(max_length=0)]
-
-
-class UrlCitation(Model):
-    """A web page that a message cites."""
-
-    type: Literal["url_citation"]
-    url: str
-    title: str
-    start_index: Count
-    end_index: Count
 
 
 class FileCitation(Model):
@@ -57,27 +54,6 @@ class OutputText(Model):
     text: str
     annotations: list[Annotation]
     logprobs: NoItems
-
-
-class Refusal(Model):
-    """A refusal part of a message."""
-
-    type: Literal["refusal"]
-    refusal: str
-
-
-class ReasoningText(Model):
-    """A part of full reasoning, only if the policy is `full`."""
-
-    type: Literal["reasoning_text"]
-    text: str
-
-
-class SummaryText(Model):
-    """A part of the summary of a reasoning item."""
-
-    type: Literal["summary_text"]
-    text: str
 
 
 ContentPart: TypeAlias = Annotated[OutputText | Refusal | ReasoningText, Field(discriminator="type")]
@@ -184,18 +160,6 @@ class ResponseError(Model):
 
     code: str
     message: str
-
-
-class TextFormat(Model):
-    """Fixed value: the request is not repeated."""
-
-    type: Literal["text"]
-
-
-class TextConfig(Model):
-    """Fixed value: the request is not repeated."""
-
-    format: TextFormat
 
 
 class Response(Model):

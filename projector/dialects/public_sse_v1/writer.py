@@ -15,6 +15,8 @@ DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.BRANCH: "the context of each event shows its branch",
     PrivateKind.RESPONSE_META: "the contract has no model or creation time",
     PrivateKind.RESPONSE_USAGE: "`final` has the sum over all responses (D13)",
+    PrivateKind.ITEM_DETAILS: "the contract has no member for it",
+    PrivateKind.FILE_PATH: "the contract has no such citation",
     PrivateKind.REASONING_DELTA: "full reasoning never enters the public stream (D29)",
     PrivateKind.REASONING_DONE: "full reasoning never enters the public stream (D29)",
     PrivateKind.REASONING_ENCRYPTED: "full reasoning never enters the public stream (D29)",

@@ -87,6 +87,8 @@ DROPPED: Final[Mapping[str, str]] = {
     Kind.REFUSAL_DONE: "the deltas carry the text",
     Kind.TOOL_ARGUMENTS_DELTA: "a call is emitted when its arguments are complete",
     Kind.TOOL_CODE_DELTA: "a call is emitted when its code is complete",
+    PrivateKind.ITEM_DETAILS: "a log of a run has the public members",
+    PrivateKind.FILE_PATH: "citations are the public ones",
     PrivateKind.REASONING_DONE: "the deltas carry the text, and the end of the item closes the block",
     PrivateKind.REASONING_ENCRYPTED: "only the provider can read it",
 }

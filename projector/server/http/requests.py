@@ -131,8 +131,6 @@ async def _read(scope: Scope, receive: Receive, max_bytes: int, account: Account
         part = message.get("body", b"")
         body += part
         account.hold(len(part))
-        if account.memory.is_spent:
-            raise problem("overloaded")  # the admission of the request has not counted its body
         more = message.get("more_body", False)
         if len(body) > max_bytes:
             raise problem("body_too_large", f"The request body must have at most {max_bytes} bytes.")

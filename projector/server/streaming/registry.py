@@ -64,11 +64,6 @@ class Streams:
         return sum(stream.is_upstream_open for stream in self._running.values())
 
     @property
-    def admitted_requests(self) -> int:
-        """The number of requests that are being read or answered."""
-        return self._admitted.total()
-
-    @property
     def held_bytes(self) -> int:
         """Bytes that all streams hold in memory."""
         return self._memory.held_bytes
@@ -78,7 +73,7 @@ class Streams:
         """Admit a request, with an account for what it holds in memory; raise `Problem` if a limit is reached."""
         if self.is_draining:
             raise problem_of_fault(FAULTS["server_shutdown"])
-        if self.admitted_requests >= self._limits.max_streams or self._memory.is_spent:
+        if self._admitted.total() >= self._limits.max_streams or self._memory.is_spent:
             raise problem("overloaded")
         most = self._limits.max_streams_per_caller
         if most is not None and self._admitted[caller] >= most:

@@ -1,0 +1,296 @@
+"""Functions that write one frame kind each, in every protocol of this package; `COMMON` lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from projector.contracts.kinds import TOOL_TYPES, VENDOR, Kind, PrivateKind
+from projector.core.canonical import Frame, WireEvent
+from projector.core.faults import FAULTS
+from projector.dialects.response_writer.output_items import REFUSAL, SUMMARY, TEXT, CallText, Item, Part, PartKind
+from projector.dialects.response_writer.response_object import UNKNOWN, seconds
+from projector.dialects.response_writer.response_stream import ResponseStream
+
+Writer: TypeAlias = Callable[[ResponseStream, Frame], None]
+
+ID_PREFIX_CHARS: Final = 200
+"""Characters of the call's ID that the ID of its output begins with: it stays within the contract's limit."""
+
+NOT_MEMBERS: Final = frozenset({"tool_type", "status"})
+"""Members of `tool` that are not members of the item, which has a type and a status of its own."""
+
+WHOLE_TEXTS: Final = ("arguments_text", "arguments_json", "code")
+"""Members of a frame that has the whole text of a call."""
+
+
+def on_meta(stream: ResponseStream, frame: Frame) -> None:
+    """Keep model and creation time for the response object."""
+    stream.response.update(frame)
+
+
+def on_lifecycle(stream: ResponseStream, frame: Frame) -> None:
+    """Write the start of the response. Keep the reason of its end for the last event."""
+    status = frame["status"]
+    if status == "queued":
+        stream.begin(frame, status)
+        return
+    stream.set_in_progress(frame)
+    stream.response.reason = frame.get("reason", stream.response.reason)
+
+
+def on_final(stream: ResponseStream, frame: Frame) -> None:
+    """Write the attachments, then the whole response."""
+    final, protocol = frame["final"], stream.protocol
+    if "attachments" in final:
+        stream.emit_own("attachments", {"attachments": final["attachments"]})
+    event, status = protocol.ends[final["status"]]
+    members: dict[str, Any] = {"usage": final.get("usage")}
+    reason = stream.response.reason
+    stream.emit_notices(frame)
+    if status == "completed":
+        members["completed_at"] = max(seconds(frame), stream.response.created_at)  # the later of two clocks
+    elif status == "failed":
+        code, message = reason or FAULTS["provider_error"].code, FAULTS["provider_error"].message
+        members["error"] = protocol.response_error(code, message)
+        if protocol.announces_failure:
+            stream.emit("error", protocol.error_members({"code": code, "message": message, "source": "provider"}))
+    else:
+        reason = "cancelled" if final["status"] == "cancelled" else reason
+        members["incomplete_details"] = protocol.incomplete_details(reason)
+    stream.end(event, status, **members)
+
+
+def on_error(stream: ResponseStream, frame: Frame) -> None:
+    """Write the error, then the failed response."""
+    error = frame["error"]
+    stream.emit_notices(frame)
+    stream.emit("error", stream.protocol.error_members(error))
+    in_response = stream.protocol.response_error(error.get("code") or UNKNOWN, error["message"])
+    stream.end("response.failed", "failed", error=in_response)
+
+
+def on_item_added(stream: ResponseStream, frame: Frame) -> None:
+    """Announce an item. A call is announced by its first status, which has its name and ID and follows at once."""
+    item_type, item_id, protocol = frame["item_type"], frame["item_id"], stream.protocol
+    if item_type in protocol.dropped_items:
+        return
+    role = frame.get("role")
+    role = role if role in protocol.roles else "assistant"
+    item = stream.items[item_id] = Item(item_id, item_type, protocol.items.get(item_type), role)
+    item.update(stream.details.pop(item_id, {}))
+    if item_type not in TOOL_TYPES:
+        stream.announce(item)
+
+
+def on_item_details(stream: ResponseStream, frame: Frame) -> None:
+    """Keep members of an item that no public frame has."""
+    item = stream.items.get(frame["item_id"])
+    if item is None:
+        stream.details[frame["item_id"]] = frame["details"]
+    else:
+        item.update(frame["details"])
+
+
+def on_item_done(stream: ResponseStream, frame: Frame) -> None:
+    """Close the open parts of an item, then the item."""
+    stream.details.pop(frame["item_id"], None)
+    if frame["item_type"] in stream.protocol.dropped_items:
+        return
+    if frame["item_id"] not in stream.items:
+        on_item_added(stream, frame)  # only after an internal error undid the announcement
+    item = announced(stream, frame)
+    for part in item.open_parts():
+        close_part(stream, part)
+    item.close(frame["status"])
+    stream.finish(item)
+
+
+def on_delta(kind: PartKind, stream: ResponseStream, frame: Frame) -> None:
+    """Write a delta of a text, and start a part if none is open."""
+    item = stream.items[frame["item_id"]]
+    part = item.parts.get((kind.type, frame[kind.index_member]))
+    if part is None or not part.is_open:
+        part = open_part(stream, item, kind, frame[kind.index_member])
+    delta = frame["delta"]
+    part.buffer.write(delta)
+    stream.emit(f"{kind.text_event}.delta", {**part.position, "delta": delta, **kind.event_members})
+    stream.emit_notices(frame)
+
+
+def on_part_done(kind: PartKind, stream: ResponseStream, frame: Frame) -> None:
+    """Close a part. A part without any text has not been opened."""
+    part = stream.items[frame["item_id"]].parts.get((kind.type, frame[kind.index_member]))
+    if part is not None and part.is_open:
+        close_part(stream, part)
+        stream.emit_notices(frame)
+
+
+def on_reasoning_delta(stream: ResponseStream, frame: Frame) -> None:
+    """Write a delta of full reasoning."""
+    on_delta(stream.protocol.reasoning, stream, frame)
+
+
+def on_reasoning_done(stream: ResponseStream, frame: Frame) -> None:
+    """Close a part of full reasoning."""
+    on_part_done(stream.protocol.reasoning, stream, frame)
+
+
+def on_citation(stream: ResponseStream, frame: Frame) -> None:
+    """Write a citation as an annotation of a part."""
+    item, index = stream.items[frame["item_id"]], frame["content_index"]
+    part = item.parts.get((TEXT.type, index)) or open_part(stream, item, TEXT, index)
+    citation = frame["citation"]
+    kind = citation["type"]
+    core = stream.protocol.citations.get(kind)
+    annotation = {**citation, "type": f"{VENDOR}:{kind}"} if core is None else {"type": kind, **core, **citation}
+    position = {**part.position, "annotation_index": len(part.annotations)}
+    part.annotations.append(annotation)
+    stream.emit("response.output_text.annotation.added", {**position, "annotation": annotation})
+    stream.emit_notices(frame)
+
+
+def on_encrypted(stream: ResponseStream, frame: Frame) -> None:
+    """Keep encrypted reasoning for the end of its item."""
+    stream.items[frame["item_id"]].members["encrypted_content"] = frame["encrypted_content"]
+
+
+def on_text_delta(stream: ResponseStream, frame: Frame) -> None:
+    """Write a delta of the arguments or the code of a call."""
+    item = announced(stream, frame)
+    text = item.shape.text if item.shape is not None else None
+    if text is None:
+        stream.emit_extension(frame, item)
+        return
+    item.text.write(frame["delta"])
+    stream.emit(f"{text.event}.delta", {**item.position, "delta": frame["delta"]})
+    stream.emit_notices(frame)
+
+
+def on_text_done(stream: ResponseStream, frame: Frame) -> None:
+    """Write the whole arguments or the whole code of a call."""
+    item = announced(stream, frame)
+    item.update({name: frame[name] for name in WHOLE_TEXTS if name in frame})
+    text = item.shape.text if item.shape is not None else None
+    if text is None:
+        stream.emit_extension(frame, item)
+        return
+    if "tool_name" in frame:
+        item.update({"name": frame["tool_name"]})
+    whole = _whole_text(stream, item, text)
+    name = {"name": frame["tool_name"]} if text.has_name else {}
+    stream.emit(f"{text.event}.done", {**item.position, **name, text.member: whole})
+    stream.emit_notices(frame)
+
+
+def _whole_text(stream: ResponseStream, item: Item, text: CallText) -> str:
+    """Return the whole text of a call. The deltas may hold more of a long one than its `done` (CONTRACT D27)."""
+    whole, joined = item.members[text.member], item.text.getvalue()
+    if len(joined) > len(whole):
+        item.members[text.member] = joined
+        return joined
+    if text.repeats_as_delta and whole and not joined:
+        item.text.write(whole)
+        stream.emit(f"{text.event}.delta", {**item.position, "delta": whole})
+    return str(whole)
+
+
+def write_output_item(stream: ResponseStream, frame: Frame, call: Item, item_type: str) -> None:
+    """Write the output of a function as an item."""
+    item_id = _output_id(stream, call.id)
+    item = stream.items[item_id] = Item(item_id, item_type, stream.protocol.items.get(item_type))
+    item.update({"tool_call_id": frame["tool_call_id"]})
+    stream.announce(item)
+    item.update({"output": frame["output"]})
+    item.close("completed")
+    stream.finish(item)
+    stream.emit_notices(frame)
+
+
+def announced(stream: ResponseStream, frame: Frame) -> Item:
+    """Return the item of a frame. Announce it first if no status has."""
+    item = stream.items[frame["item_id"]]
+    if item.index is None:
+        stream.announce(item)
+    return item
+
+
+def open_part(stream: ResponseStream, item: Item, kind: PartKind, index: int) -> Part:
+    """Add a part to an item and announce it."""
+    part = item.open_part(kind, index)
+    stream.emit(f"{kind.part_event}.added", {**part.position, "part": part.wire()})
+    return part
+
+
+def close_part(stream: ResponseStream, part: Part) -> None:
+    """Write the whole text of a part, and its end."""
+    part.is_open = False
+    kind = part.kind
+    stream.emit(f"{kind.text_event}.done", {**part.position, kind.text_member: part.text, **kind.event_members})
+    stream.emit(f"{kind.part_event}.done", {**part.position, "part": part.wire()})
+
+
+def _output_id(stream: ResponseStream, call_id: str) -> str:
+    """Return a new ID for the output of a call."""
+    item_id = f"{call_id[:ID_PREFIX_CHARS]}_output"
+    while item_id in stream.items:
+        item_id += "_"
+    return item_id
+
+
+COMMON: Final[Mapping[str, Writer]] = {
+    PrivateKind.RESPONSE_META: on_meta,
+    Kind.LIFECYCLE: on_lifecycle,
+    Kind.OUTPUT_ITEM_ADDED: on_item_added,
+    Kind.OUTPUT_ITEM_DONE: on_item_done,
+    Kind.MESSAGE_DELTA: partial(on_delta, TEXT),
+    Kind.MESSAGE_CITATION: on_citation,
+    Kind.REASONING_SUMMARY_DELTA: partial(on_delta, SUMMARY),
+    PrivateKind.REASONING_DELTA: on_reasoning_delta,
+    PrivateKind.REASONING_DONE: on_reasoning_done,
+    PrivateKind.REASONING_ENCRYPTED: on_encrypted,
+    Kind.REFUSAL_DELTA: partial(on_delta, REFUSAL),
+    Kind.REFUSAL_DONE: partial(on_part_done, REFUSAL),
+    Kind.TOOL_ARGUMENTS_DELTA: on_text_delta,
+    Kind.TOOL_ARGUMENTS_DONE: on_text_done,
+    Kind.TOOL_CODE_DELTA: on_text_delta,
+    Kind.TOOL_CODE_DONE: on_text_done,
+    Kind.ERROR: on_error,
+    Kind.FINAL: on_final,
+}
+"""Frame kind -> its writer, where the protocols differ at most by a row of `WireProtocol`."""
+
+DROPPED: Final[Mapping[str, str]] = {
+    PrivateKind.BRANCH: "all branches write items of one response object",
+    PrivateKind.RESPONSE_USAGE: "the response object has the sum over all responses",
+}
+"""Frame kind -> why nothing is written."""
+
+BEFORE_WORK: Final = frozenset({PrivateKind.RESPONSE_META, Kind.LIFECYCLE, PrivateKind.ITEM_DETAILS})
+"""Kinds that do not mean that the response is in progress."""
+
+
+class ResponseWriter:
+    """The writer of one stream: one response object, even for a run of several responses.
+
+    Args:
+        stream: its state.
+        writers: frame kind -> its writer.
+    """
+
+    def __init__(self, stream: ResponseStream, writers: Mapping[str, Writer]) -> None:
+        self._stream = stream
+        self._writers = writers
+
+    def feed(self, frame: Frame, /) -> list[WireEvent]:
+        """Return the events of a frame."""
+        stream, kind = self._stream, frame["kind"]
+        writer = self._writers.get(kind)
+        if writer is None:
+            return []
+        stream.events = []
+        if kind not in BEFORE_WORK:
+            stream.set_in_progress(frame)
+        writer(stream, frame)
+        return stream.events
