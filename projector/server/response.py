@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-import anyio
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from projector import Pipeline, Policy, StreamContext, build_pipeline
-from projector.contracts import codec
-from projector.core.sse import encode_sse
-from projector.providers import DEFAULT_PROVIDER, PROVIDERS
+from projector.providers import DEFAULT_PROVIDER
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Limits, Retries, Settings, Timeouts
 from projector.server.http.problems import Problem, problem_response
 from projector.server.streaming.agent_run import AgentRun, StreamedRun
+from projector.server.streaming.host_source import HostSource, HostUpstream, check_source
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry.observer import Observer, OnTerminal
@@ -28,7 +25,6 @@ from projector.server.telemetry.tracing import begin_stream
 from projector.server.upstream.protocol import ProviderRequest
 from projector.server.upstream.reader import UpstreamReader
 
-_CLOSE_S: Final = 0.5
 _NO_RETRIES: Final = Retries(max=0)
 """A source can be read once."""
 _MEMORY: Final = Memory(Limits().max_memory_bytes)
@@ -80,11 +76,14 @@ class PublicSSEResponse(Response):
     """Projects an async iterator: a provider's bytes, its events as the SDK yields them, or an agent's run.
 
     The response owns the source, and closes it when the stream has ended. A source that fails before its first item
-    yields a problem document; later, a terminal event.
+    yields a problem document; later, a terminal event. Exceptions of `openai`, `httpx` and `aiohttp` are failures of
+    the provider; a source may raise `UpstreamError` for others.
 
     Args:
-        source: bytes of an event stream cut anywhere, or events: mappings, JSON texts, pydantic models; or the result
-            of the Agents SDK's `Runner.run_streamed`, for which the projection's provider and profile are ignored.
+        source: an async iterable of bytes of an event stream, cut anywhere, or of events: mappings, JSON texts,
+            pydantic models; or an awaitable or async context manager that returns one, such as
+            `client.responses.create(stream=True)`; or the result of the Agents SDK's `Runner.run_streamed`, for which
+            the projection's provider and profile are ignored.
         projection: provider, dialect, policy, context, hook; the defaults if None.
         timeouts: first byte, idle and total of the source, and how long a client may stop reading.
         heartbeat_s: silence before a comment is sent.
@@ -96,7 +95,7 @@ class PublicSSEResponse(Response):
 
     def __init__(
         self,
-        source: AsyncIterable[object] | StreamedRun,
+        source: HostSource | StreamedRun,
         projection: Projection | None = None,
         *,
         timeouts: Timeouts | None = None,
@@ -112,7 +111,8 @@ class PublicSSEResponse(Response):
         if isinstance(source, StreamedRun):
             source = AgentRun(source)
             self._projection = replace(self._projection, provider=AgentRun.provider, profile=None)
-        self._source: AsyncIterable[object] = source
+        check_source(source)
+        self._source: HostSource = source
         self._timeouts = timeouts or Timeouts()
         self._heartbeat_s = heartbeat_s
         self._session: StreamSession | None = None
@@ -126,7 +126,7 @@ class PublicSSEResponse(Response):
         """Answer a request with the stream."""
         pipeline, stats = self._projection.begin(scope, is_run=self._is_run)
         account = Account(_MEMORY)
-        upstream, request = _IteratorUpstream(self._source), ProviderRequest(self._projection.provider, {})
+        upstream, request = HostUpstream(self._source), ProviderRequest(self._projection.provider, {})
         reader = UpstreamReader(upstream, request, stats, account, timeouts=self._timeouts, retries=_NO_RETRIES)
         self._session = StreamSession(
             stats,
@@ -144,66 +144,3 @@ class PublicSSEResponse(Response):
             account.close()
         if self.background is not None:
             await self.background()
-
-
-class _IteratorUpstream:
-    providers = frozenset(PROVIDERS)
-    is_recording = False
-
-    def __init__(self, source: AsyncIterable[object]) -> None:
-        self._source = source
-
-    @asynccontextmanager
-    async def open(self, _request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """Yield the bytes. Entering waits for the first of them, so that an earlier failure is a problem document."""
-        chunks = self._read()
-        try:
-            first = await anext(chunks, b"")
-            yield _joined(first, chunks)
-        finally:
-            with anyio.move_on_after(_CLOSE_S, shield=True):
-                await chunks.aclose()
-                await _close(self._source)
-
-    async def aclose(self) -> None:
-        """Do nothing: no connection is kept."""
-
-    async def _read(self) -> AsyncGenerator[bytes, None]:
-        async for item in self._source:
-            yield _bytes(item)
-
-
-async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    yield first
-    async for chunk in rest:
-        yield chunk
-
-
-def _bytes(item: Any) -> bytes:
-    """Return an item as bytes of an event stream: everything but bytes is one event."""
-    if isinstance(item, bytes | bytearray | memoryview):
-        return bytes(item)
-    if isinstance(item, str):
-        return encode_sse(item.encode("utf-8", "surrogatepass"))
-    if isinstance(item, Mapping):
-        return encode_sse(codec.dumps_exact(dict(item)))
-    if hasattr(item, "model_dump_json"):
-        return encode_sse(_json(item))
-    raise TypeError("expected bytes, a JSON text, a mapping, or a pydantic model")
-
-
-def _json(model: Any) -> bytes:
-    try:
-        text: str = model.model_dump_json(exclude_unset=True, by_alias=True)
-    except ValueError:  # pydantic refuses lone surrogates, and SDKs parse some (D31)
-        return codec.dumps_exact(model.model_dump(exclude_unset=True, by_alias=True, warnings=False))
-    return text.encode()
-
-
-async def _close(source: Any) -> None:
-    """Close a source; generators and streams of SDKs name the method differently."""
-    close = getattr(source, "aclose", None) or getattr(source, "close", None)
-    if close is not None:
-        closing = close()
-        if closing is not None:
-            await closing

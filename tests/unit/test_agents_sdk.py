@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
+import httpx2
 import pytest
 from ag_ui_validate.pytest_plugin import validate_agui
 from hypothesis import given, settings
@@ -351,12 +352,13 @@ def test_a_cancelled_run() -> None:
 
 
 def exception(name: str, base: type = Exception, **members: object) -> Exception:
-    """Return an exception of a class with this name."""
-    error: Exception = type(name, (base,), members)("the words of an exception")
+    """Return an exception of a class with this name, and of the package that has one."""
+    package = "openai" if name.startswith("API") else "httpx" if name in dir(httpx2) else "agents"
+    error: Exception = type(name, (base,), {"__module__": package, **members})("the words of an exception")
     return error
 
 
-CONNECTION: Final = type("APIConnectionError", (type("APIError", (Exception,), {}),), {})
+CONNECTION: Final = type(exception("APIConnectionError", type(exception("APIError"))))
 
 
 def made_of(error: Exception, cause: BaseException) -> Exception:
@@ -387,14 +389,14 @@ def caused_by(cause: BaseException) -> Exception:
         (exception("UserError"), "completed", "internal_error"),
         (exception("ToolTimeoutError"), "completed", "internal_error"),
         (
-            exception("RateLimitError", type("APIStatusError", (Exception,), {}), status_code=429),
+            exception("RateLimitError", type(exception("APIStatusError")), status_code=429),
             "idle",
             "upstream_http_429",
         ),
         (exception("APIStatusError"), "idle", "provider_error"),
         (caused_by(exception("ConnectError")), "idle", "upstream_unreachable"),
         (caused_by(exception("ConnectTimeout")), "idle", "upstream_timeout_connect"),
-        (caused_by(exception("ReadTimeout", exception("TimeoutException").__class__)), "open", "upstream_timeout_idle"),
+        (caused_by(exception("ReadTimeout", type(exception("TimeoutException")))), "open", "upstream_timeout_idle"),
         (caused_by(made_of(exception("ConnectTimeout"), ConnectionRefusedError())), "idle", "upstream_unreachable"),
         (caused_by(made_of(exception("ReadError"), OSError())), "open", "upstream_reset"),
         (caused_by(exception("RemoteProtocolError")), "open", "upstream_reset"),

@@ -13,7 +13,7 @@ from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS
 from projector.providers.agents_sdk import RunStage, encode
 from projector.providers.agents_sdk.failures import RUN_FAULTS
-from projector.server.upstream.protocol import UpstreamError
+from projector.server.streaming.host_source import upstream_error
 
 
 @runtime_checkable
@@ -59,7 +59,7 @@ class AgentRun:
                 return
             if fault is FAULTS["internal_error"]:
                 raise  # the reader logs its type
-            raise UpstreamError(fault, _retry_after_s(error)) from error
+            raise upstream_error(fault, getattr(error, "response", None)) from error
         else:
             self._is_over = True
             last = self._stage.close(self._result.interruptions, is_cancelled=_is_cancelled(self._result))
@@ -82,10 +82,3 @@ def _is_cancelled(result: StreamedRun) -> bool:
     """Return whether the host cancelled the run: `cancel` leaves only its mode, and the run has no output."""
     has_ended_by_itself = result.final_output is not None or bool(result.interruptions)
     return getattr(result, "_cancel_mode", "none") != "none" and not has_ended_by_itself
-
-
-def _retry_after_s(error: Exception) -> int | None:
-    """Return the provider's `Retry-After` in seconds, if it refused the request with one."""
-    headers = getattr(getattr(error, "response", None), "headers", {})
-    value = headers.get("retry-after", "")
-    return int(value) if value.isascii() and value.isdigit() else None
