@@ -11,6 +11,7 @@ import pytest
 from starlette.middleware.base import BaseHTTPMiddleware
 
 from projector.core.handlers import HOST_HANDLERS
+from projector.providers.client_failures import KINDS
 from tests.asgi.in_process import post
 
 pytestmark = pytest.mark.timeout(15)
@@ -64,3 +65,15 @@ def test_the_events_of_the_host() -> None:
 def test_the_page_names_every_event_of_the_host() -> None:
     section = PAGE.partition("`Pipeline.host`")[2]
     assert set(re.findall(r"^\| `(projector\.\w+)` \|", section, re.MULTILINE)) == HOST_HANDLERS.keys()
+
+
+def test_the_page_names_every_exception_of_a_client() -> None:
+    section = PAGE.partition("### When the source fails")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+\.\w+)` \|", section, re.MULTILINE)) == KINDS.keys()
+
+
+def test_the_page_names_every_call_of_the_sdk() -> None:
+    from tests.asgi.test_sdk_sources import CALLS  # noqa: PLC0415 - it needs the SDK
+
+    listed = set(re.findall(r"^\| `client\.([\w.]+)\(.*?\)` \|", PAGE, re.MULTILINE))
+    assert listed == {name.replace("chat.", "chat.completions.") for name in CALLS}

@@ -14,8 +14,10 @@ from openai.lib.streaming.chat import ChatCompletionStreamEvent
 from pydantic import BaseModel
 
 from projector import UsageError
+from projector.core.faults import FAULTS
 from projector.server import Projection, PublicSSEResponse
-from projector.server.streaming.host_source import CHUNK_EVENT, DERIVED_EVENTS
+from projector.server.streaming.host_source import CHUNK_EVENT, DERIVED_EVENTS, upstream_error
+from projector.server.upstream.protocol import ProviderFailure
 from tests.asgi.conftest import Peer
 from tests.asgi.in_process import Answer, post
 
@@ -284,6 +286,17 @@ async def httpx_bytes(url: str) -> AsyncIterator[bytes]:
         response.raise_for_status()
         async for data in response.aiter_bytes():
             yield data
+
+
+def test_an_error_response_is_kept_for_the_log() -> None:
+    request, headers = httpx2.Request("POST", "http://a.test"), {"retry-after-ms": "1500", "x-should-retry": "true"}
+    body = {"error": {"message": "Slow down.", "type": "rate", "code": "slow_down"}}
+    error = upstream_error(FAULTS["provider_error"], httpx2.Response(429, headers=headers, json=body, request=request))
+    assert error.failure == ProviderFailure(429, "Slow down.", "rate", "slow_down")
+    assert (error.retry_after_s, error.should_retry) == (2, True)
+    unread = httpx2.Response(500, stream=httpx2.ByteStream(b"a"), request=request)
+    assert upstream_error(FAULTS["provider_error"], unread).failure == ProviderFailure(500)
+    assert upstream_error(FAULTS["provider_error"]).failure is None
 
 
 by_hand = pytest.mark.parametrize("source", [aiohttp_bytes, httpx_bytes])

@@ -20,6 +20,7 @@ from projector.core.sse import encode_sse
 from projector.providers import PROVIDERS
 from projector.providers.client_failures import client_failure
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
+from projector.server.upstream.provider_errors import provider_failure, retry_after_s, should_retry
 
 Events: TypeAlias = AsyncIterable[object]
 HostSource: TypeAlias = Events | Awaitable[Events] | AbstractAsyncContextManager[Events]
@@ -104,8 +105,21 @@ async def read_bytes(source: HostSource, stack: AsyncExitStack) -> AsyncGenerato
 
 def upstream_error(fault: Fault, response: Any = None) -> UpstreamError:
     """Return a fault with what is known from the error response of a client."""
-    value = str(getattr(response, "headers", {}).get("retry-after", ""))
-    return UpstreamError(fault, int(value) if value.isascii() and value.isdigit() else None)
+    status = getattr(response, "status_code", getattr(response, "status", None))
+    if not isinstance(status, int):
+        return UpstreamError(fault)
+    headers = getattr(response, "headers", None) or {}
+    failure = provider_failure(status, _content(response))
+    return UpstreamError(fault, retry_after_s(headers), failure=failure, should_retry=should_retry(headers))
+
+
+def _content(response: Any) -> bytes:
+    """Return the body of an error response, empty if the client did not read it."""
+    try:
+        content = getattr(response, "content", b"")
+    except RuntimeError:  # httpx
+        return b""
+    return content if isinstance(content, bytes) else b""
 
 
 async def _opened(source: Any, stack: AsyncExitStack) -> Events:
