@@ -679,10 +679,29 @@ async def test_a_call_waits_for_approval(lab: Lab, api: str, is_approved: bool, 
     assert tools_of(frames) == [
         ("call_1", "delete", "in_progress"),
         ("call_1", "output"),
-        ("call_1", "delete", "completed"),
+        ("call_1", "delete", "completed" if is_approved else "failed"),
     ]
     assert [frame["output"] for frame in of_kind(frames, "tool.output")] == [output]
     assert (frames[-1]["response_id"], frames[-1]["final"]["response_text"]) == ("r_2", "Done.")
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_tool_that_is_always_rejected_fails_at_once(lab: Lab, api: str) -> None:
+    write = WRITERS[api]
+    calls = [Call(f"call_{number}", "delete", f'{{"path":"/{number}"}}') for number in (1, 2)]
+    await lab.answer(*(streams(write(part, response_id=f"r_{part[0]}")) for part in (*calls, Text("Done."))))
+    agent = lab.agent(api)
+    run = agents.Runner.run_streamed(agent, "hi")
+    await play(run)
+    state = run.to_state()
+    state.reject(run.interruptions[0], always_reject=True)
+    frames = await play(agents.Runner.run_streamed(agent, state))
+    assert [said for said in tools_of(frames) if said[-1] != "in_progress"] == [
+        *(("call_1", "output"), ("call_1", "delete", "failed")),
+        *(("call_2", "output"), ("call_2", "delete", "failed")),
+    ]
+    assert [frame["output"] for frame in of_kind(frames, "tool.output")] == ["Tool execution was not approved."] * 2
+    assert frames[-1]["final"]["status"] == "completed"
 
 
 async def test_a_server_of_the_provider_asks_for_approval_itself(lab: Lab) -> None:

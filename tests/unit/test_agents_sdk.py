@@ -451,7 +451,7 @@ def a_whole_run() -> list[Event]:
 def test_a_run_keeps_the_rules_of_each_dialect(dialect: str) -> None:
     one = pipeline(dialect)
     events = (one.feed(encode(a_whole_run(), Counter())) + one.close()).splitlines()
-    assert len(events) >= 10
+    assert len(events) >= 4  # `chat_completions` has no events for calls that the run answered itself
     assert violations_of(dialect, events) == []
     if dialect == "ag_ui":
         report = validate_agui([event.decode() for event in events])

@@ -74,22 +74,32 @@ DROPPED_OUTPUTS: Final[Mapping[str, str]] = {
 """Type of a tool output's raw item that is dropped -> why."""
 
 
+FAILED: Final = "failed"
+
+
+def _never(_name: str, _call_id: str) -> bool:
+    return False
+
+
 class RunStage:
     """Translates one run: `feed` is called with its stream events, then `close` or `fail` at its end.
 
     Args:
         earlier: run items from before this stream: a resumed run answers calls of earlier streams.
+        is_rejected: whether a person rejected a call, given the name of its tool (after its namespace and a dot) and
+            its ID. Its output is the SDK's message for the model, and nothing in the item tells it from a result.
     """
 
-    def __init__(self, earlier: Iterable[Any] = ()) -> None:
+    def __init__(self, earlier: Iterable[Any] = (), is_rejected: Callable[[str, str], bool] = _never) -> None:
         self.dropped: Counter[str] = Counter()
         """Input that was not translated, by the SDK's name or by reason."""
         self._phase: Phase = "idle"
         self._context: list[CanonicalEvent] = []
         """The current agent, held back until the next event: alone it would begin a stream."""
         self._placeholders = Placeholders()
-        self._calls: set[str] = set()
-        """IDs of the calls of this stream."""
+        self._is_rejected = is_rejected
+        self._calls: dict[str, str] = {}
+        """ID of each call of this stream -> name of its tool."""
         self._messages = 0
         """Messages of the last response that the run has still to repeat as run items."""
         self._earlier = {
@@ -157,7 +167,8 @@ class RunStage:
             events = self._own_response([_members(self._earlier[call_id])])
         if self._has_ended:
             self._phase = "awaited"
-        output = {"call_id": call_id, "output": _output(item, raw), "status": raw.get("status")}
+        status = FAILED if self._is_rejected(self._calls.get(call_id, ""), call_id) else raw.get("status")
+        output = {"call_id": call_id, "output": _output(item, raw), "status": status}
         return [*events, {"type": "projector.tool_output", **output}]
 
     @property
@@ -176,7 +187,7 @@ class RunStage:
     def _note(self, raw: CanonicalEvent, name: str) -> None:
         response = read.mapping_or_empty(raw, "response")
         items = [read.mapping_or_empty(raw, "item"), *read.mappings(response, "output")]
-        self._calls.update(call_id for item in items if (call_id := read.text_or_none(item, "call_id")))
+        self._note_calls(items)
         messages = sum(item.get("type") == "message" for item in items)
         if name == "response.output_item.done":
             self._messages += messages
@@ -184,12 +195,18 @@ class RunStage:
             self._phase = ENDS[name]
             self._messages = max(self._messages, messages)
 
+    def _note_calls(self, items: Iterable[Mapping[str, object]]) -> None:
+        for item in items:
+            if (call_id := read.text_or_none(item, "call_id")) is not None:
+                names = (read.text_or_none(item, "namespace"), read.text_or_none(item, "name"))
+                self._calls[call_id] = ".".join(filter(None, names)) or self._calls.get(call_id, "")
+
     def _own_response(self, items: Iterable[Mapping[str, object]]) -> list[CanonicalEvent]:
         """Return items that no model's response has as a response of their own; nothing without items."""
         output = [{**item, "id": None} if item.get("id") == PLACEHOLDER else item for item in items]
         if not output:
             return []
-        self._calls.update(call_id for item in output if (call_id := read.text_or_none(item, "call_id")))
+        self._note_calls(output)
         events = self._begin()
         self._phase = "completed"
         return [

@@ -7,6 +7,7 @@ a pipeline must be built with `run=True` and `takes_host_events=True`; events of
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from functools import partial
 from typing import Any, Final, Protocol, runtime_checkable
 
 from projector.core.canonical import CanonicalEvent
@@ -40,7 +41,7 @@ class AgentRun:
     def __init__(self, result: StreamedRun) -> None:
         self._result = result
         self._events: Any = result.stream_events()
-        self._stage = RunStage(result.new_items)
+        self._stage = RunStage(result.new_items, partial(_is_rejected, result))
         self._has_begun = False
         self._is_over = False
 
@@ -76,6 +77,14 @@ class AgentRun:
         data = encode(events, self._stage.dropped)
         self._has_begun = self._has_begun or bool(data)
         return data
+
+
+def _is_rejected(result: StreamedRun, name: str, call_id: str) -> bool:
+    """Return whether a person rejected a call: only the context of the run knows, under one of the tool's keys."""
+    approval = getattr(getattr(result, "context_wrapper", None), "is_tool_approved", None)
+    bare = name.rpartition(".")[2]
+    keys = {name, bare, f"deferred_top_level:{bare}"}
+    return approval is not None and any(approval(key, call_id) is False for key in keys)
 
 
 def _is_cancelled(result: StreamedRun) -> bool:
