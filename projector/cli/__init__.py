@@ -35,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _message(error: OSError | ValueError) -> str:
-    if not isinstance(error, OSError) or error.filename is None:
+    if not isinstance(error, OSError) or error.errno is None:
         return str(error)
     reason = "not found" if isinstance(error, FileNotFoundError) else (error.strerror or type(error).__name__).lower()
-    return f"{error.filename}: {reason}"
+    return reason if error.filename is None else f"{error.filename}: {reason}"

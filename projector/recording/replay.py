@@ -87,7 +87,8 @@ def load_cases(folder: Path) -> list[Case]:
             the settings are invalid.
     """
     if not folder.is_dir():
-        raise UsageError(f"expected a folder of cases at `{folder}`")
+        what = "expected a folder of cases" if folder.exists() else "not found; expected a folder of cases"
+        raise UsageError(f"{folder}: {what}")
     _check_paths(folder)
     settings = load_settings(folder / CASES_FILE)
     cases: dict[str, Case] = {}

@@ -160,6 +160,8 @@ def _rows(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield the entries of a file: table, file and entry for errors, row."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RuleFileError(f"{path}: not found") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise RuleFileError(f"{path.name}: expected a TOML file in UTF-8: {reason}") from None

@@ -22,7 +22,7 @@ from projector.server.config.settings import Settings
 from projector.server.http.connection import GuardedProtocol
 from projector.server.streaming.registry import Streams
 from projector.server.telemetry.logs import configure_logs, log
-from projector.server.upstream.demo import DemoUpstream
+from projector.server.upstream.demo import SCENARIOS, DemoUpstream
 
 _OTHER_FILES: Final = 256
 """File descriptors in addition to those of streams: idle and queued connections, logs, the event loop."""
@@ -44,12 +44,17 @@ def run(settings: Settings, *, demo: bool = False) -> int:
     with contextlib.closing(listener):
         serving = server(settings, demo=demo)
         if demo:
-            _print(f"Demo provider on {url}\nTry:  curl -N {url}/api/v1/chat/stream {_EXAMPLE}\n")
+            _print(f"Demo provider on {url}\nTry:  curl -N {url}/api/v1/chat/stream {_EXAMPLE}\n{_demo_words()}\n")
         else:
             _warn_of_missing_key(settings)
             _print(f"Serving on {url}\n")
         serving.run(sockets=[listener])
     return 0
+
+
+def _demo_words() -> str:
+    words = ", ".join(words[0] for words, _ in SCENARIOS)
+    return f"One of these words in the message plays another example: {words} (docs/cli.md)"
 
 
 def server(settings: Settings, *, demo: bool = False) -> uvicorn.Server:

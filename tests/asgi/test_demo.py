@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +31,18 @@ async def test_a_message_chooses_the_scenario(serve: Any, message: str, status: 
     assert len(frames) > 3
     assert frames[-1].get("final", {}).get("status") == status
     assert frames[-1]["kind"] == ("error" if status is None else "final")
+
+
+async def test_approve_plays_a_call_that_waits_for_approval(serve: Any) -> None:
+    answer = await serve(demo=True, api_key=None, base_url="http://127.0.0.1:9").ask(body={"message": "Approve it"})
+    statuses = [frame["tool"]["status"] for frame in await answer.frames() if frame["kind"] == "tool.status"]
+    assert "awaiting_approval" in statuses
+
+
+def test_the_page_lists_the_words() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([a-z, ]+) \| ", page.partition("## The demo")[2].partition("\n## ")[0], re.MULTILINE)
+    assert rows[1:] == [*(", ".join(words) for words, _ in SCENARIOS), "anything else"]
 
 
 def test_every_scenario_has_its_example() -> None:

@@ -164,21 +164,26 @@ async def test_a_name_is_made_of_the_upstream_and_the_time(run: Run, upstream: A
     assert (upstream_name, len(day), len(time)) == ("one", 8, 6)
 
 
-async def test_a_refused_request_writes_no_case(run: Run, upstream: Any) -> None:
+async def test_a_refused_request_writes_no_case(run: Run, upstream: Any, upstream_port: int) -> None:
     async def refuse(peer: Peer) -> None:
         await peer.send(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n")
 
     await upstream(refuse)
     done = await run("--upstream", "one")
-    expected = "projector: upstream_http_401: The provider answered with HTTP status 401.\n"
+    expected = f"projector: upstream_http_401: localhost:{upstream_port}: The provider answered with HTTP status 401.\n"
     assert done == Done(1, "", expected)
     with pytest.raises(UsageError, match="expected a folder"):
         replay.load_cases(Path("recordings"))
 
 
-async def test_an_unreachable_upstream_writes_no_case(run: Run) -> None:
+@pytest.mark.parametrize("host", ["localhost", "[::1]"])
+async def test_an_unreachable_upstream_is_named_by_its_address(run: Run, upstream_port: int, host: str) -> None:
+    written("projector.toml", CONFIG.format(port=upstream_port).replace("localhost", host))
     done = await run("--upstream", "one")
-    assert done == Done(1, "", "projector: upstream_unreachable: The provider could not be reached.\n")
+    expected = f"projector: upstream_unreachable: {host}:{upstream_port}: The provider could not be reached.\n"
+    assert done == Done(1, "", expected)
+    with pytest.raises(UsageError, match="not found"):
+        replay.load_cases(Path("recordings"))
 
 
 @pytest.mark.parametrize(

@@ -349,7 +349,7 @@ def test_explain_everything(run: Run) -> None:
         (("project", "."), "projector: .: is a directory"),
         (("validate",), "the following arguments are required: FILE"),
         (("validate", "no/such/file"), "projector: no/such/file: not found"),
-        (("replay", "no/such/folder"), "expected a folder of cases at `no/such/folder`"),
+        (("replay", "no/such/folder"), "no/such/folder: not found; expected a folder of cases"),
         (("demo", "--port", "x"), "argument --port: invalid int value: 'x'"),
     ],
 )

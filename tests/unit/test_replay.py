@@ -108,7 +108,7 @@ def test_invalid_settings(folder: Path, text: str, message: str) -> None:
 
 
 def test_invalid_folders(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="expected a folder of cases at `"):
+    with pytest.raises(UsageError, match="not found; expected a folder of cases"):
         replay.load_cases(tmp_path / "nowhere")
     with pytest.raises(UsageError, match=r"expected inputs at `.*/<provider>/<case>\.ndjson`; providers: openai_resp"):
         replay.load_cases(tmp_path)

@@ -56,13 +56,19 @@ async def _record(
     finally:
         await catalog.aclose()
     if fault is not None and not data:
-        return fault
+        return fault._replace(message=f"{_address(binding)}: {fault.message}")
     case = {
         "about": f"Recorded from the upstream `{upstream}`.",
         "profile": binding.profile,
         "host_events": binding.upstream.is_recording,
     }
     return record(binding.api, bytes(data), None if is_raw else _finder(settings), fault=fault, settings=case)
+
+
+def _address(binding: UpstreamBinding) -> str:
+    """Return host and port of an upstream, without its path and credentials."""
+    host, port = binding.address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def _read(binding: UpstreamBinding, body: Mapping[str, object], data: bytearray) -> None:
