@@ -8,13 +8,15 @@ from typing import Any, Final
 from projector.contracts import codec
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from projector.server.config.loading import Loaded
+from projector.server.config.loading import HTTP_FIELDS, Loaded
 from projector.server.config.settings import SHORTHAND, UpstreamTimeouts
 
 _OPEN_TABLES: Final = frozenset({"tools", "parameters", "profile"})
 """Tables in the format of a provider. They may contain secrets, and are redacted like tool arguments."""
 
 _TEXT_MAX_CHARS: Final = 1_000
+_MASK: Final = "**********"
+"""What pydantic prints for a secret; also for headers and query parameters that are not from a file."""
 
 
 def to_toml(loaded: Loaded) -> str:
@@ -25,6 +27,8 @@ def to_toml(loaded: Loaded) -> str:
     for name, upstream in settings.upstreams.items():
         timeouts = settings.timeouts_of(upstream).model_dump(include=set(UpstreamTimeouts.model_fields))
         table["upstreams"][name]["timeouts"] = timeouts
+        for fields in HTTP_FIELDS:
+            table["upstreams"][name][fields] = dict.fromkeys(getattr(upstream, fields), _MASK)
     for path, reference in loaded.references.items():
         inner: Any = table
         for key in path[:-1]:

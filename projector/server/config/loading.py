@@ -3,7 +3,8 @@
 A variable is `PROJECTOR_` and the path of its setting in capitals, with `__` between tables
 (`PROJECTOR_TIMEOUTS__IDLE_S`, `PROJECTOR_AGENTS__<NAME>__MODEL`); lists and open tables are JSON.
 `OPENAI_API_KEY` and `OPENAI_BASE_URL` are read as well. In the file, the string `${NAME}` is replaced with the variable
-NAME, and `X_file` names a file that contains `X`, relative to the folder of the configuration.
+NAME (within `headers` and `query` of an upstream also as a part of a string), and `X_file` names a file that contains
+`X`, relative to the folder of the configuration.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Final, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
 from projector._errors import UsageError
@@ -26,6 +27,7 @@ from projector._validation import FieldPath, invalid_fields, path_name
 from projector.contracts import codec
 from projector.redaction.policy import Policy
 from projector.server.config.config_base import Table
+from projector.server.config.http_fields import is_credential
 from projector.server.config.settings import Settings
 from projector.server.extensions import EXTENSIONS
 
@@ -36,6 +38,8 @@ _FILE: Final = "_file"
 _NAME: Final = "<name>"
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _JSON_TYPES: Final = frozenset({tuple, dict, frozenset})
+HTTP_FIELDS: Final = frozenset({"headers", "query"})
+"""Tables of an upstream with names and values that are sent to the provider."""
 _SECRETS: Final = frozenset({"api_key"})
 """Not allowed in a configuration file, because such files are committed."""
 
@@ -48,7 +52,7 @@ class SettingsError(UsageError):
 
 
 class Loaded(NamedTuple):
-    """Settings, and the references in the file that some of them were read from, by path."""
+    """Settings, and texts of the file by path: references, and those of `HTTP_FIELDS`, which may be printed as well."""
 
     settings: Settings
     references: Mapping[FieldPath, str]
@@ -200,15 +204,40 @@ def _resolve(node: Any, environ: Mapping[str, str], references: dict[FieldPath, 
     for key, value in node.items() if isinstance(node, dict) else enumerate(node):
         at = (*path, key)
         match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
-        if match:
-            if not environ.get(match[1]):
-                raise SettingsError(f"`{path_name(at)}`: the variable {match[1]} is not set")
-            node[key] = environ[match[1]]
+        if isinstance(value, str) and _is_http_field(at):
+            node[key] = _resolve_http_field(value, environ, at)
+            references[at] = value
+        elif match:
+            node[key] = _variable_value(match, environ, at)
             references[at] = value
         elif key in _SECRETS:
             raise SettingsError(f"`{path_name(at)}`: expected a variable as `${{NAME}}`, or `{key}{_FILE}`")
         elif isinstance(value, dict | list):
             _resolve(value, environ, references, at)
+
+
+def _is_http_field(path: FieldPath) -> bool:
+    match path:
+        case ("upstreams", _, table, _):
+            return table in HTTP_FIELDS
+        case _:
+            return False
+
+
+def _resolve_http_field(value: str, environ: Mapping[str, str], path: FieldPath) -> SecretStr | str:
+    """Return a value with its references replaced; a credential must contain one."""
+    resolved = _REFERENCE.sub(lambda match: _variable_value(match, environ, path), value)
+    if _REFERENCE.search(value):
+        return SecretStr(resolved)
+    if is_credential(str(path[-1])):
+        raise SettingsError(f"`{path_name(path)}`: expected a variable as `${{NAME}}`")
+    return value
+
+
+def _variable_value(reference: re.Match[str], environ: Mapping[str, str], path: FieldPath) -> str:
+    if not environ.get(reference[1]):
+        raise SettingsError(f"`{path_name(path)}`: the variable {reference[1]} is not set")
+    return environ[reference[1]]
 
 
 def _variables_in(environ: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -226,14 +255,21 @@ def _variables_in(environ: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, 
 
 
 def _parse_variable(name: str, path: tuple[str, ...], text: str) -> object:
-    if not (typing.get_origin(kind := _kind(path)) in _JSON_TYPES or kind is Policy):
+    """Return the value of a variable: lists and tables are JSON; other text may be a name where a list is expected."""
+    if not (_takes_json(_kind(path)) and text.lstrip().startswith(("[", "{"))):
         return text
-    if kind is Policy and text.isidentifier():
-        return text  # the name of a ready policy
     try:
         return codec.loads(text.encode())
     except codec.CodecError:
         raise SettingsError(f"`{name}`: expected JSON") from None
+
+
+def _takes_json(kind: Any) -> bool:
+    """Return whether a type is a list or table, or has one as an alternative."""
+    origin = typing.get_origin(kind)
+    if origin is typing.Annotated or origin in {typing.Union, UnionType}:
+        return any(map(_takes_json, typing.get_args(kind)))
+    return origin in _JSON_TYPES or kind is Policy
 
 
 def _put(values: dict[str, Any], path: tuple[str, ...], value: object) -> None:

@@ -27,6 +27,7 @@ from projector._errors import known_name
 from projector.providers import DEFAULT_PROVIDER, profile_of
 from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
 from projector.server.config.config_base import Api, BaseUrl, Name, Table, has_valid_host, matching
+from projector.server.config.http_fields import ExtraHeaders, ExtraQuery
 from projector.server.extensions import EXTENSIONS, ExtensionSettings
 
 DEFAULT: Final = "default"
@@ -168,10 +169,22 @@ class UpstreamSettings(Table):
     proxy: SecretStr | None = None
     """HTTP proxy as `http://user:password@host:port`. `HTTP_PROXY` and similar variables are ignored; to use one, refer
     to it: `proxy = "${HTTPS_PROXY}"`."""
+    headers: ExtraHeaders = {}
+    """Additional request headers, such as `api-key`; `authorization` replaces the one of `api_key`."""
+    query: ExtraQuery = {}
+    """Query parameters of every request, such as `api-version`."""
     timeouts: UpstreamTimeouts = UpstreamTimeouts()
     """Overrides the time-outs of the server."""
     profile: dict[str, JsonValue] = {}
     """Differences from other upstreams with the same API; fields of its profile in `projector.providers`."""
+
+    @property
+    def secrets(self) -> list[SecretStr]:
+        """The keys in these settings; of `Bearer <token>` also the token alone."""
+        values = [value for value in (*self.headers.values(), *self.query.values()) if isinstance(value, SecretStr)]
+        parts = [value.get_secret_value().rpartition(" ") for value in values]
+        tokens = [SecretStr(token) for scheme, _, token in parts if scheme]
+        return [*([self.api_key] if self.api_key is not None else []), *values, *tokens]
 
     @field_validator("proxy")
     @classmethod

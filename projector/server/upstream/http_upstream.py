@@ -20,6 +20,7 @@ from projector import __version__
 from projector.contracts import codec
 from projector.core.faults import FAULTS, http_status_fault
 from projector.providers import PROVIDERS
+from projector.server.config.http_fields import plain
 from projector.server.config.settings import UpstreamSettings, UpstreamTimeouts
 from projector.server.upstream.connection_pool import CleanConnector
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
@@ -64,6 +65,7 @@ class HTTPUpstream:
         self._proxy = settings.proxy.get_secret_value() if settings.proxy else None
         self._timeout = aiohttp.ClientTimeout(total=None, connect=timeouts.connect_s)  # the others: `deadlines`
         self._headers = _headers(settings)
+        self._query = {name: plain(value) for name, value in settings.query.items()}
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.providers = frozenset(name for name, provider in PROVIDERS.items() if provider.upstream == _NAME)
@@ -76,6 +78,7 @@ class HTTPUpstream:
         try:
             response = await self._open_session().post(
                 self._base_url + path,
+                params=self._query,
                 data=body if len(body) <= _LARGE_BYTES else io.BytesIO(body),
                 headers={**request.headers, **self._headers},
                 allow_redirects=False,
@@ -124,7 +127,9 @@ def _headers(settings: UpstreamSettings) -> Mapping[str, str]:
     }
     if settings.api_key is not None:
         headers["Authorization"] = f"Bearer {settings.api_key.get_secret_value()}"
-    return headers
+    given = {name.lower() for name in settings.headers}
+    own = {name: value for name, value in headers.items() if name.lower() not in given}
+    return own | {name: plain(value) for name, value in settings.headers.items()}
 
 
 async def _read(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:

@@ -42,9 +42,9 @@ _SECRET_MIN_CHARS: Final = 4  # minimum length of a registered value; shorter ke
 
 
 def secrets_of(settings: Settings) -> list[RegisteredValue]:
-    """Return the API keys of the configuration, which no recording may contain."""
-    upstreams = settings.upstreams.values()
-    keys = [key for key in (settings.api_key, *(upstream.api_key for upstream in upstreams)) if key is not None]
+    """Return the keys of the configuration, which no recording may contain."""
+    keys = [settings.api_key] if settings.api_key is not None else []
+    keys += [key for upstream in settings.upstreams.values() for key in upstream.secrets]
     return [RegisteredValue(value=key) for key in keys if len(key.get_secret_value().strip()) >= _SECRET_MIN_CHARS]
 
 

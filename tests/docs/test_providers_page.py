@@ -1,0 +1,32 @@
+"""The configurations in docs/providers.md are valid, and printing them shows no secret."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from projector.server.config.config_dump import to_toml
+from projector.server.config.loading import read
+
+PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+SECRET = "secret-of-the-environment"
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 4
+
+
+@pytest.mark.parametrize("text", EXAMPLES, ids=range(len(EXAMPLES)))
+def test_an_example(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "projector.toml"
+    file.write_text(text, encoding="utf-8")
+    environ = dict.fromkeys(re.findall(r"\$\{(\w+)\}", text), SECRET)
+    loaded = read(environ, config=file)
+    assert [secret.get_secret_value() for one in loaded.settings.upstreams.values() for secret in one.secrets] != []
+    printed = to_toml(loaded)
+    assert SECRET not in printed
+    file.write_text(printed, encoding="utf-8")
+    assert read(environ, config=file).settings.upstreams == loaded.settings.upstreams
