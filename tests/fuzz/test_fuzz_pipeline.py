@@ -17,6 +17,7 @@ from projector.core.sse import encode_sse
 from projector.providers import PROVIDERS
 from projector.recording.replay import CaseSettings
 from tests.fuzz.found_cases import FOUND, FoundCase
+from tests.property import test_chat_completions_properties as chat
 from tests.property.mutations import ALL_LINES, GARBAGE, NOISE
 from tests.property.soundness import assert_sound, cut, examples, frames_of, play
 
@@ -59,6 +60,23 @@ def test_any_bytes(
     *, provider: str, data: bytes, run: bool, host_events: bool, input_format: InputFormat, cuts: list[int]
 ) -> None:
     check(data, provider, CaseSettings(run=run, host_events=host_events), input_format, cuts)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@examples(60)
+@given(data=STREAMS, run=st.booleans(), extensions=st.booleans(), cuts=st.lists(st.integers(0, 1 << 20), max_size=6))
+def test_any_bytes_in_chat_completions(
+    *, provider: str, data: bytes, run: bool, extensions: bool, cuts: list[int]
+) -> None:
+    case, input_format = CaseSettings(run=run), FORMATS[len(data) % len(FORMATS)]
+
+    def played(reads: list[bytes]) -> bytes:
+        pipeline = chat.pipeline_of(provider, case, extensions=extensions, input_format=input_format)
+        return b"".join(map(pipeline.feed, reads)) + pipeline.close()
+
+    whole = played([data])
+    assert played(cut(data, cuts)) == whole
+    chat.assert_sound(whole)
 
 
 @pytest.mark.parametrize("found", FOUND, ids=lambda found: found.was)

@@ -25,8 +25,8 @@ class ChatCompletionsChecker:
     def __init__(self) -> None:
         self._line = 0
         self._identity: list[object] = []
-        self._calls: list[str] = []
-        """Types of the calls so far, by index."""
+        self._calls: list[bool] = []
+        """Whether each call so far is one of a custom tool, by index."""
         self._length = 0
         """Length of the content in code points."""
         self._has_annotations = False
@@ -100,15 +100,17 @@ class ChatCompletionsChecker:
 
     def _check_call(self, entry: Event) -> list[str]:
         index, is_new = entry["index"], "id" in entry
+        function, custom = entry["function"], entry.get("custom")
         if is_new:
-            self._calls.append(entry.get("type", ""))
-        kinds = [kind for kind in ("function", "custom") if kind in entry]
+            self._calls.append(custom is not None)
         if index >= len(self._calls) or (is_new and index != len(self._calls) - 1):
             return ["calls numbered from 0, in order of appearance"]
-        if kinds != [self._calls[index]]:
-            return ["one member with the type of the call"]
-        is_named = "name" in entry[kinds[0]]
-        return [] if is_new == is_named == ("type" in entry) else ["ID, type and name in the first fragment only"]
+        if not is_new == ("type" in entry) == ("name" in function):
+            return ["ID, type and name in the first fragment only"]
+        both = {"input": function["arguments"], **({"name": function["name"]} if is_new else {})}
+        if custom != (both if self._calls[index] else None):
+            return ["`custom` with the same content, in every fragment of a call of a custom tool and in no other"]
+        return []
 
     def _on_annotations(self, annotations: list[Event]) -> list[str]:
         was_written, self._has_annotations = self._has_annotations, True

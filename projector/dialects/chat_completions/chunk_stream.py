@@ -25,9 +25,12 @@ class ChunkStream:
 
     def __init__(self, options: DialectOptions, frame_max_bytes: int) -> None:
         self.events: list[WireEvent] = []
-        self.content = JoinedText(between_parts="")
-        self.refusal = JoinedText()
-        self.reasoning = JoinedText()
+        self.texts: Mapping[str, JoinedText] = {
+            "content": JoinedText(between_parts=""),
+            "refusal": JoinedText(),
+            "reasoning_content": JoinedText(),
+        }
+        """Member of a delta -> its text."""
         self.reasoning_kinds: dict[str, str] = {}
         """Open reasoning item -> the kind of frame that its text is read from."""
         self.calls = ClientCalls(is_run=options.is_run)
@@ -73,6 +76,13 @@ class ChunkStream:
         for delta in deltas:
             self.add({member: delta})
 
+    def add_missing(self, member: str, text: str) -> None:
+        """Write a whole text, if nothing of it was written."""
+        joined = self.texts[member]
+        if text and not joined.length:
+            joined.length = len(text)
+            self.add({member: text})
+
     def add_calls(self, entries: list[Delta]) -> None:
         """Write a chunk for each entry of `tool_calls`."""
         for entry in entries:
@@ -101,9 +111,10 @@ class ChunkStream:
         self.events.append((None, codec.dumps({"error": error})))
 
     def _annotation(self, frame: Frame) -> dict[str, Any]:
-        citation = frame["citation"]
-        start = self.content.starts.get((frame["item_id"], frame["content_index"]), 0)
-        positions = {name: start + citation.get(name, 0) for name in ("start_index", "end_index")}
+        citation, content = frame["citation"], self.texts["content"]
+        start = content.starts.get((frame["item_id"], frame["content_index"]), 0)
+        indexes = ("start_index", "end_index")
+        positions = {name: min(start + citation.get(name, 0), content.length) for name in indexes}
         names = {name: citation.get(name, "") for name in ("url", "title")}
         return {"type": "url_citation", "url_citation": positions | names}
 

@@ -3,6 +3,9 @@
 In a stream of one response each call is written as it arrives. In a run the host may execute a call itself, and clients
 execute every call that they receive; so the calls of a run are written at its end, without those that have an output,
 those of a response that was followed by another one, and those of a workflow, which does not wait for clients.
+
+A call of a custom tool is written twice in each entry: as `custom`, as the API has it, and as a function whose
+arguments are the input, because the models and helpers of the SDKs reject a streamed call that is no function.
 """
 
 from __future__ import annotations
@@ -17,18 +20,18 @@ Delta: TypeAlias = dict[str, Any]
 UNNAMED: Final = "unknown"
 """Name of a call whose name has not arrived. Clients join the names of all fragments, so such a call waits."""
 
-INPUTS: Final = {"function_call": ("function", "arguments"), "custom_tool_call": ("custom", "input")}
-"""Item type -> type of the call, and the member of the call with its input."""
+CUSTOM: Final = "custom_tool_call"
+CALLS: Final = frozenset({"function_call", CUSTOM})
+"""Types of items that are calls for the client."""
 
 
 class _Call:
     """One call as written so far."""
 
-    __slots__ = ("branch", "call_id", "has_input", "held", "index", "input", "kind", "name")
+    __slots__ = ("call_id", "has_input", "held", "index", "is_custom", "name")
 
-    def __init__(self, item_type: str, branch: int) -> None:
-        self.kind, self.input = INPUTS[item_type]
-        self.branch = branch
+    def __init__(self, item_type: str) -> None:
+        self.is_custom = item_type == CUSTOM
         self.call_id = ""
         self.name = UNNAMED
         self.index: int | None = None
@@ -36,6 +39,14 @@ class _Call:
         self.held: list[str] = []
         """Fragments of the input that cannot be written yet."""
         self.has_input = False
+
+    def entry(self, fragment: str, **first: str) -> Delta:
+        """Return an entry with a fragment of the input, and for the first one ID, type and name."""
+        name = {"name": first.pop("name")} if first else {}
+        entry: Delta = {"index": self.index, **first, "function": {**name, "arguments": fragment}}
+        if self.is_custom:
+            entry["custom"] = {**name, "input": fragment}
+        return entry
 
 
 class ClientCalls:
@@ -46,30 +57,25 @@ class ClientCalls:
         self._calls: dict[str, _Call] = {}
         """Item ID -> call, without those that the host executed."""
         self._count = 0
-        self._branch = 0
-        self._ended: set[int] = set()
-        """Branches whose last response has ended."""
+        self._has_ended = False
+        """Whether the last response has ended."""
 
     @property
     def are_waiting(self) -> bool:
         """Whether a call that was written has no output."""
         return any(call.index is not None for call in self._calls.values())
 
-    def enter(self, branch: int) -> None:
-        """Set the branch of the following frames."""
-        self._branch = branch
-
     def end_response(self) -> None:
-        """Record that the response of this branch has ended."""
-        self._ended.add(self._branch)
+        """Record that a response has ended."""
+        self._has_ended = True
 
     def add(self, frame: Frame) -> None:
-        """Read the announcement of an item. In a run, a new response shows that earlier calls were executed."""
-        if self._branch in self._ended:
-            self._ended.remove(self._branch)
-            self._calls = {name: call for name, call in self._calls.items() if call.branch != self._branch}
-        if frame["item_type"] in INPUTS and not (self._is_run and "workflow" in frame):
-            self._calls[frame["item_id"]] = _Call(frame["item_type"], self._branch)
+        """Read the announcement of an item. Another response shows that the calls before it were executed."""
+        if self._has_ended:  # parallel responses are in workflows, whose calls are not written
+            self._has_ended = False
+            self._calls.clear()
+        if frame["item_type"] in CALLS and not (self._is_run and "workflow" in frame):
+            self._calls[frame["item_id"]] = _Call(frame["item_type"])
 
     def begin(self, frame: Frame) -> list[Delta]:
         """Read a status; the first one has the ID and name of the call."""
@@ -113,7 +119,7 @@ class ClientCalls:
         if call.index is None:
             call.held.append(fragment)
             return []
-        return [{"index": call.index, call.kind: {call.input: fragment}}]
+        return [call.entry(fragment)]
 
     def _release(self, call: _Call) -> list[Delta]:
         """Return a call that was held back, unless it is written already."""
@@ -127,5 +133,4 @@ class ClientCalls:
         """Return the first entry of a call: ID, type and name, without any input."""
         call.index = self._count
         self._count += 1
-        body = {"name": call.name, call.input: ""}
-        return [{"index": call.index, "id": call.call_id, "type": call.kind, call.kind: body}]
+        return [call.entry("", id=call.call_id, type="function", name=call.name)]

@@ -116,7 +116,7 @@ class CompletionAssembly:
             self._annotations += delta["annotations"]
 
     def _add_call(self, entry: Mapping[str, Any]) -> None:
-        kind = "custom" if "custom" in entry else "function"
+        kind = "custom" if "custom" in entry else "function"  # a custom call is written in both forms
         body = entry[kind]
         if "id" in entry and self._fits([entry["id"], body["name"]]):
             self._calls.append({"id": entry["id"], "type": kind, kind: {"name": body["name"]}})

@@ -7,7 +7,7 @@ client has to request.
 from __future__ import annotations
 
 import json
-from typing import Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
@@ -47,9 +47,10 @@ class ToolCallDelta(Model):
 
     index: Count
     id: Maybe[str] = None
-    type: Maybe[Literal["function", "custom"]] = None
-    function: Maybe[Function] = None
+    type: Maybe[Literal["function"]] = None
+    function: Function
     custom: Maybe[Custom] = None
+    """Only for a custom tool: its input, which `function.arguments` repeats for clients that know functions only."""
 
 
 class UrlCitationSource(Model):
@@ -123,7 +124,7 @@ class FinalMembers(Model):
 class PublicMembers(Model):
     """Members of a public event (`public_sse_v1`) that the API does not have. Paths in `notices` start at the event."""
 
-    kind: kinds.Kind = Field(strict=False)
+    kind: Annotated[kinds.Kind, Field(strict=False)] | Literal["reasoning.delta"]
     output_index: Maybe[Count] = None
     item_id: Maybe[str] = None
     content_index: Maybe[Count] = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from projector.contracts.kinds import Kind
+from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame
 
 ENVELOPE: Final = frozenset(
@@ -28,7 +28,7 @@ FINAL_MEMBERS: Final = ("status", "structured_output", "attachments")
 
 def extension_of(frame: Frame) -> Frame | None:
     """Return what a public event has beyond its chunk; None if it has nothing."""
-    return EXTENSIONS.get(frame["kind"], _notices)(frame)
+    return EXTENSIONS.get(frame["kind"], _nothing)(frame)
 
 
 def _notices(frame: Frame) -> Frame | None:
@@ -60,6 +60,7 @@ def _nothing(_frame: Frame) -> Frame | None:
 
 
 EXTENSIONS: Final[Mapping[str, Callable[[Frame], Frame | None]]] = {
+    **dict.fromkeys((*Kind, PrivateKind.REASONING_DELTA), _notices),
     Kind.TOOL_STATUS: _whole,
     Kind.TOOL_ARGUMENTS_DELTA: _arguments,
     Kind.TOOL_ARGUMENTS_DONE: _arguments,
@@ -72,4 +73,4 @@ EXTENSIONS: Final[Mapping[str, Callable[[Frame], Frame | None]]] = {
     Kind.FINAL: _final,
     Kind.ERROR: _nothing,  # the chunk of an error has no other members
 }
-"""Kind -> what is written of its events. Of other kinds only the notices are."""
+"""Kind -> what is written of its events."""

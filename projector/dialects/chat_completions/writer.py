@@ -28,12 +28,14 @@ FINISHES: Final[Mapping[str, str]] = {
 INCOMPLETE_FINISHES: Final[Mapping[str, str]] = {"content_filter": "content_filter"}
 """Reason of an incomplete response -> finish reason, if it is not that of a limit."""
 
+FINAL_TEXTS: Final[Mapping[str, str]] = {
+    "content": "response_text",
+    "refusal": "refusal_text",
+    "reasoning_content": "reasoning_summary_text",
+}
+"""Member of a delta -> member of `final` with a text that may have come too late for its frames (CONTRACT D13)."""
+
 RUNNING: Final = frozenset({"queued", "in_progress"})
-
-
-def on_branch(stream: ChunkStream, frame: Frame) -> None:
-    """Set the branch of the following calls."""
-    stream.calls.enter(frame["branch"])
 
 
 def on_meta(stream: ChunkStream, frame: Frame) -> None:
@@ -56,31 +58,21 @@ def on_item_added(stream: ChunkStream, frame: Frame) -> None:
 
 def on_item_done(stream: ChunkStream, frame: Frame) -> None:
     """Write what waited for the end of the item."""
-    item_id = frame["item_id"]
-    stream.add_texts("content", stream.content.close(item_id))
-    stream.add_texts("refusal", stream.refusal.close(item_id))
-    stream.add_texts("reasoning_content", stream.reasoning.close(item_id))
-    stream.reasoning_kinds.pop(item_id, None)
+    for member, joined in stream.texts.items():
+        stream.add_texts(member, joined.close(frame["item_id"]))
+    stream.reasoning_kinds.pop(frame["item_id"], None)
     stream.add_calls(stream.calls.close(frame))
 
 
-def on_text(stream: ChunkStream, frame: Frame) -> None:
-    """Write a delta of the text."""
-    deltas = stream.content.feed(frame["item_id"], frame["content_index"], frame["delta"])
-    stream.add_texts("content", deltas)
-
-
-def on_refusal(stream: ChunkStream, frame: Frame) -> None:
-    """Write a delta of a refusal."""
-    deltas = stream.refusal.feed(frame["item_id"], frame["content_index"], frame["delta"])
-    stream.add_texts("refusal", deltas)
+def on_text(member: str, index: str, stream: ChunkStream, frame: Frame) -> None:
+    """Write a delta of a text."""
+    stream.add_texts(member, stream.texts[member].feed(frame["item_id"], frame[index], frame["delta"]))
 
 
 def on_reasoning(index: str, stream: ChunkStream, frame: Frame) -> None:
     """Write a delta of reasoning: of each item its summary or its full text, whichever comes first."""
-    item_id = frame["item_id"]
-    if stream.reasoning_kinds.setdefault(item_id, frame["kind"]) == frame["kind"]:
-        stream.add_texts("reasoning_content", stream.reasoning.feed(item_id, frame[index], frame["delta"]))
+    if stream.reasoning_kinds.setdefault(frame["item_id"], frame["kind"]) == frame["kind"]:
+        on_text("reasoning_content", index, stream, frame)
 
 
 def on_citation(stream: ChunkStream, frame: Frame) -> None:
@@ -116,6 +108,8 @@ def on_final(stream: ChunkStream, frame: Frame) -> None:
     if status == "failed":
         stream.fail(failure(stream.reasons.get(status)))
         return
+    for member, name in FINAL_TEXTS.items():
+        stream.add_missing(member, final.get(name, ""))
     stream.add_annotations()
     stream.add_calls(stream.calls.finish())
     finish = FINISHES[status]
@@ -133,14 +127,13 @@ def on_error(stream: ChunkStream, frame: Frame) -> None:
 
 
 HANDLED: Final[Mapping[str, Writer]] = {
-    PrivateKind.BRANCH: on_branch,
     PrivateKind.RESPONSE_META: on_meta,
     Kind.LIFECYCLE: on_lifecycle,
     Kind.OUTPUT_ITEM_ADDED: on_item_added,
     Kind.OUTPUT_ITEM_DONE: on_item_done,
-    Kind.MESSAGE_DELTA: on_text,
+    Kind.MESSAGE_DELTA: partial(on_text, "content", "content_index"),
     Kind.MESSAGE_CITATION: on_citation,
-    Kind.REFUSAL_DELTA: on_refusal,
+    Kind.REFUSAL_DELTA: partial(on_text, "refusal", "content_index"),
     Kind.REASONING_SUMMARY_DELTA: partial(on_reasoning, "summary_index"),
     PrivateKind.REASONING_DELTA: partial(on_reasoning, "content_index"),
     Kind.TOOL_STATUS: on_tool_status,
@@ -152,6 +145,7 @@ HANDLED: Final[Mapping[str, Writer]] = {
 }
 
 DROPPED: Final[Mapping[str, str]] = {
+    PrivateKind.BRANCH: "all branches are written in one completion",
     PrivateKind.RESPONSE_USAGE: "the completion has the sum over all responses",
     PrivateKind.ITEM_DETAILS: "the API has no items",
     PrivateKind.FILE_PATH: "the API has annotations for web pages only",
