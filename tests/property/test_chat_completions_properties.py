@@ -143,10 +143,16 @@ def test_extensions_change_nothing_else(stream: tuple[Case, Lines]) -> None:
 
 
 def messages_in(frames: list[Frame]) -> tuple[str, bool]:
-    """Return the texts of all messages in the order in which they begin, and whether any was streamed."""
+    """Return the texts of all answers in the order in which they begin, and whether any was streamed."""
     texts: dict[str, str] = {}
+    details = [frame for frame in frames if frame["kind"] == "item.details"]
+    commentary = {frame["item_id"] for frame in details if frame["details"].get("phase") == "commentary"}
     for frame in frames:
-        if frame["kind"] == "message.delta" and (frame["delta"] or frame["item_id"] in texts):
+        if (
+            frame["kind"] == "message.delta"
+            and frame["item_id"] not in commentary
+            and (frame["delta"] or frame["item_id"] in texts)
+        ):
             texts[frame["item_id"]] = texts.get(frame["item_id"], "") + frame["delta"]
     return "\n\n".join(texts.values()), bool(texts)
 

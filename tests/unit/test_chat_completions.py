@@ -208,6 +208,18 @@ def test_a_message_waits_for_the_one_before_it() -> None:
     assert contents == ["A1 ", "A2", ".", "\n\nB1 ", "B2", "\n\nC", "!"]
 
 
+@pytest.mark.parametrize(
+    ("events", "content"),
+    [
+        ([text("Let me look."), done(0, "message", phase="commentary"), text("High water.", 1)], "High water."),
+        ([text("Let me look."), done(0, "message", phase="commentary")], "Let me look."),
+    ],
+)
+def test_commentary_is_left_out_of_an_answer(events: list[Event], content: str) -> None:
+    chunks = play(CREATED, added(0, "message", phase="commentary"), *events, ended())
+    assert joined(chunks, "content") == content
+
+
 def test_text_that_comes_only_with_the_end_is_written() -> None:
     empty = done(0, "message", status="completed", content=[])
     item = {"type": "message", "id": "item_0", "content": [{"type": "output_text", "text": "Late."}]}

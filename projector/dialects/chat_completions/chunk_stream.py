@@ -33,6 +33,8 @@ class ChunkStream:
         """Member of a delta -> its text."""
         self.reasoning_kinds: dict[str, str] = {}
         """Open reasoning item -> the kind of frame that its text is read from."""
+        self.commentary: set[str] = set()
+        """Messages that are not part of the answer."""
         self.calls = ClientCalls(is_run=options.is_run)
         self.citations: list[Frame] = []
         """Citations of web pages. They are written together, because clients replace the list or require an index."""

@@ -33,7 +33,10 @@ FINAL_TEXTS: Final[Mapping[str, str]] = {
     "refusal": "refusal_text",
     "reasoning_content": "reasoning_summary_text",
 }
-"""Member of a delta -> member of `final` with a text that may have come too late for its frames (CONTRACT D13)."""
+"""Member of a delta -> member of `final` with its text: it may have come too late for its frames, or be commentary."""
+
+COMMENTARY: Final = "commentary"
+"""Phase of a message that announces what the model does next."""
 
 RUNNING: Final = frozenset({"queued", "in_progress"})
 
@@ -64,6 +67,18 @@ def on_item_done(stream: ChunkStream, frame: Frame) -> None:
     stream.add_calls(stream.calls.close(frame))
 
 
+def on_details(stream: ChunkStream, frame: Frame) -> None:
+    """Read the phase of a message."""
+    if frame["details"].get("phase") == COMMENTARY:
+        stream.commentary.add(frame["item_id"])
+
+
+def on_content(stream: ChunkStream, frame: Frame) -> None:
+    """Write a delta of the answer. Commentary is no part of it, unless nothing else follows (CONTRACT D43)."""
+    if frame["item_id"] not in stream.commentary:
+        on_text("content", "content_index", stream, frame)
+
+
 def on_text(member: str, index: str, stream: ChunkStream, frame: Frame) -> None:
     """Write a delta of a text."""
     stream.add_texts(member, stream.texts[member].feed(frame["item_id"], frame[index], frame["delta"]))
@@ -77,7 +92,8 @@ def on_reasoning(index: str, stream: ChunkStream, frame: Frame) -> None:
 
 def on_citation(stream: ChunkStream, frame: Frame) -> None:
     """Keep the citation of a web page; the API has no other."""
-    if frame["citation"]["type"] == "url_citation" and len(stream.citations) < ANNOTATIONS_MAX_ITEMS:
+    is_shown = frame["citation"]["type"] == "url_citation" and frame["item_id"] not in stream.commentary
+    if is_shown and len(stream.citations) < ANNOTATIONS_MAX_ITEMS:
         stream.citations.append(frame)
 
 
@@ -131,7 +147,8 @@ HANDLED: Final[Mapping[str, Writer]] = {
     Kind.LIFECYCLE: on_lifecycle,
     Kind.OUTPUT_ITEM_ADDED: on_item_added,
     Kind.OUTPUT_ITEM_DONE: on_item_done,
-    Kind.MESSAGE_DELTA: partial(on_text, "content", "content_index"),
+    PrivateKind.ITEM_DETAILS: on_details,
+    Kind.MESSAGE_DELTA: on_content,
     Kind.MESSAGE_CITATION: on_citation,
     Kind.REFUSAL_DELTA: partial(on_text, "refusal", "content_index"),
     Kind.REASONING_SUMMARY_DELTA: partial(on_reasoning, "summary_index"),
@@ -147,7 +164,6 @@ HANDLED: Final[Mapping[str, Writer]] = {
 DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.BRANCH: "all branches are written in one completion",
     PrivateKind.RESPONSE_USAGE: "the completion has the sum over all responses",
-    PrivateKind.ITEM_DETAILS: "the API has no items",
     PrivateKind.FILE_PATH: "the API has annotations for web pages only",
     PrivateKind.REASONING_DONE: "the deltas contain the whole text",
     PrivateKind.REASONING_ENCRYPTED: "the API has no encrypted reasoning",
@@ -160,7 +176,10 @@ DROPPED: Final[Mapping[str, str]] = {
 """Frame kind -> why no chunk of the API is written."""
 
 BEFORE_WORK: Final = frozenset(
-    {PrivateKind.BRANCH, PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_USAGE, Kind.LIFECYCLE, Kind.ERROR}
+    {
+        *(PrivateKind.BRANCH, PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_USAGE, PrivateKind.ITEM_DETAILS),
+        *(Kind.LIFECYCLE, Kind.ERROR),
+    }
 )
 """Kinds without a first chunk: ID and model may still be unknown, and an error may be the whole stream."""
 
