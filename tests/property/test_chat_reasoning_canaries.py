@@ -23,6 +23,12 @@ SAID: Final[dict[str, list[dict[str, Any]]]] = {
     "details": [{"reasoning_details": [{"type": "reasoning.text", "text": THOUGHT, "signature": SEALED}]}, ANSWER],
     "tags": [{"content": f"<think>{THOUGHT}</think>Hi"}],
     "tags in pieces": [{"content": "<thi"}, {"content": f"nk>{THOUGHT}</th"}, {"content": "ink>Hi"}],
+    "tags in capitals": [{"content": f"<THINK>{THOUGHT}</THINK>Hi"}],
+    "another tag": [{"content": "<think"}, {"content": f"ing>{THOUGHT}</thinking>Hi"}],
+    "channels": [
+        {"content": f"<|channel|>analysis<|message|>{THOUGHT}<|end|>"},
+        {"content": "<|start|>assistant<|channel|>final<|message|>Hi"},
+    ],
     "a tag that is never closed": [{"content": f"<think>{THOUGHT}"}],
     "after the answer": [ANSWER, {"reasoning_content": THOUGHT}],
 }

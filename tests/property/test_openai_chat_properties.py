@@ -15,7 +15,8 @@ from projector.core.faults import Fault
 from projector.core.sse import SseMessage
 from projector.providers.openai_chat.chat_profile import ChatProfile
 from projector.providers.openai_chat.chat_stage import OpenAIChatStage
-from projector.providers.openai_chat.think import Operation, ThinkMode, ThinkSplitter
+from projector.providers.openai_chat.think import MARKS, Operation, ThinkMode, ThinkSplitter
+from projector.providers.openai_chat.think import SPELLINGS as TAG_PAIRS
 from tests.property.cost import assert_linear
 from tests.property.soundness import assert_sound, cut, examples, frames_of, play
 
@@ -27,6 +28,13 @@ ID: Final = "chatcmpl-1"
 
 TAGGED: Final = st.lists(
     st.sampled_from([*TAGS, "<", "</", "<thi", "nk>", "/think>", "a", " ", "\n", "\ud83c", "\udf1e"]), max_size=20
+).map("".join)
+SPELLED: Final = st.lists(
+    st.sampled_from(
+        [tag for pair in TAG_PAIRS for tag in pair]
+        + [*MARKS, "<TH", "INKING>", "<|chan", "nel|>", "analysis", "<|", "a"]
+    ),
+    max_size=20,
 ).map("".join)
 MODES: Final = st.sampled_from(get_args(ThinkMode))
 
@@ -50,7 +58,7 @@ def cut_text(text: str, cuts: Iterable[int]) -> list[str]:
 CUTS: Final = st.lists(st.integers(0, 1000), max_size=10)
 
 
-@given(mode=MODES, text=TAGGED, cuts=CUTS)
+@given(mode=MODES, text=TAGGED | SPELLED, cuts=CUTS)
 @examples(200)
 def test_cuts_do_not_move_tags(mode: ThinkMode, text: str, cuts: list[int]) -> None:
     whole = split(mode, [text])
@@ -247,13 +255,15 @@ SPELLINGS: Final[dict[str, Callable[[str], dict[str, Any]]]] = {
     "both": lambda text: {"reasoning": text, "reasoning_content": text},
     "with details": lambda text: {
         "reasoning": text,
-        "reasoning_details": [{"type": "reasoning.summary", "summary": text}],
+        "reasoning_details": [{"type": "reasoning.text", "text": text}],
     },
     "details": lambda text: {"reasoning_details": [{"type": "reasoning.text", "text": text, "signature": text}]},
     "encrypted": lambda text: {"reasoning_details": [{"type": "reasoning.encrypted", "data": text}]},
     "parts": lambda text: {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]},
     "parts of text": lambda text: {"content": [{"type": "thinking", "thinking": text}]},
     "tags": lambda text: {"content": f"<think>{text}</think>"},
+    "tags in capitals": lambda text: {"content": f"<THINKING>{text}</THINKING>"},
+    "channels": lambda text: {"content": f"<|channel|>analysis<|message|>{text}<|end|>"},
 }
 
 
@@ -301,6 +311,7 @@ def run_splitter(pieces: list[str]) -> None:
 HOSTILE: Final[dict[str, tuple[Callable[[Any], None], Callable[[int], Any]]]] = {
     "many blocks in one text": (run_splitter, lambda size: ["<think>a</think>" * size * 2]),
     "many tags that are none": (run_splitter, lambda size: ["<thin" * size * 10]),
+    "many channels that are none": (run_splitter, lambda size: ["<|channel|>analysis<" * size * 10]),
     "one block byte by byte": (run_splitter, lambda size: ["<think>", *"a<" * size * 2]),
     "blanks that wait": (run_stage, lambda size: texts(" " * size)),
     "a long text": (run_stage, lambda size: texts("a" * size)),

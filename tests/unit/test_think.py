@@ -77,6 +77,44 @@ CASES: dict[str, tuple[ThinkMode, str, list[Operation]]] = {
     ),
     "assume open: never closed": ("assume_open", "Hm.", [thought("Hm."), CLOSE]),
     "assume open: nothing at all": ("assume_open", "", [CLOSE]),
+    "D46: capitals": ("start", "<THINK>a</Think>b", [thought("a"), CLOSE, text("b")]),
+    "D46: another word": (
+        "start",
+        " <thinking>a</think>b</thinking>c",
+        [text(" "), thought("a</think>b"), CLOSE, text("c")],
+    ),
+    "D46: another word, never closed": ("start", "<thinking>a</think>", [thought("a</think>"), CLOSE]),
+    "D46: only the beginning of a word": ("start", "<thinkin", [text("<thinkin")]),
+    "D46: letters that only look like capitals": ("start", "<thin\u212a>a", [text("<thin\u212a>a")]),
+    "D46: several spellings": (
+        "anywhere",
+        "a<thinking>b</THINKING>c<think>d</think>",
+        [text("a"), thought("b"), CLOSE, text("c"), thought("d"), CLOSE],
+    ),
+    "D46: assume open, another word": ("assume_open", "a</thinking>b", [thought("a"), CLOSE, text("b")]),
+    "D46: channels": (
+        "start",
+        "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b",
+        [thought("a"), CLOSE, text("b")],
+    ),
+    "D46: channels, two of reasoning": (
+        "start",
+        "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>analysis<|message|>b<|end|>c",
+        [thought("a"), CLOSE, thought("b"), CLOSE, text("c")],
+    ),
+    "D46: a channel of the answer alone": ("start", "<|channel|>final<|message|>a<|end|>", [text("a<|end|>")]),
+    "D46: an unknown channel is text": (
+        "start",
+        "<|channel|>other<|message|>a",
+        [text("<|channel|>other<|message|>a")],
+    ),
+    "D46: a channel that is cut": ("start", "<|channel|>anal", [text("<|channel|>anal")]),
+    "D46: channels anywhere": (
+        "anywhere",
+        "<|channel|>analysis<think>a</think>b<|channel|>final<|message|>c",
+        [text("<|channel|>analysis"), thought("a"), CLOSE, text("bc")],
+    ),
+    "off: other spellings": ("off", "<THINK>a</THINK>b", [text("<THINK>a</THINK>b")]),
     "off": ("off", "<think>a</think>b", [text("<think>a</think>b")]),
 }
 
@@ -101,6 +139,8 @@ def test_only_a_prefix_of_a_tag_is_held_back() -> None:
 def test_tags_are_configurable() -> None:
     tags = ("[THINK]", "[/THINK]")
     assert split("start", "[THINK]a[/THINK]<think>b", tags=tags) == [thought("a"), CLOSE, text("<think>b")]
+    assert split("start", "[think]a[/THINK]b", tags=tags) == [thought("a"), CLOSE, text("b")]
+    assert split("start", "<thinking>a</thinking>", tags=tags) == [text("<thinking>a</thinking>")]
 
 
 def test_text_without_tags_becomes_plain() -> None:

@@ -24,7 +24,7 @@ class ChatProfile(BaseModel):
     """Where reasoning between tags may begin in the text: see `projector.providers.openai_chat.think`."""
 
     think_tags: tuple[NonEmpty, NonEmpty] = ("<think>", "</think>")
-    """The tags that open and close reasoning in the text."""
+    """The tags that open and close reasoning in the text. The default also reads the other `SPELLINGS` of `think`."""
 
     takes_stream_options: bool = True
     """Whether the upstream accepts `stream_options.include_usage` in a request. A few reject unknown members."""

@@ -7,11 +7,24 @@ character: text and reasoning together are the input without the tags that it ac
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 ThinkMode: TypeAlias = Literal["start", "anywhere", "assume_open", "off"]
 """Where a block may begin: before the first visible character of the message, anywhere, immediately (the prompt's
 template has opened it; after that as `start`), or nowhere."""
+
+Tags: TypeAlias = tuple[str, str]
+
+THINK: Final[Tags] = ("<think>", "</think>")
+SPELLINGS: Final[tuple[Tags, ...]] = (
+    THINK,
+    ("<thinking>", "</thinking>"),
+    ("<|channel|>analysis<|message|>", "<|end|>"),  # of gpt-oss, where the server does not read its channels
+)
+"""Tags that are read as `THINK`, unless a profile sets its own; in upper or lower case (CONTRACT D46)."""
+MARKS: Final = ("<|start|>assistant", "<|channel|>final<|message|>")
+"""What gpt-oss writes before its answer; read together with `SPELLINGS`, and neither text nor reasoning."""
 
 _BLANKS: Final = re.compile(r"\s*")
 
@@ -29,8 +42,12 @@ CLOSE: Final = Operation("close")
 class ThinkSplitter:
     """Splits one message. Once neighbours of one kind are joined, the operations do not depend on how it was cut."""
 
-    def __init__(self, mode: ThinkMode = "start", tags: tuple[str, str] = ("<think>", "</think>")) -> None:
-        self._open, self._close = _Tag(tags[0]), _Tag(tags[1])
+    def __init__(self, mode: ThinkMode = "start", tags: Tags = THINK) -> None:
+        pairs, marks = (SPELLINGS, MARKS) if tags == THINK else ((tags,), ())
+        self._open = _Tags((*(opening for opening, _ in pairs), *marks))
+        self._closing = {opening.lower(): _Tags((closing,)) for opening, closing in pairs}
+        self._close = _Tags(closing for _, closing in pairs)
+        """The closing tag of the open block; before any, those of all blocks."""
         self._is_anywhere = mode == "anywhere"
         self._is_inside = mode == "assume_open"
         self._held = ""
@@ -72,8 +89,10 @@ class ThinkSplitter:
             self._held = text[end:]
             return len(text)
         if is_inside:
+            self._is_inside = False
             operations.append(CLOSE)
-        self._is_inside = not is_inside
+        else:
+            self._begin(text[end:after])
         return after
 
     def _before_text(self, text: str, start: int, operations: list[Operation]) -> int:
@@ -81,30 +100,48 @@ class ThinkSplitter:
         end = _BLANKS.match(text, start).end()  # type: ignore[union-attr]  # no blank at all is a match too
         if end > start:
             operations.append(Operation("text", text[start:end]))
-        if text.startswith(self._open.text, end):
-            self._is_inside = True
-            return end + len(self._open.text)
-        if self._open.text.startswith(text[end : end + len(self._open.text)]):
+        after = self._open.end_at(text, end)
+        if after > end:
+            self._begin(text[end:after])
+            return after
+        if self._open.is_prefix(text, end):
             self._held = text[end:]
             return len(text)
         self.is_plain = True
         return end
 
+    def _begin(self, opening: str) -> None:
+        """Begin the block of an opening tag; a mark begins none."""
+        closing = self._closing.get(opening.lower())
+        if closing is not None:
+            self._is_inside, self._close = True, closing
 
-class _Tag:
-    """A tag, and the texts that may still become it."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._prefixes = tuple(text[:size] for size in range(1, len(text)))
+class _Tags:
+    """Some tags, in upper or lower case, and the texts that may still become one."""
+
+    def __init__(self, tags: Iterable[str]) -> None:
+        texts = [tag.lower() for tag in tags]
+        self._pattern = re.compile("|".join(map(re.escape, texts)), re.IGNORECASE | re.ASCII)
+        self._starts = tuple({start for text in texts for start in (text[0], text[0].upper())})
+        self._prefixes = frozenset(text[:size] for text in texts for size in range(len(text)))
+        self._most = max(map(len, texts)) - 1
+
+    def end_at(self, text: str, start: int) -> int:
+        """Return the end of the tag at a place; the place itself if there is none."""
+        found = self._pattern.match(text, start)
+        return start if found is None else found.end()
+
+    def is_prefix(self, text: str, start: int) -> bool:
+        """Check whether the rest of a text may still become a tag."""
+        return len(text) - start <= self._most and text[start:].lower() in self._prefixes
 
     def find(self, text: str, start: int) -> tuple[int, int]:
-        """Return start and end of the tag; without one, twice the start of its longest prefix, or of nothing."""
-        at = text.find(self.text, start)
-        if at >= 0:
-            return at, at + len(self.text)
-        if not text.endswith(self._prefixes, start):
+        """Return start and end of the first tag; without one, twice the start of its longest prefix, or of nothing."""
+        if not any(text.find(first, start) >= 0 for first in self._starts):
             return len(text), len(text)
-        candidates = range(max(start, len(text) - len(self._prefixes)), len(text))
-        at = next(at for at in candidates if self.text.startswith(text[at:]))
+        if (found := self._pattern.search(text, start)) is not None:
+            return found.span()
+        candidates = range(max(start, len(text) - self._most), len(text) + 1)
+        at = next(at for at in candidates if self.is_prefix(text, at))
         return at, at
