@@ -9,27 +9,19 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
-from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final
 
 import pytest
 from openai import APIError, APIStatusError, OpenAI
 
 from projector.contracts.stream_rules.table import check_lines
-from projector.core.sse import encode_sse
 from projector.dialects.openresponses.checker import OpenResponsesChecker
 from projector.dialects.openresponses.events import EVENT_ADAPTER
-from tests.json_answers import assemble
+from tests.clients.golden_server import EXAMPLES, golden, public, serving
 
-EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 NAMES: Final = sorted(path.stem for path in (EXAMPLES / "openresponses").glob("*.ndjson"))
 each_golden: Final = pytest.mark.parametrize("name", NAMES)
-
-STATUSES: Final = {"refused": "completed", "cancelled": "incomplete"}
-"""End status of the public stream -> its name in Open Responses, if different."""
 
 AI_SDK_FINISH: Final = {"failed": "error", "content_filter": "content-filter", "max_output_tokens": "length"}
 """Status, or reason of an incomplete response -> its name in the AI SDK."""
@@ -37,90 +29,10 @@ AI_SDK_FINISH: Final = {"failed": "error", "content_filter": "content-filter", "
 COUNTS: Final = ("input_tokens", "output_tokens", "total_tokens")
 
 
-class Said(NamedTuple):
-    """Result of a stream."""
-
-    text: str
-    refusal: str
-    summary: str
-    calls: list[tuple[str, str, str]]
-    """Call id, name and arguments of functions, in the order in which the calls end."""
-    status: str
-    usage: dict[str, int] | None
-    error: str | None
-
-
-@cache
-def golden(dialect: str, name: str) -> list[bytes]:
-    return (EXAMPLES / dialect / f"{name}.ndjson").read_bytes().splitlines()
-
-
-@cache
-def public(name: str) -> Said:
-    """Read the public stream."""
-    frames = [json.loads(line) for line in golden("public_sse_v1", name)]
-    announced = [frame["item_id"] for frame in frames if frame["kind"] == "output_item.added"]
-    by_item = sorted((frame for frame in frames if "delta" in frame), key=lambda it: announced.index(it["item_id"]))
-    text, refusal, summary = (
-        "".join(frame["delta"] for frame in by_item if frame["kind"] == kind)
-        for kind in ("message.delta", "refusal.delta", "reasoning_summary.delta")
-    )
-    calls: dict[str, list[str]] = {}
-    ended: list[tuple[str, str, str]] = []
-    for frame in frames:
-        item_id = frame.get("item_id", "")
-        if frame["kind"] == "tool.status" and frame["tool"]["tool_type"] == "function":
-            calls.setdefault(item_id, [frame["tool"]["tool_call_id"], frame["tool"]["name"], ""])
-        elif frame["kind"] == "tool.arguments.delta" and item_id in calls:
-            calls[item_id][2] += frame["delta"]
-        elif frame["kind"] == "tool.arguments.done" and item_id in calls:
-            calls[item_id][1:] = frame["tool_name"], frame["arguments_text"]
-        elif frame["kind"] == "output_item.done" and frame["item_type"] == "function_call":
-            call_id, call_name, arguments = calls[item_id]
-            ended.append((call_id, call_name, arguments))
-    final, error = frames[-1].get("final", {}), frames[-1].get("error")
-    status = "failed" if error else STATUSES.get(final["status"], final["status"])
-    return Said(text, refusal, summary, ended, status, final.get("usage"), error["code"] if error else None)
-
-
-class Replay(BaseHTTPRequestHandler):
-    """Answers `/streams/NAME` with a golden as an event stream, `/answers/NAME` with the object that it makes."""
-
-    timeout = 10
-    content_types: ClassVar = {"streams": "text/event-stream; charset=utf-8", "answers": "application/json"}
-
-    def do_POST(self) -> None:
-        kind, name = self.path.removesuffix("/responses").strip("/").split("/")
-        self.rfile.read(int(self.headers["content-length"]))
-        status, body = 200, sse(name)
-        if kind == "answers":
-            answer = assemble(golden("openresponses", name))
-            status, body = answer.status, json.dumps(answer.body).encode()
-        self.send_response(status)
-        self.send_header("content-type", self.content_types[kind])
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Keep quiet."""
-
-
-def sse(name: str) -> bytes:
-    """Return a golden as the pipeline sends it."""
-    lines = golden("openresponses", name)
-    return b"".join(encode_sse(line, json.loads(line)["type"]) for line in lines[:-1]) + encode_sse(lines[-1])
-
-
 @pytest.fixture(scope="module")
 def base() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Replay)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving("openresponses") as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
