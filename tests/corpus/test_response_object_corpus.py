@@ -1,4 +1,7 @@
-"""Every recorded stream in Open Responses obeys the rules and has the content of the public stream."""
+"""Every recorded stream in the dialects with a `response` object obeys the rules and has the content of the public one.
+
+In `responses` each event is also valid for the models of the `openai` SDK.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,12 @@ import pytest
 from projector.contracts.stream_rules.table import check_lines
 from projector.core.context import StreamContext
 from projector.core.pipeline import build_pipeline
-from projector.dialects.openresponses.checker import OpenResponsesChecker
+from projector.core.sse import DONE
+from projector.dialects import DIALECTS
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from tests.json_answers import assemble
+from tests.sdk_models import faults_of
 
 CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"
 PROVIDERS: Final = {
@@ -43,17 +48,19 @@ def test_the_corpus_is_there(corpus: Path) -> None:
     assert len(STREAMS) > 600, corpus
 
 
+@pytest.mark.parametrize("dialect", ["openresponses", "responses"])
 @pytest.mark.parametrize(("path", "provider"), STREAMS, ids=lambda value: getattr(value, "stem", ""))
-def test_the_stream_says_what_the_public_stream_says(path: Path, provider: str) -> None:
-    lines = play(path, provider, "openresponses")
-    assert check_lines(OpenResponsesChecker(), lines) == []
+def test_the_stream_says_what_the_public_stream_says(path: Path, provider: str, dialect: str) -> None:
+    lines = play(path, provider, dialect)
+    assert check_lines(DIALECTS[dialect].checker(), lines) == []
+    assert dialect == "openresponses" or faults_of(lines) == []
     public = [json.loads(line) for line in play(path, provider, "public_sse_v1")]
-    events = [json.loads(line) for line in lines[:-1]]
+    events = [json.loads(line) for line in lines if line != DONE]
     joined = texts(events, "type")
     for kind, name in SAME.items():
         assert joined[name] == texts(public, "kind")[kind]
     assert calls_of(events) == calls_in(public)
-    assert ended(assemble(lines).body) == ended_in(public)
+    assert ended(assemble(lines, dialect).body) == ended_in(public, dialect)
 
 
 def play(path: Path, provider: str, dialect: str) -> list[bytes]:
@@ -91,7 +98,8 @@ def texts(events: list[dict[str, Any]], name: str) -> dict[str, list[tuple[str, 
 def calls_of(events: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
     done = [event for event in events if event["type"] == "response.function_call_arguments.done"]
     items = {event["item"]["id"]: event["item"] for event in events if event["type"] == "response.output_item.done"}
-    return [(items[event["item_id"]]["call_id"], event["name"], event["arguments"]) for event in done]
+    calls = [(items[event["item_id"]], event["arguments"]) for event in done]
+    return [(item["call_id"], item["name"], arguments) for item, arguments in calls]
 
 
 def calls_in(public: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
@@ -107,9 +115,19 @@ def ended(body: dict[str, Any]) -> tuple[str, int | None]:
     return body["status"], (body["usage"] or {}).get("output_tokens")
 
 
-def ended_in(public: list[dict[str, Any]]) -> tuple[str, int | None]:
+STATUSES: Final[dict[str, dict[str, str]]] = {
+    "openresponses": {"refused": "completed", "cancelled": "incomplete"},
+    "responses": {"refused": "completed"},
+}
+"""Dialect -> status of `final` -> status of the response, if they differ."""
+
+
+def ended_in(public: list[dict[str, Any]], dialect: str) -> tuple[str, int | None]:
     if public[-1]["kind"] == "error":
         return public[-1]["error"]["code"], None
     final = public[-1]["final"]
-    status = {"refused": "completed", "cancelled": "incomplete"}.get(final["status"], final["status"])
+    if final["status"] == "failed" and dialect == "responses":  # the answer is an error
+        reasons = [frame["reason"] for frame in public if frame["kind"] == "lifecycle" and "reason" in frame]
+        return reasons[-1] if reasons else "provider_error", None
+    status = STATUSES[dialect].get(final["status"], final["status"])
     return status, final["usage"].get("output_tokens", 0) if "usage" in final else None
