@@ -23,6 +23,7 @@ def files() -> dict[Path, bytes]:
     """Return the content of every generated file."""
     made = {ROOT / "docs" / "mapping.md": explain.mapping_markdown().encode()}
     made[ROOT / "projector" / "redaction" / "rules.json"] = rule_files.compiled()
+    made[ROOT / "projector" / "redaction" / "internals.json"] = rule_files.compiled_internals()
     for name, dialect in DIALECTS.items():
         made[ROOT / "contracts" / name / f"{name}.schema.json"] = json_schema(name, dialect.events())
         made |= {ROOT / "contracts" / name / file: data for file, data in dialect.files().items()}

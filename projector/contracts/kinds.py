@@ -47,6 +47,7 @@ class PrivateKind(StrEnum):
     RESPONSE_USAGE = "response.usage"
     ITEM_DETAILS = "item.details"
     FILE_PATH = "message.file_path"
+    RESPONSE_ERROR = "response.error"
     REASONING_DELTA = "reasoning.delta"
     REASONING_DONE = "reasoning.done"
     REASONING_ENCRYPTED = "reasoning.encrypted"

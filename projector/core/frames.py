@@ -207,6 +207,13 @@ def response_usage(usage: Mapping[str, int]) -> Frame:
     return {"kind": "response.usage", "usage": dict(usage)}
 
 
+def response_error(
+    code: CleanText | None, message: CleanText, error_type: CleanText | None, param: CleanText | None
+) -> Frame:
+    """Build the private `response.error`: the provider's error, before the end that it causes."""
+    return _present({"kind": "response.error", "code": code, "message": message, "type": error_type, "param": param})
+
+
 def reasoning_done(
     output_index: int, item_id: CleanText, content_index: int | CleanText, text: Cleaned[CleanText]
 ) -> Frame:

@@ -20,6 +20,7 @@ from projector.core.faults import FAULTS, Fault
 from projector.core.input_formats import InputFormat, MakeDecoder, decoder_for
 from projector.core.intake import PipelineBranch, RecordedBranches, recorded_context
 from projector.core.projector import PublicStreamProjector
+from projector.core.reported_errors import ProviderError
 from projector.core.sse import encode_events
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
@@ -73,6 +74,11 @@ class Pipeline:
     def ended(self) -> bool:
         """Whether the terminal event has been emitted."""
         return self._projector.ended
+
+    @property
+    def provider_errors(self) -> list[ProviderError]:
+        """Errors that providers reported, for the operator's log: redacted, and never with a message of ours."""
+        return self._projector.provider_errors
 
     @property
     def dropped(self) -> Counter[str]:

@@ -16,6 +16,7 @@ from projector.core.handlers import HANDLERS, HOST_HANDLERS, SIGNALS, Handler, e
 from projector.core.handlers.endings import BRANCH_ENDS, TERMINALS
 from projector.core.handlers.responses import CANCELLED, is_cancelled
 from projector.core.lifecycle import BRANCH_TRANSITIONS, OPTIONAL_BRANCH_TRANSITIONS, Phase, Signal, Verdict
+from projector.core.reported_errors import ProviderError
 from projector.core.state import StreamState
 from projector.redaction.redactor import Redactor
 
@@ -72,6 +73,11 @@ class PublicStreamProjector:
     def dropped(self) -> Counter[str]:
         """Counts of input that was not emitted, by event type or reason (D30)."""
         return self.branch.dropped
+
+    @property
+    def provider_errors(self) -> list[ProviderError]:
+        """Errors that providers reported, for the operator's log."""
+        return self.main.run.errors
 
     def open_branch(self, context: BranchContext) -> StreamState:
         """Open a branch of the run.

@@ -18,7 +18,7 @@ from projector.core.context import WORKFLOW_NUMBERS, WORKFLOW_TEXTS, StreamConte
 from projector.core.faults import Fault
 from projector.core.lifecycle import TRANSITIONS, Phase, Transitions
 from projector.core.transcript import Item, Response, ResponseEnd, RunRecord
-from projector.redaction.clean import CleanText
+from projector.redaction.clean import Cleaned, CleanText
 from projector.redaction.redactor import Redactor
 
 DROP_NAMES_MAX: Final = 64
@@ -124,8 +124,8 @@ class StreamState:
         self.response = Response(self.slots.next_slot, after=None)
         self.fault: Fault | None = None
         """The error that the provider reported."""
-        self.fault_message: str | None = None
-        """The provider's message about it, untrusted."""
+        self.fault_message: Cleaned[CleanText] | None = None
+        """The message about it that may be shown; None: that of the fault."""
         self.calls: dict[str, Item] = {}
         """Items of tool calls, by every id under which the host or an output item may refer to them."""
         self.envelope: dict[str, object] = {}

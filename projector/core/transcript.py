@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from projector.contracts.kinds import STATUS_RANKS, CallType, ToolType
 from projector.core.frames import Lossy
 from projector.core.growing_text import CallArguments, TextPart
+from projector.core.reported_errors import ProviderError
 from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanJson, CleanText
 
@@ -124,6 +125,10 @@ class Response:
         return items[-1] if items else None
 
 
+ERRORS_MAX: Final = 16
+"""Recorded errors of a run."""
+
+
 class ResponseEnd(NamedTuple):
     """How a response ended."""
 
@@ -145,6 +150,8 @@ class RunRecord:
     usage: Counter[str] = field(default_factory=Counter)
     attachments: list[Cleaned[CleanJson]] = field(default_factory=list)
     conversation_id: CleanText | None = None
+    errors: list[ProviderError] = field(default_factory=list)
+    """Errors that providers reported, for the operator's log."""
     _texts: dict[str, tuple[int, dict[int, Cleaned[CleanText]]]] = field(default_factory=dict)
     """Name of a text -> the last stage that has it, and the text of each branch of that stage."""
 
@@ -153,6 +160,11 @@ class RunRecord:
         self._texts.clear()
         self.attachments.clear()
         self.ends.pop(0, None)
+
+    def add_error(self, error: ProviderError) -> None:
+        """Record an error that a provider reported. Further ones are not: a run may have any number of responses."""
+        if len(self.errors) < ERRORS_MAX:
+            self.errors.append(error)
 
     @property
     def is_refused(self) -> bool:

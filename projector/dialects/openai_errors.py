@@ -51,13 +51,17 @@ _NO_ERROR_STATUS: Final = re.compile(r"upstream_http_[0-9]+")
 _BAD_GATEWAY: Final = 502
 
 
-def status_of(code: str | None) -> int:
-    """Return the HTTP status of an error code."""
-    name = (code or "").lower()
+def status_of(code: str | None, error_type: str | None = None) -> int:
+    """Return the HTTP status of an error by its code; if that has no row, by the provider's type of the error."""
+    statuses = (_status_of(name.lower()) for name in (code, error_type) if name)
+    return next((status for status in statuses if status is not None), _SERVER_ERROR)
+
+
+def _status_of(name: str) -> int | None:
     found = _STATUS.fullmatch(name)
     if found:
         return int(found[1])
-    return _BAD_GATEWAY if _NO_ERROR_STATUS.fullmatch(name) else CODE_STATUSES.get(name, 500)
+    return _BAD_GATEWAY if _NO_ERROR_STATUS.fullmatch(name) else CODE_STATUSES.get(name)
 
 
 def type_of(status: int) -> str:
@@ -65,6 +69,8 @@ def type_of(status: int) -> str:
     return STATUS_TYPES.get(status, "invalid_request_error" if status < _SERVER_ERROR else "server_error")
 
 
-def error_object(code: str | None, message: str, param: str | None = None) -> dict[str, Any]:
-    """Return `error` of an OpenAI error response or stream, from clean members."""
-    return {"message": message, "type": type_of(status_of(code)), "param": param, "code": code}
+def error_object(
+    code: str | None, message: str, param: str | None = None, error_type: str | None = None
+) -> dict[str, Any]:
+    """Return `error` of an OpenAI error response or stream, from clean members; its type follows from the code."""
+    return {"message": message, "type": error_type or type_of(status_of(code)), "param": param, "code": code}

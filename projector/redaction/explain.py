@@ -29,6 +29,11 @@ _IMAGES: Final = {
     "chunks": "image bytes are streamed in chunks",
     "host": "image bytes are left to the host, which adds an attachment",
 }
+_ERROR_MESSAGES: Final = {
+    "auto": "messages of provider errors are ours, except on the routes of the OpenAI APIs",
+    "generic": "messages of provider errors are ours",
+    "provider": "messages of provider errors are shown, without names of accounts and infrastructure",
+}
 _REASONING: Final = {
     "off": "no reasoning of the model is shown",
     "summary": "reasoning summaries of the provider are shown",
@@ -53,5 +58,6 @@ def rules(policy: Policy) -> list[Rule]:
         Rule("keys", "exceptions", f"{', '.join(row.name for row in exceptions)} is not a sensitive word"),
         *(Rule("limits", name, str(limit)) for name, limit in policy.limits),
         Rule("images", policy.images, _IMAGES[policy.images]),
+        Rule("errors", policy.error_messages, _ERROR_MESSAGES[policy.error_messages]),
         Rule("reasoning", policy.reasoning, _REASONING[policy.reasoning]),
     ]

@@ -76,6 +76,9 @@ class Policy(_Table):
     """The redaction policy of a host. The defaults are those of the contract.
 
     `sensitive_keys_add` are words: a key that contains one (compared as in CONTRACT D25) loses its value.
+    `error_messages` selects the messages of provider errors: ours (`generic`), or the provider's, redacted and without
+    names of accounts and infrastructure (`provider`). `auto` is `provider` on the routes of the OpenAI APIs, whose
+    callers are developers, and `generic` elsewhere (CONTRACT D41).
     `sensitive_keys_remove` are shipped words that no longer count, or whole keys that are harmless (`page_token`).
     `formats_off` are names of formats in `redaction/formats/`.
     """
@@ -88,6 +91,12 @@ class Policy(_Table):
     images: Literal["chunks", "host"] = "chunks"
     reasoning: Literal["off", "summary", "full"] = "summary"
     encrypted_reasoning: bool = False
+    error_messages: Literal["auto", "generic", "provider"] = "auto"
+
+    @property
+    def shows_provider_messages(self) -> bool:
+        """Whether errors have the provider's message."""
+        return self.error_messages == "provider"
 
     @model_validator(mode="before")
     @classmethod

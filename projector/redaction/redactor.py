@@ -20,6 +20,7 @@ from projector.redaction.steps import StepWriter
 from projector.redaction.stream import ArgumentStream, TextStream
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]*+={0,2}")
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:\[\]/-]{0,127}")
 _QUANTUM: Final = 4
 """Base64 writes three bytes as four characters."""
 
@@ -45,6 +46,15 @@ class Redactor:
     def text(self, text: str, max_chars: int | None = None) -> Cleaned[CleanText]:
         """Return clean tool text: code, string outputs, error messages. Searches as `code_stream` does."""
         return whole_values.clean_text(self._detector, text, max_chars)
+
+    def provider_message(self, text: str) -> Cleaned[CleanText]:
+        """Return an error message of a provider, without names of accounts and infrastructure (CONTRACT D41)."""
+        return whole_values.clean_message(self._detector, text, self.policy.limits.error_message_max_chars)
+
+    def plain_name(self, text: str) -> CleanText | None:
+        """Return an error code, its type or a parameter; None if it is more than a name, or anything is withheld."""
+        is_name = _PLAIN_NAME.fullmatch(text) is not None
+        return CleanText(text) if is_name and self.provider_message(text).value == text else None
 
     def url(self, url: str) -> Cleaned[CleanText]:
         """Return a web address without credentials; one that is not http or https is withheld (CONTRACT D28)."""

@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
@@ -19,6 +19,7 @@ from projector.contracts import codec
 from projector.redaction import patterns
 from projector.redaction.detector import Detector
 from projector.redaction.filters import clean_plain
+from projector.redaction.internals import Internals
 from projector.redaction.rules import Format, Rules, Verdict, Word
 
 FILES: Final = (
@@ -30,6 +31,9 @@ FILES: Final = (
     "formats/contexts.toml",
 )
 """The shipped files in the order of precedence: specific formats before general ones, contexts last."""
+
+INTERNALS_FILE: Final = "internals.toml"
+"""The shipped names of infrastructure, which error messages must not contain."""
 
 MATERIAL: Final[Mapping[str, str]] = {
     "mixed": "a1B2c3D4e5F6g7H8i9J0k" * 8,
@@ -72,6 +76,7 @@ def _class(text: str) -> str:
 _Anchor: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_pattern)]
 _Pattern: TypeAlias = Annotated[_Anchor, AfterValidator(_without_word)]
 _Samples: TypeAlias = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+_Words: TypeAlias = tuple[Annotated[str, Field(min_length=1)], ...]
 
 
 class _Entry(BaseModel, extra="forbid", strict=True, hide_input_in_errors=True):
@@ -112,6 +117,7 @@ class _FormatEntry(_Entry):
 
 
 _LITERAL_CHARS: Final = 3
+_Kind = TypeVar("_Kind", Format, Word, Format | Word)
 
 
 def _length(pattern: str, *, literal_only: bool = False) -> int:
@@ -125,6 +131,39 @@ _TABLES: Final[Mapping[str, tuple[type[_Entry], type[Format | Word]]]] = {
     "count": (_Entry, Word),
 }
 """Table of a rule file -> model of its entries, and the type that they are converted to."""
+
+
+class _InternalsFile(BaseModel, extra="forbid", hide_input_in_errors=True):
+    identifier: tuple[_FormatEntry, ...]
+    resources: _Words
+    owned: _Words
+    domains: _Words
+    public_hosts: _Words
+
+
+def shipped_internals() -> Internals:
+    """Return the content of `internals.toml`, with samples; raise `RuleFileError` if it is invalid."""
+    return read_internals(resource("redaction") / INTERNALS_FILE)
+
+
+def read_internals(path: Path) -> Internals:
+    """Read a file of names that error messages must not contain; raise `RuleFileError` if it is invalid."""
+    table = _toml(path)
+    try:
+        found = _InternalsFile.model_validate(table)
+    except ValidationError as error:
+        text = describe(error, table, _InternalsFile)
+    else:
+        rows = tuple(_row(Format, entry) for entry in found.identifier)
+        return Internals(rows, found.resources, found.owned, found.domains, found.public_hosts)
+    raise RuleFileError(f"{path.name}: {text}")
+
+
+def compiled_internals() -> bytes:
+    """Return the content of `internals.json`."""
+    found = shipped_internals()
+    rows = [_without_defaults(row) for row in found.identifiers]
+    return codec.dumps({**found._asdict(), "identifiers": rows}) + b"\n"
 
 
 def shipped_files() -> Rules:
@@ -158,14 +197,7 @@ def read(*files: Path) -> Rules:
 
 def _rows(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield the entries of a file: table, file and entry for errors, row."""
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RuleFileError(f"{path}: not found") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise RuleFileError(f"{path.name}: expected a TOML file in UTF-8: {reason}") from None
-    for table, rows in tables.items():
+    for table, rows in _toml(path).items():
         if table not in _TABLES or not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             expected = ", ".join(f"`[[{known}]]`" for known in _TABLES)
             raise RuleFileError(f"{path.name}: `{table[:80]}`: expected entries that begin with one of {expected}")
@@ -174,19 +206,32 @@ def _rows(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
             yield table, f"{path.name}: `{name[:64] if isinstance(name, str) else f'[[{table}]] {number}'}`", row
 
 
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RuleFileError(f"{path}: not found") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise RuleFileError(f"{path.name}: expected a TOML file in UTF-8: {reason}") from None
+
+
 def _entry(table: str, row: dict[str, Any], location: str) -> Format | Word:
     form, kind = _TABLES[table]
     try:
-        fields = form.model_validate(row).model_dump(exclude_unset=True)
+        return _row(kind, form.model_validate(row))
     except ValidationError as error:
         text = describe(error, row, form)
-    else:
-        if fields.get("open_chars") == "never":
-            fields["open_chars"] = patterns.NEVER
-        for name in ("matches", "harmless"):
-            fields[name] = tuple(_MATERIAL.sub(_material, sample) for sample in fields[name])
-        return kind(**fields)
     raise RuleFileError(f"{location}: {text}")
+
+
+def _row(kind: type[_Kind], entry: _Entry) -> _Kind:
+    fields = entry.model_dump(exclude_unset=True)
+    if fields.get("open_chars") == "never":
+        fields["open_chars"] = patterns.NEVER
+    for name in ("matches", "harmless"):
+        fields[name] = tuple(_MATERIAL.sub(_material, sample) for sample in fields[name])
+    return kind(**fields)
 
 
 def _material(match: re.Match[str]) -> str:

@@ -25,16 +25,32 @@ from projector.redaction.clean import (
 )
 from projector.redaction.detector import Detector
 from projector.redaction.filters import clean_plain
+from projector.redaction.internals import without_internals
 from projector.redaction.json_filter import OPENERS, StringFilter
 from projector.redaction.json_grammar import BLANKS
 from projector.redaction.policy import Limits
 from projector.redaction.rules import Verdict
 from projector.redaction.steps import StepWriter, in_pieces
 
+_MESSAGE_MAX_CHARS: Final = 4_096
+"""Characters of an error message that are read: several times as many as are shown, as names are replaced."""
 AT_ONCE_MAX_CHARS: Final = 32_768
 """Longer text is read in pieces, only as far as it is shown, because a search blocks all other threads."""
 
 # texts
+
+
+def clean_message(detector: Detector, text: str, max_chars: int) -> Cleaned[CleanText]:
+    """Return an error message without what `clean_text` and `without_internals` withhold, cut to a limit."""
+    read_chars = max(_MESSAGE_MAX_CHARS, 2 * max_chars)
+    cleaned = clean_text(detector, text, read_chars)
+    safe = str(cleaned.value)
+    if len(text) > read_chars:
+        safe = safe.rpartition(" ")[0]  # the last word may be part of a name
+    shown = bound(without_internals(safe), max_chars)
+    redacted = REDACTED_HERE if MARK.search(shown.value) else ()
+    truncated = TRUNCATED_HERE if shown.notices or len(text) > read_chars else ()
+    return Cleaned(shown.value, bounded([*redacted, *truncated]))
 
 
 def clean_text(detector: Detector, text: str, max_chars: int | None = None) -> Cleaned[CleanText]:

@@ -63,7 +63,8 @@ def note(event: Any) -> str:
         word, member = NOTES[kind]
         return f"{event['output_index']} {word} {event[member]}"
     if kind == "error":
-        return f"error {event.get('code')}: {event['message']}"
+        error = event["error"]
+        return f"error {error['code'] or error['type']}: {error['message']}"
     return _note_response(kind, event["response"]) if "response" in event else _note_item(event)
 
 

@@ -147,7 +147,7 @@ SUCCESS: Final = {"type": "success"}
             {"type": "error", "code": "rate_limit_exceeded", "message": "Slow down."},
             DialectOptions(),
             {
-                "message": "Slow down.",
+                "message": "The provider's rate limit was reached. Try again later.",
                 "code": "rate_limit_exceeded",
                 "metadata": {"public-sse.source": "provider", "public-sse.is_retryable": True},
             },
@@ -744,7 +744,14 @@ def test_nothing_is_null(run: Run) -> None:
 
 
 def test_the_dropped_kinds() -> None:
-    assert set(writer.DROPPED) == {Kind.REFUSAL_DONE, "response.usage", "reasoning.done"}
+    assert set(writer.DROPPED) == {
+        Kind.REFUSAL_DONE,
+        "response.usage",
+        "response.error",
+        "reasoning.done",
+        "item.details",
+        "message.file_path",
+    }
 
 
 def test_after_a_failed_frame_only_an_error_is_written() -> None:

@@ -15,6 +15,7 @@ from projector.contracts.stream_rules.table import check_lines
 from projector.core.context import StreamContext
 from projector.core.faults import FAULTS, http_status_fault
 from projector.core.pipeline import Pipeline, build_pipeline
+from projector.core.reported_errors import generic_message
 from projector.dialects.openresponses.checker import OpenResponsesChecker
 from projector.dialects.openresponses.protocol import DROPPED_ITEMS, ERROR_TYPES, HTTP_STATUSES, SOURCE_TYPES
 from projector.dialects.openresponses.writer import DROPPED, HANDLED, OpenResponses
@@ -473,11 +474,15 @@ ENDS: Final[dict[str, tuple[list[Event], str, str, object]]] = {
     ),
     "failed": (
         [ended("failed", error={"code": "server_error", "message": "of the provider"})],
-        *("response.failed", "failed", {"code": "server_error", "message": "The provider reported an error."}),
+        *("response.failed", "failed", {"code": "server_error", "message": generic_message("server_error")}),
     ),
     "error": (
         [{"type": "error", "code": "rate_limit_exceeded", "message": "Too fast."}],
-        *("response.failed", "failed", {"code": "rate_limit_exceeded", "message": "Too fast."}),
+        *(
+            "response.failed",
+            "failed",
+            {"code": "rate_limit_exceeded", "message": generic_message("rate_limit_exceeded")},
+        ),
     ),
     "empty": (
         [],
@@ -510,7 +515,7 @@ ERRORS: Final = [
 @pytest.mark.parametrize(("code", "error_type", "status"), ERRORS)
 def test_error_types(code: str, error_type: str, status: int) -> None:
     said = play({"type": "error", "code": code, "message": "Because."})
-    assert said[-2]["error"] == {"type": error_type, "code": code, "message": "Because.", "param": None}
+    assert said[-2]["error"] == {"type": error_type, "code": code, "message": generic_message(code), "param": None}
     assert assemble(map(codec.dumps, said)) == (status, {"error": said[-2]["error"]})
 
 

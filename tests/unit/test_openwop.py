@@ -721,7 +721,13 @@ def test_every_start_handler_has_an_end_handler() -> None:
 
 def test_dropped_kinds_are_covered_by_other_frames() -> None:
     dropped = {Kind.REFUSAL_DONE, Kind.TOOL_ARGUMENTS_DELTA, Kind.TOOL_CODE_DELTA}
-    assert set(writer.DROPPED) == dropped | {PrivateKind.REASONING_DONE, PrivateKind.REASONING_ENCRYPTED}
+    assert set(writer.DROPPED) == dropped | {
+        PrivateKind.RESPONSE_ERROR,
+        PrivateKind.ITEM_DETAILS,
+        PrivateKind.FILE_PATH,
+        PrivateKind.REASONING_DONE,
+        PrivateKind.REASONING_ENCRYPTED,
+    }
 
 
 def test_after_an_encoding_error_only_the_failure_is_emitted() -> None:

@@ -49,7 +49,7 @@ def test_the_engine_reads_what_the_files_hold() -> None:
 def test_every_file_of_the_folder_is_shipped() -> None:
     folder = resource("redaction")
     found = {str(path.relative_to(folder)) for path in folder.rglob("*.toml")}
-    assert found == {*rule_files.FILES, "policies/default.toml", "policies/strict.toml"}
+    assert found == {*rule_files.FILES, rule_files.INTERNALS_FILE, "policies/default.toml", "policies/strict.toml"}
 
 
 def test_a_wrong_sample_is_named_without_its_text() -> None:

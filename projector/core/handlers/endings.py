@@ -71,9 +71,11 @@ def cancelled(state: StreamState) -> list[Frame]:
 
 
 def error(state: StreamState, code: str | None = None) -> list[Frame]:
-    """Build the terminal of a failed stream: a provider's message is redacted, an exception's never sent (D14)."""
+    """Build the terminal of a failed stream: a provider's message by policy (D41), an exception's never (D14)."""
     fault = _fault(state, code)
-    message = state.redactor.label(state.fault_message or fault.message, state.policy.limits.error_message_max_chars)
+    message = state.fault_message
+    if message is None:
+        message = state.redactor.label(fault.message, state.policy.limits.error_message_max_chars)
     return [frames.error(state.redactor.identifier(fault.code), message, fault.source, is_retryable=fault.is_retryable)]
 
 

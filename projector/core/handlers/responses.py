@@ -7,10 +7,11 @@ from typing import Final, get_args
 
 from projector.contracts.kinds import LifecycleStatus
 from projector.core import canonical as read
-from projector.core import frames
+from projector.core import frames, reported_errors
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.faults import FAULTS, is_retryable_status
 from projector.core.handlers import endings, items, messages
+from projector.core.reported_errors import ProviderError
 from projector.core.state import StreamState
 from projector.core.transcript import Item
 
@@ -72,6 +73,9 @@ def on_end(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     output = _identify(state, response)
     output += _settle_items(state, read.mappings(response, "output"), is_complete=ended == "completed")
     output += _add_usage(state, read.mapping_or_empty(response, "usage"))
+    error = read.mapping_or_empty(response, "error")
+    if ended == "failed" and error and not state.response.is_repeated:
+        output.append(_report(state, reported_errors.read_error(state.redactor, error)))
     output += _emit_status(state, ended, response)
     endings.settle(state, ended)
     return output
@@ -83,21 +87,24 @@ def is_cancelled(event: CanonicalEvent) -> bool:
 
 
 def on_error(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Read the error, flat or nested; the terminal event follows from the lifecycle."""
+    """Read the error, flat or nested; emit the private `response.error`. The terminal follows from the lifecycle."""
     nested = read.mapping_or_empty(event, "error")
-    code = message = None
-    for source in (nested, event):
-        code = code or _code(source, "code")
-        message = message or read.text_or_none(source, "message")
-    kind = _code(nested, "type")
-    code = code or kind or "provider_error"
-    if message is None and isinstance(text := event.get("error"), str):
-        message = text
-    state.fault = FAULTS["provider_error"]._replace(
-        code=code, is_retryable=_is_retryable(code) or _is_retryable(kind or "")
+    if isinstance(text := event.get("error"), str):
+        nested = {"message": text}
+    error = reported_errors.read_error(state.redactor, nested, event)
+    fault = FAULTS["provider_error"]
+    state.fault = fault._replace(
+        code=error.code or error.type or fault.code,
+        is_retryable=any(_is_retryable(name) for name in (error.code, error.type) if name),
     )
-    state.fault_message = message
-    return []
+    state.fault_message = error.shown(state.redactor)
+    return [_report(state, error)]
+
+
+def _report(state: StreamState, error: ProviderError) -> Frame:
+    """Record an error of the provider; return the private `response.error`."""
+    state.run.add_error(error)
+    return frames.response_error(error.code, error.shown(state.redactor).value, error.type, error.param)
 
 
 def _identify(state: StreamState, response: Mapping[str, object]) -> list[Frame]:
@@ -189,12 +196,6 @@ def _match(state: StreamState, snapshot: list[Mapping[str, object]]) -> dict[Ite
         if item not in matched:
             match(item, next(left[item.type], None))
     return matched
-
-
-def _code(source: CanonicalEvent, key: str) -> str | None:
-    """Read a code; some gateways send the HTTP status as a number."""
-    value = source.get(key)
-    return str(value) if type(value) is int else read.text_or_none(source, key)
 
 
 def _is_retryable(code: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from projector.contracts import codec
+from projector.core.canonical import Frame
 from projector.core.faults import FAULTS
 from projector.dialects.descriptor import JsonAnswer
 from projector.dialects.openai_errors import error_object, status_of
@@ -36,10 +37,12 @@ def usage_of(usage: Mapping[str, int]) -> dict[str, Any]:
     return counts
 
 
-def failure(reason: str | None) -> dict[str, Any]:
-    """Return the `error` of a response that the provider ended as failed. No frame has the provider's message."""
+def failure(reason: str | None, reported: Frame) -> dict[str, Any]:
+    """Return the `error` of a response that the provider ended as failed, as the provider reported it."""
     fault = FAULTS["provider_error"]
-    return error_object(reason or fault.code, fault.message)
+    code = reported.get("code") or reason or fault.code
+    message = reported.get("message", fault.message)
+    return error_object(code, message, reported.get("param"), reported.get("type"))
 
 
 class CompletionAssembly:
@@ -83,7 +86,7 @@ class CompletionAssembly:
         """Return the `chat.completion` or `{"error": ...}`, or raise `ValueError` if the stream did not end."""
         if self._error:
             error = codec.loads(self._error)["error"]
-            return JsonAnswer(status_of(error["code"]), {"error": error})
+            return JsonAnswer(status_of(error["code"], error["type"]), {"error": error})
         if self._finish is None:
             raise ValueError("expected a complete Chat Completions stream, but no chunk has a finish reason")
         finish = TRUNCATED if self._is_truncated else self._finish

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
+from projector.core.faults import FAULTS
 from projector.dialects.chat_completions.chunk_stream import ANNOTATIONS_MAX_ITEMS, ChunkStream
 from projector.dialects.chat_completions.completion_object import TRUNCATED, failure, usage_of
 from projector.dialects.chat_completions.public_members import extension_of
@@ -122,7 +123,7 @@ def on_final(stream: ChunkStream, frame: Frame) -> None:
     final = frame["final"]
     status = final["status"]
     if status == "failed":
-        stream.fail(failure(stream.reasons.get(status)))
+        stream.fail(failure(stream.reasons.get(status), stream.provider_error))
         return
     for member, name in FINAL_TEXTS.items():
         stream.add_missing(member, final.get(name, ""))
@@ -137,9 +138,16 @@ def on_final(stream: ChunkStream, frame: Frame) -> None:
 
 
 def on_error(stream: ChunkStream, frame: Frame) -> None:
-    """Write the error."""
-    error = frame["error"]
-    stream.fail(error_object(error["code"], error["message"]))
+    """Write the error, with the members that the provider reported."""
+    error, reported = frame["error"], stream.provider_error
+    if error["source"] != "provider" or error["code"] in FAULTS:
+        reported = {}
+    stream.fail(error_object(error["code"], error["message"], reported.get("param"), reported.get("type")))
+
+
+def on_provider_error(stream: ChunkStream, frame: Frame) -> None:
+    """Keep the error that the provider reported, for the end of the stream."""
+    stream.provider_error = frame
 
 
 HANDLED: Final[Mapping[str, Writer]] = {
@@ -159,6 +167,7 @@ HANDLED: Final[Mapping[str, Writer]] = {
     Kind.TOOL_OUTPUT: on_output,
     Kind.FINAL: on_final,
     Kind.ERROR: on_error,
+    PrivateKind.RESPONSE_ERROR: on_provider_error,
 }
 
 DROPPED: Final[Mapping[str, str]] = {
@@ -178,6 +187,7 @@ DROPPED: Final[Mapping[str, str]] = {
 BEFORE_WORK: Final = frozenset(
     {
         *(PrivateKind.BRANCH, PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_USAGE, PrivateKind.ITEM_DETAILS),
+        PrivateKind.RESPONSE_ERROR,
         *(Kind.LIFECYCLE, Kind.ERROR),
     }
 )

@@ -52,10 +52,12 @@ def on_final(stream: ResponseStream, frame: Frame) -> None:
     if status == "completed":
         members["completed_at"] = max(seconds(frame), stream.response.created_at)  # the later of two clocks
     elif status == "failed":
-        code, message = reason or FAULTS["provider_error"].code, FAULTS["provider_error"].message
-        members["error"] = protocol.response_error(code, message)
+        fault = FAULTS["provider_error"]
+        error = {"code": reason or fault.code, "message": fault.message, "source": "provider"}
+        error |= reported_members(stream, "code", "message", "type", "param")
+        members["error"] = protocol.response_error(error["code"], error["message"])
         if protocol.announces_failure:
-            stream.emit("error", protocol.error_members({"code": code, "message": message, "source": "provider"}))
+            stream.emit("error", protocol.error_members(error))
     else:
         reason = "cancelled" if final["status"] == "cancelled" else reason
         members["incomplete_details"] = protocol.incomplete_details(reason)
@@ -66,9 +68,22 @@ def on_error(stream: ResponseStream, frame: Frame) -> None:
     """Write the error, then the failed response."""
     error = frame["error"]
     stream.emit_notices(frame)
-    stream.emit("error", stream.protocol.error_members(error))
+    is_reported = error["source"] == "provider" and error["code"] not in FAULTS
+    reported = reported_members(stream, "type", "param") if is_reported else {}
+    stream.emit("error", stream.protocol.error_members({**error, **reported}))
     in_response = stream.protocol.response_error(error.get("code") or UNKNOWN, error["message"])
     stream.end("response.failed", "failed", error=in_response)
+
+
+def on_provider_error(stream: ResponseStream, frame: Frame) -> None:
+    """Keep the error that the provider reported, for the end that it causes."""
+    stream.response.reported = frame
+
+
+def reported_members(stream: ResponseStream, *names: str) -> dict[str, Any]:
+    """Return members of the error that the provider reported last."""
+    reported = stream.response.reported
+    return {name: reported[name] for name in names if name in reported}
 
 
 def on_item_added(stream: ResponseStream, frame: Frame) -> None:
@@ -241,6 +256,7 @@ def _output_id(stream: ResponseStream, call_id: str) -> str:
 
 COMMON: Final[Mapping[str, Writer]] = {
     PrivateKind.RESPONSE_META: on_meta,
+    PrivateKind.RESPONSE_ERROR: on_provider_error,
     Kind.LIFECYCLE: on_lifecycle,
     Kind.OUTPUT_ITEM_ADDED: on_item_added,
     Kind.OUTPUT_ITEM_DONE: on_item_done,
@@ -267,7 +283,9 @@ DROPPED: Final[Mapping[str, str]] = {
 }
 """Frame kind -> why nothing is written."""
 
-BEFORE_WORK: Final = frozenset({PrivateKind.RESPONSE_META, Kind.LIFECYCLE, PrivateKind.ITEM_DETAILS})
+BEFORE_WORK: Final = frozenset(
+    {PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_ERROR, Kind.LIFECYCLE, PrivateKind.ITEM_DETAILS}
+)
 """Kinds that do not mean that the response is in progress."""
 
 

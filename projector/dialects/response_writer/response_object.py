@@ -20,6 +20,8 @@ class ResponseObject:
         self.id = ""
         self.created_at = 0
         self.model = UNKNOWN
+        self.reported: Frame = {}
+        """The error that the provider reported last."""
         self.reason: str | None = None
         """Reason of the last response that did not complete."""
         self._protocol = protocol

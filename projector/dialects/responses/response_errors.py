@@ -38,7 +38,7 @@ INCOMPLETE_REASONS: Final[Mapping[str | None, str]] = {
 
 def error_members(error: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members of an `error` event: flat and nested."""
-    nested = error_object(error.get("code"), error["message"])
+    nested = error_object(error.get("code"), error["message"], error.get("param"), error.get("type"))
     return {"code": nested["code"], "message": nested["message"], "param": nested["param"], "error": nested}
 
 
@@ -57,4 +57,4 @@ def incomplete_details(reason: str | None) -> dict[str, str] | None:
 
 def status_of_error(error: Mapping[str, Any]) -> int:
     """Return the HTTP status of the nested object of an `error` event."""
-    return status_of(error["code"])
+    return status_of(error["code"], error["type"])

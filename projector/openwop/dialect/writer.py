@@ -89,6 +89,7 @@ DROPPED: Final[Mapping[str, str]] = {
     Kind.TOOL_CODE_DELTA: "a call is emitted when its code is complete",
     PrivateKind.ITEM_DETAILS: "a log of a run has the public members",
     PrivateKind.FILE_PATH: "citations are the public ones",
+    PrivateKind.RESPONSE_ERROR: "`error` or `lifecycle` reports the failure",
     PrivateKind.REASONING_DONE: "the deltas carry the text, and the end of the item closes the block",
     PrivateKind.REASONING_ENCRYPTED: "only the provider can read it",
 }

@@ -186,8 +186,9 @@ class OpenAIChatStage:
     def _fail(self, events: list[Event], error: object) -> list[CanonicalEvent | Fault]:
         """Emit an error of the provider, an object or plain text. It ends the stream."""
         parts = error if isinstance(error, dict) else {"message": error}
-        code, message = parts.get("code") or parts.get("type"), parts.get("message") or parts.get("detail")
-        return self._stop([*events, *self._deltas.flush(), {"type": ERROR, "code": code, "message": message}])
+        reported = {name: parts.get(name) for name in ("code", "type", "param")}
+        reported["message"] = parts.get("message") or parts.get("detail")
+        return self._stop([*events, *self._deltas.flush(), {"type": ERROR, "error": reported}])
 
     def _stop(self, events: list[Event]) -> list[CanonicalEvent | Fault]:
         self._is_over = True
