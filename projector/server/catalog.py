@@ -15,6 +15,7 @@ from projector.core.pipeline import OutputFormat
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS
+from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
 from projector.server.config.config_base import DEFAULT_DIALECT
@@ -32,6 +33,12 @@ MakeUpstream: TypeAlias = Callable[[UpstreamSettings, Timeouts], Upstream]
 
 _PORTS: Final = {"http": 80, "https": 443}
 _SHORTHAND_PASSTHROUGH: Final = Passthrough.model_validate(dict.fromkeys(PASSTHROUGH_APIS, DEFAULT))
+
+
+_PASSTHROUGH_LIMITS: Final = dict.fromkeys(
+    ("arguments_text_max_chars", "arguments_json_string_max_chars", "output_string_max_chars"), 1_000_000
+)
+"""Limits for pages that show a call. A client that runs it needs the whole call, often with a file as an argument."""
 
 
 def provider_upstream(settings: UpstreamSettings, timeouts: Timeouts) -> Upstream:
@@ -212,7 +219,7 @@ class Catalog:
         dialects = _passthrough_dialects(passthrough.dialects or _all_dialects(), route.dialect if route else "")
         agent = AgentSettings(upstream=binding.name, model=settings.model, dialects=dialects)
         default_model = None if settings.upstreams else settings.model
-        return AgentBinding(None, provider, agent, Redactor(passthrough.policy), default_model)
+        return AgentBinding(None, provider, agent, Redactor(passthrough_policy(passthrough.policy)), default_model)
 
 
 def _upstream(name: str, one: UpstreamSettings, settings: Settings, make_upstream: MakeUpstream) -> UpstreamBinding:
@@ -226,6 +233,18 @@ def _upstream(name: str, one: UpstreamSettings, settings: Settings, make_upstrea
 def _passthrough_dialects(dialects: Sequence[str], own: str) -> tuple[str, ...]:
     """Return the dialects of a passthrough route: that of its API first, if it is allowed (CONTRACT D38)."""
     return tuple(sorted(dialects, key=lambda name: name != own))
+
+
+def passthrough_policy(policy: Policy) -> Policy:
+    """Return the policy of the passthrough routes: their callers are developers, and their clients run the calls.
+
+    Provider messages are shown (CONTRACT D41), and arguments are cut later: half a call would not be of use.
+    """
+    changes: dict[str, object] = {}
+    if policy.error_messages == "auto":
+        changes["error_messages"] = "provider"
+    limits = {name: chars for name, chars in _PASSTHROUGH_LIMITS.items() if name not in policy.limits.model_fields_set}
+    return policy.model_copy(update={**changes, "limits": policy.limits.model_copy(update=limits)})
 
 
 def _all_dialects() -> tuple[str, ...]:
