@@ -119,7 +119,7 @@ class PublicStreamProjector:
             return self.feed({**event, "type": CANCELLED}) if is_cancelled(event) else self._drop(name)
         signal = SIGNALS.get(name, PROGRESS)
         if signal is BEGINNING and is_cancelled(event):
-            return self.feed({**event, "type": CANCELLED})
+            return self._signal(signal, handler, event) + self.feed({**event, "type": CANCELLED})
         return self._signal(signal, handler, event)
 
     def host(self, event: CanonicalEvent) -> list[Frame]:

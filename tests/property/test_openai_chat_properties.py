@@ -116,7 +116,7 @@ DELTAS: Final = st.fixed_dictionaries(
         "annotations": st.just([{"type": "url_citation", "url": "https://a.example"}]),
     },
 )
-FINISHES: Final = st.sampled_from([None, None, None, "stop", "length", "tool_calls", "error"])
+FINISHES: Final = st.sampled_from([None, None, None, "stop", "length", "tool_calls", "error", "abort"])
 ENDS: Final = st.sampled_from([[], ["[DONE]"], [{"error": {"message": "No.", "code": "x"}}], ["oops"]])
 STREAMS: Final = st.tuples(st.lists(st.builds(chunk, DELTAS, FINISHES), max_size=12), ENDS).map(
     lambda s: [*s[0], *s[1]]

@@ -138,6 +138,15 @@ def test_ways_of_ending(
     assert stream.feed({"type": "projector.context", "agent": "x"}, {"type": "odd"}) == stream.next_response() == []
 
 
+def test_d45_a_response_that_begins_cancelled_ends_the_run_cancelled(open_stream: Callable[..., Any]) -> None:
+    stream = open_stream(run=True)
+    stream.feed(on("created", id="resp_1"), delta("Hi"), on("completed", id="resp_1"))
+    said = stream.feed(on("in_progress", id="resp_2", status="cancelled")) + stream.close()
+    assert [it.get("status") or it["final"]["status"] for it in said if it["kind"] != "response.meta"] == [
+        "cancelled"
+    ] * 2
+
+
 def test_d11_closers_then_lifecycle_then_the_terminal(open_stream: Callable[..., Any]) -> None:
     stream = open_stream()
     stream.feed(*OPEN)

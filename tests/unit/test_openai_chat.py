@@ -55,6 +55,10 @@ ENDS: Cases = {
         [chunk({"content": "Hi"}, "error")],
         "0 + message | 0 text Hi | 0 - message incomplete | failed error",
     ),
+    "cancelled at the server": (
+        [chunk({"content": "Hi"}, "abort"), usage_chunk(), DONE],
+        "0 + message | 0 text Hi | 0 - message incomplete | cancelled",
+    ),
     "no reason is none": (
         [chunk({"content": "Hi"}, ""), DONE],
         f"{HI} | completed",

@@ -84,6 +84,7 @@ FINISHES: Final[Mapping[str, tuple[str, str | None]]] = {
     "max_tokens": ("incomplete", "length"),
     "insufficient_system_resource": ("incomplete", "insufficient_system_resource"),
     "error": ("failed", "error"),
+    **dict.fromkeys(("abort", "cancelled", "canceled"), ("cancelled", None)),
 }
 """Finish reason -> status and reason of the response (D32). Any other reason is a normal end, and is counted."""
 
