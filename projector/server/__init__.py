@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from projector.server.config.settings import Settings, Timeouts
     from projector.server.headless import HeadlessWorkflow, workflow
     from projector.server.middleware import ProjectingMiddleware
-    from projector.server.response import Projection, PublicSSEResponse
+    from projector.server.response import Projection, PublicSSEResponse, public_stream
     from projector.server.streaming.agent_run import AgentRun
     from projector.server.telemetry.stream_stats import Terminal
+    from projector.server.tools.tool_loop import ToolLoop
+    from projector.server.tools.turns import Turn
     from projector.server.upstream.protocol import UpstreamError
 
 __all__ = [
@@ -26,9 +28,12 @@ __all__ = [
     "Settings",
     "Terminal",
     "Timeouts",
+    "ToolLoop",
+    "Turn",
     "UpstreamError",
     "create_app",
     "load_settings",
+    "public_stream",
     "workflow",
 ]
 
@@ -41,9 +46,12 @@ _MODULES = {
     "Settings": "config.settings",
     "Terminal": "telemetry.stream_stats",
     "Timeouts": "config.settings",
+    "ToolLoop": "tools.tool_loop",
+    "Turn": "tools.turns",
     "UpstreamError": "upstream.protocol",
     "create_app": "app",
     "load_settings": "config.loading",
+    "public_stream": "response",
     "workflow": "headless",
 }
 

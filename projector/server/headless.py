@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
-
-import anyio
 
 from projector._errors import known_name
 from projector.core.pipeline import OutputFormat
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
+from projector.server.streaming.byte_stream import byte_stream
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.session import StreamSession
 from projector.server.streaming.workflow_source import workflow_source
@@ -50,19 +48,10 @@ class HeadlessWorkflow:
             stack.push_async_callback(catalog.aclose)
             session = self._session(catalog, message, dialect, output_format, conversation_id)
             stack.callback(end_stream, session.stats)
-            sender, receiver = anyio.create_memory_object_stream[bytes](0)
-
-            async def produce() -> None:
-                async with sender:
-                    await session.run_without_http(sender.send)
-
-            producer = asyncio.create_task(produce())
-            stack.push_async_callback(asyncio.wait, [producer])
-            stack.callback(producer.cancel)  # runs before the callback above
-            async with receiver:
-                async for data in receiver:
-                    yield data
-            await producer
+            chunks = byte_stream(session)
+            stack.push_async_callback(chunks.aclose)
+            async for data in chunks:
+                yield data
 
     def _session(
         self,

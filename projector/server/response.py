@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from math import inf
+from typing import Final, Literal, TypeAlias
 
+import anyio
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -16,14 +19,19 @@ from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Limits, Retries, Settings, Timeouts
 from projector.server.http.problems import Problem, problem_response
 from projector.server.streaming.agent_run import AgentRun, StreamedRun
+from projector.server.streaming.byte_stream import byte_stream
 from projector.server.streaming.host_source import HostSource, HostUpstream, check_source
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry.observer import Observer, OnTerminal
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream
+from projector.server.tools.tool_loop import ToolLoop
 from projector.server.upstream.protocol import ProviderRequest
 from projector.server.upstream.reader import UpstreamReader
+
+Source: TypeAlias = HostSource | StreamedRun
+"""What a stream is made of; `AgentRun` and `ToolLoop` are async iterables."""
 
 _NO_RETRIES: Final = Retries(max=0)
 """A source can be read once."""
@@ -82,8 +90,8 @@ class PublicSSEResponse(Response):
     Args:
         source: an async iterable of bytes of an event stream, cut anywhere, or of events: mappings, JSON texts,
             pydantic models; or an awaitable or async context manager that returns one, such as
-            `client.responses.create(stream=True)`; or the result of the Agents SDK's `Runner.run_streamed`, for which
-            the projection's provider and profile are ignored.
+            `client.responses.create(stream=True)`; or a `ToolLoop`, or the result of the Agents SDK's
+            `Runner.run_streamed`, for which the projection's provider and profile are ignored.
         projection: provider, dialect, policy, context, hook; the defaults if None.
         timeouts: first byte, idle and total of the source, and how long a client may stop reading.
         heartbeat_s: silence before a comment is sent.
@@ -95,7 +103,7 @@ class PublicSSEResponse(Response):
 
     def __init__(
         self,
-        source: HostSource | StreamedRun,
+        source: Source,
         projection: Projection | None = None,
         *,
         timeouts: Timeouts | None = None,
@@ -106,14 +114,7 @@ class PublicSSEResponse(Response):
         self.status_code = status_code
         self.background = background
         self.raw_headers = []
-        self._projection = projection or Projection()
-        self._is_run = isinstance(source, StreamedRun)
-        if isinstance(source, StreamedRun):
-            source = AgentRun(source)
-            self._projection = replace(self._projection, provider=AgentRun.provider, profile=None)
-        check_source(source)
-        self._source: HostSource = source
-        self._timeouts = timeouts or Timeouts()
+        self._stream = _SourceStream(source, projection or Projection(), timeouts or Timeouts())
         self._heartbeat_s = heartbeat_s
         self._session: StreamSession | None = None
 
@@ -124,23 +125,62 @@ class PublicSSEResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request with the stream."""
+        stream = self._stream
+        with stream.open(scope, heartbeat_s=self._heartbeat_s, headers=self.raw_headers) as self._session:
+            try:
+                await stream.observer.run(self._session, scope, receive, send)
+            except Problem as problem:
+                await problem_response(problem, scope)(scope, receive, send)
+        if self.background is not None:
+            await self.background()
+
+
+async def public_stream(
+    source: Source, projection: Projection | None = None, *, timeouts: Timeouts | None = None
+) -> AsyncGenerator[bytes, None]:
+    """Yield the stream of a source without HTTP; a failure of the source is its terminal event.
+
+    The arguments are those of `PublicSSEResponse`. Closing the generator closes the source.
+    """
+    stream = _SourceStream(source, projection or Projection(), timeouts or Timeouts())
+    with stream.open({"headers": []}) as session:
+        chunks = byte_stream(session)
+        try:
+            async for data in chunks:
+                yield data
+        finally:
+            with anyio.CancelScope(shield=True):
+                await chunks.aclose()
+                await stream.observer.report(session.stats)
+
+
+class _SourceStream:
+    """The session of a source; a run gets the provider of its events."""
+
+    def __init__(self, source: Source, projection: Projection, timeouts: Timeouts) -> None:
+        if isinstance(source, StreamedRun):
+            source = AgentRun(source)
+        self._is_run = isinstance(source, AgentRun | ToolLoop)
+        if self._is_run:
+            projection = replace(projection, provider=AgentRun.provider, profile=None)
+        check_source(source)
+        self._source: HostSource = source
+        self._projection = projection
+        self._timeouts = timeouts
+        self.observer = Observer(on_terminal=projection.on_terminal)
+
+    @contextmanager
+    def open(
+        self, scope: Scope, *, heartbeat_s: float = inf, headers: Sequence[tuple[bytes, bytes]] = ()
+    ) -> Generator[StreamSession, None, None]:
         pipeline, stats = self._projection.begin(scope, is_run=self._is_run)
         account = Account(_MEMORY)
         upstream, request = HostUpstream(self._source), ProviderRequest(self._projection.provider, {})
         reader = UpstreamReader(upstream, request, stats, account, timeouts=self._timeouts, retries=_NO_RETRIES)
-        self._session = StreamSession(
-            stats,
-            ProviderSource(pipeline, reader),
-            account,
-            timeouts=self._timeouts,
-            heartbeat_s=self._heartbeat_s,
-            headers=self.raw_headers,
-        )
+        source = ProviderSource(pipeline, reader)
         try:
-            await Observer(on_terminal=self._projection.on_terminal).run(self._session, scope, receive, send)
-        except Problem as problem:
-            await problem_response(problem, scope)(scope, receive, send)
+            yield StreamSession(
+                stats, source, account, timeouts=self._timeouts, heartbeat_s=heartbeat_s, headers=headers
+            )
         finally:
             account.close()
-        if self.background is not None:
-            await self.background()

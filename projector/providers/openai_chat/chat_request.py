@@ -5,7 +5,7 @@ The API has neither encrypted reasoning nor approvals, and knows no earlier resp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from projector.providers.model_request import Body, Item, ModelRequest, ParameterPaths, UnsupportedRequestError
@@ -20,21 +20,27 @@ def write_request(request: ModelRequest, profile: ChatProfile) -> Body:
     """Return the body of a request, or raise `UnsupportedRequestError` if the API cannot express it."""
     if request.previous_response_id is not None:
         raise UnsupportedRequestError("`previous_response_id` cannot be set here.")
-    messages = _Messages()
-    if request.instructions is not None:
-        messages.all.append({"role": "system", "content": request.instructions})
     items = [{"role": "user", "content": request.input}] if isinstance(request.input, str) else request.input
+    messages = messages_of(items)
+    if request.instructions is not None:
+        messages.insert(0, {"role": "system", "content": request.instructions})
+    body = request.start(PARAMETERS, [_tool(tool) for tool in request.client_tools])
+    body["messages"] = messages
+    if profile.takes_stream_options:
+        body["stream_options"] = {"include_usage": True}  # without it a stream reports no usage
+    return body
+
+
+def messages_of(items: Iterable[Item]) -> list[Body]:
+    """Return the messages of a conversation, or raise `UnsupportedRequestError` for an item that is none."""
+    messages = _Messages()
     for item in items:
         item_type = item.get("type", "message")
         if item_type not in WRITERS:
             raise UnsupportedRequestError(f"This agent does not support items of type `{item_type}`.")
         WRITERS[item_type](messages, item)
     messages.end_calls()
-    body = request.start(PARAMETERS, [_tool(tool) for tool in request.client_tools])
-    body["messages"] = messages.all
-    if profile.takes_stream_options:
-        body["stream_options"] = {"include_usage": True}  # without it a stream reports no usage
-    return body
+    return messages.all
 
 
 class _Messages:

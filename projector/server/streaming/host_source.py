@@ -91,8 +91,9 @@ async def read_bytes(source: HostSource, stack: AsyncExitStack) -> AsyncGenerato
     has_begun = False
     try:
         async for item in await _opened(source, stack):
-            if data := _bytes(item):
-                has_begun = True
+            data = _bytes(item)
+            if data is not None:
+                has_begun = has_begun or bool(data)
                 yield data
     except Exception as error:
         failure = client_failure(error)
@@ -142,8 +143,8 @@ async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncGenerator[by
         yield chunk
 
 
-def _bytes(item: Any) -> bytes:
-    """Return an item as bytes of an event stream: everything but bytes is one event; empty if it is derived."""
+def _bytes(item: Any) -> bytes | None:
+    """Return an item as bytes of an event stream: everything but bytes is one event; None if it is derived."""
     if isinstance(item, bytes | bytearray | memoryview):
         return bytes(item)
     if isinstance(item, str):
@@ -153,7 +154,7 @@ def _bytes(item: Any) -> bytes:
     if hasattr(item, "model_dump_json"):
         event_type = getattr(item, "type", None)
         if event_type in DERIVED_EVENTS:
-            return b""
+            return None
         return encode_sse(_json(item.chunk if event_type == CHUNK_EVENT else item))
     raise TypeError("expected bytes, a JSON text, a mapping, or a pydantic model")
 

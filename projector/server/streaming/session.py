@@ -241,7 +241,7 @@ async def _never() -> Message:
     return {}
 
 
-def log_crash(event: str, error: Exception, **ids: str | None) -> None:
+def log_crash(event: str, error: BaseException, **ids: str | None) -> None:
     """Log the type and location of an internal error; its message may contain payload."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     log.error(event, **ids, error_type=type(error).__name__, place=f"{place.filename}:{place.lineno}")

@@ -1,0 +1,1 @@
+"""A conversation in which the server runs the model's tools: the loop, the turns, the tools."""

@@ -1,0 +1,177 @@
+"""Turns of a tool loop: what the model is asked, and what it answered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from projector.core import canonical as read
+from projector.core.call_pairs import OUTPUT_TYPES
+from projector.core.canonical import CanonicalEvent
+from projector.core.faults import Fault
+from projector.core.intake import HOST_PREFIX
+from projector.core.sse import SseDecoder, SseMessage
+from projector.providers.descriptor import Provider
+from projector.providers.openai_chat.chat_request import messages_of
+from projector.server.tools.running import Call
+
+Item: TypeAlias = Mapping[str, Any]
+
+ENDS: Final[Mapping[str, Literal["completed", "unfinished"]]] = {
+    "response.completed": "completed",
+    "response.incomplete": "unfinished",
+    "response.failed": "unfinished",
+    "response.cancelled": "unfinished",
+    "error": "unfinished",
+}
+"""Event that ends a response -> whether its calls are run: they may be cut off if it is unfinished."""
+
+INPUT_MEMBERS: Final[Mapping[str, str]] = {"function_call": "arguments", "custom_tool_call": "input"}
+"""Type of a call -> the member with its input."""
+
+APPROVAL_REQUEST: Final = "mcp_approval_request"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the model is asked."""
+
+    number: int
+    """1 for the first request."""
+    items: Sequence[Item]
+    """The whole conversation, as `input` of the Responses API."""
+    new_items: Sequence[Item]
+    """What follows `previous_response_id`: the outputs of the last calls; all items in the first turn."""
+    previous_response_id: str | None
+    """ID of the last response of this loop, if the provider sent one."""
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The whole conversation, as `messages` of Chat Completions."""
+        return messages_of(self.items)
+
+
+class TurnReader:
+    """Reads the stream of one response: its canonical events, and the items for the next request."""
+
+    def __init__(self, provider: Provider, profile: Any) -> None:
+        self.dropped: Counter[str] = Counter()
+        self.fault: Fault | None = None
+        """Why the stream cannot be read further."""
+        self.end: Literal["completed", "unfinished"] | None = None
+        self.is_empty = True
+        self.response_id: str | None = None
+        self._decoder = SseDecoder(message_fields=provider.message_fields)
+        self._stage = provider.stage(profile)
+        self._items: dict[str, Item] = {}
+        self._inputs: dict[str, list[str]] = {}
+
+    def feed(self, data: bytes) -> list[CanonicalEvent]:
+        """Return the events of bytes, cut anywhere."""
+        return self._read(self._decoder.feed(data))
+
+    def close(self) -> list[CanonicalEvent]:
+        """Return the last events."""
+        return self._read(self._decoder.close()) + self._accepted(self._stage.close())
+
+    @property
+    def items(self) -> list[Item]:
+        """The items of the response as the provider sent them, in order."""
+        return list(self._items.values())
+
+    @property
+    def calls(self) -> list[Call]:
+        """The calls of the response that need an output."""
+        return [
+            Call(item["call_id"], item["name"], kind, item[member])
+            for item in self._items.values()
+            if (member := INPUT_MEMBERS.get(kind := item["type"])) is not None
+        ]
+
+    @property
+    def asks_for_approval(self) -> bool:
+        """Whether the response contains an approval request, which only the user can answer."""
+        return any(item["type"] == APPROVAL_REQUEST for item in self._items.values())
+
+    def _read(self, messages: Sequence[SseMessage | Fault]) -> list[CanonicalEvent]:
+        events: list[CanonicalEvent] = []
+        for message in messages:
+            if isinstance(message, Fault):
+                events += self._accepted(self._stage.close())
+                self._fail(message)
+            else:
+                events += self._accepted(self._stage.feed(message))
+        return events
+
+    def _accepted(self, events: Sequence[CanonicalEvent | Fault]) -> list[CanonicalEvent]:
+        """Return the provider's events. It cannot send events of the host (CONTRACT D35)."""
+        accepted: list[CanonicalEvent] = []
+        for event in events:
+            if isinstance(event, Fault):
+                self._fail(event)
+                continue
+            name = str(event.get("type"))
+            if name.startswith(HOST_PREFIX):
+                self.dropped[name] += 1
+                continue
+            self.is_empty = False
+            if (note := NOTES.get(name)) is not None:
+                note(self, event)
+            if self.end is None:
+                self.end = ENDS.get(name)
+            accepted.append(event)
+        return accepted
+
+    def _fail(self, fault: Fault) -> None:
+        if self.end is None and self.fault is None:
+            self.fault = fault
+
+    def on_response(self, event: CanonicalEvent) -> None:
+        """Note the ID, and items that only the finished response contains."""
+        response = read.mapping_or_empty(event, "response")
+        self.response_id = read.text_or_none(response, "id") or self.response_id
+        if event.get("type") in ENDS:
+            for item in read.mappings(response, "output"):
+                self._add(item)
+
+    def on_item(self, event: CanonicalEvent) -> None:
+        """Note a finished item."""
+        self._add(read.mapping_or_empty(event, "item"))
+
+    def on_delta(self, event: CanonicalEvent) -> None:
+        """Note a part of the input of a call."""
+        self._inputs.setdefault(str(event.get("item_id")), []).append(read.text_or_none(event, "delta") or "")
+
+    def on_input(self, event: CanonicalEvent) -> None:
+        """Note the whole input of a call."""
+        text = read.text_or_none(event, "arguments") or read.text_or_none(event, "input")
+        if text is not None:
+            self._inputs[str(event.get("item_id"))] = [text]
+
+    def _add(self, item: Item) -> None:
+        kind, key = read.text_or_none(item, "type"), read.text_or_none(item, "call_id") or read.text_or_none(item, "id")
+        key = key or f"item {len(self._items)}"
+        if kind is None or key in self._items:
+            return
+        if kind in OUTPUT_TYPES:
+            if read.text_or_none(item, "call_id") is None or read.text_or_none(item, "name") is None:
+                self.dropped[f"{kind} without ID or name"] += 1
+                return
+            member = INPUT_MEMBERS[kind]
+            streamed = "".join(self._inputs.get(str(item.get("id")), ()))
+            item = {**item, member: read.text_or_none(item, member) or streamed}
+        self._items[key] = item
+
+
+NOTES: Final[Mapping[str, Callable[[TurnReader, CanonicalEvent], None]]] = {
+    **dict.fromkeys(("response.created", "response.in_progress"), TurnReader.on_response),
+    **dict.fromkeys((name for name in ENDS if name != "error"), TurnReader.on_response),
+    "response.output_item.done": TurnReader.on_item,
+    "response.function_call_arguments.delta": TurnReader.on_delta,
+    "response.function_call_arguments.done": TurnReader.on_input,
+    "response.custom_tool_call_input.delta": TurnReader.on_delta,
+    "response.custom_tool_call_input.done": TurnReader.on_input,
+}
+"""Event -> what is noted of it for the next request."""
