@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ from starlette.middleware.base import BaseHTTPMiddleware
 
 from projector.core.handlers import HOST_HANDLERS
 from projector.providers.client_failures import KINDS
+from projector.server import Projection, PublicSSEResponse
 from tests.asgi.in_process import post
 
 pytestmark = pytest.mark.timeout(15)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "library.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-ROUTE, HOOK, MOUNT, MIDDLEWARE, FASTAPI, FASTAPI_MIDDLEWARE, HOST = EXAMPLES
+ROUTE, HOOK, TOOLS, MOUNT, MIDDLEWARE, FASTAPI, FASTAPI_MIDDLEWARE, HOST = EXAMPLES
 
 
 def run(example: str) -> dict[str, Any]:
@@ -43,6 +45,37 @@ async def test_an_example_streams(example: str, wrapped: bool) -> None:  # noqa:
     assert answer.text.count('"kind":"final"') == 1
     assert '"response_text":"Hello"' in answer.text.split("\n\n")[-2]
     assert names.get("bills", [("completed", "Hello", 9)]) == [("completed", "Hello", 9)]
+
+
+async def test_the_message_of_the_first_example_is_complete() -> None:
+    """An item that the provider never finished would be `incomplete`."""
+    answer = await post(run(ROUTE)["app"], "/chat", message="hi")
+    items = [json.loads(one.removeprefix("data: ")) for one in answer.text.split("\n\n") if "output_item.done" in one]
+    assert [item["status"] for item in items] == ["completed"]
+
+
+async def test_the_tool_loop_streams() -> None:
+    answer = await post(run(TOOLS)["app"], "/chat", message="How is the weather in Rome?")
+    shown = [json.loads(one.removeprefix("data: ")) for one in answer.text.split("\n\n") if one]
+    statuses = [frame["tool"]["status"] for frame in shown if frame["kind"] == "tool.status"]
+    assert statuses == ["in_progress", "completed"]
+    assert shown[-1]["final"]["response_text"] == "It is blue."
+
+
+async def test_the_hook_of_the_page_accepts_every_answer() -> None:
+    """An answer of tool calls only has no text, and a failure has no usage."""
+    call = {"type": "function_call", "id": "f", "call_id": "c", "name": "f", "arguments": "{}", "status": "completed"}
+    done = {"type": "response.output_item.done", "output_index": 0, "item": call}
+    end = {"type": "response.completed", "response": {"id": "r", "status": "completed"}}
+
+    async def answer(*events: object) -> AsyncIterator[object]:
+        for event in events:
+            yield event
+
+    names = run(HOOK)
+    for events in ([done, end], [done]):
+        await post(PublicSSEResponse(answer(*events), Projection(on_terminal=names["bill"])), "/chat")
+    assert names["bills"] == [("completed", "", 0), ("error", "", 0)]
 
 
 @pytest.mark.parametrize("example", [MOUNT, FASTAPI])

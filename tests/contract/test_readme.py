@@ -25,7 +25,9 @@ def test_the_library_example_streams(capsys: pytest.CaptureFixture[str]) -> None
     assert len(example.splitlines()) <= 20
     exec(compile(example, "README.md", "exec"), {})  # noqa: S102 - the page's own words
     lines = [line.removeprefix("data: ") for line in capsys.readouterr().out.split("\n\n") if line]
-    assert json.loads(lines[-1])["final"]["response_text"] == "Hello"
+    events = [json.loads(line) for line in lines]
+    assert events[-1]["final"]["response_text"] == "Hello"
+    assert [event["status"] for event in events if event["kind"] == "output_item.done"] == ["completed"]
     assert stream_rules.check_stream(lines) == []
 
 

@@ -149,8 +149,25 @@ class Terminal:
     code: str | None
     """Error code, None without an error."""
     final: Mapping[str, Any]
-    """The member `final` of the terminal event: status, texts, usage; after a disconnect, with the text so far."""
+    """The member `final` of the terminal event; after a disconnect, with the text so far. A member without content is
+    missing, and all are after an error: `response_text`, `structured_output` and `usage` need no check."""
     duration_s: float
+
+    @property
+    def response_text(self) -> str:
+        """The text of the answer; empty without one, as in an answer of tool calls only."""
+        return str(self.final.get("response_text", ""))
+
+    @property
+    def structured_output(self) -> Any:
+        """The JSON value of the answer, if the request asked for one; None without one."""
+        return self.final.get("structured_output")
+
+    @property
+    def usage(self) -> Mapping[str, int]:
+        """Tokens as the provider reported them: `input_tokens`, `output_tokens`, `total_tokens` and others."""
+        usage: Mapping[str, int] = self.final.get("usage", {})
+        return usage
 
 
 def terminal_of(stats: StreamStats) -> Terminal:
