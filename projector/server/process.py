@@ -45,6 +45,7 @@ def run(settings: Settings, *, demo: bool = False) -> int:
         serving = server(settings, demo=demo)
         if demo:
             _print(f"Demo provider on {url}\nTry:  curl -N {url}/api/v1/chat/stream {_EXAMPLE}\n{_demo_words()}\n")
+            _print(f"Base URL for OpenAI clients, with any key and model: {url}/v1\n")
         else:
             _warn_of_missing_key(settings)
             _print(f"Serving on {url}\n")
@@ -53,7 +54,7 @@ def run(settings: Settings, *, demo: bool = False) -> int:
 
 
 def _demo_words() -> str:
-    words = ", ".join(words[0] for words, _ in SCENARIOS)
+    words = ", ".join(row.words[0] for row in SCENARIOS[:-1])
     return f"One of these words in the message plays another example: {words} (docs/cli.md)"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from projector.server.upstream.demo import DEFAULT_SCENARIO, SCENARIOS, DemoUpstream
+from projector.server.upstream.demo import APIS, SCENARIOS, DemoUpstream
 from projector.server.upstream.protocol import ProviderRequest
 
 pytestmark = pytest.mark.timeout(15)
@@ -42,13 +42,14 @@ async def test_approve_plays_a_call_that_waits_for_approval(serve: Any) -> None:
 def test_the_page_lists_the_words() -> None:
     page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([a-z, ]+) \| ", page.partition("## The demo")[2].partition("\n## ")[0], re.MULTILINE)
-    assert rows[1:] == [*(", ".join(words) for words, _ in SCENARIOS), "anything else"]
+    assert rows[1:] == [*(", ".join(row.words) for row in SCENARIOS[:-1]), "anything else"]
 
 
-def test_every_scenario_has_its_example() -> None:
-    examples = DemoUpstream().examples
-    assert {DEFAULT_SCENARIO, *(name for _, name in SCENARIOS)} <= examples.keys()
-    assert all(examples[name] for _, name in SCENARIOS)
+@pytest.mark.parametrize("api", APIS)
+def test_every_scenario_has_its_example(api: str) -> None:
+    examples = DemoUpstream().examples[api]
+    assert all(examples[row.examples[api]] for row in SCENARIOS if api in row.examples)
+    assert api in SCENARIOS[-1].examples
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,32 @@ def test_every_scenario_has_its_example() -> None:
 async def test_every_request_plays_an_example(asked: object, begins: bytes) -> None:
     async with DemoUpstream(pace_s=0).open(ProviderRequest("openai_responses", {"input": asked})) as chunks:
         assert begins in await anext(aiter(chunks))
+
+
+FUNCTIONS = [{"type": "function", "name": "departures", "parameters": {}}]
+CHAT_FUNCTIONS = [{"type": "function", "function": {"name": "get_weather"}}]
+
+
+TOOL = {"role": "user", "content": "Call a tool"}
+
+
+@pytest.mark.parametrize(
+    ("api", "body", "plays"),
+    [
+        ("openai_responses", {"input": "Call a tool"}, "call and text"),
+        ("openai_responses", {"input": [TOOL], "tools": FUNCTIONS}, "call"),
+        ("openai_responses", {"input": [{"type": "function_call_output"}], "tools": FUNCTIONS}, "text"),
+        ("openai_chat", {"messages": [TOOL], "tools": CHAT_FUNCTIONS}, "call"),
+        ("openai_chat", {"messages": [{"role": "tool", "content": "4"}], "tools": CHAT_FUNCTIONS}, "text"),
+    ],
+)
+async def test_a_client_that_runs_its_functions_gets_one_response_at_a_time(
+    api: str, body: dict[str, Any], plays: str
+) -> None:
+    async with DemoUpstream(pace_s=0).open(ProviderRequest(api, body)) as chunks:
+        played = b"".join([chunk async for chunk in chunks])
+    signs = {"call": (b'"type":"function_call"', b'"tool_calls":['), "text": (b"boats leave", b" at 13:05")}
+    assert " and ".join(name for name, of in signs.items() if any(sign in played for sign in of)) == plays
 
 
 async def test_every_example_can_be_cancelled(serve: Any) -> None:

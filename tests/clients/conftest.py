@@ -16,6 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
+from tests.clients.node_readings import NodeReadings
 from tests.clients.recorded_provider import KEY
 
 ROOT: Final = Path(__file__).parents[2]
@@ -108,3 +109,9 @@ def projector_url(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) 
     command = [sys.executable, "-m", "projector", "serve", "--port", "0", "--config", str(config)]
     with running(command, PROVIDER_KEY=KEY) as url:
         yield f"{url}/v1"
+
+
+@pytest.fixture(scope="session")
+def node_readings(node_modules: Path, projector_url: str, recorded: Recorded) -> NodeReadings:
+    """What the npm clients read from the server."""
+    return NodeReadings(node_modules, projector_url, recorded.url)

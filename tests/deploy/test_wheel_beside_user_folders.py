@@ -56,7 +56,7 @@ print(json.dumps({
     "file": projector.__file__,
     "own": [contracts.NAME, redaction.NAME],
     "last": json.loads((pipeline.feed(stream) + pipeline.close()).splitlines()[-1])["final"],
-    "examples": sorted(DemoUpstream().examples),
+    "examples": sorted(DemoUpstream().examples["openai_responses"]),
     "strict": projector.Policy.named("strict").reasoning,
     "resources": {name: sorted(path.name for path in resource(name).iterdir()) for name in ["contracts", "redaction"]},
 }))

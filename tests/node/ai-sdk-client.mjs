@@ -1,24 +1,27 @@
-// The AI SDK against a running server: its OpenAI provider in both APIs, and its OpenAI-compatible provider.
+// The AI SDK against a running server: its OpenAI provider in both APIs, its OpenAI-compatible provider, and the one for
+// Open Responses.
 //
-//   node ai-sdk-client.mjs GENERATION BASE_URL PROVIDER_URL
+//   node ai-sdk-client.mjs GENERATION BASE_URL PROVIDER_URL [PART_OF_A_NAME]
 //
 // The generation is the suffix of the packages: `latest` has none, `6` is `ai-6` with the providers made for it.
 
 import { Record, apiKey, baseURL, errorOf, failures, functions, loops, packages, prompt, report, scenarios, shortenWaits } from "./client-report.mjs";
 
 const generations = {
-  latest: ["ai", "@ai-sdk/openai", "@ai-sdk/openai-compatible"],
-  6: ["ai-6", "@ai-sdk/openai-3", "@ai-sdk/openai-compatible-2"],
+  latest: ["ai", "@ai-sdk/openai", "@ai-sdk/openai-compatible", "@ai-sdk/open-responses-2"],
+  6: ["ai-6", "@ai-sdk/openai-3", "@ai-sdk/openai-compatible-2", "@ai-sdk/open-responses"],
 };
-const [ai, openaiPackage, compatiblePackage] = generations[packages];
+const [ai, openaiPackage, compatiblePackage, openResponsesPackage] = generations[packages];
 const { Output, generateObject, generateText, stepCountIs, streamText, tool } = await import(ai);
 const { createOpenAI } = await import(openaiPackage);
 const { createOpenAICompatible } = await import(compatiblePackage);
+const { createOpenResponses } = await import(openResponsesPackage);
 globalThis.AI_SDK_LOG_WARNINGS = false;
 
 const openai = createOpenAI({ apiKey, baseURL });
 const compatible = createOpenAICompatible({ name: "projector", apiKey, baseURL, includeUsage: true, supportsStructuredOutputs: true });
-const apis = { responses: openai, chat: openai.chat, compatible };
+const openResponses = createOpenResponses({ name: "projector", apiKey, url: `${baseURL}/responses` });
+const apis = { responses: openai, chat: openai.chat, compatible, "open-responses": openResponses };
 
 const clientTools = Object.fromEntries(
   Object.entries(functions).map(([name, { description, input, run }]) => [
@@ -42,8 +45,8 @@ function readParts(parts) {
   const text = of("text").map((part) => part.text).join("");
   return {
     text,
-    reasoning: of("reasoning").map((part) => part.text).join("\n"),
-    calls: of("tool-call").filter((it) => !it.providerExecuted).map((it) => [it.toolName, JSON.stringify(it.input)]),
+    reasoning: of("reasoning").map((part) => part.text).join(""),
+    called: of("tool-call").filter((it) => !it.providerExecuted).map((it) => [it.toolName, JSON.stringify(it.input)]),
     hosted: of("tool-call").filter((it) => it.providerExecuted).map((it) => it.toolName),
     results: of("tool-result").map((it) => it.toolName),
     invalid: of("tool-call").filter((it) => it.invalid).map((it) => String(it.error)),
@@ -88,7 +91,7 @@ async function generate(options) {
 const cases = {};
 for (const [api, model] of Object.entries(apis)) {
   for (const [form, read] of Object.entries({ stream, json: generate })) {
-    for (const name of [...(scenarios[api] ?? scenarios.chat), ...failures]) {
+    for (const name of [...(api.endsWith("responses") ? scenarios.responses : scenarios.chat), ...failures]) {
       const tools = api === "responses" && hosted[name] ? { tools: hosted[name] } : {};
       cases[`${api}/${name}/${form}`] = () => read({ model: model(name), ...tools });
     }

@@ -1,20 +1,22 @@
 // Shared by the scripts of the OpenAI-compatible clients: the tools, the schema, and the report.
 //
+//   node SCRIPT PACKAGE BASE_URL PROVIDER_URL [PART_OF_A_NAME]
+//
 // A script runs its cases one after another. For each it prints one line of JSON: the name of the case
 // (`api/scenario/form`), what the client read, and how many requests reached the provider, by model.
 
 import { z } from "zod";
 
-export const [, , packages, baseURL, provider] = process.argv;
+export const [, , packages, baseURL, provider, only = ""] = process.argv;
 export const apiKey = "none"; // the server has the provider's key
 export const prompt = "What is the weather in Oslo?";
 export const failures = [400, 401, 403, 404, 409, 413, 422, 429, "429-later", 500, 503].map((status) => `fail-${status}`);
 
-const common = ["text", "search", "reasoning", "refusal", "secrets", "incomplete", "unicode", "error-midstream", "truncated", "fails-once"];
+const common = ["text", "search", "reasoning", "refusal", "secrets", "incomplete", "error-midstream", "truncated", "fails-once"];
 
 /** API -> models of the provider that answer without the client's functions. */
 export const scenarios = {
-  responses: [...common, "files", "code", "citations", "image", "mcp", "failed-midstream"],
+  responses: [...common, "unicode", "files", "code", "citations", "image", "mcp", "failed-midstream"],
   chat: common,
 };
 export const loops = ["tools", "parallel-tools"];
@@ -45,12 +47,12 @@ export function errorOf(error) {
   return { kind: error.constructor.name, name: error.name, status: status ?? statusCode, code, type, message, requestID, isRetryable };
 }
 
-/** Run the cases in their order and print a line for each. */
+/** Run the cases in their order, or those with `only` in their names, and print a line for each. */
 export async function report(cases) {
-  for (const [name, read] of Object.entries(cases)) {
+  for (const [name, read] of Object.entries(cases).filter(([name]) => name.includes(only))) {
     await fetch(`${provider}/calls`, { method: "DELETE" });
     const reading = await read().catch((error) => ({ error: errorOf(error), stack: error.stack }));
-    const calls = await (await fetch(`${provider}/calls`)).json();
-    console.log(JSON.stringify({ name, calls, ...reading }));
+    const requests = await (await fetch(`${provider}/calls`)).json();
+    console.log(JSON.stringify({ name, requests, ...reading }));
   }
 }

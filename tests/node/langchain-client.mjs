@@ -1,6 +1,6 @@
 // LangChain's ChatOpenAI against a running server, in both APIs: stream, invoke, tool loops, structured output, errors.
 //
-//   node langchain-client.mjs PACKAGE BASE_URL PROVIDER_URL
+//   node langchain-client.mjs PACKAGE BASE_URL PROVIDER_URL [PART_OF_A_NAME]
 
 import { HumanMessage, ToolMessage } from "@langchain/core/messages";
 import { tool } from "@langchain/core/tools";
@@ -54,7 +54,7 @@ async function loop(model, ask) {
       messages.push(new ToolMessage({ tool_call_id: call.id, content }));
     }
   }
-  return { turns, ...turns.at(-1) };
+  return { ...turns.at(-1), called: turns.flatMap((turn) => turn.calls) };
 }
 
 const cases = {};

@@ -1,6 +1,6 @@
 // The npm package `openai` against a running server, in both APIs: events, helpers, one piece, parse, tool loops, errors.
 //
-//   node openai-client.mjs PACKAGE BASE_URL PROVIDER_URL
+//   node openai-client.mjs PACKAGE BASE_URL PROVIDER_URL [PART_OF_A_NAME]
 
 import { Record, apiKey, baseURL, call, failures, functions, loops, packages, prompt, report, scenarios, shortenWaits } from "./client-report.mjs";
 import { z } from "zod";
@@ -23,10 +23,11 @@ const chatTools = Object.entries(functions).map(([name, { description, input: sc
 function readResponse({ id, model, status, output, output_text, usage, error, incomplete_details }) {
   const messages = output.filter((item) => item.type === "message").flatMap((item) => item.content);
   return {
-    id, model, status, error, incomplete: incomplete_details?.reason, text: output_text,
-    items: output.map((item) => item.type),
+    id, model, status, incomplete: incomplete_details?.reason, reported: error?.message,
+    text: output_text ?? messages.map((part) => part.text ?? "").join(""),
+    hosted: output.map((item) => item.type).filter((type) => type.endsWith("_call") && type !== "function_call"),
     calls: output.filter((item) => item.type === "function_call").map((item) => [item.name, item.arguments]),
-    reasoning: output.filter((item) => item.type === "reasoning").flatMap((item) => item.summary.map((part) => part.text)).join("\n"),
+    reasoning: output.filter((item) => item.type === "reasoning").flatMap((item) => item.summary.map((part) => part.text)).join(""),
     refusal: messages.map((part) => part.refusal ?? "").join(""),
     citations: messages.flatMap((part) => part.annotations ?? []).map((it) => it.type),
     usage: usage && { input: usage.input_tokens, output: usage.output_tokens },
@@ -42,8 +43,7 @@ async function readEvents(stream) {
     if (event.type === "response.refusal.delta") read.refusals += event.delta;
     if (event.type.startsWith("response.") && event.response) last = event.response;
   }
-  const items = last.output.length; // the events and the last one are consistent
-  return { ...read, items, ...readResponse({ ...last, output_text: read.deltas }) };
+  return { ...read, ...readResponse(last), text: read.deltas };
 }
 
 const responses = {
@@ -73,7 +73,7 @@ async function responsesLoop(model, ask) {
     items.push(...asInput(response.output));
     for (const { call_id, name, arguments: args } of calls) items.push({ type: "function_call_output", call_id, output: call(name, args) });
   }
-  return { turns, ...turns.at(-1) };
+  return { ...turns.at(-1), called: turns.flatMap((turn) => turn.calls) };
 }
 
 const responsesAsk = {
@@ -131,10 +131,8 @@ async function chatLoop(model, stream) {
   const streaming = stream ? { stream: true, stream_options: { include_usage: true } } : {};
   const runner = client.chat.completions.runTools({ model, messages: input, tools, ...streaming });
   const completion = await runner.finalChatCompletion();
-  return {
-    turns: runner.messages.map(({ role, content, tool_calls }) => [role, content ?? "", (tool_calls ?? []).length]),
-    ...readCompletion(completion),
-  };
+  const called = runner.messages.flatMap((message) => message.tool_calls ?? []);
+  return { ...readCompletion(completion), called: called.map((it) => [it.function.name, it.function.arguments]) };
 }
 
 // cases

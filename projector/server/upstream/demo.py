@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import anyio
 
@@ -16,44 +16,72 @@ from projector.server.upstream.protocol import ProviderRequest
 PACE_S: Final = 0.03
 """Delay between two events: about the speed of a model."""
 
-PROVIDER: Final = "openai_responses"
-"""Provider of the examples: its folder in `examples_ndjson`."""
 
-SCENARIOS: Final = (
-    (("search", "news", "weather"), "chat-web-search"),
-    (("file", "document"), "chat-file-search"),
-    (("code", "plot", "calculate"), "chat-code-interpreter"),
-    (("image", "draw", "picture"), "chat-image-generation-partials"),
-    (("approve", "approval"), "chat-mcp-approval"),
-    (("mcp",), "chat-mcp-tool"),
-    (("tool", "function", "time"), "chat-function-tool"),
-    (("refuse", "forbidden"), "chat-refusal"),
-    (("think", "reason", "why"), "chat-reasoning-summary"),
-    (("fail", "error", "break"), "chat-provider-error"),
+RESPONSES: Final = "openai_responses"
+CHAT: Final = "openai_chat"
+APIS: Final = (RESPONSES, CHAT)
+"""The APIs, which are folders of `examples_ndjson`."""
+
+
+class Scenario(NamedTuple):
+    """Words of a message, and the example that they play in each API."""
+
+    words: tuple[str, ...]
+    examples: Mapping[str, str]
+    """Chat Completions has no hosted tools."""
+
+
+TOOL: Final = Scenario(
+    ("tool", "function", "time"), {RESPONSES: "chat-function-tool", CHAT: "chat-completions-weather-run"}
 )
-"""Words of a message -> the example that is played; the first matching row with an existing example counts."""
+SCENARIOS: Final = (
+    Scenario(("search", "news", "weather"), {RESPONSES: "chat-web-search", CHAT: "chat-completions-annotations"}),
+    Scenario(("file", "document"), {RESPONSES: "chat-file-search"}),
+    Scenario(("code", "plot", "calculate"), {RESPONSES: "chat-code-interpreter"}),
+    Scenario(("image", "draw", "picture"), {RESPONSES: "chat-image-generation-partials"}),
+    Scenario(("approve", "approval"), {RESPONSES: "chat-mcp-approval"}),
+    Scenario(("mcp",), {RESPONSES: "chat-mcp-tool"}),
+    TOOL,
+    Scenario(("refuse", "forbidden"), {RESPONSES: "chat-refusal", CHAT: "chat-completions-refusal"}),
+    Scenario(
+        ("think", "reason", "why"), {RESPONSES: "chat-reasoning-summary", CHAT: "chat-completions-reasoning-content"}
+    ),
+    Scenario(("fail", "error", "break"), {RESPONSES: "chat-provider-error", CHAT: "chat-completions-error-chunk"}),
+    Scenario(("",), {RESPONSES: "chat-text-citations", CHAT: "chat-completions-text"}),
+)
+"""The first row with a word of the message and an example in the API counts."""
 
-DEFAULT_SCENARIO: Final = "chat-text-citations"
+OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
+"""Types of items that a client sends after it has run its functions."""
+
+HOST_EVENT: Final = b'{"type":"projector.'
+"""Begin of an event of the host. It follows the response that it belongs to."""
 
 
 class DemoUpstream:
-    """An upstream that plays recorded examples."""
+    """An upstream that plays recorded examples of both APIs.
 
-    providers = frozenset({PROVIDER})
+    An agent's request plays a whole example, with the tools that its host runs. A request with functions of the caller
+    plays the first response, and one that ends with their outputs plays the last, so that a client's tool loop ends.
+    """
+
+    providers = frozenset(APIS)
     is_recording = True
 
     def __init__(self, pace_s: float = PACE_S) -> None:
         self._pace_s = pace_s
-        folder = resource(f"examples_ndjson/{PROVIDER}")
         self.examples = {
-            path.stem: [encode_sse(line) for line in path.read_bytes().splitlines() if line.strip()]
-            for path in sorted(folder.glob("*.ndjson"))
+            api: {
+                path.stem: [line for line in path.read_bytes().splitlines() if line.strip()]
+                for path in sorted(resource(f"examples_ndjson/{api}").glob("*.ndjson"))
+            }
+            for api in APIS
         }
 
     @asynccontextmanager
     async def open(self, request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
         """Return the bytes of the example for the last message of the request."""
-        chunks = self._play(self.examples[self._scenario(_last_text(request.body))])
+        chunks = self._play(self._events(request.provider, request.body))
         try:
             yield chunks
         finally:
@@ -65,18 +93,38 @@ class DemoUpstream:
     async def _play(self, events: list[bytes]) -> AsyncGenerator[bytes, None]:
         for event in events:
             await anyio.sleep(self._pace_s)
-            yield event
+            yield encode_sse(event)
 
-    def _scenario(self, text: str) -> str:
-        text = text.lower()
-        for words, name in SCENARIOS:
-            if name in self.examples and any(word in text for word in words):
-                return name
-        return DEFAULT_SCENARIO
+    def _events(self, api: str, body: Mapping[str, Any]) -> list[bytes]:
+        last = _last_message(body)
+        if isinstance(last, dict) and (last.get("role") == "tool" or str(last.get("type")) in OUTPUTS):
+            return _responses_of(self.examples[api][TOOL.examples[api]])[-1]
+        events = self.examples[api][_scenario(api, last)]
+        return _responses_of(events)[0] if _has_functions(body) else events
 
 
-def _last_text(body: Any) -> str:
-    sent = body.get("input", "")
-    if isinstance(sent, str):
-        return sent
-    return codec.dumps(sent[-1:]).decode() if isinstance(sent, list) else ""
+def _last_message(body: Mapping[str, Any]) -> object:
+    sent = body.get("messages") or body.get("input")
+    return sent[-1] if isinstance(sent, list) and sent else sent
+
+
+def _has_functions(body: Mapping[str, Any]) -> bool:
+    tools = body.get("tools")
+    return isinstance(tools, list) and any(isinstance(tool, dict) and tool.get("type") == "function" for tool in tools)
+
+
+def _scenario(api: str, message: object) -> str:
+    text = message if isinstance(message, str) else codec.dumps(message).decode()
+    rows = (row for row in SCENARIOS if api in row.examples)
+    return next(row.examples[api] for row in rows if any(word in text.lower() for word in row.words))
+
+
+def _responses_of(events: list[bytes]) -> list[list[bytes]]:
+    """Return the events of each response, without those of the host."""
+    found: list[list[bytes]] = [[]]
+    for event in events:
+        if not event.startswith(HOST_EVENT):
+            found[-1].append(event)
+        elif found[-1]:
+            found.append([])
+    return found
