@@ -80,6 +80,7 @@ class Provider:
         upstream: `"module:Class"` of the upstream (`projector.server.upstream.protocol.Upstream`), which is created
             from its settings and timeouts; only the server imports it.
         request_path: path of a request below the upstream's base URL.
+        models_path: path of the list of models below the base URL, if there is one.
         passthrough: the route of the provider's own API, if the server offers it.
         profile: `"module:Class"` of the pydantic model of what differs between upstreams; None: they are all alike.
         message_fields: SSE fields outside the standard that carry a message (`projector.core.sse`, 5).
@@ -93,6 +94,7 @@ class Provider:
     telemetry_name: str
     upstream: str
     request_path: str = ""
+    models_path: str | None = None
     passthrough: PassthroughRoute | None = None
     profile: str | None = None
     message_fields: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from projector.server.config.settings import Settings
 from projector.server.extensions import Extension
 from projector.server.http.authenticator import Authenticator
 from projector.server.http.error_responses import respond
+from projector.server.http.model_routes import NotServed
 from projector.server.http.problems import Problem
 from projector.server.http.routes import routes
 from projector.server.http.stream_route import Site
@@ -61,8 +62,9 @@ def create_app(
         yield
         await aclose()
 
+    served = [*routes(catalog, site), *(route for extension in extensions for route in extension.routes())]
     app = Starlette(
-        routes=[*routes(catalog, site), *(route for extension in extensions for route in extension.routes())],
+        routes=[*served, Route("/v1/{path:path}", NotServed(served), include_in_schema=False)],
         exception_handlers=dict.fromkeys((Problem, HTTPException, Exception), respond),
         lifespan=lifespan,
     )

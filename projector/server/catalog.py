@@ -20,7 +20,7 @@ from projector.redaction.redactor import Redactor
 from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import DEFAULT, Retries, Settings, Timeouts, UpstreamSettings
-from projector.server.http.problems import problem
+from projector.server.http.problems import Problem, problem
 from projector.server.streaming.memory import Account
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderRequest, Upstream
@@ -32,7 +32,6 @@ MakeUpstream: TypeAlias = Callable[[UpstreamSettings, Timeouts], Upstream]
 
 
 _PORTS: Final = {"http": 80, "https": 443}
-_SHORTHAND_PASSTHROUGH: Final = Passthrough.model_validate(dict.fromkeys(PASSTHROUGH_APIS, DEFAULT))
 
 
 _PASSTHROUGH_LIMITS: Final = dict.fromkeys(
@@ -59,6 +58,8 @@ class UpstreamBinding:
     profile: Mapping[str, object]
     address: tuple[str, int]
     """Host and port, for traces."""
+    models: Mapping[str, str] | None = None
+    """Model of a passthrough request -> the provider's name of it; None if every model is accepted."""
 
     def reader(self, body: Mapping[str, object], stats: StreamStats, account: Account) -> UpstreamReader:
         """Return the reader of one response."""
@@ -127,6 +128,34 @@ class AgentBinding:
 
 
 @dataclass(frozen=True, slots=True)
+class PassthroughBinding:
+    """The upstreams of a passthrough route; the model of a request selects one."""
+
+    bindings: tuple[AgentBinding, ...]
+    """In order; at most one of them accepts every model."""
+
+    @property
+    def api(self) -> str:
+        """The API of the route."""
+        return self.bindings[0].provider.api
+
+    @property
+    def dialects(self) -> Sequence[str]:
+        """The dialects of the route; the first is the default."""
+        return self.bindings[0].settings.dialects
+
+    def binding(self, model: object) -> AgentBinding:
+        """Return the first binding that lists a model, else the one for every model; raise `Problem` without one."""
+        if model is not None and not isinstance(model, str):
+            raise problem("invalid_request", "`model` must be a string.", param="model")
+        chosen = next((one for one in self.bindings if model in (one.provider.models or ())), None)
+        chosen = chosen or next((one for one in self.bindings if one.provider.models is None), None)
+        if chosen is None and model is not None:
+            raise unknown_model(model)
+        return chosen or self.bindings[0]
+
+
+@dataclass(frozen=True, slots=True)
 class WorkflowBinding:
     """A workflow, its agents and the policy of its streams."""
 
@@ -137,6 +166,12 @@ class WorkflowBinding:
     provider: UpstreamBinding
     """Upstream of the first agent."""
     redactor: Redactor
+
+
+def unknown_model(model: str) -> Problem:
+    """Return the problem of a model that is not offered."""
+    name = model[:NAME_MAX_CHARS]
+    return problem("model_not_found", f"The model `{name}` does not exist, or is not offered here.", param="model")
 
 
 def chosen_dialect(requested: str | None, dialects: Sequence[str]) -> str:
@@ -155,17 +190,14 @@ class Catalog:
         }
         shorthand = AgentSettings(upstream=DEFAULT, model=settings.model, dialects=_all_dialects())
         agents = settings.agents or ({} if settings.upstreams else {DEFAULT: shorthand})
-        passthrough = settings.passthrough or (
-            _SHORTHAND_PASSTHROUGH if settings.is_loopback and not settings.upstreams else Passthrough()
-        )
         self._upstreams = {name: _upstream(name, one, settings, make_upstream) for name, one in upstreams.items()}
         self._recorder = Recorder(secrets_of(settings))
         self.agents = {name: self._agent(name, agent) for name, agent in agents.items()}
         self.workflows = {name: self._workflow(name, workflow) for name, workflow in settings.workflows.items()}
         self.passthrough = {
-            route: self._passthrough(self._upstreams[name], api, passthrough, settings)
+            route: PassthroughBinding(bindings)
             for route, api in PASSTHROUGH_APIS.items()
-            if (name := passthrough.upstream_name(route)) and api in self._upstreams[name].upstream.providers
+            if (bindings := self._passthrough(route, api, settings))
         }
         """The passthrough routes that are on, by the field names of `Passthrough`."""
 
@@ -211,22 +243,31 @@ class Catalog:
         redactor = first.redactor if workflow.policy is None else Redactor(workflow.policy)
         return WorkflowBinding(name, workflow, definition, agents, first.provider, redactor)
 
-    def _passthrough(
-        self, binding: UpstreamBinding, api: str, passthrough: Passthrough, settings: Settings
-    ) -> AgentBinding:
-        provider = replace(binding, api=api, profile=binding.profile if binding.api == api else {})
-        route = PROVIDERS[api].passthrough
-        dialects = _passthrough_dialects(passthrough.dialects or _all_dialects(), route.dialect if route else "")
-        agent = AgentSettings(upstream=binding.name, model=settings.model, dialects=dialects)
+    def _passthrough(self, route: str, api: str, settings: Settings) -> tuple[AgentBinding, ...]:
+        """Return the bindings of a passthrough route, one for each of its upstreams that has the API."""
+        table, row = settings.passthrough or Passthrough(), PROVIDERS[api].passthrough
+        dialects = _passthrough_dialects(table.dialects or _all_dialects(), row.dialect if row else "")
         default_model = None if settings.upstreams else settings.model
-        return AgentBinding(None, provider, agent, Redactor(passthrough_policy(passthrough.policy)), default_model)
+        redactor = Redactor(passthrough_policy(table.policy))
+        upstreams = [self._upstreams[name] for name in settings.passthrough_upstreams(route)]
+        return tuple(
+            AgentBinding(
+                None,
+                replace(one, api=api, profile=one.profile if one.api == api else {}),
+                AgentSettings(upstream=one.name, model=settings.model, dialects=dialects),
+                redactor,
+                default_model,
+            )
+            for one in upstreams
+            if api in one.upstream.providers
+        )
 
 
 def _upstream(name: str, one: UpstreamSettings, settings: Settings, make_upstream: MakeUpstream) -> UpstreamBinding:
     timeouts, url = settings.timeouts_of(one), urlsplit(one.base_url)
     address = url.hostname or "", url.port or _PORTS[url.scheme]
     return UpstreamBinding(
-        name, one.api, make_upstream(one, timeouts), timeouts, settings.retries, one.profile, address
+        name, one.api, make_upstream(one, timeouts), timeouts, settings.retries, one.profile, address, one.models
     )
 
 

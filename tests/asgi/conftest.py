@@ -52,7 +52,7 @@ class Peer:
         except asyncio.IncompleteReadError:
             return False
         length = int(self.header(b"content-length") or 0)
-        self.body = json.loads(await self._reader.readexactly(length))
+        self.body = json.loads(await self._reader.readexactly(length)) if length else {}
         return True
 
     def header(self, name: bytes) -> bytes | None:

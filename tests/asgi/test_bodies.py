@@ -243,7 +243,7 @@ def test_a_client_tool_cannot_have_the_name_of_an_agents_tool(tool: dict[str, An
 
 
 def passthrough() -> AgentBinding:
-    return Catalog(Settings(model="gpt-test")).passthrough["responses"]
+    return Catalog(Settings(model="gpt-test")).passthrough["responses"].binding(None)
 
 
 def test_a_passthrough_body_is_unchanged() -> None:

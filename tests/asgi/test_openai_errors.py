@@ -116,7 +116,7 @@ async def test_an_unreachable_provider(serve: Any) -> None:
     [
         ("", b"{", 400, "malformed_json", None),
         ("", b"[]", 400, "invalid_request", None),
-        ("", {"messages": []}, 400, "invalid_request", None),
+        ("", {"messages": []}, 400, "invalid_request", "input"),
         ("", {"input": "hi", "stream": "yes"}, 400, "invalid_request", "stream"),
         ("", {"input": "hi", "conversation": 1}, 400, "invalid_request", "conversation"),
         ("", {"input": "hi", "stream_options": []}, 400, "invalid_request", "stream_options"),

@@ -60,7 +60,7 @@ def test_every_route_has_its_row_and_no_other() -> None:
     rows = {tuple(one.split(" ")) for name in TABLES["route"] for one in re.split(r"`?, `?", name)}
     app = create_app(Settings(), lambda *_: Both())
     routes = [route for route in app.routes if isinstance(route, Route)]
-    assert {(method, route.path) for route in routes for method in (route.methods or set()) - {"HEAD"}} <= rows
+    assert {(method, route.path_format) for route in routes for method in (route.methods or set()) - {"HEAD"}} <= rows
     source = "".join(path.read_text(encoding="utf-8") for path in [*SOURCES, *PROVIDERS])
     assert [path for _, path in rows if f'"{path}"' not in source] == []
 

@@ -22,6 +22,7 @@ PROVIDER: Final = Provider(
     telemetry_name="openai",
     upstream="projector.server.upstream.http_upstream:HTTPUpstream",
     request_path="/chat/completions",
+    models_path="/models",
     passthrough=PassthroughRoute(
         "chat_completions",
         "/v1/chat/completions",

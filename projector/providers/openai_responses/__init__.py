@@ -15,6 +15,7 @@ PROVIDER: Final = Provider(
     telemetry_name="openai",
     upstream="projector.server.upstream.http_upstream:HTTPUpstream",
     request_path="/responses",
+    models_path="/models",
     passthrough=PassthroughRoute(
         "responses", "/v1/responses", "input", "Create a response (Responses API).", "responses"
     ),

@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field, JsonValue, StringConstraints, create_model, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    JsonValue,
+    StringConstraints,
+    create_model,
+    field_validator,
+    model_validator,
+)
 
 from projector._errors import UsageError, known_name
 from projector.contracts.limits import NAME_MAX_CHARS
@@ -99,6 +107,14 @@ PASSTHROUGH_APIS: Final[Mapping[str, str]] = {
 """Field of `Passthrough` -> the API that its upstream must have."""
 
 
+UpstreamNames: TypeAlias = Annotated[
+    tuple[Name, ...],
+    BeforeValidator(lambda names: (names,) if isinstance(names, str) else names),
+    Field(min_length=1),
+]
+"""One name, or a list of names."""
+
+
 class _Passthrough(Table):
     """Routes of the providers' own APIs, which forward the request body; a route without an upstream is off."""
 
@@ -107,17 +123,17 @@ class _Passthrough(Table):
     policy: Policy = Policy()
     """Redaction policy of all routes."""
 
-    def upstream_name(self, route: str) -> str | None:
-        """Return the upstream of a route, by a name of `PASSTHROUGH_APIS`."""
-        name: str | None = getattr(self, route)
-        return name
+    def upstream_names(self, route: str) -> tuple[str, ...]:
+        """Return the upstreams of a route, by a name of `PASSTHROUGH_APIS`."""
+        names: tuple[str, ...] | None = getattr(self, route)
+        return names or ()
 
 
 if TYPE_CHECKING:
     Passthrough = _Passthrough
 else:  # `responses`, `chat_completions`: a field for each provider with such a route
     Passthrough = create_model(
-        "Passthrough", __base__=_Passthrough, **dict.fromkeys(PASSTHROUGH_APIS, (Name | None, None))
+        "Passthrough", __base__=_Passthrough, **dict.fromkeys(PASSTHROUGH_APIS, (UpstreamNames | None, None))
     )
 
 

@@ -1,7 +1,7 @@
-"""Types of settings for HTTP requests to a provider: additional headers and query parameters.
+"""Types of settings for HTTP requests to a provider: additional headers, query parameters, names of models.
 
-A value is a `SecretStr` if it was read from a variable, or if its name is that of a credential. Such values are never
-printed, and are withheld from recordings.
+The value of a header or query parameter is a `SecretStr` if it was read from a variable, or if its name is that of a
+credential. Such values are never printed, and are withheld from recordings.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import AfterValidator, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from projector.redaction.rules import KeyRules, Verdict, normal_form
+from projector.server.config.config_base import matching
 
 OWNED_HEADERS: Final = frozenset(
     {
@@ -74,5 +75,18 @@ def plain(value: SecretStr | str) -> str:
     return value.get_secret_value() if isinstance(value, SecretStr) else value
 
 
+def _by_alias(models: object) -> object:
+    """Return a list of models as a table in which each is its own alias."""
+    if isinstance(models, list | tuple):
+        if not all(isinstance(model, str) for model in models):
+            raise ValueError("expected a list of IDs, or a table of aliases and IDs")
+        return {model: model for model in models}
+    return models
+
+
+ModelId: TypeAlias = Annotated[
+    str, matching(r"[!-~]([ -~]{0,254}[!-~])?", "an ID of 1 to 256 characters of printable ASCII")
+]
+ModelNames: TypeAlias = Annotated[dict[ModelId, ModelId], BeforeValidator(_by_alias), Field(min_length=1)]
 ExtraHeaders: TypeAlias = Annotated[dict[str, str | SecretStr], AfterValidator(_check_headers)]
 ExtraQuery: TypeAlias = Annotated[dict[str, str | SecretStr], AfterValidator(_check_query)]

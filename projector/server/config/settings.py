@@ -27,7 +27,7 @@ from projector._errors import known_name
 from projector.providers import DEFAULT_PROVIDER, profile_of
 from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
 from projector.server.config.config_base import Api, BaseUrl, Name, Table, has_valid_host, matching
-from projector.server.config.http_fields import ExtraHeaders, ExtraQuery
+from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelNames
 from projector.server.extensions import EXTENSIONS, ExtensionSettings
 
 DEFAULT: Final = "default"
@@ -175,6 +175,9 @@ class UpstreamSettings(Table):
     """Query parameters of every request, such as `api-version`."""
     timeouts: UpstreamTimeouts = UpstreamTimeouts()
     """Overrides the time-outs of the server."""
+    models: ModelNames | None = None
+    """Models that this upstream offers on the passthrough routes: a list of IDs, or a table of aliases and the
+    provider's IDs. Without it every model is accepted, and `/v1/models` lists those of the provider."""
     profile: dict[str, JsonValue] = {}
     """Differences from other upstreams with the same API; fields of its profile in `projector.providers`."""
 
@@ -228,10 +231,19 @@ class Settings(Table):
     upstreams: dict[Name, UpstreamSettings] = {}
     agents: dict[Name, AgentSettings] = {}
     passthrough: Passthrough | None = None
-    """By default both routes use the shorthand upstream on a loopback address, otherwise they are off."""
+    """By default both routes use the shorthand upstream on a loopback address, otherwise they are off. The same holds
+    for a table that names no upstream."""
     workflows: dict[Name, WorkflowSettings] = {}
     openwop: SerializeAsAny[ExtensionSettings] | None = None
     """Without this table the server is not an OpenWOP host."""
+
+    def passthrough_upstreams(self, route: str) -> tuple[str, ...]:
+        """Return the upstreams of a passthrough route, by a name of `PASSTHROUGH_APIS`; the first is the default."""
+        table = self.passthrough or Passthrough()
+        if any(map(table.upstream_names, PASSTHROUGH_APIS)):
+            return table.upstream_names(route)
+        is_default = self.passthrough is None or bool(table.model_fields_set)
+        return (DEFAULT,) if is_default and self.is_loopback and not self.upstreams else ()
 
     def timeouts_of(self, upstream: UpstreamSettings) -> Timeouts:
         """Return the time-outs of an upstream."""
@@ -273,9 +285,26 @@ class Settings(Table):
             extension.check(agents, self.workflows)
         for name in sorted(SHORTHAND & self.model_fields_set if self.upstreams else ()):
             raise ValueError(f"`{name}` cannot be combined with `upstreams`; set it in an upstream or an agent")
+        return self
+
+    @model_validator(mode="after")
+    def _check_passthrough(self) -> Settings:
+        upstreams: Mapping[str, UpstreamSettings | None] = self.upstreams or {DEFAULT: None}
         for route, api in PASSTHROUGH_APIS.items():
-            named = self.passthrough.upstream_name(route) if self.passthrough is not None else None
-            upstream = upstreams[known_name(f"upstream of `passthrough.{route}`:", named, upstreams)] if named else None
-            if upstream is not None and upstream.api != api:
-                raise ValueError(f"`passthrough.{route}`: expected an upstream with api `{api}`")
+            for_any_model: str | None = None
+            for name in self.passthrough_upstreams(route):
+                upstream = upstreams[known_name(f"upstream of `passthrough.{route}`:", name, upstreams)]
+                if upstream is not None and upstream.api != api:
+                    raise ValueError(f"`passthrough.{route}`: expected an upstream with api `{api}`, not `{name}`")
+                if upstream is not None and upstream.models is not None:
+                    continue
+                if for_any_model is not None:
+                    raise ValueError(
+                        f"`passthrough.{route}`: `{name}` would never be used, because `{for_any_model}` accepts every"
+                        " model; set `models` of an upstream"
+                    )
+                for_any_model = name
+        is_on = any(map(self.passthrough_upstreams, PASSTHROUGH_APIS))
+        if self.passthrough is not None and self.passthrough.model_fields_set and not is_on:
+            raise ValueError(f"`passthrough`: expected an upstream: `{'` or `'.join(PASSTHROUGH_APIS)}`")
         return self

@@ -96,6 +96,34 @@ def _get(summary: str, response: Schema, *statuses: int) -> dict[str, Any]:
     return {"get": {"summary": summary, "responses": {"200": response, **_problems(*statuses)}}}
 
 
+_MODEL: Final[Schema] = {
+    "type": "object",
+    "required": ["id", "object", "created", "owned_by"],
+    "properties": {
+        "id": {"type": "string"},
+        "object": {"const": "model"},
+        "created": {"type": "integer", "description": "Seconds since 1970; 0 if it is not known."},
+        "owned_by": {"type": "string"},
+    },
+}
+_MODELS: Final[Schema] = {
+    "type": "object",
+    "required": ["object", "data"],
+    "properties": {"object": {"const": "list"}, "data": {"type": "array", "items": _MODEL}},
+}
+
+
+def _models(summary: str, schema: Schema, *statuses: str, **more: Any) -> dict[str, Any]:
+    """Return the path item of a route of the OpenAI API that does not stream."""
+    error = {"description": "Error.", "content": _json([_OPENAI_ERROR_REF])}
+    responses = {"200": {"description": "OK", "content": _json([schema])}, **dict.fromkeys(statuses, error)}
+    return {"get": {"summary": summary, "responses": responses, "security": _SECURITY, **more}}
+
+
+def _json(schemas: list[Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}}
+
+
 _STREAMS: Final[Mapping[str, _StreamRoute]] = {
     "/api/v1/chat/stream": _StreamRoute("Send a message to an agent.", {"$ref": f"{SCHEMAS}ChatRequest"}),
     "/api/v1/ag-ui/{agent}": _StreamRoute("Run an agent over AG-UI.", {"$ref": f"{SCHEMAS}RunAgentInput"}),
@@ -117,6 +145,13 @@ _PATHS: Final[Mapping[str, Schema]] = {
             "security": _SECURITY,
         }
     },
+    "/v1/models": _models("List the models that the caller may use.", _MODELS, "401", "503"),
+    "/v1/models/{model}": _models(
+        "Describe a model.",
+        _MODEL,
+        *("401", "404", "503"),
+        parameters=[_parameter("model", "path", {}, "ID of a model; it may contain slashes.")],
+    ),
     "/livez": _get("Check that the process is running.", _TEXT),
     "/healthz": _get("Check that the process is running (alias of `/livez`).", _TEXT),
     "/readyz": _get("Check that new streams are accepted.", _TEXT, 503),
@@ -227,10 +262,6 @@ def _json_responses(dialects: Collection[str]) -> tuple[dict[str, Any], dict[str
     }
     bodies = [{"$ref": f"{SCHEMAS}{name}.{assembler.body}"} for name, assembler in assemblers.items()]
     return _json(bodies) if bodies else {}, responses
-
-
-def _json(schemas: list[Any]) -> dict[str, Any]:
-    return {"application/json": {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}}
 
 
 def _message(dialects: Collection[str]) -> dict[str, Any]:

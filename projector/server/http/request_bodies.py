@@ -59,13 +59,18 @@ def run_body(request: RunAgentInput, binding: AgentBinding, previous_response_id
 
 
 def passthrough_body(body: Mapping[str, Any], binding: AgentBinding, *, required: str) -> Body:
-    """Return the caller's own body with a model; raise `Problem` if the model or the `required` member is missing."""
+    """Return the caller's own body with the provider's name of the model.
+
+    Raises:
+        Problem: the model or the `required` member is missing.
+    """
     defaults = {} if binding.default_model is None else {"model": binding.default_model}
     sent = {**defaults, **body}
     for name in ("model", required):
         if name not in sent:
-            raise problem("invalid_request", f"`{name}` is missing.")
-    return sent
+            raise problem("invalid_request", f"`{name}` is missing.", param=name)
+    models = binding.provider.models or {}
+    return sent | {"model": models.get(sent["model"], sent["model"])}
 
 
 def _write(binding: AgentBinding, **members: Any) -> Body:

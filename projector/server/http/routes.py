@@ -20,7 +20,8 @@ from projector.dialects.ag_ui.run_input import InputRefusedError, dialect_option
 from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import PassthroughRoute
-from projector.server.catalog import AgentBinding, Catalog, WorkflowBinding, chosen_dialect
+from projector.server.catalog import AgentBinding, Catalog, PassthroughBinding, WorkflowBinding, chosen_dialect
+from projector.server.http.model_routes import ModelRoutes
 from projector.server.http.problems import problem, problem_of_fault, request_id
 from projector.server.http.request_bodies import agent_body, passthrough_body, run_body
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
@@ -45,12 +46,13 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
     if catalog.agents_with(_AG_UI):
         found.append(("/api/v1/ag-ui/{agent}", streams.ag_ui, (_AG_UI,)))
     found += [
-        (row.path, partial(streams.passthrough, binding, row), binding.settings.dialects)
-        for binding in catalog.passthrough.values()
-        if (row := PROVIDERS[binding.provider.api].passthrough) is not None
+        (row.path, partial(streams.passthrough, passthrough, row), passthrough.dialects)
+        for passthrough in catalog.passthrough.values()
+        if (row := PROVIDERS[passthrough.api].passthrough) is not None
     ]
     return [
         *(Route(path, SessionRoute(site, session, dialects), methods=["POST"]) for path, session, dialects in found),
+        *ModelRoutes(catalog, site).routes(),
         Route("/api/v1/streams/{stream_id}/cancel", _cancel, methods=["POST"]),
         Route("/openapi.json", _openapi),
         Route("/metrics", _metrics),
@@ -119,11 +121,14 @@ class StreamRoutes:
         call = ProviderCall(binding, body, name, request.thread_id, options=dialect_options(request))
         return provider_session(self._site, received, call)
 
-    def passthrough(self, binding: AgentBinding, route: PassthroughRoute, received: Received) -> StreamSession:
+    def passthrough(
+        self, passthrough: PassthroughBinding, route: PassthroughRoute, received: Received
+    ) -> StreamSession:
         """Open a response to a forwarded body, in the dialect that the request selects (CONTRACT D38).
 
         Without `"stream": true` the response is JSON, if the dialect has one.
         """
+        binding = passthrough.binding(received.body.get("model"))
         body = passthrough_body(received.body, binding, required=route.required)
         conversation_id = _conversation_id(body)
         if conversation_id is not None and self._site.settings.auth.is_on:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import io
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Final
 
@@ -23,7 +23,8 @@ from projector.providers import PROVIDERS
 from projector.server.config.http_fields import plain
 from projector.server.config.settings import UpstreamSettings, UpstreamTimeouts
 from projector.server.upstream.connection_pool import CleanConnector
-from projector.server.upstream.protocol import ProviderRequest, UpstreamError
+from projector.server.upstream.model_lists import read_models
+from projector.server.upstream.protocol import Model, ProviderRequest, UpstreamError
 from projector.server.upstream.provider_errors import provider_failure, retry_after_s, should_retry
 
 CLOSE_S: Final = 0.5
@@ -32,6 +33,9 @@ ERROR_BODY_MAX_BYTES: Final = 65_536
 """Size of an error response that is read; those of providers have a few hundred bytes."""
 ERROR_BODY_S: Final = 1.0
 """Seconds for the body of an error response, which providers send with its head."""
+
+MODELS_MAX_BYTES: Final = 4 * 2**20
+"""Size of a list of models; those of large routers have a megabyte."""
 
 _READ_OUT_MAX_BYTES: Final = 65_536
 _OK: Final = 200
@@ -63,6 +67,7 @@ class HTTPUpstream:
     def __init__(self, settings: UpstreamSettings, timeouts: UpstreamTimeouts) -> None:
         self._base_url = settings.base_url.rstrip("/")
         self._proxy = settings.proxy.get_secret_value() if settings.proxy else None
+        self._models_path = PROVIDERS[settings.api].models_path
         self._timeout = aiohttp.ClientTimeout(total=None, connect=timeouts.connect_s)  # the others: `deadlines`
         self._headers = _headers(settings)
         self._query = {name: plain(value) for name, value in settings.query.items()}
@@ -75,12 +80,37 @@ class HTTPUpstream:
         """Return the bytes of the response; see `Upstream`."""
         body = codec.dumps_exact({**request.body, "stream": True})
         path = PROVIDERS[request.provider].request_path
+        async with self._response("POST", path, request.headers, body) as chunks:
+            yield chunks
+
+    async def models(self) -> Sequence[Model]:
+        """Return the models that the provider lists; raise `UpstreamError` if it fails."""
+        if self._models_path is None:
+            return ()
+        body = bytearray()
+        async with self._response("GET", self._models_path, {"Accept": "application/json"}) as chunks:
+            async for chunk in chunks:
+                body += chunk
+                if len(body) > MODELS_MAX_BYTES:
+                    raise UpstreamError(FAULTS["upstream_malformed"])
         try:
-            response = await self._open_session().post(
+            return read_models(codec.loads(bytes(body)))
+        except codec.CodecError:
+            raise UpstreamError(FAULTS["upstream_malformed"]) from None
+
+    @asynccontextmanager
+    async def _response(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        """Send a request and return the bytes of the response; raise `UpstreamError` for another status than 200."""
+        is_large = body is not None and len(body) > _LARGE_BYTES
+        try:
+            response = await self._open_session().request(
+                method,
                 self._base_url + path,
                 params=self._query,
-                data=body if len(body) <= _LARGE_BYTES else io.BytesIO(body),
-                headers={**request.headers, **self._headers},
+                data=io.BytesIO(body) if body is not None and is_large else body,
+                headers={**self._headers, **headers},
                 allow_redirects=False,
             )
         except (aiohttp.ClientError, OSError) as error:

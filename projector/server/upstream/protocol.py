@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from projector.core.faults import Fault
 
@@ -61,8 +61,21 @@ class UpstreamError(Exception):
         self.reason = reason
 
 
+class Model(NamedTuple):
+    """A model that a provider lists."""
+
+    id: str
+    created: int = 0
+    """Seconds since 1970; 0 if it is not known."""
+    owned_by: str = "system"
+
+
 class Upstream(Protocol):
-    """Sends requests to a provider. The descriptor of the provider names the class."""
+    """Sends requests to a provider. The descriptor of the provider names the class.
+
+    It may also have a method `models`, without parameters: it returns the models of the provider as a sequence of
+    `Model`, and raises `UpstreamError`.
+    """
 
     providers: frozenset[str]
     """Names of the supported providers."""

@@ -1,0 +1,110 @@
+"""`/v1/models`, in the form of the OpenAI API, and the answer to what is not served below `/v1/`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match, Route
+from starlette.types import Receive, Scope, Send
+
+from projector.contracts import codec
+from projector.server.catalog import AgentBinding, Catalog, unknown_model
+from projector.server.http.problems import problem, request_id
+from projector.server.http.stream_route import Site
+from projector.server.upstream.model_lists import ModelLists
+from projector.server.upstream.protocol import Model
+
+_PATH_MAX_CHARS: Final = 200
+
+
+class ModelRoutes:
+    """Lists the models that callers may use on the passthrough routes."""
+
+    def __init__(self, catalog: Catalog, site: Site) -> None:
+        self._catalog = catalog
+        self._site = site
+        self._lists = ModelLists()
+
+    def routes(self) -> list[Route]:
+        """Return the routes; none if no passthrough route is on."""
+        if not self._catalog.passthrough:
+            return []
+        return [Route("/v1/models", self._list), Route("/v1/models/{model:path}", self._retrieve)]
+
+    async def _list(self, request: Request) -> Response:
+        models = await self._models(request)
+        return _json({"object": "list", "data": [_entry(model) for model in models.values()]}, request)
+
+    async def _retrieve(self, request: Request) -> Response:
+        model_id = request.path_params["model"]
+        model = (await self._models(request)).get(model_id)
+        if model is None:
+            raise unknown_model(model_id)
+        return _json(_entry(model), request)
+
+    async def _models(self, request: Request) -> dict[str, Model]:
+        """Return the models of every upstream that a passthrough route may choose, by ID; the first upstream counts."""
+        await self._site.authenticator.caller(request.scope)
+        bindings = {one.provider.name: one for route in self._catalog.passthrough.values() for one in route.bindings}
+        lists: dict[str, Sequence[Model]] = dict.fromkeys(bindings, ())
+
+        async def read(name: str, binding: AgentBinding) -> None:
+            lists[name] = await self._offered(binding)
+
+        async with anyio.create_task_group() as tasks:
+            for name, binding in bindings.items():
+                tasks.start_soon(read, name, binding)
+        found: dict[str, Model] = {}
+        for models in lists.values():
+            for model in models:
+                found.setdefault(model.id, model)
+        return found
+
+    async def _offered(self, binding: AgentBinding) -> Sequence[Model]:
+        """Return the models of an upstream: those of its configuration, otherwise those that it lists."""
+        provider = binding.provider
+        if provider.models is not None:
+            return [Model(alias) for alias in provider.models]
+        listed = await self._lists.of(provider.name, provider.upstream)
+        return [model for model in listed if binding.redactor.text(model.id).value == model.id]
+
+
+def _entry(model: Model) -> dict[str, Any]:
+    return {"id": model.id, "object": "model", "created": model.created, "owned_by": model.owned_by}
+
+
+def _json(value: object, request: Request) -> Response:
+    headers = {"cache-control": "no-store", "x-request-id": request_id(request.scope)}
+    return Response(codec.dumps(value), headers=headers, media_type="application/json")
+
+
+class NotServed:
+    """The answer to every other path and method below `/v1/`: what is served there."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._routes = [route for route in routes if route.path.startswith("/v1/")]
+
+    async def __call__(self, scope: Scope, _receive: Receive, _send: Send) -> None:
+        """Raise the `Problem` of a request."""
+        allowed = {
+            method
+            for route in self._routes
+            if route.matches(scope)[0] is Match.PARTIAL
+            for method in route.methods or ()
+        }
+        if allowed:
+            found = problem("method_not_allowed")
+            found.headers["allow"] = ", ".join(sorted(allowed))
+            raise found
+        path = scope["path"].removeprefix(scope.get("root_path", ""))[:_PATH_MAX_CHARS]
+        name = f"`{path}`" if path.isprintable() else "This path"
+        served = [
+            f"`{method} {route.path_format}`"
+            for route in self._routes
+            for method in sorted((route.methods or set()) - {"HEAD"})
+        ]
+        raise problem("not_found", f"{name} is not served here; available: {', '.join(served) or 'nothing'}.")
