@@ -179,9 +179,15 @@ def branch(number: int, *, is_over: bool = False) -> Frame:
     return {"kind": "branch", "branch": number, "is_over": is_over}
 
 
-def response_meta(response_id: CleanText | None, model: CleanText | None, created_at: int | None) -> Frame:
-    """Build the private `response.meta` (D37): id, model and creation time of a response."""
-    return _present({"kind": "response.meta", "id": response_id, "model": model, "created_at": created_at})
+def response_meta(
+    response_id: CleanText | None,
+    model: CleanText | None,
+    created_at: int | None,
+    text_format: Mapping[str, CleanText] | None = None,
+) -> Frame:
+    """Build the private `response.meta` (D37): id, model, creation time and text format of a response."""
+    members = {"id": response_id, "model": model, "created_at": created_at, "text_format": text_format}
+    return _present({"kind": "response.meta", **members})
 
 
 def item_details(output_index: int, item_id: CleanText, details: Cleaned[CleanJson]) -> Frame:

@@ -299,6 +299,50 @@ def test_code_that_is_longer_than_its_limit_is_complete() -> None:
     assert [event["code"] for event in said if event["type"] == f"{CODE}.done"] == [code]
 
 
+PIXEL: Final = "data:image/png;base64,aGk="
+
+
+@pytest.mark.parametrize(
+    ("url", "policy", "is_written"),
+    [
+        (PIXEL, {}, True),
+        ("https://files.example/plot.png", {}, True),
+        (PIXEL, {"images": "host"}, False),
+        ("data:image/png;base64,not base64!", {}, False),
+        ("data:image/svg+xml;base64,aGk=", {}, False),
+        ("data:text/html;base64,aGk=", {}, False),
+        (f"data:image/png;base64,{'a' * 5_000_000}", {}, False),
+        ("file:///etc/passwd", {}, False),
+    ],
+)
+def test_images_of_the_code_interpreter(url: str, policy: Event, *, is_written: bool) -> None:
+    """A URL that is withheld is no URL: pydantic-ai raises an exception on it."""
+    outputs = [{"type": "logs", "logs": "1"}, {"type": "image", "url": url}, {"type": "files", "files": []}]
+    [item] = output_of(done(0, "code_interpreter_call", outputs=outputs), **policy)
+    image = [{"type": "image", "url": url}] if is_written else []
+    assert item["outputs"] == [{"type": "logs", "logs": "1"}, *image]
+
+
+@pytest.mark.parametrize(
+    ("text_format", "expected"),
+    [
+        ({"type": "text"}, {"type": "text"}),
+        ({"type": "json_object"}, {"type": "json_object"}),
+        (
+            {"type": "json_schema", "name": "book", "schema": {"marzipan": 1}, "strict": True},
+            {"type": "json_schema", "name": "book", "schema": {}},
+        ),
+        ({"type": "json_schema"}, {"type": "json_schema", "name": "response", "schema": {}}),
+        ({"type": "marzipan"}, {"type": "text"}),
+    ],
+)
+def test_the_response_has_the_format_of_its_text(text_format: Event, expected: Event) -> None:
+    """LangChain parses a structured answer only if its response says so."""
+    response = {"id": "resp_1", "status": "in_progress", "text": {"format": text_format}}
+    said = play({"type": "response.created", "response": response}, text("{}"), COMPLETED)
+    assert [event["response"]["text"] for event in said if "response" in event] == [{"format": expected}] * 3
+
+
 @pytest.mark.parametrize("kind", CITATIONS)
 def test_citations_have_every_required_member(kind: str) -> None:
     added = {"type": "response.output_text.annotation.added", "output_index": 0, "annotation": {"type": kind, "x": 1}}

@@ -14,6 +14,7 @@ from projector.core.handlers import endings, items, messages
 from projector.core.reported_errors import ProviderError
 from projector.core.state import StreamState
 from projector.core.transcript import Item
+from projector.redaction.clean import CleanText
 
 RUNNING: Final[Mapping[str, int]] = {"queued": 0, "in_progress": 1}
 """Statuses of a response before its end, in order; it never goes back."""
@@ -121,7 +122,17 @@ def _identify(state: StreamState, response: Mapping[str, object]) -> list[Frame]
         return []
     state.response.has_meta = True
     clean_model = state.redactor.identifier(model) if model else None
-    return [frames.response_meta(state.response.id, clean_model, read.count_or_none(response, "created_at"))]
+    created_at = read.count_or_none(response, "created_at")
+    return [frames.response_meta(state.response.id, clean_model, created_at, _text_format(state, text_format))]
+
+
+def _text_format(state: StreamState, raw: Mapping[str, object]) -> dict[str, CleanText] | None:
+    """Return type and name of a structured text format; its schema belongs to the request."""
+    kind, name = read.text_or_none(raw, "type"), read.text_or_none(raw, "name")
+    if kind is None or kind not in STRUCTURED:
+        return None
+    identifier = state.redactor.identifier
+    return {"type": identifier(kind), **({"name": identifier(name)} if name else {})}
 
 
 def _emit_status(state: StreamState, status: str, response: Mapping[str, object]) -> list[Frame]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
@@ -15,6 +16,11 @@ from projector.core.transcript import NAME_FIELDS, Item, ToolCall
 from projector.core.truncation import split_base64
 from projector.redaction import compose
 from projector.redaction.clean import TRUNCATED_HERE, Cleaned, CleanJson, CleanText
+
+_DATA_URI: Final = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,")
+
+DATA_URI_MAX_CHARS: Final = 4 * 1024 * 1024
+"""Limit of an image that a program made. A plot has some 100 kB; the response object repeats each of them."""
 
 FAILED: Final = "failed"
 COMPLETED: Final = "completed"
@@ -94,10 +100,28 @@ def _hold_outcome(_state: StreamState, _item: Item, call: ToolCall, raw: Mapping
 
 def _finish_interpreter(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
     """Emit logs and files of the code interpreter (D20)."""
-    outputs = [_interpreter_output(state, output) for output in read.mappings(raw, "outputs")]
-    if not outputs:
+    raw_outputs = read.mappings(raw, "outputs")
+    if not raw_outputs:
         return []
-    return _emit_output(state, item, call, compose.listed(outputs, state.policy.limits.container_max_entries))
+    most = state.policy.limits.container_max_entries
+    outputs = [_interpreter_output(state, output) for output in raw_outputs]
+    output = _emit_output(state, item, call, compose.listed(outputs, most))
+    images = [_image(state, raw_output) for raw_output in raw_outputs[:most]]
+    if output and any(images):
+        shown = [_interpreter_output(state, *pair) for pair in zip(raw_outputs, images, strict=False)]
+        details = compose.record({"output": compose.listed(shown, most)})
+        output.append(frames.item_details(item.slot, item.item_id, details))
+    return output
+
+
+def _image(state: StreamState, output: Mapping[str, object]) -> Cleaned[CleanText] | None:
+    """Return the image of an output as a data URI of a raster format; None if it has none, or a too large one."""
+    url = read.text_or_none(output, "url") or ""
+    found = _DATA_URI.match(url)
+    if found is None or state.policy.images == "host" or len(url) > DATA_URI_MAX_CHARS:
+        return None
+    data = state.redactor.base64(url[found.end() :])
+    return None if data is None else compose.joined(state.redactor.label(found[0]), Cleaned(data))
 
 
 def _finish_mcp(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
@@ -156,8 +180,10 @@ def _clean(state: StreamState, output: object) -> Cleaned[CleanJson]:
     return state.redactor.json(output, string_max_chars=state.policy.limits.output_string_max_chars)
 
 
-def _interpreter_output(state: StreamState, output: Mapping[str, object]) -> Cleaned[CleanJson]:
-    """Read logs, an image URL or files, by allow-list."""
+def _interpreter_output(
+    state: StreamState, output: Mapping[str, object], image: Cleaned[CleanText] | None = None
+) -> Cleaned[CleanJson]:
+    """Read logs, an image URL or files, by allow-list. `image` replaces the URL, in private frames only."""
     logs, url = read.text_or_none(output, "logs"), read.text_or_none(output, "url")
     files = [
         compose.record({name: _label(state, file, name) for name in ("file_id", "filename", "mime_type")})
@@ -167,7 +193,7 @@ def _interpreter_output(state: StreamState, output: Mapping[str, object]) -> Cle
         {
             "type": _label(state, output, "type"),
             "logs": state.redactor.text(logs, state.policy.limits.output_string_max_chars) if logs else None,
-            "url": state.redactor.url(url) if url else None,
+            "url": image or (state.redactor.url(url) if url else None),
             "files": compose.listed(files, state.policy.limits.container_max_entries) if files else None,
         }
     )

@@ -140,6 +140,7 @@ PROTOCOL: Final = WireProtocol(
     citations=CITATIONS,
     reasoning=PartKind("reasoning_text", "response.reasoning"),
     request_members=REQUEST_MEMBERS,
+    text_members=lambda _format: {},
     usage_members={},
     ends=ENDS,
     incomplete_details=incomplete_details,

@@ -23,6 +23,7 @@ class WireProtocol:
         reasoning: part of full reasoning.
         request_members: required members of the response that repeat the request, with fixed values, because no
             dialect receives the request (seed contract, section 7.2).
+        text_members: returns members of the response for the text format in `response.meta`.
         usage_members: members of `usage` that no frame has.
         ends: status of `final` -> the last event and the status of its response.
         incomplete_details: returns `incomplete_details` for the reason of an incomplete response.
@@ -40,6 +41,7 @@ class WireProtocol:
     citations: Mapping[str, Mapping[str, object]]
     reasoning: PartKind
     request_members: Mapping[str, object]
+    text_members: Callable[[Mapping[str, str]], Mapping[str, object]]
     usage_members: Mapping[str, Mapping[str, int]]
     ends: Mapping[str, tuple[str, str]]
     incomplete_details: Callable[[str | None], Mapping[str, str] | None]

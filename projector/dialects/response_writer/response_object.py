@@ -25,13 +25,16 @@ class ResponseObject:
         self.reason: str | None = None
         """Reason of the last response that did not complete."""
         self._protocol = protocol
+        self._text_members: Mapping[str, object] = {}
 
     def update(self, meta: Frame) -> None:
-        """Set model and creation time from a frame `response.meta`. Those of the first response are kept."""
+        """Set members from a frame `response.meta`. Model and creation time of the first response are kept."""
         if self.model == UNKNOWN:
             self.model = meta.get("model", UNKNOWN)
         if not self.created_at:
             self.created_at = meta.get("created_at", 0)
+        if "text_format" in meta:
+            self._text_members = self._protocol.text_members(meta["text_format"])
 
     def begin(self, frame: Frame) -> None:
         """Set the ID from the envelope of the first written frame, and the creation time if it is unknown."""
@@ -61,6 +64,7 @@ class ResponseObject:
             "error": error,
             "usage": usage_of(usage, self._protocol.usage_members) if usage else None,
             **self._protocol.request_members,
+            **self._text_members,
         }
 
 

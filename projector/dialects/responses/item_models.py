@@ -13,7 +13,7 @@ from projector.dialects.response_writer.common_models import (
     ReasoningText,
     Refusal,
     SummaryText,
-    TextConfig,
+    TextFormat,
     UrlCitation,
 )
 
@@ -308,6 +308,26 @@ class ResponseError(Model):
     message: str
     type: str
     param: None
+
+
+class JsonObjectFormat(Model):
+    """The text is a JSON object."""
+
+    type: Literal["json_object"]
+
+
+class JsonSchemaFormat(Model):
+    """The text follows a schema. The schema itself is not repeated."""
+
+    type: Literal["json_schema"]
+    name: str
+    schema_: Annotated[Json, Field(alias="schema", max_length=0)]
+
+
+class TextConfig(Model):
+    """Format of the text, as the provider reports it."""
+
+    format: Annotated[TextFormat | JsonObjectFormat | JsonSchemaFormat, Field(discriminator="type")]
 
 
 class Response(Model):

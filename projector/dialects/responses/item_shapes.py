@@ -55,18 +55,19 @@ def action_of(action: Mapping[str, Any]) -> dict[str, Any]:
 SCALARS: Final = (str, int, float)
 """Types of the values of a file's attributes; `bool` is an `int`."""
 
-OUTPUT_MEMBERS: Final[Mapping[str, str]] = {"logs": "logs", "image": "url"}
-"""Type of an output of the code interpreter -> its only member. Other types are not written: the API has no others."""
+IMAGE_URLS: Final = ("https://", "http://", "data:image/")
+"""Start of the URL of an image. One that was withheld is no URL, and clients reject it."""
 
 
 def interpreter_outputs_of(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the outputs of a code interpreter."""
-    return [
-        {"type": kind, member: output.get(member, "")}
-        for output in outputs
-        for kind, member in OUTPUT_MEMBERS.items()
-        if output.get("type") == kind
-    ]
+    """Return the outputs of a code interpreter: logs and images. The API has no other ones."""
+    found = []
+    for output in outputs:
+        if output.get("type") == "logs":
+            found.append({"type": "logs", "logs": output.get("logs", "")})
+        elif output.get("type") == "image" and output.get("url", "").startswith(IMAGE_URLS):
+            found.append({"type": "image", "url": output["url"]})
+    return found
 
 
 ERROR_TYPES: Final = frozenset({"mcp_protocol_error", "mcp_tool_execution_error", "http_error"})

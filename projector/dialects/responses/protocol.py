@@ -42,6 +42,14 @@ ENDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Status of `final` -> the last event and the status of its response."""
 
+
+def text_members(text_format: Mapping[str, str]) -> dict[str, object]:
+    """Return `text` for a structured format: clients parse the text only if it is there. The schema is their own."""
+    if text_format["type"] != "json_schema":
+        return {"text": {"format": {"type": text_format["type"]}}}
+    return {"text": {"format": {"type": "json_schema", "name": text_format.get("name", "response"), "schema": {}}}}
+
+
 PROTOCOL: Final = WireProtocol(
     items=ITEMS,
     dropped_items=DROPPED_ITEMS,
@@ -50,12 +58,13 @@ PROTOCOL: Final = WireProtocol(
     citations=CITATIONS,
     reasoning=PartKind("reasoning_text", "response.reasoning_text"),
     request_members=REQUEST_MEMBERS,
+    text_members=text_members,
     usage_members={"input_tokens_details": {"cache_write_tokens": 0}},
     ends=ENDS,
     incomplete_details=incomplete_details,
     error_members=error_members,
     response_error=response_error,
     announces_failure=True,
-    whole_members=frozenset({"result", "encrypted_content", "partial_image_b64"}),
+    whole_members=frozenset({"result", "encrypted_content", "partial_image_b64", "url"}),
     has_extensions=False,
 )
