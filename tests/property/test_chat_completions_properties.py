@@ -145,15 +145,13 @@ def test_extensions_change_nothing_else(stream: tuple[Case, Lines]) -> None:
 def messages_in(frames: list[Frame]) -> tuple[str, bool]:
     """Return the texts of all answers in the order in which they begin, and whether any was streamed."""
     texts: dict[str, str] = {}
-    details = [frame for frame in frames if frame["kind"] == "item.details"]
-    commentary = {frame["item_id"] for frame in details if frame["details"].get("phase") == "commentary"}
+    commentary: set[str] = set()
     for frame in frames:
-        if (
-            frame["kind"] == "message.delta"
-            and frame["item_id"] not in commentary
-            and (frame["delta"] or frame["item_id"] in texts)
-        ):
-            texts[frame["item_id"]] = texts.get(frame["item_id"], "") + frame["delta"]
+        name = frame.get("item_id", "")
+        if frame["kind"] == "item.details" and frame["details"].get("phase") == "commentary" and name not in texts:
+            commentary.add(name)
+        elif frame["kind"] == "message.delta" and name not in commentary and (frame["delta"] or name in texts):
+            texts[name] = texts.get(name, "") + frame["delta"]
     return "\n\n".join(texts.values()), bool(texts)
 
 
@@ -214,6 +212,25 @@ def as_waiting(body: Event) -> Event:
     if choice.get("finish_reason") != "stop" or "tool_calls" not in choice["message"]:
         return body
     return {**body, "choices": [{**choice, "finish_reason": "tool_calls"}]}
+
+
+@examples(120)
+@given(spoiled(most=3))
+def test_our_provider_reads_the_same_completion_of_any_stream(stream: tuple[Case, Lines]) -> None:
+    case, lines = stream
+    said = play_lines(case, lines)
+    if b'"name":"unknown"' in said:  # a call without a name: a reader waits for it, so that the order changes
+        return
+    first, second = assemble(said.splitlines()), assemble(read_again(said).splitlines())
+    assert second.status == first.status
+    assert without_reasoning(second.body) == without_reasoning(as_waiting(first.body))
+
+
+def without_reasoning(body: Event) -> Event:
+    """Return the answer without reasoning: where it resumes after a text, a reader sees another item."""
+    for choice in body.get("choices", ()):
+        choice["message"].pop("reasoning_content", None)
+    return body
 
 
 # secrets

@@ -213,9 +213,11 @@ def test_a_message_waits_for_the_one_before_it() -> None:
     [
         ([text("Let me look."), done(0, "message", phase="commentary"), text("High water.", 1)], "High water."),
         ([text("Let me look."), done(0, "message", phase="commentary")], "Let me look."),
+        ([text("One.", 1), done(1, "message", phase="commentary"), text("Two.", 2)], "One.\n\nTwo."),
+        ([text("One.", 1), text("Two.", 2), done(2, "message", phase="commentary")], "One.\n\nTwo."),
     ],
 )
-def test_commentary_is_left_out_of_an_answer(events: list[Event], content: str) -> None:
+def test_commentary_is_left_out_of_an_answer_if_its_phase_is_known(events: list[Event], content: str) -> None:
     chunks = play(CREATED, added(0, "message", phase="commentary"), *events, ended())
     assert joined(chunks, "content") == content
 
@@ -507,6 +509,12 @@ def test_extensions_are_written_only_for_clients_that_accept_them() -> None:
     assert found[-1] == {"kind": "final", "final": {"status": "completed"}}
     assert all(not one["choices"][0]["delta"] for one in chunks if "public_sse" in one)
     assert not extensions(play(CREATED, *events))
+
+
+def test_commentary_is_an_extension() -> None:
+    events = [added(0, "message", phase="commentary"), text("Let me look."), text("High water.", 1), ended()]
+    found = extensions(play(CREATED, *events, options=EXTENDED))
+    assert [one["delta"] for one in found if one["kind"] == "message.delta"] == ["Let me look."]
 
 
 def test_notices_come_before_their_chunk() -> None:

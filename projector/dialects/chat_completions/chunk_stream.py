@@ -116,7 +116,7 @@ class ChunkStream:
 
     def _annotation(self, frame: Frame) -> dict[str, Any]:
         citation, content = frame["citation"], self.texts["content"]
-        start = content.starts.get((frame["item_id"], frame["content_index"]), 0)
+        start = content.start(frame["item_id"], frame["content_index"])
         indexes = ("start_index", "end_index")
         positions = {name: min(start + citation.get(name, 0), content.length) for name in indexes}
         names = {name: citation.get(name, "") for name in ("url", "title")}

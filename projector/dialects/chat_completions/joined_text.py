@@ -29,17 +29,25 @@ class JoinedText:
         between_parts: text between two parts of one item.
     """
 
-    __slots__ = ("_between_parts", "_current", "_part", "_waiting", "length", "starts")
+    __slots__ = ("_between_parts", "_current", "_part", "_starts", "_waiting", "length")
 
     def __init__(self, between_parts: str = BLANK_LINE) -> None:
         self.length = 0
         """Length of everything written, in code points."""
-        self.starts: dict[tuple[str, int], int] = {}
-        """Item and index of a part -> the position of its text."""
+        self._starts: dict[str, dict[int, int]] = {}
+        """Item -> index of a part -> the position of its text."""
         self._between_parts = between_parts
         self._current: str | None = None
         self._part = 0
         self._waiting: dict[str, _Waiting] = {}
+
+    def __contains__(self, item_id: str) -> bool:
+        """Return whether an item has text, written or waiting."""
+        return item_id in self._starts or item_id in self._waiting
+
+    def start(self, item_id: str, index: int) -> int:
+        """Return the position of the text of a part; 0 if it has none."""
+        return self._starts.get(item_id, {}).get(index, 0)
 
     def feed(self, item_id: str, index: int, delta: str) -> list[str]:
         """Add a delta of a part of an item."""
@@ -78,6 +86,6 @@ class JoinedText:
         elif index != self._part:
             separator = self._between_parts
         self._current, self._part = item_id, index
-        self.starts.setdefault((item_id, index), self.length + len(separator))
+        self._starts.setdefault(item_id, {}).setdefault(index, self.length + len(separator))
         self.length += len(separator) + len(delta)
         return separator + delta

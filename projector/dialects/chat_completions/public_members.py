@@ -26,9 +26,14 @@ FINAL_MEMBERS: Final = ("status", "structured_output", "attachments")
 """Members of `final` that no chunk has."""
 
 
-def extension_of(frame: Frame) -> Frame | None:
-    """Return what a public event has beyond its chunk; None if it has nothing."""
-    return EXTENSIONS.get(frame["kind"], _nothing)(frame)
+def extension_of(frame: Frame, *, has_chunk: bool = True) -> Frame | None:
+    """Return what a public event has beyond its chunk; None if it has nothing.
+
+    Args:
+        frame: the event.
+        has_chunk: whether events of its kind have a chunk in this case, as a delta of commentary has not.
+    """
+    return EXTENSIONS.get(frame["kind"], _nothing)(frame) if has_chunk else _whole(frame)
 
 
 def _notices(frame: Frame) -> Frame | None:

@@ -69,8 +69,8 @@ def on_item_done(stream: ChunkStream, frame: Frame) -> None:
 
 
 def on_details(stream: ChunkStream, frame: Frame) -> None:
-    """Read the phase of a message."""
-    if frame["details"].get("phase") == COMMENTARY:
+    """Read the phase of a message, unless its text has begun."""
+    if frame["details"].get("phase") == COMMENTARY and frame["item_id"] not in stream.texts["content"]:
         stream.commentary.add(frame["item_id"])
 
 
@@ -207,9 +207,15 @@ class ChatCompletions:
         stream.events = []
         if kind not in BEFORE_WORK:
             stream.begin(frame)
-            if self._has_extensions and (members := extension_of(frame)) is not None:
-                stream.add_extension(members)
+            if self._has_extensions:
+                self._add_extension(frame)
         writer = HANDLED.get(kind)
         if writer is not None:
             writer(stream, frame)
         return stream.events
+
+    def _add_extension(self, frame: Frame) -> None:
+        is_commentary = frame["kind"] == Kind.MESSAGE_DELTA and frame["item_id"] in self._stream.commentary
+        members = extension_of(frame, has_chunk=not is_commentary)
+        if members is not None:
+            self._stream.add_extension(members)
