@@ -36,9 +36,9 @@ class ChunkStream:
         self.commentary: set[str] = set()
         """Messages that are not part of the answer."""
         self.calls = ClientCalls(is_run=options.is_run)
-        self.citations: list[Frame] = []
         self.provider_error: Frame = {}
         """The error that the provider reported last."""
+        self.citations: list[Frame] = []
         """Citations of web pages. They are written together, because clients replace the list or require an index."""
         self.reasons: dict[str, str] = {}
         """Status of a response -> the last reason of it."""
