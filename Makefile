@@ -30,6 +30,7 @@ goldens: .venv/dev          # write the golden outputs of examples_ndjson
 
 schemas docs: .venv/dev     # write the files generated from models and tables
 	$(BIN)/python -m projector.generate
+	$(BIN)/python tests/clients/clients_table.py
 
 bench: .venv/dev            # cost per event and of start-up, as ratios
 	$(BIN)/python bench/run.py

@@ -36,6 +36,7 @@ api_key = "${{PROVIDER_KEY}}"
 [passthrough]
 responses = "responses"
 chat_completions = "chat"
+policy.reasoning = "full"
 
 [retries]
 max = {MAX_RETRIES}

@@ -150,10 +150,10 @@ MESSAGE_MEMBERS: Final[Mapping[str, str]] = {
     "system": "content name",
     "developer": "content name",
     "user": "content name",
-    "assistant": "audio content function_call name refusal tool_calls reasoning_content annotations",
+    "assistant": "audio content function_call name refusal tool_calls reasoning_content annotations parsed",
     "tool": "content tool_call_id name",
 }
-"""Role of a message -> its members; `reasoning_content` belongs to other providers than OpenAI."""
+"""Role of a message -> its members; `reasoning_content` is of other providers, `parsed` of the helpers of `openai`."""
 
 
 def refuse_chat(body: Body) -> Refusal | None:

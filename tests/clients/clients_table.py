@@ -1,0 +1,72 @@
+"""The table of docs/clients.md. A row is a client with one API, and a cell is what its test observes.
+
+Run this file to write the table (`make docs` does). The tests of the clients compare every cell with what they see,
+and `tests/docs/test_clients_page.py` compares the page with the rows.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parents[2]
+PAGE: Final = ROOT / "docs" / "clients.md"
+BLOCK: Final = re.compile(r"(?<=<!-- printed by tests/clients/clients_table.py -->\n).*?(?=<!-- end -->)", re.DOTALL)
+
+BEHAVIOURS: Final[Mapping[str, str]] = {
+    "text": "streamed text",
+    "whole": "answer in one piece",
+    "tools": "tool loop",
+    "parallel": "parallel tools",
+    "structured": "structured output",
+    "hosted": "hosted tools",
+    "citations": "citations",
+    "reasoning": "reasoning",
+    "refusal": "refusal",
+    "usage": "usage",
+    "errors": "typed errors",
+    "stream_error": "error in a stream",
+    "calls_400": "calls for a 400",
+    "calls_500": "calls for a 500",
+}
+"""Behaviour -> title of its column."""
+
+APIS: Final = {"responses": "Responses", "chat": "Chat Completions"}
+
+
+class Row(NamedTuple):
+    """A client with one API."""
+
+    client: str
+    """Name of the package, and the language if several languages have it."""
+    version: str
+    api: str
+    cells: Mapping[str, str]
+    """Behaviour -> `yes`, or what happens instead in a few words."""
+
+
+def cells(**others: str) -> dict[str, str]:
+    """Return the cells of a row: `yes`, one call for a 400 and three for a 500, except what is passed."""
+    return {**dict.fromkeys(BEHAVIOURS, "yes"), "calls_400": "1", "calls_500": "3", **others}
+
+
+def table(rows: Iterable[Row]) -> str:
+    """Return the rows as a table in Markdown."""
+    head = ["client", "API", *BEHAVIOURS.values()]
+    body = [[f"`{row.client}` {row.version}", APIS[row.api], *(row.cells[name] for name in BEHAVIOURS)] for row in rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in [head, ["---"] * len(head), *body])
+
+
+def printed(page: str, rows: Iterable[Row]) -> str:
+    """Return the page with the table of the rows."""
+    return BLOCK.sub(lambda _: f"\n{table(rows)}\n", page)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    from tests.clients.rows import ROWS
+
+    PAGE.write_text(printed(PAGE.read_text(encoding="utf-8"), ROWS), encoding="utf-8")
