@@ -16,7 +16,13 @@ from pydantic import BaseModel
 from projector import UsageError
 from projector.core.faults import FAULTS
 from projector.server import Projection, PublicSSEResponse
-from projector.server.streaming.host_source import CHUNK_EVENT, DERIVED_EVENTS, upstream_error
+from projector.server.streaming.host_source import (
+    CHUNK_EVENT,
+    DERIVED_EVENTS,
+    closing_stack,
+    read_bytes,
+    upstream_error,
+)
 from projector.server.upstream.protocol import ProviderFailure
 from tests.asgi.conftest import Peer
 from tests.asgi.in_process import Answer, post
@@ -110,14 +116,14 @@ async def client(upstream_port: int) -> AsyncIterator[AsyncOpenAI]:
         yield one
 
 
-def stream(*events: object, ends: bool = True, resets: bool = False) -> Callable[[Peer], Any]:
+def stream(*events: object, ends: bool = True, breaks: bool = False) -> Callable[[Peer], Any]:
     async def script(peer: Peer) -> None:
         await peer.start()
         for number, event in enumerate(events):
             await peer.event({"sequence_number": number, **event})  # type: ignore[dict-item]  # all are mappings
-        if resets:
-            peer.reset()
-        elif ends:
+        if breaks:
+            return  # the connection is closed in the middle of the response
+        if ends:
             await peer.chunk(b"data: [DONE]\n\n")
             await peer.end()
         else:
@@ -188,7 +194,7 @@ async def test_a_provider_that_does_not_answer(client: AsyncOpenAI, upstream: An
 
 @both_apis
 async def test_a_connection_that_breaks(client: AsyncOpenAI, upstream: Any, name: str) -> None:
-    await upstream(stream(*TEXT[CALLS[name][0]], resets=True))
+    await upstream(stream(*TEXT[CALLS[name][0]], breaks=True))
     error = last(await ask(client, name))["error"]
     assert (error["code"], error["is_retryable"]) == ("upstream_reset", True)
 
@@ -235,13 +241,8 @@ def test_every_event_of_the_helper_is_a_chunk_or_derived() -> None:
 async def test_snapshots_are_not_encoded(client: AsyncOpenAI, upstream: Any) -> None:
     """The snapshot of the stream helper has the whole text in each event."""
     await upstream(stream(*TEXT["openai_responses"], *END["openai_responses"]))
-    seen: list[bytes] = []
-    projection = Projection()
-    response = PublicSSEResponse(client.responses.stream(model=MODEL, input="Hi"), projection)
-    pipeline, stats = projection.begin({"headers": []})
-    feed, pipeline.feed = pipeline.feed, lambda data: seen.append(data) or feed(data)  # type: ignore[method-assign]
-    response._projection = type("Fixed", (), {**vars(projection), "begin": lambda *_, **__: (pipeline, stats)})()
-    await post(response, "/chat")
+    async with closing_stack() as stack:
+        seen = [data async for data in read_bytes(client.responses.stream(model=MODEL, input="Hi"), stack)]
     assert len(seen) > 5
     assert not any(b"snapshot" in data for data in seen)
 
@@ -265,11 +266,6 @@ async def test_an_awaitable_of_something_else() -> None:
 
     answer = await post(PublicSSEResponse(call()), "/chat")
     assert (answer.status, json.loads(answer.text)["code"]) == (500, "internal_error")
-
-
-async def test_a_call_that_is_never_made_is_closed(client: AsyncOpenAI) -> None:
-    response = PublicSSEResponse(client.responses.create(model=MODEL, input="Hi", stream=True))
-    response._source.close()  # type: ignore[union-attr]  # a coroutine; without this Python warns
 
 
 async def aiohttp_bytes(url: str) -> AsyncIterator[bytes]:
@@ -318,7 +314,7 @@ async def test_a_source_written_by_hand_that_is_refused(
 
 @by_hand
 async def test_a_source_written_by_hand_that_breaks(upstream: Any, upstream_port: int, source: Any) -> None:
-    await upstream(stream(*TEXT["openai_responses"], resets=True))
+    await upstream(stream(*TEXT["openai_responses"], breaks=True))
     answer = await post(PublicSSEResponse(source(f"http://127.0.0.1:{upstream_port}")), "/chat")
     assert last(answer)["error"]["code"] == "upstream_reset"
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, Final, TypeAlias
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
 import anyio
 
@@ -152,19 +153,33 @@ def _bytes(item: Any) -> bytes | None:
     if isinstance(item, Mapping):
         return encode_sse(codec.dumps_exact(dict(item)))
     if hasattr(item, "model_dump_json"):
-        event_type = getattr(item, "type", None)
-        if event_type in DERIVED_EVENTS:
-            return None
-        return encode_sse(_json(item.chunk if event_type == CHUNK_EVENT else item))
+        kind: Any = type(item)
+        form = _form(kind)
+        return None if form.is_derived else encode_sse(_json(item.chunk if form.is_chunk else item, form.exclude))
     raise TypeError("expected bytes, a JSON text, a mapping, or a pydantic model")
 
 
-def _json(model: Any) -> bytes:
-    options: dict[str, Any] = {"exclude_unset": True, "by_alias": True, "exclude": _DERIVED_MEMBERS, "warnings": False}
+class _Form(NamedTuple):
+    """What of a class of events is the provider's."""
+
+    is_chunk: bool
+    is_derived: bool
+    exclude: set[str] | None
+
+
+@lru_cache(maxsize=256)
+def _form(kind: Any) -> _Form:
+    members = getattr(kind, "model_fields", {})
+    types = set(get_args(members["type"].annotation)) if "type" in members else set()
+    exclude = _DERIVED_MEMBERS & members.keys()
+    return _Form(types == {CHUNK_EVENT}, bool(types) and types <= DERIVED_EVENTS, exclude or None)
+
+
+def _json(model: Any, exclude: set[str] | None) -> bytes:
     try:
-        text: str = model.model_dump_json(**options)
+        text: str = model.model_dump_json(exclude_unset=True, by_alias=True, exclude=exclude, warnings=False)
     except ValueError:  # pydantic refuses lone surrogates, and SDKs parse some (D31)
-        return codec.dumps_exact(model.model_dump(**options))
+        return codec.dumps_exact(model.model_dump(exclude_unset=True, by_alias=True, exclude=exclude, warnings=False))
     return text.encode()
 
 
