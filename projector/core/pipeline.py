@@ -20,7 +20,7 @@ from projector.core.faults import FAULTS, Fault
 from projector.core.input_formats import InputFormat, MakeDecoder, decoder_for
 from projector.core.intake import PipelineBranch, RecordedBranches, recorded_context
 from projector.core.projector import PublicStreamProjector
-from projector.core.reported_errors import ProviderError
+from projector.core.reported_errors import ProviderError, clean_error
 from projector.core.sse import encode_events
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
@@ -63,6 +63,7 @@ class Pipeline:
         self._output_format = output_format
         self._clock = clock
         self._timestamps = Timestamps()
+        self._redactor = redactor
         self._projector = PublicStreamProjector(redactor, context, is_run=run)
         self._dialect = DIALECTS[dialect].writer(redactor.policy, replace(options, is_run=run))
         self._end_mark = DIALECTS[dialect].end_mark
@@ -74,6 +75,19 @@ class Pipeline:
     def ended(self) -> bool:
         """Whether the terminal event has been emitted."""
         return self._projector.ended
+
+    @property
+    def shows_provider_messages(self) -> bool:
+        """Whether errors have the provider's message (CONTRACT D41)."""
+        return self._redactor.policy.shows_provider_messages
+
+    def report_error(
+        self, *, status: int, message: str | None, code: str | None, type_: str | None, param: str | None
+    ) -> ProviderError:
+        """Record an HTTP error response of the provider; return it clean, with the message that may be shown."""
+        error = clean_error(self._redactor, message=message, code=code, type_=type_, param=param, status=status)
+        self._projector.main.run.add_error(error)
+        return error._replace(message=error.shown(self._redactor))
 
     @property
     def provider_errors(self) -> list[ProviderError]:

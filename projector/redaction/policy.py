@@ -1,4 +1,4 @@
-"""The redaction policy of a host: limits, key words, formats, registered values, images, reasoning.
+"""The redaction policy of a host: limits, key words, formats, registered values, images, reasoning, error messages.
 
 A `Policy` is built once: from keywords, from a table of a configuration file (`Policy.load`), or by the name of a ready
 policy in `redaction/policies/` (`Policy.named("strict")`, or `policy = "strict"` in configuration).

@@ -6,9 +6,11 @@ import asyncio
 import json
 from typing import Any, Final
 
+import openai
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
+from structlog.testing import capture_logs
 
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
@@ -72,7 +74,7 @@ async def test_a_failure_of_the_provider_keeps_its_status(
 @pytest.mark.parametrize(
     ("status", "retry_after", "calls", "passed_on", "should_retry"),
     [
-        (429, None, 3, "5", "false"),
+        (429, None, 3, None, "false"),  # some clients retry only because of the header
         (429, "0", 3, "0", "false"),
         (429, "60", 1, "60", None),  # this server has not waited, so the client may
         (503, "60", 1, "60", None),
@@ -99,6 +101,175 @@ async def test_what_the_server_has_retried_the_client_does_not(
     assert (answer.headers.get("retry-after"), answer.headers.get("x-should-retry")) == (passed_on, should_retry)
 
 
+def refuses(status: int, error: object) -> Any:
+    async def script(peer: Any) -> None:
+        body = json.dumps({"error": error}).encode()
+        head = [f"HTTP/1.1 {status} No", "content-type: application/json", f"content-length: {len(body)}"]
+        await peer.send("\r\n".join([*head, "connection: close"]).encode() + b"\r\n\r\n" + body)
+
+    return script
+
+
+HOSTILE: Final = {
+    "message": "Limit reached in organization org-Tq8RzV1nYt5K at https://gw.fernhill.com:8443/v1, key sk-"
+    + "a1B2" * 8,
+    "type": "tokens",
+    "code": "rate_limit_exceeded",
+    "param": "messages[1].content",
+}
+SHOWN: Final = "Limit reached in organization <redacted> at <redacted>, key <redacted>"
+RATE: Final = "The provider's rate limit was reached. Try again later."
+
+
+@pytest.mark.parametrize(("mode", "message"), [(None, SHOWN), ("auto", SHOWN), ("provider", SHOWN), ("generic", RATE)])
+async def test_the_message_of_the_provider_by_policy(
+    serve: Any, upstream: Any, upstream_port: int, mode: str | None, message: str
+) -> None:
+    """The operator's log has the provider's reason in every case (CONTRACT D41)."""
+    await upstream(refuses(429, HOSTILE))
+    site = serve(
+        api_key=None,
+        base_url=None,
+        upstreams={"one": {"base_url": f"http://localhost:{upstream_port}/v1"}},
+        passthrough={"responses": "one", "policy": {} if mode is None else {"error_messages": mode}},
+        retries={"max": 0},
+    )
+    with capture_logs() as logs:
+        answer = await site.ask(RESPONSES, BODIES[RESPONSES], x_request_id="req-9")
+        error = await answer.openai_error()
+        assert await site.is_quiet()
+    assert answer.status == 429
+    assert error == {
+        "message": message,
+        "type": "tokens",
+        "param": "messages[1].content",
+        "code": "rate_limit_exceeded",
+    }
+    [line] = [line for line in logs if line["event"] == "provider_error"]
+    assert line.pop("stream_id").startswith("stream_")
+    assert line == {
+        "event": "provider_error",
+        "log_level": "warning",
+        "request_id": "req-9",
+        "upstream": "one",
+        "status": 429,
+        "code": "rate_limit_exceeded",
+        "type": "tokens",
+        "param": "messages[1].content",
+        "message": SHOWN,
+    }
+
+
+async def test_the_null_code_of_the_provider_stays_null(serve: Any, upstream: Any) -> None:
+    await upstream(refuses(400, {"message": "No.", "type": "invalid_request_error", "param": None, "code": None}))
+    answer = await serve().ask(CHAT, BODIES[CHAT])
+    assert await answer.openai_error() == {
+        "message": "No.",
+        "type": "invalid_request_error",
+        "param": None,
+        "code": None,
+    }
+
+
+async def test_a_problem_document_has_no_words_of_the_provider(serve: Any, upstream: Any) -> None:
+    await upstream(refuses(400, HOSTILE))
+    with capture_logs() as logs:
+        site = serve(retries={"max": 0})
+        answer = await site.ask()
+        document = await answer.problem()
+        assert await site.is_quiet()
+    assert (answer.status, document["code"]) == (502, "upstream_http_400")
+    assert document["detail"] == "The provider answered with HTTP status 400."
+    assert [line["message"] for line in logs if line["event"] == "provider_error"] == [SHOWN]
+
+
+async def fails_late(peer: Any) -> None:
+    await asyncio.sleep(0.4)
+    await refuses(400, HOSTILE)(peer)
+
+
+async def test_a_failure_after_the_first_heartbeat_has_the_message_too(serve: Any, upstream: Any) -> None:
+    await upstream(fails_late)
+    answer = await serve(heartbeat_s=0.05, retries={"max": 0}).ask(CHAT, BODIES[CHAT] | {"stream": True})
+    assert answer.status == 200
+    *_, error, end = [line for line in (await answer.rest()).splitlines() if line.startswith(b"data: ")]
+    assert json.loads(error.removeprefix(b"data: "))["error"]["message"] == SHOWN
+    assert end == b"data: [DONE]"
+
+
+def reports(error: dict[str, Any]) -> Any:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event({"id": "chatcmpl-1", "model": "m", "choices": [{"index": 0, "delta": {"content": "a"}}]})
+        await peer.event({"error": error})
+        await peer.end()
+
+    return script
+
+
+@pytest.mark.parametrize(
+    ("reported", "status", "should_retry"),
+    [
+        ({"message": "Bad tool.", "type": "invalid_request_error", "code": "tool_use_failed"}, 400, "false"),
+        ({"message": "Slow.", "type": "requests", "code": "rate_limit_exceeded"}, 429, None),
+        ({"message": "Oops.", "type": "server_error", "code": None}, 500, None),
+        ({"message": "Odd.", "type": "odd", "code": "odd"}, 500, "false"),
+    ],
+)
+async def test_an_error_in_the_stream_of_a_json_response(
+    serve: Any, upstream: Any, reported: dict[str, Any], status: int, should_retry: str | None
+) -> None:
+    provider = await upstream(reports(reported))
+    with capture_logs() as logs:
+        site = serve()
+        answer = await site.ask(CHAT, BODIES[CHAT])
+        error = await answer.openai_error()
+        assert await site.is_quiet()
+    assert (answer.status, answer.headers.get("x-should-retry")) == (status, should_retry)
+    assert (error["message"], error["type"]) == (reported["message"], reported["type"])
+    assert provider.peers.qsize() == 1
+    [line] = [line for line in logs if line["event"] == "provider_error"]
+    assert (line["status"], line["type"], line["message"]) == (None, reported["type"], reported["message"])
+
+
+@pytest.mark.parametrize(
+    ("status", "raised", "calls"),
+    [
+        (400, openai.BadRequestError, 1),
+        (401, openai.AuthenticationError, 1),
+        (403, openai.PermissionDeniedError, 1),
+        (404, openai.NotFoundError, 1),
+        (409, openai.ConflictError, 3),
+        (422, openai.UnprocessableEntityError, 1),
+        (429, openai.RateLimitError, 3),
+        (500, openai.InternalServerError, 3),
+        (503, openai.InternalServerError, 3),
+    ],
+)
+@pytest.mark.parametrize("is_stream", [True, False])
+async def test_the_openai_client_raises_its_own_error_and_costs_no_further_calls(
+    serve: Any, upstream: Any, status: int, raised: type[openai.APIStatusError], calls: int, *, is_stream: bool
+) -> None:
+    """The client has its default retries; a failure that the server may retry costs `1 + retries.max` calls."""
+    provider = await upstream(refuses(status, HOSTILE))
+    site = serve(retries={"max": 2, "initial_backoff_s": 0.01})
+    async with openai.AsyncOpenAI(api_key="none", base_url=f"http://127.0.0.1:{site.port}/v1") as client:
+        with pytest.raises(raised) as caught:
+            await client.chat.completions.create(**BODIES[CHAT], stream=is_stream)
+        with pytest.raises(raised):
+            await client.responses.create(**BODIES[RESPONSES], stream=is_stream)
+    assert provider.peers.qsize() == 2 * calls
+    assert SHOWN in caught.value.message
+    assert (caught.value.code, caught.value.param) == (HOSTILE["code"], HOSTILE["param"])
+
+
+async def test_the_provider_may_forbid_a_retry(serve: Any, upstream: Any) -> None:
+    provider = await upstream(fails("500 No", "x-should-retry: false"))
+    answer = await serve(retries={"initial_backoff_s": 0.01}).ask(CHAT, BODIES[CHAT])
+    assert (answer.status, answer.headers["x-should-retry"]) == (500, "false")
+    assert provider.peers.qsize() == 1
+
+
 async def test_a_timeout(serve: Any, upstream: Any) -> None:
     await upstream(never_answers)
     answer = await serve(timeouts={"first_byte_s": 0.3}).ask(RESPONSES, BODIES[RESPONSES])
@@ -117,6 +288,8 @@ async def test_an_unreachable_provider(serve: Any) -> None:
         ("", b"{", 400, "malformed_json", None),
         ("", b"[]", 400, "invalid_request", None),
         ("", {"messages": []}, 400, "invalid_request", "input"),
+        ("", {"input": "hi", "model": 7}, 400, "invalid_request", "model"),
+        ("", {"input": "hi", "model": ""}, 400, "invalid_request", "model"),
         ("", {"input": "hi", "stream": "yes"}, 400, "invalid_request", "stream"),
         ("", {"input": "hi", "conversation": 1}, 400, "invalid_request", "conversation"),
         ("", {"input": "hi", "stream_options": []}, 400, "invalid_request", "stream_options"),

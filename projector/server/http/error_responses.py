@@ -42,6 +42,8 @@ def openai_response(problem: Problem, scope: Scope) -> Response:
     """Return a problem as an error response of the OpenAI API."""
     status, error = _own_error(problem) if problem.failure is None else _provider_error(problem, problem.failure)
     headers = {"cache-control": "no-store", "x-request-id": request_id(scope)} | problem.headers
+    if problem.has_default_wait:
+        headers.pop("retry-after", None)  # some clients retry only because of it
     if problem.should_retry is not None:
         headers["x-should-retry"] = str(problem.should_retry).lower()
     return Response(codec.dumps({"error": error}), status_code=status, headers=headers, media_type="application/json")
@@ -61,7 +63,7 @@ def _provider_error(problem: Problem, failure: ProviderFailure) -> tuple[int, di
         "message": failure.message or problem.detail,
         "type": failure.type or type_of(status),
         "param": failure.param,
-        "code": failure.code or problem.code,
+        "code": failure.code,
     }
 
 

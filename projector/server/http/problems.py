@@ -81,6 +81,8 @@ class Problem(Exception):  # noqa: N818 - RFC 9457's own word
     """The member of the request that is invalid."""
     failure: ProviderFailure | None = None
     """The provider's error response, redacted, if there was one."""
+    has_default_wait: bool = False
+    """Whether `Retry-After` is a default of this server, because the provider sent none."""
     should_retry: bool | None = None
     """Whether the client should send the request again; None leaves it to the client."""
 

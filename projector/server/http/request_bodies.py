@@ -69,6 +69,8 @@ def passthrough_body(body: Mapping[str, Any], binding: AgentBinding, *, required
     for name in ("model", required):
         if name not in sent:
             raise problem("invalid_request", f"`{name}` is missing.", param=name)
+    if not isinstance(sent["model"], str) or not sent["model"]:
+        raise problem("invalid_request", "`model` must be a string that is not empty.", param="model")
     models = binding.provider.models or {}
     return sent | {"model": models.get(sent["model"], sent["model"])}
 

@@ -66,6 +66,11 @@ class ResponseWriter:
         """Return the headers of every response of this kind."""
         return (*HEADERS, *dialect.headers)
 
+    def add_header(self, name: bytes, value: bytes) -> None:
+        """Add a header of the response, if the head was not sent."""
+        if not self.is_committed:
+            self._headers.append((name, value))
+
     async def write(self, data: bytes, *, is_last: bool = False) -> None:
         """Send the head if it was not sent, then the bytes, if any."""
         async with self._turn:

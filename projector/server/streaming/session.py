@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import astuple
 from datetime import UTC, datetime
 from math import inf
 from typing import Protocol
@@ -31,7 +32,7 @@ from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import ResponseWriter, Write
 from projector.server.telemetry.logs import log
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.upstream.protocol import UpstreamError
+from projector.server.upstream.protocol import ProviderFailure, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
 
 
@@ -137,6 +138,7 @@ class StreamSession:
         finally:
             self._pipeline.cancel()  # if the client is gone, what it received is the end of the stream
             self.stats.dropped = self._pipeline.dropped
+            self.stats.provider_errors = self._pipeline.provider_errors
         if self._problem is not None:
             raise self._problem
 
@@ -167,10 +169,15 @@ class StreamSession:
         self._fail(UpstreamError(fault))
 
     def _fail(self, error: UpstreamError) -> None:
-        fault = error.fault
+        fault, failure = error.fault, report_failure(self._pipeline, error)
+        self.stats.failure_reason = error.reason
+        if failure is not None and failure.message is not None and self._pipeline.shows_provider_messages:
+            fault = fault._replace(message=failure.message)
         if self._stop(lambda: self._pipeline.close(fault)) and (self._writer is None or not self._writer.is_committed):
             self._problem = problem_of_fault(fault, error.retry_after_s)
             self._problem.should_retry = error.should_retry
+            self._problem.failure = failure
+            self._problem.has_default_wait = error.retry_after_s is None and fault.source == "provider"
 
     def _stop(self, last_bytes: Callable[[], bytes]) -> bool:
         """Choose the end of the stream, and stop the source; return False if the end was chosen before."""
@@ -210,7 +217,10 @@ class StreamSession:
     async def _end(self, writer: ResponseWriter) -> None:
         if not self._is_ending:
             self._is_ending = True
-            await writer.write(self._last_bytes(), is_last=True)
+            last = self._last_bytes()
+            if self.stats.terminal.get("error", {}).get("is_retryable") is False:
+                writer.add_header(b"x-should-retry", b"false")
+            await writer.write(last, is_last=True)
             self._is_sent = True
 
     def _response_headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
@@ -234,6 +244,18 @@ class StreamSession:
         if not writer.is_busy and not self._is_ending:
             self.stats.heartbeats += 1
             await writer.write(encode_comment(f"heartbeat {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"))
+
+
+def report_failure(pipeline: Pipeline, error: UpstreamError) -> ProviderFailure | None:
+    """Record the provider's error response; return what may be shown of it, None if its body reported nothing."""
+    if error.failure is None:
+        return None
+    status, message, type_, code, param = astuple(error.failure)
+    clean = pipeline.report_error(status=status, message=message, code=code, type_=type_, param=param)
+    if message is None and type_ is None and code is None:
+        return None
+    shown = None if clean.message is None else clean.message.value
+    return ProviderFailure(status, shown, clean.type, clean.code, clean.param)
 
 
 async def _never() -> Message:

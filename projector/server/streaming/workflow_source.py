@@ -26,7 +26,7 @@ from projector.server.http.requests import ChatRequest
 from projector.server.streaming.deadlines import Clock, Timer
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import Write
-from projector.server.streaming.session import log_crash
+from projector.server.streaming.session import log_crash, report_failure
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.reader import UpstreamReader
@@ -155,6 +155,7 @@ class WorkflowSource:
         if self._is_stopped:
             return
         if self._has_begun or step.is_optional:
+            report_failure(self.pipeline, error)
             await self._write_next(lambda: branch.close(error.fault))
         else:
             self._failure = error

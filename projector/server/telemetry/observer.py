@@ -13,6 +13,7 @@ from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 from starlette.types import Receive, Scope, Send
 
+from projector.core.reported_errors import ProviderError
 from projector.server.http.problems import Problem
 from projector.server.streaming.session import StreamSession
 from projector.server.telemetry import tracing
@@ -57,6 +58,8 @@ class Observer:
         tracing.end_stream(stats)
         if self._metrics is not None:
             self._metrics.count(stats)
+        for error in stats.provider_errors:
+            _log_provider_error(stats, error)
         log.info("stream_end", **_line(stats))
         if self._on_terminal is not None:
             await _call(self._on_terminal, stats)
@@ -94,6 +97,21 @@ def _threads() -> CapacityLimiter:
         return limiter
 
 
+def _log_provider_error(stats: StreamStats, error: ProviderError) -> None:
+    """Log what a provider reported: redacted and bounded, whatever the policy shows to clients."""
+    log.warning(
+        "provider_error",
+        stream_id=stats.stream_id,
+        request_id=stats.request_id,
+        upstream=stats.upstream or None,
+        status=error.status,
+        code=error.code,
+        type=error.type,
+        param=error.param,
+        message=None if error.message is None else error.message.value,
+    )
+
+
 def _line(stats: StreamStats) -> dict[str, object]:
     """Return the fields of the log line: IDs, names and numbers, no payload."""
     fields = {
@@ -110,6 +128,7 @@ def _line(stats: StreamStats) -> dict[str, object]:
         "response_id": stats.terminal.get("response_id"),
         "outcome": stats.outcome,
         "code": stats.code,
+        "reason": stats.failure_reason,
         "duration_s": round(stats.duration_s, 3),
         "first_byte_s": None if stats.first_byte_s is None else round(stats.first_byte_s, 3),
         "overhead_s": round(stats.overhead_s, 6),

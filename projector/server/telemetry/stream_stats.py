@@ -8,12 +8,13 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
 
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame
+from projector.core.reported_errors import ProviderError
 
 _TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
 _AWAITING: Final = "awaiting_approval"
@@ -70,6 +71,10 @@ class StreamStats:
     response_model: str | None = None
     dropped: Counter[str] = field(default_factory=Counter)
     """Provider events that were not forwarded, by type or reason; set at the end."""
+    provider_errors: Sequence[ProviderError] = ()
+    """Errors that providers reported, redacted; set at the end."""
+    failure_reason: str | None = None
+    """Why a request to an upstream failed, as a word of the server."""
     on_response: Callable[[str], None] | None = None
     """Is called with the response id before the terminal is sent, so that the client may continue at once."""
     on_approval: Callable[[str, str], None] | None = None
