@@ -13,7 +13,10 @@ from tests.clients.recorded_streams import Content, content
 WHOLE: Final = frozenset({"json", "object"})
 """Forms of an answer in one piece; all others are streams."""
 
-HOSTED: Final[Mapping[str, tuple[str, ...]]] = {"responses": ("search", "files", "code", "image", "mcp"), "chat": ()}
+HOSTED: Final[Mapping[str, tuple[str, ...]]] = {
+    "responses": ("search", "files", "code", "image", "mcp"),
+    "chat": ("search",),
+}
 """API -> scenarios with a tool of the provider."""
 
 CITED: Final[Mapping[str, tuple[str, ...]]] = {"responses": ("search", "files", "code"), "chat": ("search",)}
@@ -83,33 +86,35 @@ def structured(observed: Observed) -> str:
 
 
 def hosted(observed: Observed) -> str:
-    """Check that tools of the provider break nothing, and whether the client shows them."""
-    return _visible(observed, HOSTED[PROVIDER_API[observed.api]], "hosted")
+    """Check that tools of the provider break nothing, and whether the client shows more than the text."""
+    return _visible(observed, HOSTED[PROVIDER_API[observed.api]], "hosted", otherwise="text")
 
 
 def citations(observed: Observed) -> str:
     """Check that citations break nothing, and whether the client shows them."""
-    return _visible(observed, CITED[PROVIDER_API[observed.api]], "citations")
+    return _visible(observed, CITED[PROVIDER_API[observed.api]], "citations", otherwise="not shown")
 
 
-def _visible(observed: Observed, scenarios: tuple[str, ...], member: str) -> str:
+def _visible(observed: Observed, scenarios: tuple[str, ...], member: str, *, otherwise: str) -> str:
     problems = _verdict(_same(observed.forms(name), text=observed.content(name).text) for name in scenarios)
-    if problems != "yes" or not scenarios:
-        return problems if scenarios else "none"
+    if problems != "yes":
+        return problems
     shown = [bool(it.get(member)) for name in scenarios for it in observed.forms(name).values()]
-    return "yes" if all(shown) else "in part" if any(shown) else "not shown"
+    return "yes" if all(shown) else "in part" if any(shown) else otherwise
 
 
 def reasoning(observed: Observed) -> str:
-    """Check the summary of the reasoning."""
+    """Check the reasoning: the summary in Responses, the whole text in Chat Completions."""
     return _shown(observed.forms("reasoning"), "reasoning", observed.content("reasoning").summary)
 
 
 def refusal(observed: Observed) -> str:
     """Check the refusal, which some clients show as text."""
-    wanted = observed.content("refusal").refusal
-    as_text = _verdict([_same(observed.forms("refusal"), text=wanted)])
-    return "as text" if as_text == "yes" else _shown(observed.forms("refusal"), "refusal", wanted)
+    wanted, forms = observed.content("refusal").refusal, observed.forms("refusal")
+    if _verdict([_same(forms, text=wanted)]) == "yes":
+        return "as text"
+    raised = {it["error"]["kind"] for it in observed.forms("refusal", whole=True).values() if "error" in it}
+    return f"`{raised.pop()}` in one piece" if raised else _shown(forms, "refusal", wanted)
 
 
 def usage(observed: Observed) -> str:
@@ -120,18 +125,23 @@ def usage(observed: Observed) -> str:
 
 
 def errors(observed: Observed) -> str:
-    """Check that each status raises the client's own error, with a message without the provider's names."""
-    return _verdict(_each(observed.forms(f"fail-{status}"), _raised(status)) for status in REASONS)
+    """Check that each status raises the client's own error, with the provider's reason but without its names."""
+    forms = {status: observed.forms(f"fail-{status}") for status in REASONS}
+    problems = _verdict(_each(of, _raised(status)) for status, of in forms.items())
+    reasons = _verdict(_each(of, _explained(status)) for status, of in forms.items())
+    return problems if problems != "yes" else "yes" if reasons == "yes" else "status"
 
 
 def stream_error(observed: Observed) -> str:
     """Check that an error in a stream reaches the application, with a message without the provider's names."""
+    forms = {name: observed.forms(name, whole=False) for name in ("error-midstream", "truncated")}
+    if not any("error" in it for of in forms.values() for it in of.values()):
+        return "not shown"
 
     def check(reading: Reading) -> str | None:
         message = (reading.get("error") or {}).get("message")
         return None if message and ORGANISATION not in message else f"error: {reading.get('error')}"
 
-    forms = {name: observed.forms(name, whole=False) for name in ("error-midstream", "truncated")}
     return _verdict(_each(of, check) for of in forms.values())
 
 
@@ -185,12 +195,17 @@ def _raised(status: int) -> Check:
     def check(reading: Reading) -> str | None:
         error = reading.get("error") or {}
         expected = {KINDS.get(status, "APIError"), "APICallError"}
-        message = str(error.get("message"))
-        if error.get("status") != status or error.get("kind") not in expected:
-            return f"{status}: {error}"
-        if REASONS[status][3] not in message or ORGANISATION in message or HOST in message:
-            return f"{status}: message {message!r}"
-        return None
+        is_typed = error.get("status") == status and error.get("kind") in expected
+        is_safe = not any(name in str(error.get("message")) for name in (ORGANISATION, HOST))
+        return None if is_typed and is_safe else f"{status}: {error}"
+
+    return check
+
+
+def _explained(status: int) -> Check:
+    def check(reading: Reading) -> str | None:
+        message = reading["error"]["message"]
+        return None if REASONS[status][3] in message else f"{status}: {message}"
 
     return check
 
@@ -212,9 +227,12 @@ def _each(forms: Mapping[str, Reading], check: Check) -> list[str]:
 
 
 def _shown(forms: Mapping[str, Reading], member: str, value: str) -> str:
-    if forms and all(not it.get(member) and "error" not in it for it in forms.values()):
-        return "not shown"
-    return _verdict([_same(forms, **{member: value})])
+    """Return `yes`, `not shown`, or the forms that show a text."""
+    raised = _verdict([_each(forms, lambda it: str(it["error"]) if "error" in it else None)])
+    if raised != "yes":
+        return raised
+    right = [f"`{form}`" for form, it in forms.items() if it.get(member) == value]
+    return "yes" if len(right) == len(forms) else ", ".join(right) or "not shown"
 
 
 def _verdict(problems: Iterable[list[str]]) -> str:

@@ -48,3 +48,7 @@ def test_responses(shown: dict[str, Any], name: str) -> None:
 
 def test_an_error_of_the_demo_raises(shown: dict[str, Any]) -> None:
     assert shown["responses"]["error"].keys() == {"error"}
+
+
+def test_the_models(shown: dict[str, Any]) -> None:
+    assert (shown["models"], shown["model"]) == (["demo"], "demo")

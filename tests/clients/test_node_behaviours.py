@@ -17,6 +17,7 @@ from tests.clients.node_readings import (
     NodeClient,
     NodeReadings,
 )
+from tests.clients.recorded_provider import ORGANISATION
 from tests.clients.recorded_streams import content
 
 pytestmark = pytest.mark.node
@@ -85,3 +86,24 @@ def test_a_failed_response_raises(node_readings: NodeReadings, client: NodeClien
     for form, reading in node_readings.of(client, api, "failed-midstream").items():
         is_silent = (client, api) in SILENT and form == "stream"
         assert ("error" in reading) is not is_silent, form
+
+
+@pytest.mark.parametrize("client", [OPENAI, OPENAI_6], ids=lambda it: it.package)
+def test_the_other_routes_of_the_api(node_readings: NodeReadings, client: NodeClient) -> None:
+    listed = node_readings.one(client, "models/list")
+    assert ["text", "model"] in listed["models"]
+    assert ORGANISATION not in json.dumps(listed)
+    for name, status in {
+        "models/unknown": (404, "NotFoundError", "model_not_found"),
+        "other/embeddings": (404, "NotFoundError", "not_found"),
+        "other/no-model": (400, "BadRequestError", "invalid_request"),
+    }.items():
+        error = node_readings.one(client, name)["error"]
+        assert (error["status"], error["kind"], error["code"]) == status, name
+
+
+@each_reader
+def test_a_client_error_costs_one_request(node_readings: NodeReadings, client: NodeClient, api: str) -> None:
+    for status in (400, 401, 403, 404, 413):
+        for form, reading in node_readings.of(client, api, f"fail-{status}").items():
+            assert reading["requests"] == {f"fail-{status}": 1}, (status, form)

@@ -1,4 +1,4 @@
-// The npm package `openai` as a newcomer points it at the demo, with any model: text, search, a tool loop, an error.
+// The npm package `openai` as a newcomer points it at the demo, with any model: text, search, tool loop, error, models.
 //
 //   node demo-client.mjs BASE_URL
 //
@@ -45,7 +45,7 @@ const requests = {
   responses: { text: () => responses("Hello"), search: () => responses("Search the news for me"), error: () => responses("Please fail"), loop: responsesLoop },
   chat: { text: () => chat("Hello"), search: () => chat("Search the news for me"), error: () => chat("Please fail"), loop: chatLoop },
 };
-const shown = {};
+const shown = { models: (await client.models.list()).data.map(({ id }) => id), model: (await client.models.retrieve("demo")).id };
 for (const [api, asked] of Object.entries(requests)) {
   shown[api] = {};
   for (const [name, ask] of Object.entries(asked)) shown[api][name] = await ask().catch(failed);

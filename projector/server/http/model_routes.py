@@ -12,11 +12,15 @@ from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from projector.contracts import codec
+from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, Catalog, unknown_model
 from projector.server.http.problems import problem, request_id
 from projector.server.http.stream_route import Site
 from projector.server.upstream.model_lists import ModelLists
 from projector.server.upstream.protocol import Model
+
+UNNAMED: Final = "system"
+"""Owner of a model whose owner is withheld."""
 
 _PATH_MAX_CHARS: Final = 200
 
@@ -70,7 +74,17 @@ class ModelRoutes:
         if provider.models is not None:
             return [Model(alias) for alias in provider.models]
         listed = await self._lists.of(provider.name, provider.upstream)
-        return [model for model in listed if binding.redactor.text(model.id).value == model.id]
+        clean = binding.redactor
+        return [
+            model._replace(owned_by=model.owned_by if _is_public(model.owned_by, clean) else UNNAMED)
+            for model in listed
+            if clean.text(model.id).value == model.id
+        ]
+
+
+def _is_public(owner: str, redactor: Redactor) -> bool:
+    """Whether an owner is not the provider's name of an account: those of trained models are."""
+    return redactor.provider_message(owner).value == owner
 
 
 def _entry(model: Model) -> dict[str, Any]:

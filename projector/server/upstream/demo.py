@@ -11,7 +11,7 @@ import anyio
 from projector._resources import resource
 from projector.contracts import codec
 from projector.core.sse import encode_sse
-from projector.server.upstream.protocol import ProviderRequest
+from projector.server.upstream.protocol import Model, ProviderRequest
 
 PACE_S: Final = 0.03
 """Delay between two events: about the speed of a model."""
@@ -86,6 +86,10 @@ class DemoUpstream:
             yield chunks
         finally:
             await chunks.aclose()
+
+    async def models(self) -> list[Model]:
+        """Return one model. Every other name is accepted too."""
+        return [Model("demo")]
 
     async def aclose(self) -> None:
         """Do nothing: no connection is kept."""
