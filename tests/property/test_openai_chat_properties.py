@@ -83,6 +83,10 @@ def test_only_tags_are_removed(mode: ThinkMode, text: str) -> None:
 
 # --- any stream of chunks ---
 
+ENDS_OF_RESPONSES: Final = frozenset(
+    f"response.{status}" for status in ("completed", "incomplete", "failed", "cancelled")
+)
+
 
 def chunk(delta: object, finish: object = None) -> dict[str, Any]:
     return {"id": ID, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
@@ -188,7 +192,7 @@ def test_numbers_rise_and_nothing_follows_the_end(sent: list[object]) -> None:
     assert numbers == list(range(len(numbers)))
     finishes = [one["choices"][0]["finish_reason"] for one in sent if isinstance(one, dict) and "choices" in one]
     if any(finishes) or (finishes and sent[-1] == "[DONE]"):
-        assert events[-1]["type"] in {"response.completed", "response.incomplete", "response.failed"}
+        assert events[-1]["type"] in ENDS_OF_RESPONSES
 
 
 def is_end(event: Any) -> bool:
