@@ -31,7 +31,7 @@ def expected(events: list[dict[str, Any]], stream_id: str, provider: str = "open
     [
         (CHAT, {"message": "hello"}, {"model": "gpt-5.4-mini", "input": "hello", "stream": True}),
         (
-            "/v1/responses",
+            "/v1/responses?dialect=public_sse_v1",
             {"model": "gpt-x", "input": "hi", "tools": [{"type": "web_search"}], "x": [None]},
             {"model": "gpt-x", "input": "hi", "tools": [{"type": "web_search"}], "x": [None], "stream": True},
         ),
@@ -55,10 +55,13 @@ async def test_frames_arrive_byte_for_byte(
     assert peer.body == sent_on
 
 
+USAGE = {"stream_options": {"include_usage": True}}
+
+
 async def test_chat_completions_are_asked_as_such(serve: Any, upstream: Any) -> None:
     async def script(peer: Any) -> None:
         await peer.start()
-        await peer.chunk(b"data: [DONE]\n\n")
+        await peer.chunk(b'data: {"choices": [{"index": 0, "delta": {"content": "hi"}}]}\n\ndata: [DONE]\n\n')
         await peer.end()
 
     provider = await upstream(script)
@@ -68,7 +71,7 @@ async def test_chat_completions_are_asked_as_such(serve: Any, upstream: Any) -> 
     await answer.rest()
     peer = await provider.peers.get()
     assert peer.head.startswith(b"POST /v1/chat/completions HTTP/1.1\r\n")
-    assert peer.body == {"model": "gpt-5.4-mini", "messages": messages, "stream": True}
+    assert peer.body == {"model": "gpt-5.4-mini", "messages": messages, "stream": True} | USAGE
 
 
 async def test_headers_of_a_stream(serve: Any, upstream: Any, text_events: Any) -> None:

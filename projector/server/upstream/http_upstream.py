@@ -29,6 +29,8 @@ from projector.server.upstream.provider_errors import provider_failure, retry_af
 
 CLOSE_S: Final = 0.5
 """Time limit for closing: half of the second after which a disconnected client must have freed its upstream."""
+READ_MAX_BYTES: Final = 65_536
+"""Size of one chunk, and half of what is buffered for a client that reads slowly."""
 ERROR_BODY_MAX_BYTES: Final = 65_536
 """Size of an error response that is read; those of providers have a few hundred bytes."""
 ERROR_BODY_S: Final = 1.0
@@ -140,6 +142,7 @@ class HTTPUpstream:
                 connector=CleanConnector(limit=0),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=self._timeout,
+                read_bufsize=READ_MAX_BYTES,
                 auto_decompress=False,
                 trust_env=False,
                 proxy=self._proxy,
@@ -164,7 +167,7 @@ def _headers(settings: UpstreamSettings) -> Mapping[str, str]:
 
 async def _read(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
     try:
-        while chunk := await content.readany():
+        while chunk := await content.read(READ_MAX_BYTES):
             yield chunk
     except (aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError) as error:
         raise _failed(error) from error
