@@ -1,4 +1,4 @@
-"""The configurations in docs/providers.md are valid, and printing them shows no secret."""
+"""The configurations of upstreams in the docs are valid, and printing them shows no secret."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import pytest
 from projector.server.config.config_dump import to_toml
 from projector.server.config.loading import read
 
-PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+DOCS = Path(__file__).parents[2] / "docs"
+PROVIDERS = (DOCS / "providers.md").read_text(encoding="utf-8")
+MODELS = (DOCS / "operations.md").read_text(encoding="utf-8").partition("### Models and several upstreams")[2]
+EXAMPLES = re.findall(r"```toml\n(.*?)```", PROVIDERS + MODELS.partition("\n## ")[0], re.DOTALL)
 SECRET = "secret-of-the-environment"
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) >= 4
+    assert len(EXAMPLES) >= 5
 
 
 @pytest.mark.parametrize("text", EXAMPLES, ids=range(len(EXAMPLES)))
