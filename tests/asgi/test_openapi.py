@@ -68,11 +68,12 @@ def test_each_route_lists_the_dialects_that_a_request_may_select() -> None:
         "/api/v1/chat/stream": everywhere,
         "/api/v1/ag-ui/{agent}": ["ag_ui"],
         "/v1/responses": everywhere,
+        "/v1/chat/completions": everywhere,
     }
     for path, dialects in named.items():
         data = responses(path)["text/event-stream"]["schema"]["properties"]["data"]["anyOf"]
         refs = [{"$ref": f"#/components/schemas/{dialect}"} for dialect in dialects]
-        assert data[0]["contentSchema"]["oneOf"] == refs
+        assert data[0]["contentSchema"]["anyOf"] == refs  # an event may be one of two dialects
 
 
 def test_the_events_of_each_dialect_are_listed() -> None:
@@ -103,4 +104,4 @@ def test_only_configured_dialects_are_described() -> None:
 
 
 def test_the_size_of_the_document() -> None:
-    assert len(APP.state.openapi()) < 200_000
+    assert len(APP.state.openapi()) < 250_000

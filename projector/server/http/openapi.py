@@ -268,7 +268,7 @@ def _message(dialects: Collection[str]) -> dict[str, Any]:
     """Return the schema of one SSE message of a stream in one of these dialects."""
     chosen = {name: DIALECTS[name] for name in sorted(dialects)}
     refs = [{"$ref": SCHEMAS + name} for name in chosen]
-    event = {"type": "string", "contentMediaType": "application/json", "contentSchema": {"oneOf": refs}}
+    event = {"type": "string", "contentMediaType": "application/json", "contentSchema": {"anyOf": refs}}
     marks = [
         {"const": dialect.end_mark.decode(), "description": f"End mark of `{name}`."}
         for name, dialect in chosen.items()
