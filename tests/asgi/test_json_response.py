@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 from openai import APIStatusError, AsyncOpenAI
 
-from projector import StreamContext, build_pipeline
+from projector import Policy, StreamContext, build_pipeline
 from tests.json_answers import assemble
 
 pytestmark = pytest.mark.timeout(15)
@@ -71,6 +71,7 @@ def expected(path: str, events: list[bytes], stream_id: str) -> Any:
         dialect=DIALECTS[path],
         context=StreamContext(stream_id=stream_id),
         output_format="ndjson",
+        policy=Policy(error_messages="provider"),
     )
     return assemble(
         [*b"".join(map(pipeline.feed, events)).splitlines(), *pipeline.close().splitlines()], DIALECTS[path]
