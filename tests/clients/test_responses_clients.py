@@ -110,7 +110,10 @@ def test_the_openai_sdk_reads_the_answer_without_a_stream(base: str, name: str) 
         if (error := error_of(name)) is not None:
             with pytest.raises(APIStatusError) as raised:
                 client.responses.create(model="any", input="Hi")
-            assert (raised.value.code, raised.value.status_code) == (error["code"], status_of(error["code"]))
+            assert (raised.value.code, raised.value.status_code) == (
+                error["code"],
+                status_of(error["code"], error["error"]["type"]),
+            )
             return
         response = client.responses.create(model="any", input="Hi")
     assert response.output_text == public(name).text
@@ -169,7 +172,7 @@ def test_the_ai_sdk_streams(npm: dict[str, dict[str, Any]], name: str, client: s
 def test_the_ai_sdk_reads_the_answer_without_a_stream(npm: dict[str, dict[str, Any]], name: str, client: str) -> None:
     read, error = npm[name][client]["answer"], error_of(name)
     if error is not None:
-        assert (read["error"], read["status"]) == (error["message"], status_of(error["code"]))
+        assert (read["error"], read["status"]) == (error["message"], status_of(error["code"], error["error"]["type"]))
         return
     parts = [part for item in events_of(name)[-1]["response"]["output"] for part in item.get("content", [])]
     assert read["error"] is None
