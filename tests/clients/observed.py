@@ -14,7 +14,7 @@ Result: TypeAlias = Mapping[str, Any]
 
 CITED: Final = {"responses": ("search", "files", "citations"), "chat": ("search",)}
 HOSTED_ITEMS: Final = ("search", "files", "code", "image", "mcp")
-PROVIDER_ONLY: Final = (ORGANISATION, HOST, "req_7Yt5KdWc3Lm0")
+PROVIDER_ONLY: Final = (ORGANISATION, HOST)
 
 CLASSES: Final[Mapping[int, str]] = {
     400: "openai.BadRequestError",

@@ -87,10 +87,15 @@ def test_an_error_that_goes_away_is_retried_by_the_server(lines: Callable[[str],
     assert lines(row.client)[row.api, "retried"]["calls"] == 2
 
 
+WHOLE: Final = ("without stream", "invoke", "run")
+"""Ways of calling a client that do not stream, and are repeated by the client when the failure may go away."""
+
+
 @each_row
 def test_a_failing_stream_is_not_repeated(lines: Callable[[str], Lines], row: Row) -> None:
     failures = result_of(lines(row.client), row.api, "stream_error")
-    assert {failure["calls"] for ways in failures.values() for failure in ways.values()} == {1}
+    calls = {way: failure["calls"] for ways in failures.values() for way, failure in ways.items() if way not in WHOLE}
+    assert set(calls.values()) == {1}, calls
 
 
 @pytest.mark.parametrize("api", ["responses", "chat"])
