@@ -196,12 +196,7 @@ def test_numbers_rise_and_nothing_follows_the_end(sent: list[object]) -> None:
 
 
 def is_end(event: Any) -> bool:
-    return isinstance(event, Fault) or event["type"] in {
-        "response.completed",
-        "response.incomplete",
-        "response.failed",
-        "error",
-    }
+    return isinstance(event, Fault) or event["type"] in {*ENDS_OF_RESPONSES, "error"}
 
 
 @given(STREAMS, CUTS)
