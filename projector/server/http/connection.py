@@ -23,6 +23,8 @@ OVERHEAD_MAX_BYTES: Final = HEAD_MAX_BYTES
 PIPELINED_MAX: Final = 16
 """Requests of a connection that may wait for the response to an earlier one. Browsers and SDKs send none ahead."""
 
+_SLICE_BYTES: Final = 16_384
+"""Bytes that are parsed at once. Overhead in the same slice as content is not counted."""
 _HEAD_END: Final = re.compile(rb"\n\r?\n")
 _UPGRADE: Final = re.compile(rb"^upgrade[ \t]*:[^\n]*(?:\n[ \t][^\n]*)*\n", re.IGNORECASE | re.MULTILINE)
 
@@ -58,8 +60,9 @@ class GuardedProtocol(HttpToolsProtocol):
         start = 0
         while self._is_in_head and start < len(data) and not self.transport.is_closing():
             start = self._receive_head(data, start)
-        if start < len(data) and not self.transport.is_closing():
-            self._receive(data[start:])
+        while start < len(data) and not self.transport.is_closing():
+            self._receive(data[start : start + _SLICE_BYTES])
+            start += _SLICE_BYTES
             if self._overhead_bytes > OVERHEAD_MAX_BYTES and not self._is_in_head:
                 self._refuse("The request body has too many bytes other than its content.")
 
