@@ -16,7 +16,7 @@ from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
 from projector.server.extensions import Extension
 from projector.server.http.authenticator import Authenticator
-from projector.server.http.error_responses import respond
+from projector.server.http.error_responses import respond, response_status
 from projector.server.http.model_routes import NotServed
 from projector.server.http.problems import Problem
 from projector.server.http.routes import routes
@@ -25,6 +25,7 @@ from projector.server.ownership import Ownership
 from projector.server.streaming.registry import Streams
 from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.observer import Observer, OnTerminal
+from projector.server.telemetry.request_log import RequestLog
 
 _CORS_HEADERS: Final = (
     "authorization", "content-type", "idempotency-key", "last-event-id", "x-request-id", "traceparent", "tracestate"
@@ -48,7 +49,7 @@ def create_app(
     catalog = Catalog(settings, make_upstream)
     streams = Streams(settings.limits)
     metrics = Metrics(streams)
-    observer = Observer(metrics, on_terminal)
+    observer = Observer(metrics, on_terminal, response_status)
     site = Site(settings, streams, Ownership(), Authenticator(settings.auth), observer)
     extensions = [table.start(catalog, site) for table in settings.extensions]
 
@@ -77,6 +78,7 @@ def create_app(
             allow_headers=_CORS_HEADERS,
             expose_headers=_CORS_EXPOSED,
         )
+    app.add_middleware(RequestLog, metrics=metrics)
     app.state.streams = streams
     app.state.aclose = aclose
     app.state.site = site

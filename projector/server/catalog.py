@@ -103,6 +103,12 @@ class AgentBinding:
     default_model: str | None = None
     """Model of passthrough requests that name none."""
 
+    @property
+    def _models(self) -> set[str]:
+        """The names of models in the configuration. Any other one in a passthrough request is the caller's word."""
+        aliases = self.provider.models or {}
+        return {self.settings.model, *aliases, *aliases.values()}
+
     def stats(
         self,
         dialect: str,
@@ -121,7 +127,7 @@ class AgentBinding:
             api=provider.api,
             server_address=provider.address[0],
             server_port=provider.address[1],
-            model=model[:NAME_MAX_CHARS] if isinstance(model, str) else "",  # untrusted in a passthrough request
+            model=model if isinstance(model, str) and model in self._models else "",
             conversation_id=conversation_id,
             metadata=metadata or {},
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import sys
 from types import FrameType
@@ -15,6 +16,7 @@ try:
 except ImportError:  # on Windows
     resource = None  # type: ignore[assignment]  # mypy assumes that the module exists
 
+from projector import __version__
 from projector.server.app import create_app
 from projector.server.catalog import provider_upstream
 from projector.server.config.loading import SettingsError
@@ -37,7 +39,8 @@ def run(settings: Settings, *, demo: bool = False) -> int:
 
     With `demo`, responses are recorded examples. Raises `SettingsError` if the address is not available.
     """
-    configure_logs()
+    configure_logs(level=settings.log_level)
+    log.info("start", version=__version__, pid=os.getpid(), python=sys.version.partition(" ")[0])
     _raise_file_limit(settings)
     listener = listen(settings)
     url = _url(listener)
@@ -50,6 +53,7 @@ def run(settings: Settings, *, demo: bool = False) -> int:
             _warn_of_missing_key(settings)
             _print(f"Serving on {url}\n")
         serving.run(sockets=[listener])
+    log.info("stop", exit_code=0)
     return 0
 
 
@@ -61,9 +65,13 @@ def _demo_words() -> str:
 def server(settings: Settings, *, demo: bool = False) -> uvicorn.Server:
     """Return the server. Its `run` and `serve` expect the listening socket."""
     app = create_app(settings, (lambda *_: DemoUpstream()) if demo else provider_upstream)
+    connection = {
+        "head_s": settings.timeouts.request_read_s,
+        "on_malformed": staticmethod(app.state.metrics.count_malformed),
+    }
     config = uvicorn.Config(
         app,
-        http=type("GuardedProtocol", (GuardedProtocol,), {"head_s": settings.timeouts.request_read_s}),
+        http=type("GuardedProtocol", (GuardedProtocol,), connection),
         ws="none",
         lifespan="on",
         access_log=False,
@@ -105,7 +113,10 @@ class _DrainingServer(uvicorn.Server):
         self.force_exit = self._signals > 2  # noqa: PLR2004 - the first starts the drain, the second ends it
 
     async def main_loop(self) -> None:
+        host, port = self.servers[0].sockets[0].getsockname()[:2]
+        log.info("ready", host=host, port=port)
         await super().main_loop()
+        log.info("drain", streams=self._streams.active, drain_timeout_s=self._drain_timeout_s)
         await self._streams.drain(self._drain_timeout_s, lambda: self._signals > 1)
 
 

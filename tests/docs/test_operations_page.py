@@ -155,13 +155,14 @@ def _logged() -> Iterator[tuple[str, set[str]]]:
             if not isinstance(node, ast.Call):
                 continue
             called = ast.unparse(node.func)
-            if called != "log_crash" and called not in {f"log.{level}" for level in LEVELS}:
+            if called != "log_crash" and called not in {f"log.{level}" for level in {*LEVELS, "log"}}:
                 continue
-            if ast.unparse(node.args[0]) == "event":  # within `log_crash`
+            name = node.args[called == "log.log"]
+            if ast.unparse(name) == "event":  # within `log_crash`
                 continue
-            assert isinstance(node.args[0], ast.Constant)
+            assert isinstance(name, ast.Constant)
             extra = CRASH_FIELDS if called == "log_crash" else set()
-            yield str(node.args[0].value), extra | {keyword.arg for keyword in node.keywords if keyword.arg}
+            yield str(name.value), extra | {keyword.arg for keyword in node.keywords if keyword.arg}
 
 
 LOGGED: Final = list(_logged())
@@ -176,11 +177,14 @@ def test_every_field_of_a_log_event_is_listed(event: str, names: set[str]) -> No
     assert names <= set(re.findall(r"`(\w+)`", TABLES["event"][event][0]))
 
 
-def test_every_field_of_stream_end_is_listed() -> None:
-    source = (SHELL / "telemetry" / "observer.py").read_text(encoding="utf-8").partition("\ndef _line(")[2]
+@pytest.mark.parametrize(
+    ("event", "module", "function"), [("stream_end", "observer", "_line"), ("request", "request_log", "_log")]
+)
+def test_every_field_of_a_report_is_listed(event: str, module: str, function: str) -> None:
+    source = (SHELL / "telemetry" / f"{module}.py").read_text(encoding="utf-8").partition(f"\ndef {function}(")[2]
     names = set(re.findall(r'^        "(\w+)": ', source, re.MULTILINE))
-    assert len(names) > 10
-    assert names == set(re.findall(r"`(\w+)`", TABLES["event"]["stream_end"][0]))
+    assert len(names) > 5
+    assert names == set(re.findall(r"`(\w+)`", TABLES["event"][event][0]))
 
 
 def test_every_metric_has_its_row_and_no_other() -> None:

@@ -56,6 +56,7 @@ KeyHash: TypeAlias = Annotated[
     str, matching(r"sha256:[0-9a-f]{64}", "the hash of a key: `sha256:` and 64 hexadecimal digits")
 ]
 Algorithm: TypeAlias = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 
 class UpstreamTimeouts(Table):
@@ -225,6 +226,8 @@ class Settings(Table):
     timeouts: Timeouts = Timeouts()
     retries: Retries = Retries()
     auth: Auth = Auth()
+    log_level: LogLevel = "info"
+    """Least level of log lines: `debug`, `info`, `warning` or `error`. At `debug`, probes are logged too."""
     cors_origins: tuple[Origin, ...] = ()
     """Origins whose pages may call the server; not needed for pages of the same origin."""
     limits: Limits = Limits()

@@ -11,6 +11,7 @@ from starlette.types import Scope
 
 from projector.server.config.settings import Auth
 from projector.server.http.problems import problem
+from projector.server.telemetry.request_facts import facts_of
 
 if TYPE_CHECKING:
     from projector.server.http.token_verifier import TokenVerifier
@@ -29,6 +30,11 @@ class Authenticator:
 
     async def caller(self, scope: Scope) -> str:
         """Return `key:NAME`, `token:NAME`, or `address:IP` if no callers are configured; raise `Problem` on failure."""
+        name = await self._identify(scope)
+        facts_of(scope).caller = name
+        return name
+
+    async def _identify(self, scope: Scope) -> str:
         if not self._hashes and self._tokens is None:
             client = scope.get("client")
             return f"address:{client[0]}" if client else "address:"

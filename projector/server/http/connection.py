@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from projector.server.telemetry.logs import log
 
 HEAD_MAX_BYTES: Final = 65_536
 """Size of the request line and all headers; browsers and proxies allow 8 to 32 KiB."""
@@ -37,6 +40,8 @@ class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with limits on the connection; a head must be received within `head_s` seconds."""
 
     head_s: float
+    on_malformed: Callable[[], None] = staticmethod(lambda: None)
+    """Is called for bytes that are no request, or exceed a limit."""
     _is_in_head = True
     _overhead_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
@@ -96,6 +101,12 @@ class GuardedProtocol(HttpToolsProtocol):
         self._overhead_bytes = 0
         self._is_in_head = True
         super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Report bytes that are no request, and close the connection; `msg` is one of a few texts."""
+        log.info("malformed_http", reason=msg)
+        self.on_malformed()
+        super().send_400_response(msg)
 
     def _receive_head(self, data: bytes, start: int) -> int:
         """Collect the head of a request, and parse it when it is complete; return where its bytes end in the data."""

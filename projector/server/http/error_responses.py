@@ -16,6 +16,7 @@ from starlette.types import Scope
 from projector.contracts import codec
 from projector.dialects.openai_errors import status_of, type_of
 from projector.server.http.problems import Problem, problem_of, problem_response, request_id
+from projector.server.telemetry.request_facts import facts_of
 from projector.server.upstream.protocol import ProviderFailure
 
 OPENAI_PREFIX: Final = "/v1/"
@@ -34,8 +35,20 @@ _OF_A_STATUS: Final = "upstream_http_"
 async def respond(request: Request, error: Exception) -> Response:
     """Respond to an exception, in the form of the route."""
     found, scope = problem_of(error), request.scope
-    path = scope["path"].removeprefix(scope.get("root_path", ""))
-    return (openai_response if path.startswith(OPENAI_PREFIX) else problem_response)(found, scope)
+    facts_of(scope).code = found.code
+    return (openai_response if _is_openai(scope) else problem_response)(found, scope)
+
+
+def response_status(problem: Problem, scope: Scope) -> int:
+    """Return the status of the response to a problem."""
+    if not _is_openai(scope):
+        return problem.status.value
+    return (_own_error(problem) if problem.failure is None else _provider_error(problem, problem.failure))[0]
+
+
+def _is_openai(scope: Scope) -> bool:
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    return path.startswith(OPENAI_PREFIX)
 
 
 def openai_response(problem: Problem, scope: Scope) -> Response:

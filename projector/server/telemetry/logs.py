@@ -89,6 +89,10 @@ class SafeLogger:
         """Log normal operation."""
         self.log(logging.INFO, event, **fields)
 
+    def debug(self, event: str, **fields: Any) -> None:
+        """Log what is of interest in an investigation only."""
+        self.log(logging.DEBUG, event, **fields)
+
     def warning(self, event: str, **fields: Any) -> None:
         """Log something that an operator should look at."""
         self.log(logging.WARNING, event, **fields)
@@ -115,8 +119,11 @@ def lost_lines() -> int:
     return _failed + sum(writer.lost for writer in _writers)
 
 
-def configure_logs(fd: int = STDERR) -> LogWriter:
-    """Configure JSON output for the logs of the server, and for warnings of libraries; return its writer."""
+def configure_logs(fd: int = STDERR, *, level: str = "info") -> LogWriter:
+    """Configure JSON output for the logs of the server, and for warnings of libraries; return its writer.
+
+    `level` is the name of a level of the standard library, in lower case; lines of lower levels are dropped.
+    """
     writer = LogWriter(lambda lost: log.warning("log_lines_lost", count=lost), fd)
     _writers.append(writer)
     atexit.register(writer.close)
@@ -126,7 +133,7 @@ def configure_logs(fd: int = STDERR) -> LogWriter:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.JSONRenderer(sort_keys=False),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.WriteLoggerFactory(writer),  # type: ignore[arg-type]  # it calls `write` and `flush`
         cache_logger_on_first_use=True,
     )

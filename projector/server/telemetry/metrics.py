@@ -8,11 +8,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from projector.core.handlers import DROPPED, HANDLERS
 from projector.server.streaming.registry import Streams
+from projector.server.telemetry.labels import MALFORMED_HTTP, OTHER, code_label, status_label
 from projector.server.telemetry.logs import lost_lines
+from projector.server.telemetry.request_facts import RequestFacts
 from projector.server.telemetry.stream_stats import StreamStats
-
-OTHER: Final = "other"
-"""Label of dropped events of unknown types: provider data would make the number of labels unbounded."""
 
 _KNOWN: Final = frozenset({*DROPPED, *HANDLERS})
 _OVERHEAD_BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -30,6 +29,8 @@ class Metrics:
             ("projector_memory_held_bytes", "Memory held by streams.", lambda: streams.held_bytes),
         ):
             Gauge(name, about, registry=self._registry).set_function(value)
+        self._requests = self._counter("projector_requests", "Responses to requests.", "route", "status")
+        self._refusals = self._counter("projector_refusals", "Error responses to requests.", "route", "code")
         self._streams = self._counter("projector_streams", "Ended streams.", "outcome", "dialect")
         self._dropped = self._counter("projector_events_dropped", "Provider events that were not forwarded.", "type")
         self._notices = self._counter("projector_notices", "Notices of withheld or truncated values.", "type")
@@ -52,6 +53,16 @@ class Metrics:
             self._dropped.labels(name if name in _KNOWN else OTHER).inc(times)
         for name, times in stats.notices.items():
             self._notices.labels(name).inc(times)
+
+    def count_request(self, route: str | None, facts: RequestFacts) -> None:
+        """Record a request whose response has ended."""
+        self._requests.labels(route or OTHER, status_label(facts.status)).inc()
+        if facts.code is not None:
+            self._refusals.labels(route or OTHER, code_label(facts.code)).inc()
+
+    def count_malformed(self) -> None:
+        """Record bytes of a client that are no request."""
+        self._refusals.labels(OTHER, MALFORMED_HTTP).inc()
 
     def text(self) -> bytes:
         """Return all metrics in the Prometheus text format."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -18,6 +19,8 @@ from projector.server.http.problems import Problem
 from projector.server.streaming.session import StreamSession
 from projector.server.telemetry import tracing
 from projector.server.telemetry.logs import log
+from projector.server.telemetry.request_facts import facts_of
+from projector.server.telemetry.request_log import CALLER_MAX_CHARS, level_of
 from projector.server.telemetry.stream_stats import StreamStats, Terminal, terminal_of
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 
 OnTerminal: TypeAlias = Callable[[Terminal], Awaitable[None] | None]
+StatusOf: TypeAlias = Callable[[Problem, Scope], int]
+"""Returns the status of the response to a problem."""
 
 HOOK_S: Final = 10.0
 """Time-out of a hook. It runs after the stream, but delays the shutdown of the server."""
@@ -36,19 +41,28 @@ _THREADS: Final[RunVar[CapacityLimiter]] = RunVar("hook threads")
 class Observer:
     """Runs streams, and reports each one when it ends."""
 
-    def __init__(self, metrics: Metrics | None = None, on_terminal: OnTerminal | None = None) -> None:
+    def __init__(
+        self,
+        metrics: Metrics | None = None,
+        on_terminal: OnTerminal | None = None,
+        status_of: StatusOf = lambda problem, _: problem.status.value,
+    ) -> None:
         self._metrics = metrics
         self._on_terminal = on_terminal
+        self._status_of = status_of
 
     async def run(self, session: StreamSession, scope: Scope, receive: Receive, send: Send) -> None:
         """Run a stream to its end, and report it; raises `Problem` like `StreamSession.run`."""
-        stats = session.stats
+        stats, facts = session.stats, facts_of(scope)
+        facts.is_reported = True
         try:
             await session.run(scope, receive, send)
         except Problem as error:
             stats.problem_code = error.code
+            stats.status = self._status_of(error, scope)
             raise
         finally:
+            stats.status = facts.status or stats.status
             with anyio.CancelScope(shield=True):  # report also if the client disconnected
                 await self.report(stats)
 
@@ -60,7 +74,7 @@ class Observer:
             self._metrics.count(stats)
         for error in stats.provider_errors:
             _log_provider_error(stats, error)
-        log.info("stream_end", **_line(stats))
+        log.log(_level(stats), "stream_end", **_line(stats))
         if self._on_terminal is not None:
             await _call(self._on_terminal, stats)
         stats.release_texts()
@@ -112,13 +126,21 @@ def _log_provider_error(stats: StreamStats, error: ProviderError) -> None:
     )
 
 
+def _level(stats: StreamStats) -> int:
+    """Return the level of the log line: a failure of the server or of a provider is a warning."""
+    is_failed = stats.outcome == "error"
+    return logging.WARNING if is_failed else level_of(stats.status, stats.code)
+
+
 def _line(stats: StreamStats) -> dict[str, object]:
     """Return the fields of the log line: IDs, names and numbers, no payload."""
     fields = {
         "stream_id": stats.stream_id,
         "request_id": stats.request_id,
         "trace_id": stats.trace.trace_id,
-        "caller": stats.caller,
+        "caller": stats.caller[:CALLER_MAX_CHARS],
+        "route": stats.route,
+        "status": stats.status,
         "agent": stats.agent,
         "workflow": stats.workflow,
         "workflow_run_id": stats.workflow_run_id,

@@ -44,6 +44,10 @@ class StreamStats:
     request_id: str = ""
     dialect: str
     caller: str = ""
+    route: str | None = None
+    """Path template of the request."""
+    status: int | None = None
+    """HTTP status of the response; None without one."""
     agent: str | None = None
     workflow: str | None = None
     """The key of the workflow."""

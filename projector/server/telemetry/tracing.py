@@ -10,6 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from projector.server.http.problems import request_id
+from projector.server.telemetry.request_facts import route_of
 from projector.server.telemetry.stream_stats import StreamStats, Trace
 
 try:
@@ -27,7 +28,8 @@ _NOT_SAMPLED: Final = "00"
 
 
 def begin_stream(scope: Scope, stats: StreamStats) -> StreamStats:
-    """Set the request id and the trace of a stream, and return its stats."""
+    """Set the request ID, the route and the trace of a stream, and return its stats."""
+    stats.route = route_of(scope)
     stats.request_id = request_id(scope)
     stats.trace = _trace(scope, stats)
     return stats

@@ -1,0 +1,34 @@
+"""Label values: words of this server and of its configuration, never those of a caller or a provider."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final
+
+from projector.core.faults import FAULTS
+from projector.server.http.problems import PROBLEMS
+
+OTHER: Final = "other"
+"""Label of a value that is not in a table, which would make the number of labels unbounded."""
+PROVIDER_CODE: Final = "provider_error"
+"""Label of a code that a provider chose."""
+MALFORMED_HTTP: Final = "malformed_http"
+"""Code of bytes that are no request; the connection is closed."""
+
+_STATUSES: Final = frozenset(status.value for status in HTTPStatus)
+_CODES: Final = frozenset(
+    {*PROBLEMS, *FAULTS, MALFORMED_HTTP, "run_max_turns", "run_guardrail", "run_model_behavior"}
+    | {f"upstream_http_{status}" for status in _STATUSES}
+)
+
+
+def code_label(code: str) -> str:
+    """Return the label of an error code."""
+    return code if code in _CODES else PROVIDER_CODE
+
+
+def status_label(status: int | None) -> str:
+    """Return the label of an HTTP status; a request that got no response has the label `none`."""
+    if status is None:
+        return "none"
+    return str(int(status)) if status in _STATUSES else OTHER

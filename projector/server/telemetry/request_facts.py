@@ -1,0 +1,36 @@
+"""Facts about one HTTP request, which the parts of the server add while they handle it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.types import Scope
+
+_KEY: Final = "request_facts"
+
+
+@dataclass(slots=True)
+class RequestFacts:
+    """Facts for the log line and the metrics of a request."""
+
+    caller: str | None = None
+    """Name of the caller, None until the request is authenticated."""
+    status: int | None = None
+    """HTTP status, None until the response has started."""
+    code: str | None = None
+    """Code of the error response, if there is one."""
+    is_reported: bool = False
+    """Whether `stream_end` reports the request, so that it needs no line of its own."""
+
+
+def facts_of(scope: Scope) -> RequestFacts:
+    """Return the facts of a request."""
+    facts: RequestFacts = scope.setdefault("state", {}).setdefault(_KEY, RequestFacts())
+    return facts
+
+
+def route_of(scope: Scope) -> str | None:
+    """Return the path template of the route that a request selected, None without one. It has no text of the caller."""
+    path: str | None = getattr(scope.get("route"), "path_format", None)
+    return path
