@@ -64,7 +64,9 @@ class UpstreamBinding:
     def reader(self, body: Mapping[str, object], stats: StreamStats, account: Account) -> UpstreamReader:
         """Return the reader of one response."""
         request = ProviderRequest(self.api, body, stats.trace.headers, stats.stream_id)
-        return UpstreamReader(self.upstream, request, stats, account, timeouts=self.timeouts, retries=self.retries)
+        return UpstreamReader(
+            self.upstream, request, stats, account, timeouts=self.timeouts, retries=self.retries, name=self.name
+        )
 
     def pipeline(
         self,

@@ -131,7 +131,12 @@ def test_metrics_have_the_names_that_are_documented() -> None:
         'projector_events_dropped_total{type="other"} 1.0',
         'projector_events_dropped_total{type="keepalive"} 1.0',
         "projector_heartbeats_total 2.0",
-        "projector_overhead_seconds_count 1.0",
+        'projector_overhead_seconds_count{agent="",outcome="completed",upstream=""} 1.0',
+        'projector_stream_duration_seconds_bucket{agent="",le="2.5",outcome="completed",upstream=""} 1.0',
+        'projector_stream_duration_seconds_bucket{agent="",le="1.0",outcome="completed",upstream=""} 0.0',
+        'projector_first_byte_seconds_sum{agent="",outcome="completed",upstream=""} 0.5',
+        'projector_tokens_total{agent="",type="input",upstream=""} 3.0',
+        'projector_tokens_total{agent="",type="output",upstream=""} 5.0',
     ):
         assert line in text.splitlines()
     assert "stream_1" not in text

@@ -15,6 +15,13 @@ PROVIDER_CODE: Final = "provider_error"
 MALFORMED_HTTP: Final = "malformed_http"
 """Code of bytes that are no request; the connection is closed."""
 
+IN_STREAM: Final = "in_stream"
+"""Reason of a failure after the headers of the response."""
+REASONS: Final = frozenset({
+    "dns", "certificate", "tls", "proxy", "unreachable", "refused", "not_http", "closed", "reset", "timeout", IN_STREAM
+})  # fmt: skip
+"""Reasons why a request to an upstream failed."""
+
 _STATUSES: Final = frozenset(status.value for status in HTTPStatus)
 _CODES: Final = frozenset(
     {*PROBLEMS, *FAULTS, MALFORMED_HTTP, "run_max_turns", "run_guardrail", "run_model_behavior"}
@@ -25,6 +32,13 @@ _CODES: Final = frozenset(
 def code_label(code: str) -> str:
     """Return the label of an error code."""
     return code if code in _CODES else PROVIDER_CODE
+
+
+def reason_label(code: str, reason: str | None) -> str:
+    """Return the label of a reason; a failure without one is an error response or a time-out, as its code says."""
+    if reason is None:
+        return "timeout" if code.startswith("upstream_timeout_") else "none"
+    return reason if reason in REASONS else OTHER
 
 
 def status_label(status: int | None) -> str:

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 from projector.core.handlers import DROPPED, HANDLERS
 from projector.server.streaming.registry import Streams
-from projector.server.telemetry.labels import MALFORMED_HTTP, OTHER, code_label, status_label
+from projector.server.telemetry.labels import (
+    IN_STREAM,
+    MALFORMED_HTTP,
+    OTHER,
+    PROVIDER_CODE,
+    code_label,
+    reason_label,
+    status_label,
+)
 from projector.server.telemetry.logs import lost_lines
 from projector.server.telemetry.request_facts import RequestFacts
 from projector.server.telemetry.stream_stats import StreamStats
 
 _KNOWN: Final = frozenset({*DROPPED, *HANDLERS})
-_OVERHEAD_BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+_TOKEN_TYPES: Final = (("input_tokens", "input"), ("output_tokens", "output"))
+_TOKENS_MAX: Final = 1_000_000_000
+_DURATION_S: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
+_FIRST_BYTE_S: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120)
+_OVERHEAD_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 """A stream of a hundred events takes a millisecond; one with large images up to a second."""
 
 
@@ -37,22 +50,45 @@ class Metrics:
         self._heartbeats = self._counter("projector_heartbeats", "Heartbeat comments sent.")
         self._lost_lines = self._counter("projector_log_lines_lost", "Lines of the log that could not be written.")
         self._counted_lines = 0
-        self._overhead = Histogram(
-            "projector_overhead_seconds",
-            "Processing time that the pipeline added to a stream.",
-            registry=self._registry,
-            buckets=_OVERHEAD_BUCKETS_S,
+        self._failures = self._counter(
+            "projector_upstream_failures", "Failed requests to upstreams.", "upstream", "code", "reason"
         )
+        self._tokens = self._counter("projector_tokens", "Tokens that providers reported.", "upstream", "agent", "type")
+        self._duration = self._histogram("projector_stream_duration_seconds", "Duration of a stream.", _DURATION_S)
+        self._first_byte = self._histogram(
+            "projector_first_byte_seconds", "Time to the first byte of the upstream.", _FIRST_BYTE_S
+        )
+        self._overhead = self._histogram(
+            "projector_overhead_seconds", "Processing time that the pipeline added to a stream.", _OVERHEAD_S
+        )
+        ProcessCollector(registry=self._registry)
 
     def count(self, stats: StreamStats) -> None:
         """Record an ended stream."""
         self._streams.labels(stats.outcome, stats.dialect).inc()
         self._heartbeats.inc(stats.heartbeats)
-        self._overhead.observe(stats.overhead_s)
+        labels = stats.upstream, stats.agent or "", stats.outcome
+        self._duration.labels(*labels).observe(stats.duration_s)
+        self._overhead.labels(*labels).observe(stats.overhead_s)
+        if stats.first_byte_s is not None:
+            self._first_byte.labels(*labels).observe(stats.first_byte_s)
+        for name, kind in _TOKEN_TYPES:
+            count = stats.usage.get(name, 0)
+            if 0 < count <= _TOKENS_MAX:  # a provider may report anything
+                self._tokens.labels(stats.upstream, stats.agent or "", kind).inc(count)
+        self._count_failures(stats)
         for name, times in stats.dropped.items():
             self._dropped.labels(name if name in _KNOWN else OTHER).inc(times)
         for name, times in stats.notices.items():
             self._notices.labels(name).inc(times)
+
+    def _count_failures(self, stats: StreamStats) -> None:
+        for (upstream, code, reason), times in stats.upstream_failures.items():
+            self._failures.labels(upstream, code_label(code), reason_label(code, reason)).inc(times)
+        code = code_label(stats.code or "internal_error")
+        is_counted = any(one == stats.code for _, one, _ in stats.upstream_failures)
+        if not is_counted and not stats.is_client_gone and (code.startswith("upstream_") or code == PROVIDER_CODE):
+            self._failures.labels(stats.upstream, code, IN_STREAM).inc()
 
     def count_request(self, route: str | None, facts: RequestFacts) -> None:
         """Record a request whose response has ended."""
@@ -70,6 +106,9 @@ class Metrics:
         self._lost_lines.inc(lost - self._counted_lines)
         self._counted_lines = lost
         return generate_latest(self._registry)
+
+    def _histogram(self, name: str, about: str, buckets: Sequence[float]) -> Histogram:
+        return Histogram(name, about, ("upstream", "agent", "outcome"), registry=self._registry, buckets=buckets)
 
     def _counter(self, name: str, about: str, *labels: str) -> Counter:
         return Counter(name, about, labels, registry=self._registry)

@@ -18,6 +18,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from opentelemetry.util.types import AttributeValue
 
 from projector.providers import PROVIDERS
+from projector.server.telemetry.labels import code_label
 from projector.server.telemetry.stream_stats import CLIENT_LEFT, StreamStats
 
 _SECONDS: Final = [0.01 * 2**n for n in range(14)]
@@ -60,9 +61,7 @@ def end(stats: StreamStats) -> None:
         if "error.type" in outcome:
             span.set_status(Status(StatusCode.ERROR))
         span.end()
-    labels = _attributes(stats) | {
-        name: outcome[name] for name in ("error.type", "gen_ai.response.model") if name in outcome
-    }
+    labels = _attributes(stats) | {name: outcome[name] for name in ("error.type",) if name in outcome}
     _DURATION.record(stats.duration_s, labels)
     if stats.first_byte_s is not None:
         _FIRST_CHUNK.record(stats.first_byte_s, labels)
@@ -77,7 +76,7 @@ def _attributes(stats: StreamStats) -> dict[str, AttributeValue]:
     return {
         "gen_ai.operation.name": _OPERATION,
         **({"gen_ai.provider.name": PROVIDERS[stats.api].telemetry_name} if stats.api else {}),  # not of a workflow
-        "gen_ai.request.model": stats.model,
+        **({"gen_ai.request.model": stats.model} if stats.model else {}),
         "server.address": stats.server_address,
         "server.port": stats.server_port,
     }
@@ -97,4 +96,4 @@ def _outcome(stats: StreamStats) -> Iterator[tuple[str, AttributeValue]]:
         if name in stats.usage:
             yield f"gen_ai.usage.{name}", stats.usage[name]
     if stats.code is not None or stats.outcome == CLIENT_LEFT:
-        yield "error.type", stats.code or CLIENT_LEFT
+        yield "error.type", code_label(stats.code) if stats.code else CLIENT_LEFT

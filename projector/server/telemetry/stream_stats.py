@@ -79,6 +79,8 @@ class StreamStats:
     """Errors that providers reported, redacted; set at the end."""
     failure_reason: str | None = None
     """Why a request to an upstream failed, as a word of the server."""
+    upstream_failures: Counter[tuple[str, str, str | None]] = field(default_factory=Counter)
+    """Failed requests to upstreams, also those that were repeated: upstream, code, reason."""
     on_response: Callable[[str], None] | None = None
     """Is called with the response id before the terminal is sent, so that the client may continue at once."""
     on_approval: Callable[[str, str], None] | None = None

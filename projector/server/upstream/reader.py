@@ -46,9 +46,11 @@ class UpstreamReader:
         *,
         timeouts: Timeouts,
         retries: Retries,
+        name: str = "",
     ) -> None:
         self.is_open = False
         """Whether a request is pending, or its response is being read."""
+        self._name = name
         self._upstream = upstream
         self._request = request
         self._stats = stats
@@ -74,7 +76,7 @@ class UpstreamReader:
             await self._run(on_open, on_chunk)
             return
         if self._fault is not None:
-            raise UpstreamError(self._fault)
+            raise self._counted(UpstreamError(self._fault))
 
     def stop(self) -> None:
         """Stop reading."""
@@ -102,6 +104,7 @@ class UpstreamReader:
             try:
                 await self._read(on_open, on_chunk)
             except UpstreamError as error:
+                self._counted(error)
                 pause_s = backoff_s(error, attempt, self._retries, random.random())  # noqa: S311 - it spreads load
                 if not may_retry(error, attempt, self._retries):
                     error.should_retry = False
@@ -113,6 +116,10 @@ class UpstreamReader:
                 self.is_open = False
             self._deadlines.pause()
             await anyio.sleep(pause_s)
+
+    def _counted(self, error: UpstreamError) -> UpstreamError:
+        self._stats.upstream_failures[self._name, error.fault.code, error.reason] += 1
+        return error
 
     async def _read(self, on_open: OnOpen, on_chunk: OnChunk) -> None:
         async with self._upstream.open(self._request) as chunks:

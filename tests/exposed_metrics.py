@@ -1,0 +1,35 @@
+"""What `/metrics` exposes when everything that is counted has happened once."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from projector.server.config.settings import Limits
+from projector.server.streaming.registry import Streams
+from projector.server.telemetry.metrics import Metrics
+from projector.server.telemetry.request_facts import RequestFacts
+from projector.server.telemetry.stream_stats import StreamStats
+
+
+def busy_metrics() -> Metrics:
+    """Return metrics in which every counter and histogram has a value."""
+    metrics = Metrics(Streams(Limits()))
+    stats = StreamStats(dialect="public_sse_v1", upstream="openai", agent="helper", heartbeats=1)
+    usage = {"input_tokens": 3, "output_tokens": 5}
+    stats.on_frame({"kind": "final", "event_id": 1, "final": {"status": "completed", "usage": usage}})
+    stats.first_byte_at, stats.ended_at = stats.started_at + 0.5, stats.started_at + 2
+    stats.dropped.update(["keepalive"])
+    stats.notices.update(["truncated"])
+    stats.upstream_failures["openai", "upstream_unreachable", "refused"] += 1
+    metrics.count(stats)
+    metrics.count_request("/readyz", RequestFacts(status=503, code="server_shutdown"))
+    return metrics
+
+
+def exposed_labels() -> dict[str, set[str]]:
+    """Return the names of all samples, each with the names of its labels."""
+    found: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(busy_metrics().text().decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, set()).update(sample.labels)
+    return found
