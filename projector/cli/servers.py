@@ -6,6 +6,7 @@ import argparse
 import importlib
 import os
 from collections.abc import Mapping
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -98,8 +99,8 @@ def _address(url: str) -> tuple[str, int]:
 
 
 def _run(flags: Mapping[str, object], config: str | None, *, is_demo: bool) -> int:
-    settings = load_settings(config, flags)
-    server_module("process").run(settings, demo=is_demo)
+    read = partial(load_settings, config, flags)
+    server_module("process").run(read(), None if is_demo else read, demo=is_demo)
     return 0
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, Final
 
@@ -46,17 +47,86 @@ def create_app(
         make_upstream: creates an upstream from its settings, instead of the class that the provider names.
         on_terminal: called for every stream that ends; see `projector.server.telemetry.observer`.
     """
-    catalog = Catalog(settings, make_upstream)
     streams = Streams(settings.limits)
     metrics = Metrics(streams)
     observer = Observer(metrics, on_terminal, response_status)
-    site = Site(settings, streams, Ownership(), Authenticator(settings.auth), observer)
-    extensions = [table.start(catalog, site) for table in settings.extensions]
+    shared = Shared(streams, Ownership(), Authenticator(settings.auth), observer, metrics, make_upstream)
+    return _build(settings, shared, is_first=True)
+
+
+def rebuild(app: Starlette, settings: Settings) -> Starlette:
+    """Return an application with other settings that shares everything that lasts with `app`.
+
+    Limits and authentication change for both, once its `state.activate()` is called.
+    """
+    shared: Shared = app.state.shared
+    return _build(settings, shared, is_first=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What outlasts a change of the settings."""
+
+    streams: Streams
+    ownership: Ownership
+    authenticator: Authenticator
+    observer: Observer
+    metrics: Metrics
+    make_upstream: MakeUpstream
+    extensions: list[Extension] = field(default_factory=list)
+    """Running extensions. They keep the agents and upstreams of the first settings."""
+    catalogs: list[Catalog] = field(default_factory=list)
+    """Catalogs that the extensions use."""
+
+    async def aclose(self) -> None:
+        """Close the extensions and what they use."""
+        for extension in self.extensions:
+            await extension.aclose()
+        for catalog in self.catalogs:
+            await catalog.aclose()
+
+
+def _build(settings: Settings, shared: Shared, *, is_first: bool) -> Starlette:
+    catalog = Catalog(settings, shared.make_upstream)
+    authenticator = Authenticator(settings.auth)
+    site = Site(settings, shared.streams, shared.ownership, shared.authenticator, shared.observer)
+    if is_first and settings.extensions:
+        shared.extensions.extend(table.start(catalog, site) for table in settings.extensions)
+        shared.catalogs.append(catalog)
+
+    def activate() -> None:
+        shared.authenticator.replace_with(authenticator)
+        shared.streams.set_limits(settings.limits)
+
+    async def release() -> None:
+        if catalog not in shared.catalogs:
+            await catalog.aclose()
 
     async def aclose() -> None:
-        for extension in extensions:
-            await extension.aclose()
-        await catalog.aclose()
+        await shared.aclose()
+        await release()
+
+    app = _starlette(settings, catalog, site, shared.extensions, aclose)
+    app.add_middleware(RequestLog, metrics=shared.metrics)
+    app.state.streams = shared.streams
+    app.state.shared = shared
+    app.state.activate = activate
+    app.state.release = release
+    app.state.aclose = aclose
+    app.state.site = site
+    app.state.metrics = shared.metrics
+    app.state.openapi = cache(partial(_openapi, app, shared.extensions))
+    return app
+
+
+def _starlette(
+    settings: Settings,
+    catalog: Catalog,
+    site: Site,
+    extensions: Sequence[Extension],
+    aclose: Callable[[], Awaitable[None]],
+) -> Starlette:
+    """Return the application with its routes and middleware."""
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None, None]:
@@ -78,12 +148,6 @@ def create_app(
             allow_headers=_CORS_HEADERS,
             expose_headers=_CORS_EXPOSED,
         )
-    app.add_middleware(RequestLog, metrics=metrics)
-    app.state.streams = streams
-    app.state.aclose = aclose
-    app.state.site = site
-    app.state.metrics = metrics
-    app.state.openapi = cache(partial(_openapi, app, extensions))
     return app
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
+import signal
 import socket
 import sys
 from types import FrameType
@@ -21,8 +23,9 @@ from projector.server.app import create_app
 from projector.server.catalog import provider_upstream
 from projector.server.config.loading import SettingsError
 from projector.server.config.settings import Settings
+from projector.server.generations import Generations, ReadSettings
 from projector.server.http.connection import GuardedProtocol
-from projector.server.streaming.registry import Streams
+from projector.server.signals import RELOAD, ReceivedSignals
 from projector.server.telemetry.logs import configure_logs, log
 from projector.server.upstream.demo import SCENARIOS, DemoUpstream
 
@@ -34,11 +37,14 @@ CLOSE_S: Final = 2
 """Seconds for connections to close after the last stream has ended."""
 
 
-def run(settings: Settings, *, demo: bool = False) -> int:
+def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = False) -> int:
     """Serve until SIGTERM or SIGINT, then drain and return 0; a second signal ends the drain.
 
-    With `demo`, responses are recorded examples. Raises `SettingsError` if the address is not available.
+    On SIGHUP `read` returns the new settings; without it this signal drains like SIGTERM. With `demo`, responses are
+    recorded examples. Raises `SettingsError` if the address is not available.
     """
+    signals = ReceivedSignals()
+    signals.install(with_reload=read is not None)
     configure_logs(level=settings.log_level)
     log.info("start", version=__version__, pid=os.getpid(), python=sys.version.partition(" ")[0])
     _raise_file_limit(settings)
@@ -46,6 +52,7 @@ def run(settings: Settings, *, demo: bool = False) -> int:
     url = _url(listener)
     with contextlib.closing(listener):
         serving = server(settings, demo=demo)
+        serving.on_signals(signals, read, listener)
         if demo:
             _print(f"Demo provider on {url}\nTry:  curl -N {url}/api/v1/chat/stream {_EXAMPLE}\n{_demo_words()}\n")
             _print(f"Base URL for OpenAI clients, with any key and model: {url}/v1\n")
@@ -62,9 +69,9 @@ def _demo_words() -> str:
     return f"One of these words in the message plays another example: {words} (docs/cli.md)"
 
 
-def server(settings: Settings, *, demo: bool = False) -> uvicorn.Server:
+def server(settings: Settings, *, demo: bool = False) -> DrainingServer:
     """Return the server. Its `run` and `serve` expect the listening socket."""
-    app = create_app(settings, (lambda *_: DemoUpstream()) if demo else provider_upstream)
+    app = Generations(create_app(settings, (lambda *_: DemoUpstream()) if demo else provider_upstream))
     connection = {
         "head_s": settings.timeouts.request_read_s,
         "on_malformed": staticmethod(app.state.metrics.count_malformed),
@@ -81,7 +88,7 @@ def server(settings: Settings, *, demo: bool = False) -> uvicorn.Server:
         timeout_graceful_shutdown=CLOSE_S,
         workers=1,  # by default uvicorn reads WEB_CONCURRENCY, which hosting platforms set
     )
-    return _DrainingServer(config, app.state.streams, settings.drain_timeout_s)
+    return DrainingServer(config, app, settings.drain_timeout_s)
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -91,33 +98,72 @@ def listen(settings: Settings) -> socket.socket:
         listener = socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise SettingsError(f"cannot listen on {settings.host}, port {settings.port}: {error.strerror}") from None
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; accepted sockets inherit it
-        # A peer that neither reads nor closes would occupy its socket for hours after the stream was abandoned.
-        timeout_ms = int(settings.timeouts.client_stall_timeout_s * 1000)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
+    _limit_stalls(listener, settings)
     return listener
 
 
-class _DrainingServer(uvicorn.Server):
+def _limit_stalls(listener: socket.socket, settings: Settings) -> None:
+    """Close connections whose peer neither reads nor closes: they would occupy their socket for hours."""
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; accepted sockets inherit it
+        timeout_ms = int(settings.timeouts.client_stall_timeout_s * 1000)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
+
+
+class DrainingServer(uvicorn.Server):
     """A server that drains between the signal and uvicorn's shutdown, while it still listens; exits with 0."""
 
-    def __init__(self, config: uvicorn.Config, streams: Streams, drain_timeout_s: float) -> None:
+    def __init__(self, config: uvicorn.Config, app: Generations, drain_timeout_s: float) -> None:
         super().__init__(config)
-        self._streams = streams
+        self._app = app
         self._drain_timeout_s = drain_timeout_s
         self._signals = 0
+        self._received: ReceivedSignals | None = None
+        self._read: ReadSettings | None = None
+        self._listener: socket.socket | None = None
+        self._reloading: asyncio.Task[None] | None = None
+
+    def on_signals(self, signals: ReceivedSignals, read: ReadSettings | None, listener: socket.socket) -> None:
+        """Reload with `read` on SIGHUP, and log signals that are ignored."""
+        self._received, self._read, self._listener = signals, read, listener
+        if read is None and RELOAD is not None:
+            signal.signal(RELOAD, self.handle_exit)
 
     def handle_exit(self, _sig: int, _frame: FrameType | None) -> None:
+        """Count a signal that ends the server."""
         self._signals += 1
         self.should_exit = True
         self.force_exit = self._signals > 2  # noqa: PLR2004 - the first starts the drain, the second ends it
 
+    async def on_tick(self, counter: int) -> bool:
+        """Handle the other signals; return whether the server should exit."""
+        for received in self._received.take() if self._received is not None else ():
+            if received == RELOAD and self._read is not None:
+                self._reloading = asyncio.create_task(self._reload(self._read, self._reloading))
+            else:
+                log.warning("signal_ignored", signal=received.name)
+        return await super().on_tick(counter)
+
     async def main_loop(self) -> None:
+        """Serve, then drain."""
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         log.info("ready", host=host, port=port)
         await super().main_loop()
-        log.info("drain", streams=self._streams.active, drain_timeout_s=self._drain_timeout_s)
-        await self._streams.drain(self._drain_timeout_s, lambda: self._signals > 1)
+        streams = self._app.state.streams
+        log.info("drain", streams=streams.active, drain_timeout_s=self._drain_timeout_s)
+        await streams.drain(self._drain_timeout_s, lambda: self._signals > 1)
+
+    async def _reload(self, read: ReadSettings, before: asyncio.Task[None] | None) -> None:
+        """Reload after the reload before."""
+        if before is not None:
+            await asyncio.wait([before])
+        settings = await self._app.reload(read)
+        if settings is None:
+            return
+        self._drain_timeout_s = settings.drain_timeout_s
+        self.config.http_protocol_class.head_s = settings.timeouts.request_read_s  # type: ignore[attr-defined] # ours
+        _raise_file_limit(settings)
+        if self._listener is not None:
+            _limit_stalls(self._listener, settings)
 
 
 def _url(listener: socket.socket) -> str:

@@ -32,7 +32,7 @@ class Process:
     def __init__(self, process: asyncio.subprocess.Process, lines: list[str]) -> None:
         self.process = process
         self.lines = lines
-        match = re.search(r"http://127\.0\.0\.1:(\d+)", lines[0])
+        match = re.search(r"http://(?:127\.0\.0\.1|0\.0\.0\.0):(\d+)", lines[0])
         assert match is not None
         self.port = int(match[1])
         self._writers: list[asyncio.StreamWriter] = []
@@ -87,17 +87,18 @@ class Process:
 
 
 @contextlib.asynccontextmanager
-async def running(code: str, n_lines: int, **environ: str) -> AsyncGenerator[Process, None]:
+async def running(code: str, n_lines: int, *, log: Path | None = None, **environ: str) -> AsyncGenerator[Process, None]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PROJECTOR_", "OPENAI_"))}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        code,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,  # its log
-        env=inherited | environ,
-    )
+    with log.open("wb") if log is not None else contextlib.nullcontext(asyncio.subprocess.DEVNULL) as stderr:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            code,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=stderr,
+            env=inherited | environ,
+        )
     assert process.stdout is not None
     server = Process(process, [(await process.stdout.readline()).decode() for _ in range(n_lines)])
     try:

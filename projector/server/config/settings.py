@@ -36,6 +36,9 @@ DEFAULT: Final = "default"
 SHORTHAND: Final = frozenset({"api_key", "api_key_file", "base_url", "model"})
 """Settings of one upstream with one agent, for a configuration that names no upstreams."""
 
+NEEDS_RESTART: Final = ("host", "log_level", "port", *sorted(EXTENSIONS))
+"""Settings that a reload keeps."""
+
 _DAY_S: Final = 86_400
 """Longest time-out: a larger value is a mistake, and the timers of the operating system reject it."""
 _HEADER_VALUE: Final = re.compile(r"[!-~]+")
@@ -272,8 +275,7 @@ class Settings(Table):
 
     @model_validator(mode="after")
     def _check_access(self) -> Settings:
-        if not self.is_loopback and not self.auth.is_on:
-            raise ValueError("`host` must be a loopback address unless callers are configured in `auth`")
+        check_access(self)
         return self
 
     @model_validator(mode="after")
@@ -311,3 +313,9 @@ class Settings(Table):
         if self.passthrough is not None and self.passthrough.model_fields_set and not is_on:
             raise ValueError(f"`passthrough`: expected an upstream: `{'` or `'.join(PASSTHROUGH_APIS)}`")
         return self
+
+
+def check_access(settings: Settings) -> None:
+    """Raise `ValueError` if everyone could use the server from another machine."""
+    if not settings.is_loopback and not settings.auth.is_on:
+        raise ValueError("`host` must be a loopback address unless callers are configured in `auth`")

@@ -36,6 +36,11 @@ class Memory:
         """Whether the budget is used up."""
         return self.held_bytes >= self._max_bytes
 
+    def set_max_bytes(self, max_bytes: int) -> None:
+        """Change the budget."""
+        self._max_bytes = max_bytes
+        self.notify()
+
     def hold(self, n_bytes: int) -> None:
         """Add bytes; a negative number releases them."""
         was_spent = self.is_spent

@@ -53,6 +53,11 @@ class Streams:
         self._on_drain: list[Callable[[], None]] = []
         self.is_draining = False
 
+    def set_limits(self, limits: Limits) -> None:
+        """Use other limits for new requests."""
+        self._limits = limits
+        self._memory.set_max_bytes(limits.max_memory_bytes)
+
     @property
     def active(self) -> int:
         """The number of running streams."""

@@ -1,0 +1,296 @@
+"""Signals of a server process: reload, drain, and those that must do no harm."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import signal
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.asgi.conftest import SSE_HEAD
+from tests.asgi.process import DEMO, Process, running
+
+pytestmark = [
+    pytest.mark.timeout(20),
+    pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows has no such signals"),
+]
+
+CREATED = b'data: {"type":"response.created","response":{"id":"r","status":"in_progress"}}\n\n'
+TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"delta":"a"}\n\n'
+DONE = b'data: {"type":"response.completed","response":{"id":"r","status":"completed"}}\n\n'
+SERVE = "from projector.cli import main; raise SystemExit(main(['serve', '--port', '0', '--config', {file!r}]))"
+CONFIG = """
+[auth.api_keys]
+anna = "sha256:{anna}"
+
+[upstreams.one]
+base_url = "http://127.0.0.1:{port}/v1"
+api_key_file = "key"
+
+[agents.default]
+upstream = "one"
+model = "{model}"
+"""
+AGENT = '\n[agents.second]\nupstream = "one"\nmodel = "another"\n'
+
+
+def hash_of(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+class Provider:
+    """A provider whose responses end when the test releases them; keeps the heads and bodies of the requests."""
+
+    def __init__(self) -> None:
+        self.released = asyncio.Event()
+        self.peers: list[Any] = []
+
+    async def script(self, peer: Any) -> None:
+        self.peers.append(peer)
+        await peer.start()
+        await peer.chunk(CREATED + TEXT)
+        await self.released.wait()
+        await peer.chunk(TEXT + DONE)
+        await peer.end()
+
+    async def keep_alive(self, peer: Any) -> None:
+        """Respond, and keep the connection open."""
+        self.peers.append(peer)
+        await peer.send(SSE_HEAD.replace(b"connection: close\r\n", b""))
+        await peer.chunk(CREATED + TEXT)
+        await self.released.wait()
+        await peer.chunk(DONE)
+        await peer.end()
+        await peer.gone.wait()
+
+
+class Reloaded:
+    """A server with a configuration file, and its log."""
+
+    def __init__(self, process: Process, folder: Path, port: int) -> None:
+        self.process = process
+        self._folder = folder
+        self._port = port
+
+    def write(self, *, model: str = "m", key: str = "anna", sent: str = "sk-one", more: str = "") -> None:
+        write(self._folder, self._port, model=model, key=key, sent=sent, more=more)
+
+    def log(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self._folder / "log").read_text().splitlines()]
+
+    async def send(self, number: signal.Signals, event: str) -> dict[str, Any]:
+        """Send a signal, and return the next log line of an event."""
+        n_before = sum(line["event"] == event for line in self.log())
+        self.process.process.send_signal(number)
+        async with asyncio.timeout(10):
+            while True:
+                found = [line for line in self.log() if line["event"] == event]
+                if len(found) > n_before:
+                    return found[n_before]
+                await asyncio.sleep(0.02)
+
+    async def stream(self, *, key: str = "anna", agent: str = "default") -> asyncio.StreamReader:
+        body = json.dumps({"message": "hello", "agent": agent})
+        return await self.process.connect(
+            "POST /api/v1/chat/stream HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
+            f"authorization: Bearer {key}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n{body}"
+        )
+
+
+def write(folder: Path, port: int, *, model: str = "m", key: str = "anna", sent: str = "sk-one", more: str) -> None:
+    (folder / "key").write_text(sent)
+    (folder / "projector.toml").write_text(CONFIG.format(anna=hash_of(key), port=port, model=model) + more)
+
+
+Started = Callable[..., Any]
+
+
+@pytest.fixture
+def started(tmp_path: Path, upstream: Any, upstream_port: int) -> Started:
+    @asynccontextmanager
+    async def start(
+        script: Callable[[Any], Awaitable[None]], more: str = "", **environ: str
+    ) -> AsyncGenerator[Reloaded, None]:
+        await upstream(script)
+        write(tmp_path, upstream_port, more=more)
+        code = SERVE.format(file=str(tmp_path / "projector.toml"))
+        async with running(code, 1, log=tmp_path / "log", **environ) as process:
+            yield Reloaded(process, tmp_path, upstream_port)
+
+    return start
+
+
+@pytest.mark.parametrize("name", ["SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGALRM", "SIGHUP"])
+async def test_a_signal_does_no_harm_to_running_streams(started: Started, name: str) -> None:
+    provider = Provider()
+    async with started(provider.script) as server:
+        streams = [await server.stream() for _ in range(10)]
+        for stream in streams:
+            await stream.readuntil(b"\n\n")
+        for _ in range(3):
+            line = await server.send(signal.Signals[name], "reloaded" if name == "SIGHUP" else "signal_ignored")
+        assert line.get("signal", name) == name
+        provider.released.set()
+        for stream in streams:
+            assert b'"status":"completed"' in await stream.read()
+        server.process.stop()
+        assert await server.process.exit_code() == 0
+
+
+async def test_a_signal_while_the_server_drains_does_no_harm(started: Started) -> None:
+    provider = Provider()
+    async with started(provider.script) as server:
+        stream = await server.stream()
+        await stream.readuntil(b"\n\n")
+        server.process.stop()
+        while "503" not in await server.process.get("/readyz"):  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.02)
+        for name in ("SIGHUP", "SIGUSR1", "SIGQUIT"):
+            server.process.process.send_signal(signal.Signals[name])
+        assert "503" in await server.process.get("/readyz")
+        provider.released.set()
+        assert b'"status":"completed"' in await stream.read()
+        assert await server.process.exit_code() == 0
+
+
+async def test_a_demo_whose_terminal_is_closed_drains() -> None:
+    async with running(DEMO, 2) as demo:
+        stream = await demo.stream()
+        await stream.readuntil(b"\n\n")
+        demo.process.send_signal(signal.SIGHUP)
+        assert b'"status":"completed"' in await stream.read()
+        assert await demo.exit_code() == 0
+
+
+async def test_a_reload_applies_to_new_requests_and_keeps_running_streams(started: Started) -> None:
+    provider = Provider()
+    async with started(provider.script) as server:
+        old = await server.stream()
+        await old.readuntil(b"\n\n")
+        assert (await (await server.stream(agent="second")).read()).startswith(b"HTTP/1.1 404")
+        server.write(model="other", key="bert", sent="sk-two", more=AGENT)
+        line = await server.send(signal.SIGHUP, "reloaded")
+        assert line["needs_restart"] == []
+        assert (await (await server.stream(key="anna")).read()).startswith(b"HTTP/1.1 401")
+        new = [await server.stream(key="bert"), await server.stream(key="bert", agent="second")]
+        for stream in new:
+            await stream.readuntil(b"\n\n")
+        assert (await server.process.gauges())["projector_streams_active"] == 3
+        models = [peer.body["model"] for peer in provider.peers]
+        assert models == ["m", "other", "another"]
+        keys = [peer.header(b"authorization") for peer in provider.peers]
+        assert keys == [b"Bearer sk-one", b"Bearer sk-two", b"Bearer sk-two"]
+        assert not provider.peers[0].gone.is_set()
+        provider.released.set()
+        for stream in (old, *new):
+            assert b'"status":"completed"' in await stream.read()
+        text = await server.process.get("/metrics")
+        assert 'projector_streams_total{dialect="public_sse_v1",outcome="completed"} 3.0' in text
+        assert "sk-one" not in str(server.log())
+
+
+async def test_an_upstream_connection_of_the_old_settings_is_closed_after_its_last_stream(started: Started) -> None:
+    provider = Provider()
+    async with started(provider.keep_alive) as server:
+        streams = [await server.stream() for _ in range(2)]
+        for stream in streams:
+            await stream.readuntil(b"\n\n")
+        for _ in range(3):
+            await server.send(signal.SIGHUP, "reloaded")
+        assert not any(peer.gone.is_set() for peer in provider.peers)
+        provider.released.set()
+        for stream in streams:
+            assert b'"status":"completed"' in await stream.read()
+        for peer in provider.peers:
+            await asyncio.wait_for(peer.gone.wait(), 5)
+        streams = [await server.stream() for _ in range(2)]  # connections of the settings in effect are kept
+        for stream in streams:
+            assert b'"status":"completed"' in await stream.read()
+        assert not any(peer.gone.is_set() for peer in provider.peers[2:])
+
+
+async def test_a_stream_of_the_old_settings_belongs_to_its_caller(started: Started) -> None:
+    provider = Provider()
+    async with started(provider.script) as server:
+        stream = await server.stream()
+        head = (await stream.readuntil(b"\r\n\r\n")).decode().lower()
+        stream_id = next(line.split(": ")[1] for line in head.split("\r\n") if line.startswith("x-stream-id"))
+        server.write(model="other")
+        await server.send(signal.SIGHUP, "reloaded")
+        cancel = await server.process.connect(
+            f"POST /api/v1/streams/{stream_id}/cancel HTTP/1.1\r\nhost: a\r\nauthorization: Bearer anna\r\n"
+            "content-length: 0\r\nconnection: close\r\n\r\n"
+        )
+        assert (await cancel.read()).startswith(b"HTTP/1.1 204")
+        assert b'"status":"cancelled"' in await stream.read()
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ("[agents", "invalid TOML"),
+        ('[agents.second]\nupstream = "none"\nmodel = "m"', "upstream of agent `second`"),
+        ("heartbeat = 1", "heartbeat"),
+        ('[agents.second]\nupstream = "one"\nmodel = "m"\ninstructions_file = "none"', "not found"),
+    ],
+)
+async def test_a_bad_file_is_refused_and_the_old_settings_stay(started: Started, more: str, reason: str) -> None:
+    provider = Provider()
+    provider.released.set()
+    async with started(provider.script) as server:
+        server.write(model="other", key="bert", more=more)
+        line = await server.send(signal.SIGHUP, "reload_refused")
+        assert reason in line["reason"]
+        assert b'"status":"completed"' in await (await server.stream()).read()
+        assert provider.peers[0].body["model"] == "m"
+        assert [line["event"] for line in server.log() if line["event"].startswith("reload")] == ["reload_refused"]
+        server.write(model="third")
+        await server.send(signal.SIGHUP, "reloaded")
+        await (await server.stream()).read()
+        assert provider.peers[1].body["model"] == "third"
+
+
+async def test_settings_that_need_a_restart_are_named(started: Started) -> None:
+    provider = Provider()
+    provider.released.set()
+    async with started(provider.script) as server:
+        server.write(model="other")
+        file = server._folder / "projector.toml"
+        file.write_text('host = "127.0.0.2"\ndrain_timeout_s = 3\n' + file.read_text() + "\n[openwop]\n")
+        line = await server.send(signal.SIGHUP, "reloaded")
+        assert line["needs_restart"] == ["host", "openwop"]
+        assert b'"status":"completed"' in await (await server.stream()).read()
+        assert provider.peers[0].body["model"] == "other"
+
+
+async def test_a_file_without_callers_is_refused_while_the_address_is_public(
+    started: Started,
+) -> None:
+    """The new `host` does not apply before a restart, so the old one counts."""
+    provider = Provider()
+    async with started(provider.script, PROJECTOR_HOST="0.0.0.0") as server:  # noqa: S104 - that is the test
+        file = server._folder / "projector.toml"
+        file.write_text(file.read_text().replace("[auth.api_keys]\n", "").replace("anna =", "#"))
+        line = await server.send(signal.SIGHUP, "reload_refused")
+        assert "`host` must be a loopback address" in line["reason"]
+        assert (await (await server.stream(key="none")).read()).startswith(b"HTTP/1.1 401")
+
+
+async def test_limits_of_a_reload_apply_at_once(started: Started) -> None:
+    provider = Provider()
+    async with started(provider.script) as server:
+        stream = await server.stream()
+        await stream.readuntil(b"\n\n")
+        server.write(more="\n[limits]\nmax_streams = 1\n")
+        await server.send(signal.SIGHUP, "reloaded")
+        assert (await (await server.stream()).read()).startswith(b"HTTP/1.1 503")
+        provider.released.set()
+        assert b'"status":"completed"' in await stream.read()
+        while (await (await server.stream()).read()).startswith(b"HTTP/1.1 503"):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
