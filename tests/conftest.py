@@ -27,6 +27,7 @@ REST: Final = {
     "corpus": "recorded streams of others, which a user does not have",
     "deploy": "nginx, Next.js, the built wheel",
     "fuzz": "mutated streams",
+    "asgi/test_chaos.py": "thousands of faults, in processes",
     "asgi/test_disconnects.py": "a thousand connections",
     "asgi/test_limits.py": "hundreds of streams at a time",
     "asgi/test_openwop_limits.py": "the same",
