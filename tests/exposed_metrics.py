@@ -22,6 +22,8 @@ def busy_metrics() -> Metrics:
     stats.notices.update(["truncated"])
     stats.upstream_failures["openai", "upstream_unreachable", "refused"] += 1
     metrics.count(stats)
+    stats.problem_code = "upstream_unreachable"
+    metrics.count(stats)
     metrics.count_request("/readyz", RequestFacts(status=503, code="server_shutdown"))
     return metrics
 

@@ -45,6 +45,13 @@ class Metrics:
         self._requests = self._counter("projector_requests", "Responses to requests.", "route", "status")
         self._refusals = self._counter("projector_refusals", "Error responses to requests.", "route", "code")
         self._streams = self._counter("projector_streams", "Ended streams.", "outcome", "dialect")
+        self._errors = self._counter(
+            "projector_stream_errors",
+            "Streams that failed.",
+            "upstream",
+            "agent",
+            "code",
+        )
         self._dropped = self._counter("projector_events_dropped", "Provider events that were not forwarded.", "type")
         self._notices = self._counter("projector_notices", "Notices of withheld or truncated values.", "type")
         self._heartbeats = self._counter("projector_heartbeats", "Heartbeat comments sent.")
@@ -76,6 +83,8 @@ class Metrics:
             count = stats.usage.get(name, 0)
             if 0 < count <= _TOKENS_MAX:  # a provider may report anything
                 self._tokens.labels(stats.upstream, stats.agent or "", kind).inc(count)
+        if stats.code is not None and not stats.is_client_gone:
+            self._errors.labels(stats.upstream, stats.agent or "", code_label(stats.code)).inc()
         self._count_failures(stats)
         for name, times in stats.dropped.items():
             self._dropped.labels(name if name in _KNOWN else OTHER).inc(times)
