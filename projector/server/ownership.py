@@ -1,4 +1,4 @@
-"""Ownership of responses and conversations: only the caller that created one can see it.
+"""Ownership of responses, their items, and conversations: only the caller that created one can see it.
 
 An approval belongs to the response that requests it. Ownership is kept in the memory of this process, newest first:
 after a restart, or at another replica, every id is answered with 404.
@@ -20,6 +20,7 @@ class Ownership:
     def __init__(self, kept_max: int = _KEPT_MAX) -> None:
         self._kept_max = kept_max
         self._responses: dict[str, str] = {}
+        self._items: dict[str, str] = {}
         self._conversations: dict[str, str] = {}
         self._approvals: dict[str, str] = {}
 
@@ -31,6 +32,15 @@ class Ownership:
         """Raise `Problem` if a response does not exist or belongs to another caller."""
         if self._responses.get(response_id) != caller:
             raise problem("unknown_response")
+
+    def add_item(self, item_id: str, caller: str) -> None:
+        """Record the caller whose response has an item; if an id is repeated, the first caller keeps it."""
+        self._keep(self._items, item_id, caller)
+
+    def check_item(self, item_id: object, caller: str) -> None:
+        """Raise `Problem` if an item does not exist or belongs to the response of another caller."""
+        if not isinstance(item_id, str) or self._items.get(item_id) != caller:
+            raise problem("unknown_response", "A referenced item was not found.", param="input")
 
     def add_approval(self, approval_id: str, response_id: str) -> None:
         """Record the response that requests an approval; the newest, if a provider repeats its ids."""

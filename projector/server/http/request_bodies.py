@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeAlias
 
 from projector.core.call_pairs import check_calls
 from projector.dialects.ag_ui.conversation import ConversationSettings, conversation, has_images
@@ -15,6 +15,10 @@ from projector.server.http.problems import problem
 from projector.server.http.requests import ChatRequest
 
 Body: TypeAlias = dict[str, Any]
+
+_CHECKED: Final = frozenset({"conversation", "input", "model", "previous_response_id", "stream", "stream_options"})
+"""Members that this server checks or sets. Servers in Go ignore the case of names, so `Model` could replace `model`."""
+_NAME_MAX: Final = 128
 
 
 def agent_body(request: ChatRequest, binding: AgentBinding) -> Body:
@@ -62,8 +66,11 @@ def passthrough_body(body: Mapping[str, Any], binding: AgentBinding, *, required
     """Return the caller's own body with the provider's name of the model.
 
     Raises:
-        Problem: the model or the `required` member is missing.
+        Problem: the model or the `required` member is missing, or a member differs from a checked one only in case.
     """
+    for name in body:
+        if name not in _CHECKED and name.casefold() in _CHECKED:
+            raise problem("invalid_request", f"Expected `{name.casefold()}` in lower case.", param=name[:_NAME_MAX])
     defaults = {} if binding.default_model is None else {"model": binding.default_model}
     sent = {**defaults, **body}
     for name in ("model", required):
@@ -73,6 +80,21 @@ def passthrough_body(body: Mapping[str, Any], binding: AgentBinding, *, required
         raise problem("invalid_request", "`model` must be a string that is not empty.", param="model")
     models = binding.provider.models or {}
     return sent | {"model": models.get(sent["model"], sent["model"])}
+
+
+def references(body: Mapping[str, Any]) -> Iterator[object]:
+    """Yield the IDs of items of earlier responses to which a body of the Responses API refers.
+
+    The type of such an item is optional; without it, a message has a role and content.
+    """
+    items = body.get("input")
+    for item in items if isinstance(items, list) else ():
+        if not isinstance(item, dict):
+            continue
+        kind = item.get("type")
+        is_message = "role" in item and "content" in item
+        if (kind is None and not is_message) or (isinstance(kind, str) and kind.casefold() == "item_reference"):
+            yield item.get("id")
 
 
 def _write(binding: AgentBinding, **members: Any) -> Body:

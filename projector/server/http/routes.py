@@ -23,7 +23,7 @@ from projector.providers.descriptor import PassthroughRoute
 from projector.server.catalog import AgentBinding, Catalog, PassthroughBinding, WorkflowBinding, chosen_dialect
 from projector.server.http.model_routes import ModelRoutes
 from projector.server.http.problems import problem, problem_of_fault, request_id
-from projector.server.http.request_bodies import agent_body, passthrough_body, run_body
+from projector.server.http.request_bodies import agent_body, passthrough_body, references, run_body
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
 from projector.server.http.stream_route import ProviderCall, Received, SessionRoute, Site, provider_session
 from projector.server.streaming.registry import Streams
@@ -133,6 +133,9 @@ class StreamRoutes:
         conversation_id = _conversation_id(body)
         if conversation_id is not None and self._site.settings.auth.is_on:
             raise problem("unknown_conversation")  # it was not created here, so its owner is unknown
+        if self._site.settings.auth.is_on:
+            for item_id in references(body):
+                self._site.ownership.check_item(item_id, received.caller)
         is_stream = received.body.get("stream")
         if not isinstance(is_stream, bool | None):
             raise problem("invalid_request", "`stream` must be true or false.", param="stream")

@@ -110,6 +110,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     _check_ownership(site.ownership, call, caller)
     facts = call.binding.stats(dialect, caller, call.body, call.conversation_id, call.metadata)
     facts.on_response = lambda response_id: site.ownership.add_response(response_id, caller)
+    facts.on_item = lambda item_id: site.ownership.add_item(item_id, caller)
     facts.on_approval = site.ownership.add_approval
     options = received.options(call.options)
     stats = begin_stream(scope, facts)

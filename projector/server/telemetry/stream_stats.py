@@ -83,6 +83,8 @@ class StreamStats:
     """Failed requests to upstreams, also those that were repeated: upstream, code, reason."""
     on_response: Callable[[str], None] | None = None
     """Is called with the response id before the terminal is sent, so that the client may continue at once."""
+    on_item: Callable[[str], None] | None = None
+    """Is called with the id of each output item."""
     on_approval: Callable[[str, str], None] | None = None
     """Is called with the ids of an approval request and of its response."""
 
@@ -96,6 +98,9 @@ class StreamStats:
             self.terminal = frame
             if self.on_response is not None and "response_id" in frame:
                 self.on_response(frame["response_id"])
+        elif kind == Kind.OUTPUT_ITEM_ADDED:
+            if self.on_item is not None:
+                self.on_item(frame["item_id"])
         elif kind == PrivateKind.RESPONSE_META:
             self.response_model = frame.get("model", self.response_model)
         elif kind == Kind.TOOL_STATUS and self.on_approval is not None:
