@@ -28,6 +28,7 @@ REST: Final = {
     "deploy": "nginx, Next.js, the built wheel",
     "fuzz": "mutated streams",
     "asgi/test_chaos.py": "thousands of faults, in processes",
+    "asgi/test_commit_orders.py": "tens of thousands of orders of signals",
     "asgi/test_disconnects.py": "a thousand connections",
     "asgi/test_limits.py": "hundreds of streams at a time",
     "asgi/test_openwop_limits.py": "the same",

@@ -253,11 +253,26 @@ async def refuses_late(peer: Any) -> None:
     await peer.send(b"HTTP/1.1 429 Slow Down\r\nretry-after: 7\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
 
 
+async def ends_early(peer: Any) -> None:
+    await plays(BEGINNING)(peer)
+
+
+async def sends_nothing(peer: Any) -> None:
+    await plays([])(peer)
+
+
+async def sends_a_page(peer: Any) -> None:
+    await plays([b"<html>Bad gateway</html>\n\n"])(peer)
+
+
 @pytest.mark.parametrize(
     ("script", "timeouts", "status", "code"),
     [
         (falls_silent, {"idle_s": 0.5}, 504, "upstream_timeout_idle"),
         (breaks_off, {}, 502, "upstream_reset"),
+        (ends_early, {}, 502, "upstream_truncated"),
+        (sends_nothing, {}, 502, "upstream_empty"),
+        (sends_a_page, {}, 502, "upstream_malformed"),
         (never_answers, {"first_byte_s": 0.5}, 504, "upstream_timeout_first_byte"),
         (refuses_late, {}, 429, "upstream_http_429"),
     ],

@@ -15,7 +15,7 @@ from starlette.types import Scope
 
 from projector.contracts import codec
 from projector.dialects.openai_errors import status_of, type_of
-from projector.server.http.problems import Problem, problem_of, problem_response, request_id
+from projector.server.http.problems import ErrorResponse, Problem, problem_of, problem_response, request_id
 from projector.server.telemetry.request_facts import facts_of
 from projector.server.upstream.protocol import ProviderFailure
 
@@ -59,7 +59,8 @@ def openai_response(problem: Problem, scope: Scope) -> Response:
         headers.pop("retry-after", None)  # some clients retry only because of it
     if problem.should_retry is not None:
         headers["x-should-retry"] = str(problem.should_retry).lower()
-    return Response(codec.dumps({"error": error}), status_code=status, headers=headers, media_type="application/json")
+    body = codec.dumps({"error": error})
+    return ErrorResponse(body, status_code=status, headers=headers, media_type="application/json")
 
 
 def _own_error(problem: Problem) -> tuple[int, dict[str, object]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final, NamedTuple
@@ -12,7 +13,7 @@ from typing import Final, NamedTuple
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import Scope
+from starlette.types import Receive, Scope, Send
 
 from projector.contracts import codec
 from projector.core.faults import Fault
@@ -87,6 +88,15 @@ class Problem(Exception):  # noqa: N818 - RFC 9457's own word
     """Whether the client should send the request again; None leaves it to the client."""
 
 
+class ErrorResponse(Response):
+    """An error response; sending it to a client that has disconnected does nothing."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        with suppress(OSError):
+            await super().__call__(scope, receive, send)
+
+
 def request_id(scope: Scope) -> str:
     """Return the ID of a request, stored in `scope["state"]`: that of the caller if it is safe, otherwise a new one."""
     state = scope.setdefault("state", {})
@@ -130,7 +140,7 @@ def problem_response(problem: Problem, scope: Scope) -> Response:
         "is_retryable": problem.is_retryable,
         "request_id": request_id(scope),
     }
-    return Response(
+    return ErrorResponse(
         codec.dumps(document),
         status_code=problem.status,
         headers={"cache-control": "no-store", "x-request-id": request_id(scope)} | problem.headers,

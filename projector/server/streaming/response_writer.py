@@ -14,6 +14,7 @@ from starlette.types import Message, Send
 from projector.contracts import codec
 from projector.dialects.descriptor import Dialect
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
+from projector.server.streaming.response_state import ResponseState, Signal
 
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
@@ -36,7 +37,10 @@ SEND_MAX_BYTES: Final = 65_536
 
 
 class ResponseWriter:
-    """Writes one event stream; concurrent writes do not mix. `on_gone` is called after a disconnect."""
+    """Writes one event stream; concurrent writes do not mix. `on_gone` is called after a disconnect.
+
+    The state decides what is sent: after the end, a refusal or a disconnect, nothing is.
+    """
 
     def __init__(
         self,
@@ -44,23 +48,18 @@ class ResponseWriter:
         dialect: Dialect,
         headers: Headers,
         account: Account,
+        state: ResponseState,
         on_gone: Callable[[], None],
     ) -> None:
         self._send = send
         self._headers = [*self._prepare(dialect), *headers]
         self._status = 200
         self._account = account
+        self._state = state
         self._on_gone = on_gone
         self._turn = asyncio.Lock()  # asyncio's own: every event acquires it, and anyio's has a checkpoint
-        self.is_committed = False
-        """Whether the status was sent, so that a failure must be reported in the stream."""
         self.sent_at = time.monotonic()
         self.sending_since: float | None = None
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a write is in progress."""
-        return self._turn.locked()
 
     def _prepare(self, dialect: Dialect) -> Headers:
         """Return the headers of every response of this kind."""
@@ -68,14 +67,27 @@ class ResponseWriter:
 
     def add_header(self, name: bytes, value: bytes) -> None:
         """Add a header of the response, if the head was not sent."""
-        if not self.is_committed:
+        if not self._state.is_committed:
             self._headers.append((name, value))
 
-    async def write(self, data: bytes, *, is_last: bool = False) -> None:
+    async def write(self, data: bytes) -> None:
         """Send the head if it was not sent, then the bytes, if any."""
+        await self._write(Signal.SEND, data)
+
+    async def beat(self, comment: bytes) -> bool:
+        """Send a comment, unless other output is being sent; return whether it was sent."""
+        return not self._turn.locked() and await self._write(Signal.BEAT, comment)
+
+    async def end(self, data: bytes) -> None:
+        """Send the last bytes, and end the response. Idempotent."""
+        await self._write(Signal.SEND, data, is_last=True)
+
+    async def _write(self, signal: Signal, data: bytes, *, is_last: bool = False) -> bool:
         async with self._turn:
-            if not self.is_committed:
-                self.is_committed = True
+            is_head_sent = self._state.is_committed
+            if not self._state.apply(signal):
+                return False
+            if not is_head_sent:
                 await self._transmit({"type": "http.response.start", "status": self._status, "headers": self._headers})
             if len(data) > SEND_MAX_BYTES:
                 await self._write_in_pieces(data)
@@ -83,6 +95,8 @@ class ResponseWriter:
                 await self._transmit({"type": "http.response.body", "body": data, "more_body": True})
             if is_last:
                 await self._transmit({"type": "http.response.body", "body": b"", "more_body": False})
+                self._state.apply(Signal.SENT)
+        return True
 
     async def _write_in_pieces(self, data: bytes) -> None:
         self._account.hold(len(data))
@@ -100,6 +114,9 @@ class ResponseWriter:
         except OSError:  # ASGI servers raise it after a disconnect
             self._on_gone()
             await checkpoint()
+        except BaseException:  # whether the client receives the message is unknown, so nothing may follow
+            self._state.apply(Signal.LEAVE)
+            raise
         self.sending_since = None
         self.sent_at = time.monotonic()
 
@@ -117,18 +134,27 @@ class JsonResponseWriter(ResponseWriter):
         self._assembly = dialect.assembler.start()
         return _JSON_HEADERS
 
-    async def write(self, data: bytes, *, is_last: bool = False) -> None:
-        """Collect whole lines; after the last of them, send the document."""
+    async def write(self, data: bytes) -> None:
+        """Collect whole lines."""
         held_bytes = self._assembly.held_bytes
         for line in data.splitlines():
             if line != self._end_mark:
                 self._assembly.feed(line)
         self._account.hold(self._assembly.held_bytes - held_bytes)
-        if is_last:
-            is_large = self._assembly.held_bytes > LARGE_EVENT_BYTES
-            body = await to_thread.run_sync(self._document) if is_large else self._document()
-            self._headers.append((b"content-length", b"%d" % len(body)))
-            await super().write(body, is_last=True)
+
+    async def beat(self, comment: bytes) -> bool:  # noqa: ARG002 - the parameter of the base class
+        """Send nothing: it would commit the status."""
+        return False
+
+    async def end(self, data: bytes) -> None:
+        """Collect the last lines, and send the document."""
+        if not self._state.accepts(Signal.SEND):
+            return
+        await self.write(data)
+        is_large = self._assembly.held_bytes > LARGE_EVENT_BYTES
+        body = await to_thread.run_sync(self._document) if is_large else self._document()
+        self._headers.append((b"content-length", b"%d" % len(body)))
+        await super().end(body)
 
     def _document(self) -> bytes:
         self._status, body = self._assembly.close()

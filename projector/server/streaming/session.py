@@ -5,8 +5,8 @@ its upstream by backpressure. The watcher waits for the client to disconnect. Th
 heartbeats.
 
 The HTTP status is committed when an upstream's headers arrive, at the latest when the first heartbeat is due. A
-failure before that is a problem document, a failure after it is a terminal event. However a stream ends, its source
-exits the context manager of its upstream, which closes the connection.
+failure before that is a problem document, a failure after it is a terminal event: `response_state` decides. However a
+stream ends, its source exits the context manager of its upstream, which closes the connection.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from projector.server.config.settings import Timeouts
 from projector.server.http.problems import Problem, problem_of_fault
 from projector.server.streaming.deadlines import Clock, Timer
 from projector.server.streaming.memory import Account
+from projector.server.streaming.response_state import Phase, ResponseState, Signal
 from projector.server.streaming.response_writer import ResponseWriter, Write
 from projector.server.telemetry.logs import log
 from projector.server.telemetry.stream_stats import StreamStats
@@ -101,14 +102,10 @@ class StreamSession:
         self._heartbeat_s = heartbeat_s
         self._headers = headers
         self._writer_type = writer_type
-        self._writer: ResponseWriter | None = None
-        self._commits_first = False
+        self._state = ResponseState()
         self._scope = anyio.CancelScope()
         self._problem: Problem | None = None
         self._last_bytes: Callable[[], bytes] = self._pipeline.close
-        self._is_stopped = False
-        self._is_ending = False
-        self._is_sent = False
 
     @property
     def is_upstream_open(self) -> bool:
@@ -118,7 +115,7 @@ class StreamSession:
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; raise `Problem` if the stream failed before its status was committed: nothing was sent."""
         dialect, headers = DIALECTS[self.stats.dialect], self._response_headers(scope)
-        writer = self._writer_type(send, dialect, headers, self._account, self._disconnect)
+        writer = self._writer_type(send, dialect, headers, self._account, self._state, self._disconnect)
         clock = Clock()
         try:
             async with anyio.create_task_group() as tasks:
@@ -139,7 +136,7 @@ class StreamSession:
             self._pipeline.cancel()  # if the client is gone, what it received is the end of the stream
             self.stats.dropped = self._pipeline.dropped
             self.stats.provider_errors = self._pipeline.provider_errors
-        if self._problem is not None:
+        if self._problem is not None and self._state.phase is Phase.REFUSED:
             raise self._problem
 
     async def run_without_http(self, write: Write) -> None:
@@ -155,14 +152,15 @@ class StreamSession:
                 failure = error
                 raise OSError from error  # as after a client disconnect
 
-        self._commits_first, self._stall_s = True, inf
+        self._stall_s = inf
+        self._state.apply(Signal.SEND)  # there is no status, so a failure is a terminal event from the start
         await self.run({"http_version": "2"}, _never, send)
         if failure is not None:
             raise failure
 
     def cancel(self) -> None:
         """End the stream with `final` `cancelled`. Idempotent."""
-        self._stop(self._pipeline.cancel)
+        self._stop(Signal.STOP, self._pipeline.cancel)
 
     def fail(self, fault: Fault) -> None:
         """End the stream with a fault: with a problem document, or with a terminal event once the status is sent."""
@@ -173,29 +171,37 @@ class StreamSession:
         self.stats.failure_reason = error.reason
         if failure is not None and failure.message is not None and self._pipeline.shows_provider_messages:
             fault = fault._replace(message=failure.message)
-        if self._stop(lambda: self._pipeline.close(fault)) and (self._writer is None or not self._writer.is_committed):
+        if self._stop(Signal.FAIL, lambda: self._pipeline.close(fault)) and self._state.phase is Phase.REFUSED:
             self._problem = problem_of_fault(fault, error.retry_after_s)
             self._problem.should_retry = error.should_retry
             self._problem.failure = failure
             self._problem.has_default_wait = error.retry_after_s is None and fault.source == "provider"
 
-    def _stop(self, last_bytes: Callable[[], bytes]) -> bool:
+    def _stop(self, signal: Signal, last_bytes: Callable[[], bytes]) -> bool:
         """Choose the end of the stream, and stop the source; return False if the end was chosen before."""
-        if self._is_stopped or self._pipeline.ended:
+        if self._pipeline.ended or not self._state.apply(signal):
             return False
-        self._is_stopped = True
         self._last_bytes = last_bytes
         self._source.stop()
         return True
 
+    def _crash(self, error: Exception) -> None:
+        """Log an internal error; it fails the stream, or the response if the stream is complete but not sent."""
+        log_crash("stream_crashed", error, stream_id=self.stats.stream_id, request_id=self.stats.request_id)
+        fault = FAULTS["internal_error"]
+        if not self._pipeline.ended:
+            self.fail(fault)
+        elif self._state.apply(Signal.BREAK):
+            self._problem = problem_of_fault(fault)
+
     def _disconnect(self) -> None:
         """Cancel the stream after a client disconnect."""
-        self.stats.is_client_gone = True
-        self._scope.cancel()
+        if self._state.apply(Signal.LEAVE):  # servers also report a disconnect after the whole response
+            self.stats.is_client_gone = True
+            self._scope.cancel()
 
     async def _produce(self, writer: ResponseWriter, clock: Clock) -> None:
         """Write the whole stream; however the source ends, write the end of the stream."""
-        self._writer = writer
 
         async def write(data: bytes) -> None:
             await writer.write(data)
@@ -203,25 +209,25 @@ class StreamSession:
                 await self._end(writer)  # before the upstream is closed, which may take a moment
 
         try:
-            if self._commits_first:
-                await writer.write(b"")
             await self._source.run(write, clock)
         except UpstreamError as error:
             self._fail(error)
         except Exception as error:  # noqa: BLE001 - the stream must get its terminal event
-            log_crash("stream_crashed", error, stream_id=self.stats.stream_id, request_id=self.stats.request_id)
-            self.fail(FAULTS["internal_error"])
-        if self._problem is None:
-            await self._end(writer)
+            self._crash(error)
+        await self._end(writer)
 
     async def _end(self, writer: ResponseWriter) -> None:
-        if not self._is_ending:
-            self._is_ending = True
+        """Write the end of the stream, unless the request is refused or the client gone. Idempotent."""
+        self._state.apply(Signal.STOP)
+        if not self._state.accepts(Signal.SEND):
+            return
+        try:
             last = self._last_bytes()
             if self.stats.terminal.get("error", {}).get("is_retryable") is False:
                 writer.add_header(b"x-should-retry", b"false")
-            await writer.write(last, is_last=True)
-            self._is_sent = True
+            await writer.end(last)
+        except Exception as error:  # noqa: BLE001 - the client must get an error response
+            self._crash(error)
 
     def _response_headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         headers = [
@@ -236,14 +242,12 @@ class StreamSession:
     async def _watch(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        if not self._is_sent:  # servers also send this message after the whole response
-            self._disconnect()
+        self._disconnect()
 
     async def _beat(self, writer: ResponseWriter) -> None:
         """Send a comment, unless other output is being sent."""
-        if not writer.is_busy and not self._is_ending:
+        if await writer.beat(encode_comment(f"heartbeat {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")):
             self.stats.heartbeats += 1
-            await writer.write(encode_comment(f"heartbeat {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"))
 
 
 def report_failure(pipeline: Pipeline, error: UpstreamError) -> ProviderFailure | None:

@@ -123,6 +123,8 @@ class UpstreamReader:
 
     async def _read(self, on_open: OnOpen, on_chunk: OnChunk) -> None:
         async with self._upstream.open(self._request) as chunks:
+            if self._is_stopped:
+                await checkpoint()  # the scope is cancelled, and nothing that is sent may be interrupted
             self._is_waiting = False
             await on_open()
             await self._wait_again()
