@@ -94,7 +94,9 @@ def test_more_workers_are_refused_with_the_reason(workers: str, capsys: pytest.C
 
 def test_one_worker_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     served: list[str] = []
-    monkeypatch.setattr("projector.server.process.run", lambda settings, **_: served.append(json.dumps(settings.port)))
+    monkeypatch.setattr(
+        "projector.server.process.run", lambda settings, *_, **__: served.append(json.dumps(settings.port))
+    )
     assert cli.main(["serve", "--workers", "1", "--port", "8123"]) == 0
     assert served == ["8123"]
 
