@@ -95,9 +95,13 @@ class ProviderError(NamedTuple):
         return redactor.label(generic_message(*names), redactor.policy.limits.error_message_max_chars)
 
 
+_MESSAGES: Final = {**{code: fault.message for code, fault in FAULTS.items()}, **GENERIC_MESSAGES}
+"""With the codes of this project: the provider may be another projector."""
+
+
 def generic_message(*names: str | None) -> str:
     """Return our message for the first of these codes, types and statuses that has one."""
-    known = (GENERIC_MESSAGES.get(name.lower()) for name in names if name is not None)
+    known = (_MESSAGES.get(name.lower()) for name in names if name is not None)
     return next((message for message in known if message is not None), FAULTS["provider_error"].message)
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tests.corpus.test_openresponses_corpus import STREAMS, unwrapped
 
 from projector.contracts.stream_rules.table import check_lines
 from projector.core.canonical import Frame
@@ -16,6 +15,7 @@ from projector.dialects.chat_completions.checker import ChatCompletionsChecker
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from tests.chat_sdk import accumulate, assemble, check_answer, message_of
+from tests.corpus.test_response_object_corpus import STREAMS, unwrapped
 
 REDACTOR: Final = Redactor(Policy(reasoning="full"))
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tests.corpus.test_openresponses_corpus import STREAMS, play
 
 from projector.openwop.client import RunReader
 from projector.openwop.contract.checker import check_log
+from tests.corpus.test_response_object_corpus import STREAMS, play
 
 Event = dict[str, Any]
 
