@@ -24,6 +24,12 @@ _SYNTAX: Final = re.compile(r"^\s|[{}\[\]\"\\\x00-\x1f]")
 _DIGITS: Final = frozenset("-0123456789")
 _OPEN_CHARS: Final = 4
 """Number of leading characters that count as the whole registered value at the end of a text."""
+SECRET_MIN_CHARS: Final = 8
+"""Minimum length of a secret of the configuration; a shorter one would match ordinary words."""
+_SECRET_OPEN_CHARS: Final = 16
+"""The same as `_OPEN_CHARS` for secrets, at least half of one: many keys begin with words, or as in `sk-proj-`."""
+_QUICK_CHARS: Final = 8
+"""Leading characters of a value that `Values.lacks` compares."""
 
 
 class Formats:
@@ -64,17 +70,18 @@ def _compiled(add: tuple[str, ...], remove: tuple[str, ...], off: frozenset[str]
 
 
 class Detector:
-    """A policy, ready for searching."""
+    """A policy and the secrets of the configuration, ready for searching."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, secrets: Iterable[str] = ()) -> None:
         self.formats = _compiled(policy.sensitive_keys_add, policy.sensitive_keys_remove, policy.formats_off)
         self.keys = self.formats.keys
-        self.values = Values((row.value.get_secret_value(), _mark(row.id)) for row in policy.registered)
+        registered = ((row.value.get_secret_value(), _mark(row.id)) for row in policy.registered)
+        self.values = Values(registered, [value for value in secrets if len(value) >= SECRET_MIN_CHARS])
         self.crossing = self.values.crossing()
 
     def passes(self, text: str) -> bool:
         """Return whether a single search shows that nothing in a complete plain text is withheld."""
-        return not self.values and self.formats.last.first(text) is None
+        return self.values.lacks(text) and self.formats.last.first(text) is None
 
     def find(self, text: str, start: int, *, at_end: bool) -> Find | None:
         """Return the first credential at or after a position, or text that may become one if more text follows."""
@@ -103,47 +110,92 @@ class Values:
     """The registered values of a host, each with the mark that replaces it; the longest is tried first.
 
     A value that JSON writes with escapes is also searched in its escaped form, in which a model may quote it.
+    `secrets` are further values, without an id. Of these more characters count as the whole value at the end of a text.
     """
 
-    def __init__(self, rows: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, rows: Iterable[tuple[str, str]], secrets: Iterable[str] = ()) -> None:
         self._rows = dict(reversed([*rows]))
-        spelled = {codec.dumps(value).decode()[1:-1]: mark for value, mark in self._rows.items()}
-        marks = {**spelled, **self._rows}
+        self._secrets = [value for value in secrets if value not in self._rows]
+        self._rows |= dict.fromkeys(self._secrets, REDACTED)
+        marks = {**{_spelled(value): mark for value, mark in self._rows.items()}, **self._rows}
         self.marks = dict(sorted(marks.items(), key=lambda item: -len(item[0])))
         self.numbers = {value: mark for value, mark in marks.items() if _NUMBER.fullmatch(value)}
+        self._open_chars = dict.fromkeys(marks, _OPEN_CHARS) | {
+            spelling: min(_SECRET_OPEN_CHARS, max(SECRET_MIN_CHARS, len(value) // 2))
+            for value in self._secrets
+            for spelling in (value, _spelled(value))
+        }
         self._whole = re.compile("|".join(map(re.escape, self.marks)) or "(?!)")
         self._first = re.compile(f"[{''.join({re.escape(value[0]) for value in marks})}]" if marks else "(?!)")
         self._longest = max(map(len, marks), default=0)
+        self.beginning: Final = re.compile(_beginning_of(marks)).search
+        """Return a match where a value may begin in a text; None proves that none does, not even at its end."""
+        self.openings = {value[:end] for value in marks for end in range(1, min(len(value), _QUICK_CHARS))} - {*marks}
+        """Texts of less than `_QUICK_CHARS` characters with which values begin, and which are no values."""
 
     def __bool__(self) -> bool:
         return bool(self.marks)
 
+    def lacks(self, text: str) -> bool:
+        """Return whether one quick search shows that a text has no value, and that none begins at its end."""
+        return self.beginning(text) is None
+
     def crossing(self) -> Values:
         """Return the values that contain JSON syntax, which are searched before a text is parsed as JSON."""
-        return Values((value, mark) for value, mark in self._rows.items() if _SYNTAX.search(value))
+        found = {value: mark for value, mark in self._rows.items() if _SYNTAX.search(value)}
+        return Values(found.items(), [value for value in self._secrets if value in found])
 
     def find(self, text: str, *, at_end: bool) -> tuple[int, int, str] | None:
         """Return the first value in a text as (start, end, mark); the mark is empty if only its beginning was read."""
         whole = self._whole.search(text)
-        start = self._open(text, whole.start() if whole else len(text))
+        start = self._open(text, whole.start() if whole else len(text), at_end=at_end)
         if start is not None and not at_end:
             return start, len(text), ""
         if whole is not None:
             return (*whole.span(), self.marks[whole[0]])
-        if start is not None and len(text) - start >= _OPEN_CHARS:
-            return start, len(text), REDACTED
-        return None
+        return None if start is None else (start, len(text), REDACTED)
 
     def mark_of_number(self, number: str, *, at_end: bool) -> str | None:
         """Return the mark of a registered number, or of the beginning of one at the end of the text."""
-        if at_end and len(number) >= _OPEN_CHARS and any(value.startswith(number) for value in self.numbers):
+        if at_end and any(self._is_open(value, number, at_end=True) for value in self.numbers):
             return self.numbers.get(number, REDACTED)
         return self.numbers.get(number)
 
-    def _open(self, text: str, limit: int) -> int | None:
-        """Return the first position up to `limit` where the rest of the text is a prefix of a value."""
+    def _open(self, text: str, limit: int, *, at_end: bool) -> int | None:
+        """Return the first position up to `limit` where the rest of the text is a prefix of a value.
+
+        At the end of a text only prefixes count that are so long that they are withheld.
+        """
         for first in self._first.finditer(text, max(0, len(text) - self._longest + 1)):
             rest = text[first.start() :]
-            if first.start() <= limit and any(value.startswith(rest) and value != rest for value in self.marks):
+            if first.start() <= limit and any(self._is_open(value, rest, at_end=at_end) for value in self.marks):
                 return first.start()
         return None
+
+    def _is_open(self, value: str, rest: str, *, at_end: bool) -> bool:
+        """Return whether the rest of a text is the beginning of a value, but not all of it."""
+        return value.startswith(rest) and value != rest and (not at_end or len(rest) >= self._open_chars[value])
+
+
+def _spelled(value: str) -> str:
+    """Return a value as JSON writes it in a string."""
+    return codec.dumps(value).decode()[1:-1]
+
+
+def _beginning_of(values: Iterable[str]) -> str:
+    """Return the expression for the first characters of a value, or for fewer at the end of the text."""
+    following: dict[str, list[str]] = {}
+    for value in values:
+        following.setdefault(value[0], []).append(value[1:_QUICK_CHARS])
+    return "|".join(re.escape(first) + _then(rests) for first, rests in following.items()) or "(?!)"
+
+
+def _then(rests: list[str]) -> str:
+    """Return the expression for the end of the text, or what follows a character of `_beginning_of`."""
+    if "" in rests:
+        return ""
+    following: dict[str, list[str]] = {}
+    for rest in rests:
+        following.setdefault(rest[0], []).append(rest[1:])
+    ways = [re.escape(first) + _then(more) for first, more in following.items()]
+    return rf"(?:\Z|{'|'.join(ways)})"

@@ -43,30 +43,33 @@ class ContentFilter(Filter, Protocol):
 class ValueFilter:
     """The filter that withholds registered values."""
 
-    __slots__ = ("_held", "_values")
+    __slots__ = ("_values", "held")
 
     def __init__(self, values: Values) -> None:
         self._values = values
-        self._held = ""
+        self.held = ""
+        """Characters that may begin a value."""
 
     def feed(self, text: str, /) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""
-        return self._filter(self._held + text, at_end=False)
+        if not self.held and self._values.lacks(text):
+            return [(len(text), None)] if text else []
+        return self._filter(self.held + text, at_end=False)
 
     def end(self) -> list[Step]:
         """Return the steps over the held characters at the end of the text."""
-        return self._filter(self._held, at_end=True)
+        return self._filter(self.held, at_end=True)
 
     def _filter(self, text: str, *, at_end: bool) -> list[Step]:
         steps: list[Step] = []
-        self._held = ""
+        self.held = ""
         while text:
             found = self._values.find(text, at_end=at_end)
             start, end, mark = found or (len(text), len(text), "")
             if start:
                 steps.append((start, None))
             if not mark:
-                self._held = text[start:]
+                self.held = text[start:]
                 break
             steps.append((end - start, mark))
             text = text[end:]
@@ -157,9 +160,10 @@ def _is_word(char: str) -> bool:
 class PlainFilter:
     """The filter that withholds registered values and credentials of known formats."""
 
-    __slots__ = ("_formats", "_held", "_values")
+    __slots__ = ("_formats", "_held", "_lacks", "_values")
 
     def __init__(self, detector: Detector) -> None:
+        self._lacks = detector.values.lacks
         self._values = ValueFilter(detector.values)
         self._formats = FormatFilter(detector)
         self._held = ""
@@ -174,6 +178,8 @@ class PlainFilter:
 
     def feed(self, text: str, /) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""
+        if not self._held and self._lacks(text):
+            return self._formats.feed(text)
         return self._search_rest(self._values.feed(text), text)
 
     def end(self) -> list[Step]:

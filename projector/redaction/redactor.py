@@ -6,7 +6,8 @@ A `Redactor` is a compiled policy. It is stateless and shared by all streams.
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, Literal
 
 from projector.contracts import codec
 from projector.contracts.limits import NAME_MAX_CHARS
@@ -17,7 +18,7 @@ from projector.redaction.filters import ValueFilter
 from projector.redaction.json_filter import StringFilter
 from projector.redaction.policy import Policy
 from projector.redaction.steps import StepWriter
-from projector.redaction.stream import ArgumentStream, TextStream
+from projector.redaction.stream import ArgumentStream, TextStream, ValueStream
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]*+={0,2}")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:\[\]/-]{0,127}")
@@ -26,15 +27,24 @@ _QUANTUM: Final = 4
 
 
 class Redactor:
-    """A policy, ready to be applied; immutable."""
+    """A policy, ready to be applied; immutable.
 
-    def __init__(self, policy: Policy) -> None:
+    `secrets` are the keys of a server's configuration, which are withheld like registered values (CONTRACT D41). They
+    are no part of the policy, because the policy is printed and compared.
+    """
+
+    def __init__(self, policy: Policy, secrets: Iterable[str] = ()) -> None:
         self.policy = policy
-        self._detector = Detector(policy)
+        self._secrets = tuple(secrets)
+        self._detector = Detector(policy, self._secrets)
+
+    def with_reasoning(self, reasoning: Literal["off", "summary", "full"]) -> Redactor:
+        """Return a redactor that differs in the reasoning of its policy."""
+        return Redactor(self.policy.model_copy(update={"reasoning": reasoning}), self._secrets)
 
     def identifier(self, text: str) -> CleanText:
         """Return an id of at most `id_max_chars`, without registered values; ids are not searched for formats."""
-        if self._detector.values:
+        if not self._detector.values.lacks(text):
             values = ValueFilter(self._detector.values)
             text = StepWriter().write(values.feed(text) + values.end(), text)
         return CleanText(codec.scrub(cut_text(text, self.policy.limits.id_max_chars)))
@@ -88,7 +98,8 @@ class Redactor:
 
     def message_stream(self) -> TextStream:
         """Return a cleaner for model output, from which only registered values are withheld (CONTRACT D25)."""
-        return TextStream(ValueFilter(self._detector.values) if self._detector.values else None)
+        values = self._detector.values
+        return ValueStream(values) if values else TextStream(None)
 
     def code_stream(self) -> TextStream:
         """Return a cleaner for tool code, fragment by fragment."""

@@ -43,17 +43,18 @@ def raw_steps(steps: list[Step], raw: str) -> list[Step]:
 class StepWriter:
     """Applies steps to a text; keeps the characters that no step covers yet. `marked` once a mark was written."""
 
-    __slots__ = ("_held", "marked")
+    __slots__ = ("held", "marked")
 
     def __init__(self) -> None:
-        self._held = ""
+        self.held = ""
+        """Characters that no step covers yet."""
         self.marked = False
 
     def write(self, steps: list[Step], text: str) -> str:
         """Return the clean text that results from applying the steps to the held characters and `text`."""
-        text = self._held + text
+        text = self.held + text
         if len(steps) == 1 and steps[0] == (len(text), None):
-            self._held = ""
+            self.held = ""
             return text
         clean: list[str] = []
         at = 0
@@ -61,7 +62,7 @@ class StepWriter:
             clean.append(text[at : at + count] if mark is None else mark)
             self.marked = self.marked or bool(mark)
             at += count
-        self._held = text[at:]
+        self.held = text[at:]
         return "".join(clean)
 
 
@@ -134,10 +135,11 @@ def _escaped(mark: str) -> str:
 class PositionMap:
     """Maps positions in a text to positions in the clean text, where marks have replaced some characters."""
 
-    __slots__ = ("_ends", "_read", "_starts")
+    __slots__ = ("_ends", "_starts", "read")
 
     def __init__(self) -> None:
-        self._read = 0
+        self.read = 0
+        """Length of the text so far; a caller that shows all of a text may add its length."""
         self._starts: list[int] = []
         """Start of the text that each mark replaces."""
         self._ends: list[tuple[int, int, int]] = []
@@ -147,10 +149,10 @@ class PositionMap:
         """Add the steps over the next characters of the text."""
         for count, mark in steps:
             if mark is not None:
-                start = self.position(self._read, is_end=True)
-                self._starts.append(self._read)
-                self._ends.append((self._read + count, start, start + len(mark)))
-            self._read += count
+                start = self.position(self.read, is_end=True)
+                self._starts.append(self.read)
+                self._ends.append((self.read + count, start, start + len(mark)))
+            self.read += count
 
     def position(self, position: int, *, is_end: bool) -> int:
         """Return the position in the clean text; inside replaced text, the end or start of its mark."""

@@ -24,8 +24,8 @@ from projector.redaction.clean import (
     render,
 )
 from projector.redaction.compose import Gathered
-from projector.redaction.detector import Detector
-from projector.redaction.filters import Filter
+from projector.redaction.detector import Detector, Values
+from projector.redaction.filters import Filter, ValueFilter
 from projector.redaction.json_filter import JsonStreamFilter, Path
 from projector.redaction.json_grammar import ESCAPE
 from projector.redaction.policy import Limits
@@ -85,11 +85,7 @@ class TextStream:
         if self._filter is None and fragment.isascii() and not self._joiner.held:
             return _new_tuple(Cleaned, (fragment, ()))
         text = self._joiner.feed(fragment)
-        if self._filter is None:
-            return Cleaned(CleanText(text))
-        self._writer.marked = False
-        parts = [self._write(self._filter.feed(piece), piece) for piece in in_pieces(text)]
-        return self._cleaned("".join(parts))
+        return Cleaned(CleanText(text)) if self._filter is None else self._filtered(self._filter, text)
 
     def close(self) -> Cleaned[CleanText]:
         """Return the clean text of the characters held at the end."""
@@ -100,12 +96,71 @@ class TextStream:
         clean = self._write(self._filter.feed(text), text) if text else ""
         return self._cleaned(clean + self._write(self._filter.end(), ""))
 
+    def _filtered(self, text_filter: Filter, text: str) -> Cleaned[CleanText]:
+        self._writer.marked = False
+        parts = [self._write(text_filter.feed(piece), piece) for piece in in_pieces(text)]
+        return self._cleaned("".join(parts))
+
     def _write(self, steps: list[Step], text: str) -> str:
         self.positions.add(steps)
         return self._writer.write(steps, text)
 
     def _cleaned(self, clean: str) -> Cleaned[CleanText]:
         return Cleaned(CleanText(clean), REDACTED_HERE if self._writer.marked else ())
+
+
+class ValueStream(TextStream):
+    """Cleaner of a growing text from which only registered values are withheld.
+
+    Nearly every fragment is decided by one quick search, with the same result as the filter: all of it is shown, or all
+    but a few characters at its end that may begin a value.
+    """
+
+    __slots__ = ("_beginning", "_count", "_held", "_is_busy", "_openings", "_values")
+
+    def __init__(self, values: Values) -> None:
+        self._values = ValueFilter(values)
+        self._beginning = values.beginning
+        self._openings = values.openings
+        self._count = 0  # shown characters that `positions` has not counted
+        self._held = ""
+        self._is_busy = False  # whether anything is held
+        super().__init__(self._values)
+
+    def feed(self, fragment: str) -> Cleaned[CleanText]:
+        """Read a fragment and return the part that can be shown now."""
+        if not self._is_busy and fragment.isascii() and self._beginning(fragment) is None:
+            self._count += len(fragment)
+            return _new_tuple(Cleaned, (fragment, ()))
+        text = fragment if fragment.isascii() and not self._joiner.held else self._joiner.feed(fragment)
+        cleaned = self._search(text)
+        self._is_busy = bool(self._held or self._joiner.held)
+        return cleaned
+
+    def close(self) -> Cleaned[CleanText]:
+        """Return the clean text of the characters held at the end."""
+        self._hand_over()
+        return super().close()
+
+    def _search(self, new: str) -> Cleaned[CleanText]:
+        text = self._held + new if self._held else new
+        found = self._beginning(text)
+        start = len(text) if found is None else found.start()
+        rest = text[start:]
+        if rest and rest not in self._openings:
+            self._hand_over()
+            cleaned = self._filtered(self._values, new)
+            self._held = self._values.held
+            return cleaned
+        self._held = rest
+        self._count += start
+        return _new_tuple(Cleaned, (text[:start], ()))
+
+    def _hand_over(self) -> None:
+        """Bring the filter to the state after the text so far."""
+        self._values.held = self._writer.held = self._held
+        self.positions.read += self._count
+        self._count = 0
 
 
 class ArgumentStream:

@@ -19,6 +19,7 @@ from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
 from projector.server.config.config_base import DEFAULT_DIALECT
+from projector.server.config.secret_values import secret_values
 from projector.server.config.settings import DEFAULT, Retries, Settings, Timeouts, UpstreamSettings
 from projector.server.http.problems import Problem, problem
 from projector.server.streaming.memory import Account
@@ -200,6 +201,7 @@ class Catalog:
         agents = settings.agents or ({} if settings.upstreams else {DEFAULT: shorthand})
         self._upstreams = {name: _upstream(name, one, settings, make_upstream) for name, one in upstreams.items()}
         self._recorder = Recorder(secrets_of(settings))
+        self._secrets = secret_values(settings)
         self.agents = {name: self._agent(name, agent) for name, agent in agents.items()}
         self.workflows = {name: self._workflow(name, workflow) for name, workflow in settings.workflows.items()}
         self.passthrough = {
@@ -231,6 +233,10 @@ class Catalog:
         """Return a configured upstream; raise `UsageError` if there is none of this name."""
         return self._upstreams[known_name("upstream", name, self._upstreams)]
 
+    def redactor(self, policy: Policy) -> Redactor:
+        """Return the redactor of a policy, which also withholds the secrets of the configuration (CONTRACT D41)."""
+        return Redactor(policy, self._secrets)
+
     async def aclose(self) -> None:
         """Close the connections of the upstreams, and write pending recordings."""
         for binding in self._upstreams.values():
@@ -242,13 +248,13 @@ class Catalog:
         if agent.record is not None:
             recorded = self._recorder.upstream(name, agent.record, agent.policy, provider.upstream, provider.profile)
             provider = replace(provider, upstream=recorded)
-        return AgentBinding(name, provider, agent, Redactor(agent.policy))
+        return AgentBinding(name, provider, agent, self.redactor(agent.policy))
 
     def _workflow(self, name: str, workflow: WorkflowSettings) -> WorkflowBinding:
         definition = workflow.definition
         agents = {agent: self.agents[agent] for agent in definition.agents}
         first = next(iter(agents.values()))
-        redactor = first.redactor if workflow.policy is None else Redactor(workflow.policy)
+        redactor = first.redactor if workflow.policy is None else self.redactor(workflow.policy)
         return WorkflowBinding(name, workflow, definition, agents, first.provider, redactor)
 
     def _passthrough(self, route: str, api: str, settings: Settings) -> tuple[AgentBinding, ...]:
@@ -256,7 +262,7 @@ class Catalog:
         table, row = settings.passthrough or Passthrough(), PROVIDERS[api].passthrough
         dialects = _passthrough_dialects(table.dialects or _all_dialects(), row.dialect if row else "")
         default_model = None if settings.upstreams else settings.model
-        redactor = Redactor(passthrough_policy(table.policy))
+        redactor = self.redactor(passthrough_policy(table.policy))
         upstreams = [self._upstreams[name] for name in settings.passthrough_upstreams(route)]
         return tuple(
             AgentBinding(

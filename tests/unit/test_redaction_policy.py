@@ -18,8 +18,8 @@ from tests.rule_samples import FORMATS
 SECRET = "correct-horse-battery"
 
 
-FIXED = {"NAME_MAX_CHARS", "DELTA_MAX_CHARS", "NOTICES_MAX_ITEMS"}
-"""Limits that frames depend on, which no host may change."""
+FIXED = {"NAME_MAX_CHARS", "DELTA_MAX_CHARS", "NOTICES_MAX_ITEMS", "REQUEST_TEXT_MAX_CHARS", "REQUEST_ITEMS_MAX"}
+"""Limits of frames and requests that no host may change."""
 
 
 def test_each_number_of_the_contract_is_a_limit_with_its_default() -> None:

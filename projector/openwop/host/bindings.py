@@ -41,8 +41,7 @@ class RunnableWorkflow(ABC):
         """Return the redactor of the requested verbosity, or of the policy's if that is less."""
         verbosity = min(self.verbosity, requested or self.verbosity, key=VERBOSITIES.index)
         if verbosity not in self._redactors:
-            policy = self._redactors[self.verbosity].policy
-            self._redactors[verbosity] = Redactor(policy.model_copy(update={"reasoning": verbosity}))
+            self._redactors[verbosity] = self._redactors[self.verbosity].with_reasoning(verbosity)
         return self._redactors[verbosity]
 
     @abstractmethod

@@ -26,7 +26,6 @@ from projector.openwop.host.runs import HostRun, IdempotencyKey, RunStore
 from projector.openwop.host.settings import DIALECT, OpenWopSettings
 from projector.openwop.host.stream_runs import AgentWorkflow, StepsWorkflow
 from projector.redaction.policy import Policy
-from projector.redaction.redactor import Redactor
 from projector.server.catalog import Catalog
 from projector.server.http.problems import problem_of_fault
 from projector.server.http.stream_route import Site
@@ -179,7 +178,7 @@ class Host:
 
 def _workflows(settings: OpenWopSettings, catalog: Catalog, site: Site) -> dict[str, RunnableWorkflow]:
     """Return all agents, workflows and configured nodes that can be run, by id; the settings ensure unique ids."""
-    redactor = Redactor(Policy(reasoning="full"))
+    redactor = catalog.redactor(Policy(reasoning="full"))
     return {
         **{name: AgentWorkflow(binding, site) for name, binding in catalog.agents_with(DIALECT).items()},
         **{

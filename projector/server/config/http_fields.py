@@ -1,7 +1,7 @@
 """Types of settings for HTTP requests to a provider: additional headers, query parameters, names of models.
 
 The value of a header or query parameter is a `SecretStr` if it was read from a variable, or if its name is that of a
-credential. Such values are never printed, and are withheld from recordings.
+credential. Such values are never printed, and are withheld from streams and recordings.
 """
 
 from __future__ import annotations

@@ -185,14 +185,6 @@ class UpstreamSettings(Table):
     profile: dict[str, JsonValue] = {}
     """Differences from other upstreams with the same API; fields of its profile in `projector.providers`."""
 
-    @property
-    def secrets(self) -> list[SecretStr]:
-        """The keys in these settings; of `Bearer <token>` also the token alone."""
-        values = [value for value in (*self.headers.values(), *self.query.values()) if isinstance(value, SecretStr)]
-        parts = [value.get_secret_value().rpartition(" ") for value in values]
-        tokens = [SecretStr(token) for scheme, _, token in parts if scheme]
-        return [*([self.api_key] if self.api_key is not None else []), *values, *tokens]
-
     @field_validator("proxy")
     @classmethod
     def _check_proxy(cls, proxy: SecretStr | None) -> SecretStr | None:

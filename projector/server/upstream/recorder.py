@@ -17,12 +17,14 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 from anyio import to_thread
+from pydantic import SecretStr
 
 from projector.core.faults import FAULTS, Fault
 from projector.recording import record, write
 from projector.redaction.policy import Policy, RegisteredValue
 from projector.redaction.spans import Finder
 from projector.server.config.agent_settings import RecordSettings
+from projector.server.config.secret_values import secret_values
 from projector.server.config.settings import Settings
 from projector.server.telemetry.logs import log
 from projector.server.upstream.protocol import ProviderRequest, Upstream, UpstreamError
@@ -43,9 +45,7 @@ _SECRET_MIN_CHARS: Final = 4  # minimum length of a registered value; shorter ke
 
 def secrets_of(settings: Settings) -> list[RegisteredValue]:
     """Return the keys of the configuration, which no recording may contain."""
-    keys = [settings.api_key] if settings.api_key is not None else []
-    keys += [key for upstream in settings.upstreams.values() for key in upstream.secrets]
-    return [RegisteredValue(value=key) for key in keys if len(key.get_secret_value().strip()) >= _SECRET_MIN_CHARS]
+    return [RegisteredValue(value=SecretStr(value)) for value in secret_values(settings, _SECRET_MIN_CHARS)]
 
 
 def finder_for(policy: Policy, secrets: Iterable[RegisteredValue]) -> Finder:

@@ -1,0 +1,66 @@
+"""The secrets of a configuration in each form in which an echo of a request may contain them.
+
+They are withheld from every stream (CONTRACT D41) and from recordings. Hashes of callers' keys are no secrets.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import quote, quote_plus, unquote, urlsplit
+
+from pydantic import SecretStr
+
+from projector.redaction.detector import SECRET_MIN_CHARS
+from projector.server.config.http_fields import is_credential
+from projector.server.config.settings import Settings, UpstreamSettings
+
+_SCHEME_PARTS: Final = 2  # a scheme and a token, as in `Bearer <token>`
+
+
+def secret_values(settings: Settings, min_chars: int = SECRET_MIN_CHARS) -> tuple[str, ...]:
+    """Return the secrets of a configuration that have at least `min_chars` characters, each once."""
+    found = [] if settings.api_key is None else [settings.api_key.get_secret_value()]
+    for upstream in settings.upstreams.values():
+        found += _of_upstream(upstream, min_chars)
+    return tuple(dict.fromkeys(value for value in found if len(value.strip()) >= min_chars))
+
+
+def _of_upstream(upstream: UpstreamSettings, min_chars: int) -> Iterator[str]:
+    if upstream.api_key is not None:
+        yield upstream.api_key.get_secret_value()
+    for name, value in upstream.headers.items():
+        if isinstance(value, SecretStr):
+            yield from _of_header(name, value.get_secret_value(), min_chars)
+    for parameter in upstream.query.values():
+        if isinstance(parameter, SecretStr):
+            text = parameter.get_secret_value()
+            yield from (text, quote(text, safe=""), quote_plus(text))
+    if upstream.proxy is not None:
+        yield from _of_proxy(upstream.proxy.get_secret_value())
+
+
+def _of_header(name: str, value: str, min_chars: int) -> Iterator[str]:
+    """Yield the token of `Bearer <token>`, and the password of `Basic <token>`; any other value as a whole.
+
+    The scheme is not part of the secret: a text that ends with the word `Bearer` is shown.
+    """
+    parts = value.split(" ")
+    is_token = len(parts) == _SCHEME_PARTS and is_credential(name) and len(parts[-1]) >= min_chars
+    yield parts[-1] if is_token else value
+    if is_token and parts[0].lower() == "basic":
+        try:
+            _, _, password = base64.b64decode(parts[-1], validate=True).decode().partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            return
+        yield password
+
+
+def _of_proxy(proxy: str) -> Iterator[str]:
+    """Yield the password of a proxy, and the token that is sent for it."""
+    url = urlsplit(proxy)
+    if url.password:
+        user, password = unquote(url.username or ""), unquote(url.password)
+        yield from (url.password, password, base64.b64encode(f"{user}:{password}".encode()).decode())
