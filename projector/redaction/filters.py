@@ -52,9 +52,13 @@ class ValueFilter:
 
     def feed(self, text: str, /) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""
-        if not self.held and self._values.lacks(text):
-            return [(len(text), None)] if text else []
-        return self._filter(self.held + text, at_end=False)
+        text = self.held + text
+        found = self._values.beginning(text)
+        start = len(text) if found is None else found.start()
+        if start < len(text) and text[start:] not in self._values.openings:
+            return self._filter(text, at_end=False)
+        self.held = text[start:]
+        return [(start, None)] if start else []
 
     def end(self) -> list[Step]:
         """Return the steps over the held characters at the end of the text."""

@@ -375,3 +375,32 @@ async def test_a_mounted_application_renders_by_its_own_path() -> None:
         document = json.loads(answer.text)
         assert ("error" in document) is is_openai, (outer, path)
         assert answer.headers["content-type"] == ("application/json" if is_openai else "application/problem+json")
+
+
+@pytest.mark.parametrize(
+    ("failing", "on_failure"), [("first", "fail"), ("first", "continue"), ("last", "fail"), ("last", "continue")]
+)
+async def test_the_reason_of_a_failed_step_is_in_the_log(
+    serve: Any, upstream: Any, failing: str, on_failure: str
+) -> None:
+    """Before the first output, after it, and where the run continues. The page gets our message."""
+
+    async def script(peer: Any) -> None:
+        if peer.body["model"] == failing:
+            await refuses(400, HOSTILE)(peer)
+            return
+        await peer.start()
+        await peer.event({"type": "response.completed", "response": {"id": "r", "status": "completed"}})
+        await peer.end()
+
+    await upstream(script)
+    names = ("first", "last")
+    stages = [{"name": name, "steps": [{"name": name, "agent": name, "on_failure": on_failure}]} for name in names]
+    agents = {name: {"upstream": "default", "model": name} for name in names}
+    site = serve(agents=agents, workflows={"two": {"stages": stages}}, retries={"max": 0})
+    with capture_logs() as logs:
+        answer = await site.ask("/api/v1/workflows/two/run-stream", {"message": "hi"})
+        shown = (await answer.rest()).decode()
+        assert await site.is_quiet()
+    assert [(line["status"], line["message"]) for line in logs if line["event"] == "provider_error"] == [(400, SHOWN)]
+    assert "Limit reached" not in shown

@@ -9,6 +9,7 @@ import pytest
 
 from projector.server.config.config_dump import to_toml
 from projector.server.config.loading import read
+from projector.server.config.secret_values import secret_values
 
 DOCS = Path(__file__).parents[2] / "docs"
 PROVIDERS = (DOCS / "providers.md").read_text(encoding="utf-8")
@@ -27,7 +28,7 @@ def test_an_example(text: str, tmp_path: Path) -> None:
     file.write_text(text, encoding="utf-8")
     environ = dict.fromkeys(re.findall(r"\$\{(\w+)\}", text), SECRET)
     loaded = read(environ, config=file)
-    assert [secret.get_secret_value() for one in loaded.settings.upstreams.values() for secret in one.secrets] != []
+    assert secret_values(loaded.settings) != ()
     printed = to_toml(loaded)
     assert SECRET not in printed
     file.write_text(printed, encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from typing import Any, Final
 
@@ -135,7 +136,7 @@ def test_the_quick_search_decides_as_the_filter_does(fragments: list[str], value
     detector = Detector(Policy.load({"registered": rows}), KEYS)
     quick = Redactor(Policy.load({"registered": rows}), KEYS).message_stream()
     full = TextStream(ValueFilter(detector.values))
-    detector.values.__dict__["lacks"] = lambda _text: False
+    detector.values.__dict__ |= {"beginning": re.compile("").search, "openings": set()}  # so that all is searched
     for fragment in fragments:
         assert quick.feed(fragment) == full.feed(fragment)
     assert quick.close() == full.close()
