@@ -63,8 +63,13 @@ def server_module(name: str) -> Any:
 
 
 def load_settings(config: str | None, flags: Mapping[str, object] | None = None) -> Any:
-    """Return the settings of a configuration file, the environment and flags; raise `SettingsError` if invalid."""
-    return server_module("config.loading").load(os.environ, flags, _path(config))
+    """Return the settings of a configuration file, the environment and flags, as a server can use them on this system.
+
+    Raises `SettingsError` if they are invalid.
+    """
+    settings = server_module("config.loading").load(os.environ, flags, _path(config))
+    server_module("config.preflight").check_system(settings)
+    return settings
 
 
 def health_failure(url: str) -> str | None:

@@ -42,6 +42,7 @@ NEEDS_RESTART: Final = ("host", "log_level", "port", *sorted(EXTENSIONS))
 _DAY_S: Final = 86_400
 """Longest time-out: a larger value is a mistake, and the timers of the operating system reject it."""
 _HEADER_VALUE: Final = re.compile(r"[!-~]+")
+_HOST_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_-]{1,63})*")
 _PROXY: Final = re.compile(r"https?://[^\s/?#]+/?")
 
 
@@ -51,6 +52,15 @@ def _check_header_value(key: SecretStr) -> SecretStr:
     return key
 
 
+def _check_host(host: str) -> str:
+    is_name = _HOST_NAME.fullmatch(host) is not None and not host.rpartition(".")[2].isdigit()
+    try:
+        return host if is_name else str(ipaddress.ip_address(host))
+    except ValueError:
+        raise ValueError("expected an IP address or a host name, without a port") from None
+
+
+Host: TypeAlias = Annotated[str, AfterValidator(_check_host)]
 ApiKey: TypeAlias = Annotated[SecretStr, AfterValidator(_check_header_value)]
 Origin: TypeAlias = Annotated[
     str, matching(r"https?://[^/@\s?#*]+", "an origin such as https://app.example: scheme, host, optionally a port")
@@ -121,7 +131,7 @@ class Jwt(Table):
         try:
             if jwks is not None:
                 jwt.PyJWKSet.from_json(jwks)
-        except (ValueError, AttributeError, jwt.PyJWTError):
+        except (ValueError, AttributeError, TypeError, jwt.PyJWTError):
             raise ValueError("expected a JSON Web Key Set with a key of a supported type") from None
         return jwks
 
@@ -202,7 +212,7 @@ class UpstreamSettings(Table):
 class Settings(Table):
     """All settings of the server. The defaults serve one OpenAI upstream on a loopback address."""
 
-    host: str = "127.0.0.1"
+    host: Host = "127.0.0.1"
     """Address to listen on."""
     port: int = Field(8000, ge=0, le=65535)
     """Port to listen on; 0 for any free port."""

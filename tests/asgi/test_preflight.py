@@ -1,0 +1,90 @@
+"""`config check` finds what would stop a start, and a start is refused with the same message."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from projector.cli import main
+from projector.server import process
+
+CALLERS = '[auth.jwt]\nissuer = "https://a.example"\naudience = "b"\njwks_file = "keys.json"\n'
+AGENT = '[upstreams.one]\n[agents.helper]\nupstream = "one"\nmodel = "m"\nrecord.folder = "{folder}"\n'
+
+Check = Callable[[str], str]
+
+
+@pytest.fixture
+def check(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Check:
+    """Check a configuration, and start a server with it; return the message that both print."""
+    for name in [name for name in os.environ if name.startswith(("PROJECTOR_", "OPENAI_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(process, "run", lambda *_args, **_named: pytest.fail("the server was started"))
+
+    def run(text: str) -> str:
+        file = tmp_path / "projector.toml"
+        file.write_text(text)
+        printed = []
+        for command in (["config", "check", str(file)], ["serve", "--config", str(file)]):
+            assert main(command) != 0
+            printed.append(capsys.readouterr().err)
+        assert printed[0].splitlines()[-1] == printed[1].splitlines()[-1]
+        return printed[0]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "keys", "[]", "null", "{}", '{"keys": 1}', '{"keys": []}', '{"keys": ["a"]}', '{"keys": [{"kty": "x"}]}'],
+)
+def test_a_file_of_signing_keys(check: Check, tmp_path: Path, content: str) -> None:
+    (tmp_path / "keys.json").write_text(content)
+    assert "`auth.jwt.jwks`: expected a JSON Web Key Set" in check(CALLERS)
+
+
+def test_a_memory_limit_below_one_request(check: Check) -> None:
+    message = check("[limits]\nmax_memory_bytes = 10\n")
+    assert "`limits.max_memory_bytes` must be at least `limits.max_body_bytes` (8388608)" in message
+
+
+def test_a_folder_for_recordings_that_is_a_file(check: Check, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in ("file", "file/below"):
+        message = check(AGENT.format(folder=(tmp_path / folder).as_posix()))
+        assert "`agents.helper.record.folder`: " in message
+        assert "is not a folder" in message
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders have no such mode")
+def test_a_folder_for_recordings_that_is_not_writable(
+    check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o555)
+    if os.access(closed, os.W_OK):  # root may write everywhere
+        allowed = os.access
+        monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != closed and allowed(path, mode))
+    for folder in (closed, closed / "below"):
+        message = check(AGENT.format(folder=folder.as_posix()))
+        assert "`agents.helper.record.folder`: " in message
+        assert "is not writable" in message
+
+
+@pytest.mark.parametrize(
+    "host", ["", " ", "127.0.0.1:80", "http://127.0.0.1", "local host", "127.0.0.256", "::1::", "[::1]"]
+)
+def test_an_invalid_address(check: Check, host: str) -> None:
+    assert "`host`: expected an IP address or a host name" in check(f'host = "{host}"\n')
+
+
+def test_a_folder_that_does_not_exist_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "projector.toml"
+    file.write_text(AGENT.format(folder=(tmp_path / "new" / "folder").as_posix()))
+    assert main(["config", "check", str(file)]) == 0
+    assert "valid" in capsys.readouterr().out
+    assert not (tmp_path / "new").exists()
