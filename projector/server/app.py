@@ -18,6 +18,7 @@ from projector.server.config.settings import Settings
 from projector.server.extensions import Extension
 from projector.server.http.authenticator import Authenticator
 from projector.server.http.error_responses import respond, response_status
+from projector.server.http.hosts import HostCheck, TrustedProxies
 from projector.server.http.model_routes import NotServed
 from projector.server.http.problems import Problem
 from projector.server.http.routes import routes
@@ -107,7 +108,11 @@ def _build(settings: Settings, shared: Shared, *, is_first: bool) -> Starlette:
         await release()
 
     app = _starlette(settings, catalog, site, shared.extensions, aclose)
+    if settings.allowed_hosts:
+        app.add_middleware(HostCheck, allowed=settings.allowed_hosts)
     app.add_middleware(RequestLog, metrics=shared.metrics)
+    if settings.trusted_proxies:
+        app.add_middleware(TrustedProxies, settings=settings)
     app.state.streams = shared.streams
     app.state.shared = shared
     app.state.activate = activate

@@ -60,6 +60,17 @@ def _check_host(host: str) -> str:
         raise ValueError("expected an IP address or a host name, without a port") from None
 
 
+def _check_network(text: str) -> str:
+    try:
+        return str(ipaddress.ip_network(text))
+    except ValueError:
+        raise ValueError("expected an IP address or a network such as 10.0.0.0/8") from None
+
+
+NetworkText: TypeAlias = Annotated[str, AfterValidator(_check_network)]
+AllowedHost: TypeAlias = Annotated[
+    str, matching(r"(\*\.)?[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]", "a host name or address without a port")
+]
 Host: TypeAlias = Annotated[str, AfterValidator(_check_host)]
 ApiKey: TypeAlias = Annotated[SecretStr, AfterValidator(_check_header_value)]
 Origin: TypeAlias = Annotated[
@@ -166,7 +177,7 @@ class Limits(Table):
     max_streams: int = Field(1000, gt=0)
     """Concurrent streams; each needs two file descriptors and about 100 KB."""
     max_streams_per_caller: int | None = Field(None, gt=0)
-    """Concurrent streams of one caller; leave it unset behind a reverse proxy without authentication."""
+    """Concurrent streams of one caller; behind a reverse proxy without authentication it needs `trusted_proxies`."""
 
 
 class UpstreamSettings(Table):
@@ -235,6 +246,13 @@ class Settings(Table):
     """Least level of log lines: `debug`, `info`, `warning` or `error`. At `debug`, probes are logged too."""
     cors_origins: tuple[Origin, ...] = ()
     """Origins whose pages may call the server; not needed for pages of the same origin."""
+    allowed_hosts: tuple[AllowedHost, ...] = ()
+    """Hosts that requests may name in `Host`, without ports; `*.example.com` for all below. By default any. Health
+    routes accept every host."""
+    trusted_proxies: tuple[NetworkText, ...] = ()
+    """Addresses or networks of reverse proxies whose `forwarded_header` has the address of the client."""
+    forwarded_header: Literal["x-forwarded-for", "forwarded"] = "x-forwarded-for"
+    """Header that the trusted proxies set; the other one may be forged by clients, and is ignored."""
     limits: Limits = Limits()
     upstreams: dict[Name, UpstreamSettings] = {}
     agents: dict[Name, AgentSettings] = {}

@@ -28,12 +28,17 @@ PIPELINED_MAX: Final = 16
 
 _SLICE_BYTES: Final = 16_384
 """Bytes that are parsed at once. Overhead in the same slice as content is not counted."""
+_HOST: Final = re.compile(rb"([A-Za-z0-9._~!$&'()*+,;=%-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?")
 _HEAD_END: Final = re.compile(rb"\n\r?\n")
 _UPGRADE: Final = re.compile(rb"^upgrade[ \t]*:[^\n]*(?:\n[ \t][^\n]*)*\n", re.IGNORECASE | re.MULTILINE)
 
 
 class _PipelineFullError(Exception):
     """More than `PIPELINED_MAX` requests wait."""
+
+
+class _HostError(Exception):
+    """No host, several, or an invalid one: other servers on the way may have chosen another (RFC 9112, 3.2)."""
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -83,9 +88,14 @@ class GuardedProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """End a head, and refuse the request if too many others wait."""
+        """End a head; refuse the request if too many others wait, or if it does not have one valid host."""
         if len(self.pipeline) >= PIPELINED_MAX:
             raise _PipelineFullError
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if len(hosts) > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+            raise _HostError
+        if hosts and not _HOST.fullmatch(hosts[0]):
+            raise _HostError
         self._is_in_head = False
         self._overhead_bytes = 0
         self._stop_timer()

@@ -37,6 +37,7 @@ class _Row(NamedTuple):
 
 PROBLEMS: Final[Mapping[str, _Row]] = {
     "malformed_json": _Row(HTTPStatus.BAD_REQUEST, "The request body is not valid JSON."),
+    "host_not_allowed": _Row(HTTPStatus.BAD_REQUEST, "This server does not serve the host of the request."),
     "unauthenticated": _Row(HTTPStatus.UNAUTHORIZED, "A valid API key or bearer token is required."),
     "not_found": _Row(HTTPStatus.NOT_FOUND, "Not found."),
     "model_not_found": _Row(HTTPStatus.NOT_FOUND, "Model not found."),

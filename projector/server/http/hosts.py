@@ -1,0 +1,96 @@
+"""Allowed hosts, and clients behind trusted proxies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Final, TypeAlias
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from projector.server.config.settings import Settings
+from projector.server.http.error_responses import respond
+from projector.server.http.problems import problem
+
+_Address: TypeAlias = IPv4Address | IPv6Address
+
+PROBES: Final = frozenset({"/livez", "/healthz", "/readyz"})
+"""Paths with any host: orchestrators ask for them by the address of the container."""
+
+_PORT: Final = re.compile(r":\d*$")
+_NODE: Final = re.compile(r"\[(?P<v6>[^\]]*)\](:\w+)?|(?P<v4>[\d.]+)(:\w+)?")
+"""A node with an optional port, as `Forwarded` has it and some proxies write it in `X-Forwarded-For`."""
+_ELEMENTS: Final = re.compile(r"""(?:[^,"]|"(?:[^"\\]|\\.)*")+""")
+_FOR: Final = re.compile(r"""(?:^|;)\s*for=(?:"(?P<quoted>[^"]*)"|(?P<token>[^;\s]*))""", re.IGNORECASE)
+
+
+class HostCheck:
+    """Middleware that refuses requests for other hosts, such as those of a page whose name resolves to this server."""
+
+    def __init__(self, app: ASGIApp, allowed: Sequence[str]) -> None:
+        self._app = app
+        self._exact = frozenset(name.lower() for name in allowed if not name.startswith("*."))
+        self._suffixes = tuple(name[1:].lower() for name in allowed if name.startswith("*."))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request if its host is allowed."""
+        path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
+        if scope["type"] == "http" and path not in PROBES:
+            host = _PORT.sub("", Headers(scope=scope).get("host", "")).lower()
+            if host not in self._exact and not host.endswith(self._suffixes):
+                response = await respond(Request(scope), problem("host_not_allowed"))
+                await response(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+class TrustedProxies:
+    """Middleware that replaces the address of a trusted proxy with that of its client."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._networks = tuple(ip_network(text) for text in settings.trusted_proxies)
+        self._header = settings.forwarded_header
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request with the address of its client."""
+        client = scope.get("client")
+        if scope["type"] == "http" and client is not None:
+            scope["client"] = (self._client(client[0], Headers(scope=scope).getlist(self._header)), client[1])
+        await self._app(scope, receive, send)
+
+    def _client(self, peer: str, values: Sequence[str]) -> str:
+        """Return the last address that no trusted proxy has; what is before it may be forged."""
+        found = _address(peer)
+        for node in reversed(_nodes(self._header, ",".join(values))):
+            if found is None or not self._is_trusted(found):
+                break
+            address = _address(node)
+            if address is None:  # unknown, or a name that hides the address
+                break
+            found = address
+        return peer if found is None else str(found)
+
+    def _is_trusted(self, address: _Address) -> bool:
+        return any(address in network for network in self._networks)
+
+
+def _nodes(header: str, value: str) -> list[str]:
+    """Return the nodes that a request passed, the client first."""
+    if header == "x-forwarded-for":
+        return [node.strip() for node in value.split(",") if node.strip()]
+    elements = [_FOR.search(element.strip()) for element in _ELEMENTS.findall(value)]
+    return [(element["quoted"] or element["token"] or "") if element else "" for element in elements]
+
+
+def _address(node: str) -> _Address | None:
+    """Return the address of a node, None if it has none."""
+    match = _NODE.fullmatch(node)
+    try:
+        address = ip_address((match["v6"] or match["v4"]) if match else node)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
