@@ -231,6 +231,25 @@ async def test_a_framing_error_in_a_stream_ends_it_at_once(provider: Any, sent: 
     assert (error.fault.code, error.reason) == ("upstream_malformed", "not_http")
 
 
+@pytest.mark.parametrize(
+    ("first", "more"),
+    [(b"1;", b"x" * 30_000), (b"0\r\n", b"x: " + b"y" * 5_000 + b"\r\n")],
+    ids=["extension", "trailers"],
+)
+async def test_endless_framing_ends_a_stream(provider: Any, first: bytes, more: bytes) -> None:
+    one, upstream = provider
+
+    async def reply(writer: asyncio.StreamWriter) -> None:
+        await sends(CHUNKED + b"1\r\na\r\n", first)(writer)
+        while True:
+            await sends(more)(writer)
+
+    one.replies = [reply]
+    async with asyncio.timeout(10):  # the provider never stops
+        error = await failure(upstream)
+    assert (error.fault.code, error.reason) == ("upstream_malformed", "not_http")
+
+
 async def test_the_request(provider: Any) -> None:
     one, upstream = provider
     one.replies = [sends(b"HTTP/1.1 200 OK\r\nset-cookie: a=b\r\ncontent-length: 0\r\n\r\n"), sends(answer(b""))]

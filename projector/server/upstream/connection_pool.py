@@ -22,6 +22,10 @@ INFORMATIONAL_MAX: Final = 16
 """Informational responses (1xx) before a response. A few servers send one or two; an endless row of them would be read
 without a pause."""
 
+FRAMING_MAX_BYTES: Final = 2**20
+"""Bytes that arrive without any of the body: extensions of chunks, trailers. The parser accepts an endless row of them,
+which would be read without a pause."""
+
 _INFORMATIONAL: Final = range(100, 200)
 _SWITCHING_PROTOCOLS: Final = 101
 _PROBE: Final = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
@@ -54,11 +58,12 @@ class _Handler(ResponseHandler):
         self._is_idle = False
         self._has_head = False
         self._informational = 0
+        self._framing_bytes = 0
 
     def take(self) -> bool:
         """Expect a response; return False if anything arrived since the last one."""
         was_idle, self._is_idle = self._is_idle, False
-        self._has_head, self._informational = False, 0
+        self._has_head, self._informational, self._framing_bytes = False, 0, 0
         return not was_idle or not (self.should_close or self._has_unread_bytes())
 
     def on_release(self) -> None:
@@ -71,7 +76,13 @@ class _Handler(ResponseHandler):
             if data:  # aiohttp passes nothing to resume its parser
                 self.close()
             return
+        body = self._body_bytes()
         super().data_received(data)
+        self._framing_bytes = 0 if self._body_bytes() != body else self._framing_bytes + len(data)
+        if self._framing_bytes > FRAMING_MAX_BYTES:
+            self.set_exception(HttpProcessingError(message="too many bytes without a body"))
+            self.close()
+            return
         is_ended = self._has_head and self._payload is not None and self._payload.is_eof()
         if is_ended and not self._is_at_boundary():
             self.force_close()
@@ -97,6 +108,10 @@ class _Handler(ResponseHandler):
         payload = self._payload
         if payload is not None and not payload.is_eof() and payload.exception() is None:
             payload.set_exception(exc, *args)
+
+    def _body_bytes(self) -> int:
+        """Return the number of bytes of the body that were received."""
+        return 0 if self._payload is None else int(self._payload.total_bytes)
 
     def _has_unread_bytes(self) -> bool:
         """Return whether the socket has bytes, or an end, that the event loop has not read yet."""
