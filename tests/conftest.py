@@ -20,8 +20,12 @@ PACKAGES = ("projector",)
 REQUIRED = frozenset(os.environ.get("PROJECTOR_TESTS_REQUIRE", "").split())
 
 
-SAMPLED: Final = {"asgi": 3, "property": 16}
-"""Folder -> one test in how many is in `make test`, chosen by its name; the others are in `make test-all`."""
+SAMPLED: Final = {
+    "asgi": 4,
+    "golden/test_goldens.py::test_it_does_not_matter_how_the_bytes_arrive": 4,
+    "property": 16,
+}
+"""Folder or test -> one in how many is in `make test`, chosen by its name; the others are in `make test-all`."""
 REST: Final = {
     "clients": "real clients of the protocols, under node too",
     "corpus": "recorded streams of others, which a user does not have",
@@ -33,13 +37,22 @@ REST: Final = {
     "asgi/test_limits.py": "hundreds of streams at a time",
     "asgi/test_openwop_limits.py": "the same",
     "contract/test_bench_inputs.py": "the subjects of the benchmarks",
+    "asgi/test_openapi.py": "requests derived from the schemas of all dialects",
+    "asgi/test_openwop_openapi.py": "the same",
     "asgi/test_process.py": "processes and signals",
+    "asgi/test_signals.py": "the same",
     "property/test_linear.py": "counted line by line",
     "property/test_openwop_linear.py": "the same",
     "property/test_recording_linear.py": "the same",
     "property/test_redaction_linear.py": "the same",
+    "property/test_chat_completions_properties.py::test_cost_is_linear": "the same",
+    "property/test_sse_properties.py::test_cost_is_linear": "the same",
+    "unit/test_provider_messages.py::test_hostile_text_takes_linear_time": "the same",
+    "unit/test_stream_rules.py::test_cost_is_linear": "the same",
+    "unit/test_ag_ui.py::test_large_trees_are_truncated_with_a_notice": "megabytes of JSON",
+    "unit/test_pipeline.py::test_an_ended_stream_keeps_nothing_of_what_it_said": "searches all objects of the process",
 }
-"""Folder or file -> why none of it is in `make test`."""
+"""Folder, file or test -> why none of it is in `make test`."""
 DOCS: Final = "docs"
 """Tests of prose; they are part of `make check`."""
 
@@ -50,14 +63,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip folders without a test of the tier, which saves their import."""
+    """Skip folders and files without a test of the tier, which saves their import."""
     tier = config.getoption("tier")
-    folder = collection_path.name
-    if tier is None or collection_path.parent != ROOT / "tests" or not collection_path.is_dir():
+    path = collection_path.relative_to(ROOT / "tests").as_posix() if ROOT / "tests" in collection_path.parents else ""
+    if tier is None or not path:
         return None
-    has_both = folder in SAMPLED or any(path.startswith(f"{folder}/") for path in REST)
-    tiers = {DOCS} if folder == DOCS else {"rest"} if folder in REST else {"test", "rest"} if has_both else {"test"}
-    return True if tier not in tiers else None
+    if "/" in path:
+        return True if tier == "test" and path in REST else None
+    has_both = any(row.partition("/")[0] == path for row in (*SAMPLED, *REST))
+    tiers = {DOCS} if path == DOCS else {"rest"} if path in REST else {"test", "rest"} if has_both else {"test"}
+    return True if collection_path.is_dir() and tier not in tiers else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -75,8 +90,10 @@ def _tier_of(item: pytest.Item) -> str:
     folder = path.partition("/")[0]
     if folder == DOCS:
         return DOCS
-    is_sampled = zlib.crc32(item.nodeid.encode()) % SAMPLED.get(folder, 1) == 0
-    return "test" if is_sampled and folder not in REST and path not in REST else "rest"
+    parts = (folder, path, f"{path}::{getattr(item, 'originalname', item.name)}")
+    one_in = max(SAMPLED.get(part, 1) for part in parts)
+    is_sampled = zlib.crc32(item.nodeid.encode()) % one_in == 0
+    return "test" if is_sampled and not any(part in REST for part in parts) else "rest"
 
 
 def _missing(need: str, reason: str) -> None:

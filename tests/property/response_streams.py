@@ -59,7 +59,10 @@ def play_lines(dialect: str, case: Case, lines: Lines, **policy: Any) -> bytes:
 
 
 SECRET: Final = 'quay vault/6fe1 \u00fc\n"'
-VAULT: Final = CaseSettings(host_events=True, policy={"registered": [{"id": "vault", "value": SECRET}]})
+VAULT: Final = CaseSettings(
+    host_events=True,
+    policy={"registered": [{"id": "vault", "value": SECRET}], "error_messages": "provider"},
+)
 
 
 def told(dialect: str, check: Callable[[bytes], object], events: list[dict[str, Any]], **policy: object) -> bytes:

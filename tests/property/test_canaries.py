@@ -43,7 +43,7 @@ in_turn: Final = pytest.mark.parametrize(
     ("row", "kind"), sampled(FORMATS, ("function_call_arguments", "code_interpreter_call_code")), ids=named
 )
 REDACTOR: Final = Redactor(Policy())
-HOST: Final = CaseSettings(host_events=True)
+HOST: Final = CaseSettings(host_events=True, policy={"error_messages": "provider"})
 
 
 def say(events: list[Event], case: CaseSettings = HOST) -> bytes:
@@ -132,7 +132,10 @@ def test_no_value_under_a_sensitive_key_leaves_at_any_cut(rule: Word) -> None:
 
 
 REGISTERED: Final = 'quay vault/6fe1 \u00fc\n"'
-VAULT: Final = CaseSettings(host_events=True, policy={"registered": [{"id": "vault", "value": REGISTERED}]})
+VAULT: Final = CaseSettings(
+    host_events=True,
+    policy={"registered": [{"id": "vault", "value": REGISTERED}], "error_messages": "provider"},
+)
 
 
 def test_no_registered_value_leaves_from_any_place() -> None:
@@ -217,7 +220,7 @@ def test_a_harmless_text_is_shown_in_every_place() -> None:
 
 @each_format
 def test_a_credential_leaves_where_its_format_is_off(row: Format) -> None:
-    off = CaseSettings(policy={"formats_off": [other.name for other in FORMATS]})
+    off = CaseSettings(policy={"formats_off": [other.name for other in FORMATS], "error_messages": "provider"})
     sample = row.matches[0]
     for events in (cut_everywhere(f"is {sample}", "code_interpreter_call_code"), errors_with(sample)[:1]):
         assert leaks(say(events, off), *secret_of(row)) != set()

@@ -236,7 +236,10 @@ def without_reasoning(body: Event) -> Event:
 # secrets
 
 SECRET: Final = 'quay vault/6fe1 \u00fc\n"'
-VAULT: Final = CaseSettings(host_events=True, policy={"registered": [{"id": "vault", "value": SECRET}]})
+VAULT: Final = CaseSettings(
+    host_events=True,
+    policy={"registered": [{"id": "vault", "value": SECRET}], "error_messages": "provider"},
+)
 
 
 def told(events: list[Event], **policy: Any) -> bytes:
