@@ -21,9 +21,9 @@ REQUIRED = frozenset(os.environ.get("PROJECTOR_TESTS_REQUIRE", "").split())
 
 
 SAMPLED: Final = {
-    "asgi": 4,
-    "golden/test_goldens.py::test_it_does_not_matter_how_the_bytes_arrive": 4,
-    "property": 16,
+    "asgi": 6,
+    "golden/test_goldens.py::test_it_does_not_matter_how_the_bytes_arrive": 8,
+    "property": 24,
 }
 """Folder or test -> one in how many is in `make test`, chosen by its name; the others are in `make test-all`."""
 REST: Final = {

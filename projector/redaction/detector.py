@@ -22,6 +22,7 @@ _KEY: Final = re.compile(r"[\w.-]+(?: [\w.-]+)*")
 _NUMBER: Final = re.compile(r"-?[0-9][0-9.eE+-]*")
 _SYNTAX: Final = re.compile(r"^\s|[{}\[\]\"\\\x00-\x1f]")
 _DIGITS: Final = frozenset("-0123456789")
+_HALF: Final = re.compile(r"[\ud800-\udfff]")
 _OPEN_CHARS: Final = 4
 """Number of leading characters that count as the whole registered value at the end of a text."""
 SECRET_MIN_CHARS: Final = 8
@@ -137,8 +138,13 @@ class Values:
         return bool(self.marks)
 
     def lacks(self, text: str) -> bool:
-        """Return whether one quick search shows that a text has no value, and that none begins at its end."""
-        return self.beginning(text) is None
+        """Return whether one quick search shows that a text has no value, and that none begins at its end.
+
+        Not of a text with halves of characters: the search compares whole ones.
+        """
+        if not self.marks:
+            return True
+        return self.beginning(text) is None and (text.isascii() or _HALF.search(text) is None)
 
     def crossing(self) -> Values:
         """Return the values that contain JSON syntax, which are searched before a text is parsed as JSON."""

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projector.recording.replay import CaseSettings
+from projector.redaction.internals import without_internals
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from tests.property.canaries import (
@@ -222,8 +223,9 @@ def test_a_harmless_text_is_shown_in_every_place() -> None:
 def test_a_credential_leaves_where_its_format_is_off(row: Format) -> None:
     off = CaseSettings(policy={"formats_off": [other.name for other in FORMATS], "error_messages": "provider"})
     sample = row.matches[0]
-    for events in (cut_everywhere(f"is {sample}", "code_interpreter_call_code"), errors_with(sample)[:1]):
-        assert leaks(say(events, off), *secret_of(row)) != set()
+    assert leaks(say(cut_everywhere(f"is {sample}", "code_interpreter_call_code"), off), *secret_of(row)) != set()
+    if without_internals(f"with {sample}") == f"with {sample}":  # a URL, for example, is in no error message
+        assert leaks(say(errors_with(sample)[0:1], off), *secret_of(row)) != set()
 
 
 def places_of(word: str, said: bytes) -> set[str]:

@@ -330,7 +330,7 @@ def test_images_of_the_code_interpreter(url: str, policy: Event, *, is_written: 
         ({"type": "json_object"}, {"type": "json_object"}),
         (
             {"type": "json_schema", "name": "book", "schema": {"marzipan": 1}, "strict": True},
-            {"type": "json_schema", "name": "book", "schema": {}},
+            {"type": "json_schema", "name": "response", "schema": {}},
         ),
         ({"type": "json_schema"}, {"type": "json_schema", "name": "response", "schema": {}}),
         ({"type": "marzipan"}, {"type": "text"}),

@@ -127,12 +127,9 @@ def _identify(state: StreamState, response: Mapping[str, object]) -> list[Frame]
 
 
 def _text_format(state: StreamState, raw: Mapping[str, object]) -> dict[str, CleanText] | None:
-    """Return type and name of a structured text format; its schema belongs to the request."""
-    kind, name = read.text_or_none(raw, "type"), read.text_or_none(raw, "name")
-    if kind is None or kind not in STRUCTURED:
-        return None
-    identifier = state.redactor.identifier
-    return {"type": identifier(kind), **({"name": identifier(name)} if name else {})}
+    """Return the type of a structured text format; its name and schema belong to the request."""
+    kind = read.text_or_none(raw, "type")
+    return {"type": state.redactor.identifier(kind)} if kind in STRUCTURED and kind is not None else None
 
 
 def _emit_status(state: StreamState, status: str, response: Mapping[str, object]) -> list[Frame]:

@@ -44,10 +44,10 @@ ENDS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def text_members(text_format: Mapping[str, str]) -> dict[str, object]:
-    """Return `text` for a structured format: clients parse the text only if it is there. The schema is their own."""
+    """Return `text` for a structured format: clients parse the text only if it is there. Its schema is their own."""
     if text_format["type"] != "json_schema":
         return {"text": {"format": {"type": text_format["type"]}}}
-    return {"text": {"format": {"type": "json_schema", "name": text_format.get("name", "response"), "schema": {}}}}
+    return {"text": {"format": {"type": "json_schema", "name": "response", "schema": {}}}}
 
 
 PROTOCOL: Final = WireProtocol(
