@@ -482,3 +482,18 @@ def test_large_texts_are_truncated_and_large_images_left_out() -> None:
     assert 1_000 < len(message["content"][0]["text"]) < 15_000
     assert (picture["result"], reasoning["encrypted_content"]) == ("", "")
     assert [json.loads(line)["sequence_number"] for line in said] == list(range(len(said)))
+
+
+def test_an_error_keeps_the_parameter_that_the_provider_names() -> None:
+    pipeline = build_pipeline(
+        provider="openai_responses",
+        dialect="responses",
+        policy=Policy(error_messages="provider"),
+        input_format="ndjson",
+        output_format="ndjson",
+    )
+    error = {"type": "error", "code": "invalid_value", "message": "Bad value", "param": "input[0]"}
+    lines = (pipeline.feed(json.dumps(error).encode() + b"\n") + pipeline.close()).splitlines()
+    assert check_lines(ResponsesChecker(), lines) == []
+    [event] = [event for event in map(json.loads, lines) if event["type"] == "error"]
+    assert (event["param"], event["error"]["param"]) == ("input[0]", "input[0]")

@@ -48,7 +48,7 @@ class ErrorEvent(Event):
     type: Literal["error"]
     code: str | None
     message: str
-    param: None
+    param: str | None
     error: ErrorPayload
 
 

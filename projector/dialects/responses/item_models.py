@@ -297,7 +297,7 @@ class ErrorPayload(Model):
 
     message: str
     type: str
-    param: None
+    param: str | None
     code: str | None
 
 
