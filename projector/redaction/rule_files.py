@@ -87,8 +87,21 @@ class _Entry(BaseModel, extra="forbid", strict=True, hide_input_in_errors=True):
     harmless: _Samples
 
 
+_KeyWord: TypeAlias = Annotated[str, Field(pattern=r"^[a-z]{1,64}$")]
+
+
 class _WordEntry(_Entry):
-    where: Literal["contains", "is"] = "contains"
+    where: Literal["contains", "is", "ends"] = "contains"
+    words: list[_KeyWord] = []
+
+
+class _ExceptionEntry(_Entry):
+    where: Literal["contains", "begins", "ends"] = "contains"
+    words: list[_KeyWord] = []
+
+
+class _CountEntry(_Entry):
+    words: list[_KeyWord] = []
 
 
 class _FormatEntry(_Entry):
@@ -127,8 +140,8 @@ def _length(pattern: str, *, literal_only: bool = False) -> int:
 _TABLES: Final[Mapping[str, tuple[type[_Entry], type[Format | Word]]]] = {
     "format": (_FormatEntry, Format),
     "word": (_WordEntry, Word),
-    "exception": (_Entry, Word),
-    "count": (_Entry, Word),
+    "exception": (_ExceptionEntry, Word),
+    "count": (_CountEntry, Word),
 }
 """Table of a rule file -> model of its entries, and the type that they are converted to."""
 
@@ -229,6 +242,8 @@ def _row(kind: type[_Kind], entry: _Entry) -> _Kind:
     fields = entry.model_dump(exclude_unset=True)
     if fields.get("open_chars") == "never":
         fields["open_chars"] = patterns.NEVER
+    if "words" in fields:
+        fields["words"] = tuple(fields["words"])
     for name in ("matches", "harmless"):
         fields[name] = tuple(_MATERIAL.sub(_material, sample) for sample in fields[name])
     return kind(**fields)

@@ -43,14 +43,24 @@ class Format(NamedTuple):
 
 
 class Word(NamedTuple):
-    """A word that makes a key sensitive: anywhere in the key, or only as the whole key."""
+    """Words that make a key sensitive, or harmless (`Rules.exceptions`), or a count (`Rules.counts`).
+
+    They stand anywhere in the key (`contains`), are all of it (`is`), or its first or last whole words: `db_pass` and
+    `dbPass` end with `pass`, `compass` does not. A count has one as a whole word anywhere, or ends with it.
+    """
 
     name: str
     about: str
     source: str
-    where: Literal["contains", "is"] = "contains"
+    where: Literal["contains", "is", "begins", "ends"] = "contains"
+    words: tuple[str, ...] = ()
     matches: tuple[str, ...] = ()
     harmless: tuple[str, ...] = ()
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """The words of the entry; its name if it lists none."""
+        return self.words or (self.name,)
 
 
 class Rules(NamedTuple):
@@ -59,9 +69,9 @@ class Rules(NamedTuple):
     formats: tuple[Format, ...] = ()
     words: tuple[Word, ...] = ()
     exceptions: tuple[Word, ...] = ()
-    """Words that contain a sensitive one and are harmless: they are removed from a key before it is compared."""
+    """Harmless words, removed from a key before it is compared, or first or last words of harmless keys."""
     counts: tuple[Word, ...] = ()
-    """Endings of keys that count tokens if their value is a number: `max_tokens`."""
+    """Words of keys that count tokens if their value is a number: `max_tokens`."""
 
 
 @cache
@@ -69,10 +79,27 @@ def shipped() -> Rules:
     """Return the entries of `rules.json`, without their samples."""
     tables: Any = codec.loads((Path(__file__).parent / "rules.json").read_bytes())
     formats = tuple(Format(**row) for row in tables["formats"])
-    return Rules(formats, *(tuple(Word(**row) for row in tables[name]) for name in Rules._fields[1:]))
+    return Rules(formats, *(tuple(map(_word, tables[name])) for name in Rules._fields[1:]))
+
+
+def _word(row: dict[str, Any]) -> Word:
+    return Word(**{**row, "words": tuple(row.get("words", ()))})
 
 
 _SEPARATORS: Final = re.compile(r"[-_.\s]+")
+_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+"""Words of a key in snake, kebab or camel case; digits separate words: `db_pass2` ends with `pass`."""
+_LAST_WORDS: Final = 3
+"""Maximum number of words that `ends` compares: `service_role_key`."""
+_INVISIBLE: Final = frozenset({"Cf", "Mn"})
+"""Unicode categories of characters that change nothing that a reader sees: zero-width spaces, soft hyphens, accents."""
+_LOOKALIKES: Final = str.maketrans(
+    "\u0430\u0441\u0501\u0435\u04bb\u0456\u0458\u043a\u04cf\u043e\u0440\u051b\u0455\u0442\u0443\u051d\u0445\u03b1\u03b5\u03b9\u03ba\u03bf\u03c1\u03c4\u03c5\u03c7\u0131",
+    "acdehijklopqstywxaeikoptuxi",
+)
+"""Cyrillic and Greek small letters that look like Latin ones."""
+_COUNT: Final = re.compile(r"[-+]?[0-9][0-9.,_]{0,15}")
+_NO_SECRET: Final = re.compile(r"(?i:null|none|nil|undefined|true|false|nan|n/a|\[\]|\{\}|\*+|\.\.\.)?")
 _MEMO_MAX_KEYS: Final = 4_096
 _MEMO_KEY_CHARS: Final = 64
 """Limits of the cache of verdicts: real schemas repeat a few short keys, hostile ones must not fill the memory."""
@@ -85,51 +112,99 @@ class Verdict(Enum):
     SENSITIVE = 1
     SENSITIVE_UNLESS_NUMBER = 2
 
+    def hides(self, value: object) -> bool:
+        """Return whether a value of JSON is withheld: null, booleans, `""`, and numbers under counts, are shown."""
+        if self is Verdict.PLAIN or value is None or isinstance(value, bool) or value == "":
+            return False
+        return self is Verdict.SENSITIVE or not is_count(value)
+
+    def hides_text(self, text: str) -> bool:
+        """Return whether a value is withheld as a text or a program writes it, without its quotes."""
+        if self is Verdict.PLAIN or _NO_SECRET.fullmatch(text):
+            return False
+        return self is Verdict.SENSITIVE or not is_count(text)
+
+
+def is_count(value: object) -> bool:
+    """Return whether a value is a number, or a short text of one."""
+    return isinstance(value, int | float) if not isinstance(value, str) else _COUNT.fullmatch(value) is not None
+
 
 def normal_form(key: str) -> str:
-    """Return the key in the form that is compared; full-width and other compatible letters become plain ones."""
-    if not key.isascii():
-        key = unicodedata.normalize("NFKC", key).casefold()
-    return _SEPARATORS.sub("", key.lower())
+    """Return the key in the form that is compared; letters that look like plain ones become those."""
+    return _SEPARATORS.sub("", _plain_letters(key).lower())
+
+
+def _plain_letters(key: str) -> str:
+    """Return the key with ASCII letters in place of full-width, accented, Cyrillic and Greek ones that look alike."""
+    if key.isascii():
+        return key
+    decomposed = unicodedata.normalize("NFKD", key)
+    visible = "".join(char for char in decomposed if unicodedata.category(char) not in _INVISIBLE)
+    return visible if visible.isascii() else visible.casefold().translate(_LOOKALIKES)
 
 
 class KeyRules:
-    """The key rules of a policy: the shipped words, plus what the host adds, minus those it removes."""
+    """The key rules of a policy: words of rule files, plus what the host adds, minus those it removes."""
 
-    def __init__(self, add: Iterable[str] = (), remove: Iterable[str] = ()) -> None:
-        _, words, exceptions, counts = shipped()
+    def __init__(self, add: Iterable[str] = (), remove: Iterable[str] = (), rules: Rules | None = None) -> None:
+        rules = rules or shipped()
         self._plain = frozenset(map(normal_form, remove))
-        contains = [row.name for row in words if row.where == "contains"] + [normal_form(word) for word in add]
+        contains = [*_spellings(rules.words, "contains"), *map(normal_form, add)]
         self.words = tuple(word for word in dict.fromkeys(contains) if word and word not in self._plain)
-        self._is = frozenset(row.name for row in words if row.where == "is") - self._plain
-        self._exceptions = tuple(row.name for row in exceptions)
-        self._count_endings = tuple(row.name for row in counts)
-        self._contains = re.compile("|".join(map(re.escape, self.words)) or r"(?!)")
+        """Words that make a key sensitive wherever they stand in it."""
+        self.last_words = tuple(word for word in _spellings(rules.words, "ends") if word not in self._plain)
+        """Words that make a key sensitive as its last whole words."""
+        self._is = frozenset(_spellings(rules.words, "is")) - self._plain
+        self._ends = frozenset(self.last_words)
+        self._harmless_begins = frozenset(_spellings(rules.exceptions, "begins"))
+        self._harmless_ends = frozenset(_spellings(rules.exceptions, "ends"))
+        self._harmless = _any_of(_spellings(rules.exceptions, "contains"))
+        self._counts = tuple(_spellings(rules.counts, "contains"))
+        self._contains = _any_of(self.words)
         self._known: dict[str, Verdict] = {}
 
     def verdict(self, key: str) -> Verdict:
         """Return whether the value of a key is withheld. `key` is decoded: no escapes are left in it."""
         known = self._known.get(key)
         if known is None:
-            known = self._judge(normal_form(key))
+            known = self._judge(key)
             if len(key) <= _MEMO_KEY_CHARS and len(self._known) < _MEMO_MAX_KEYS:
                 self._known[key] = known
         return known
 
     def hides(self, key: str, value: object) -> bool:
-        """Return whether the value of a key is withheld: a count is shown if it is a number."""
-        verdict = self.verdict(key)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return verdict is Verdict.SENSITIVE or (verdict is Verdict.SENSITIVE_UNLESS_NUMBER and not is_number)
+        """Return whether the value of a key is withheld."""
+        return self.verdict(key).hides(value)
 
-    def _judge(self, form: str) -> Verdict:
+    def _judge(self, key: str) -> Verdict:
+        form = normal_form(key)
         if form in self._is:
             return Verdict.SENSITIVE
         if form in self._plain:
             return Verdict.PLAIN
-        rest = form
-        for word in self._exceptions:
-            rest = rest.replace(word, "")
-        if self._contains.search(rest) is None:
+        words = [word.lower() for word in _WORDS.findall(_plain_letters(key))]
+        is_sensitive = self._contains.search(self._harmless.sub("", form)) or not self._ends.isdisjoint(_endings(words))
+        if not is_sensitive or self._is_harmless(words):
             return Verdict.PLAIN
-        return Verdict.SENSITIVE_UNLESS_NUMBER if form.endswith(self._count_endings) else Verdict.SENSITIVE
+        is_count = form.endswith(self._counts) or not set(words).isdisjoint(self._counts)
+        return Verdict.SENSITIVE_UNLESS_NUMBER if is_count else Verdict.SENSITIVE
+
+    def _is_harmless(self, words: list[str]) -> bool:
+        """Return whether a key of several words begins or ends as those of flags, counts and descriptions do."""
+        if len(words) < 2:  # noqa: PLR2004 - `is` alone describes nothing
+            return False
+        return words[0] in self._harmless_begins or not self._harmless_ends.isdisjoint(_endings(words))
+
+
+def _spellings(rows: Iterable[Word], where: str) -> list[str]:
+    return [word for row in rows if row.where == where for word in row.spellings]
+
+
+def _any_of(words: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, words)) or r"(?!)")
+
+
+def _endings(words: list[str]) -> list[str]:
+    """Return the last word, the last two words, and so on, each joined."""
+    return ["".join(words[-count:]) for count in range(1, min(len(words), _LAST_WORDS) + 1)]

@@ -91,7 +91,7 @@ BAD: Iterable[tuple[str, str]] = (
     (entry(anchor='"ac"'), "ours.toml: `acme-key`: `anchor`: expected at least three literal characters, or `WORD`"),
     (entry(anchor='"acm"', pattern='"x"'), "ours.toml: `acme-key`: `pattern`: expected at least 5 characters with"),
     (entry() + "\n" + entry(), "ours.toml: `acme-key`: `name`: expected a new name"),
-    ('[[word]]\nname = "a"\nwhere = "here"', "ours.toml: `a`: `where` must be 'contains' or 'is'"),
+    ('[[word]]\nname = "a"\nwhere = "here"', "ours.toml: `a`: `where` must be 'contains', 'is' or 'ends'"),
 )
 
 

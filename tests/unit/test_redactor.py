@@ -163,7 +163,7 @@ TREES: dict[str, tuple[object, object, list[tuple[str, str]]]] = {
     "beyond all digits": ([10**5000], [None], [("truncated", "[0]")]),
     "a sensitive key": ({"a": {"token": [1]}}, {"a": {"token": "<redacted>"}}, [("redacted", ".a.token")]),
     "an added key": ({"SSN": 1}, {"SSN": "<redacted>"}, [("redacted", ".SSN")]),
-    "counts": ({"tokens": 5, "x_tokens": True}, {"tokens": 5, "x_tokens": "<redacted>"}, [("redacted", ".x_tokens")]),
+    "counts": ({"tokens": 5, "x_tokens": ["5"]}, {"tokens": 5, "x_tokens": "<redacted>"}, [("redacted", ".x_tokens")]),
     "a credential": ([{"a.b": f"x {GITHUB}"}], [{"a.b": "x <redacted>"}], [("redacted", '[0]["a.b"]')]),
     "a credential in a key": ({GITHUB: 1}, {"<redacted>": 1}, [("redacted", '["<redacted>"]')]),
     "a registered number": (
