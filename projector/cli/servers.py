@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import sys
 from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
@@ -42,7 +43,9 @@ def health(arguments: argparse.Namespace) -> int:
 
 def check_config(arguments: argparse.Namespace) -> int:
     """Check a configuration; an invalid one raises."""
-    load_settings(arguments.file)
+    settings = load_settings(arguments.file)
+    for reason in server_module("config.preflight").warnings(settings):
+        print(f"warning: {reason}", file=sys.stderr)
     print("Configuration is valid.")
     return 0
 

@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from projector._errors import UsageError
 from projector.server.app import rebuild
 from projector.server.config.loading import SettingsError
+from projector.server.config.preflight import warnings
 from projector.server.config.settings import NEEDS_RESTART, Settings, check_access
 from projector.server.telemetry.logs import log
 
@@ -58,7 +59,7 @@ class Generations:
     async def reload(self, read: ReadSettings) -> Settings | None:
         """Read the settings and use them for new requests; keep the old ones if they are invalid, and return None."""
         try:
-            settings, app, needs_restart = await asyncio.to_thread(self._build, read)
+            settings, app, needs_restart, cautions = await asyncio.to_thread(self._build, read)
         except (UsageError, OSError, ValueError) as error:
             reason = str(error) if isinstance(error, UsageError) else type(error).__name__
             log.error("reload_refused", reason=reason)
@@ -66,11 +67,13 @@ class Generations:
         old, self._app = self._app, app
         app.state.activate()
         log.info("reloaded", needs_restart=needs_restart)
+        for caution in cautions:
+            log.warning("configuration_warning", reason=caution)
         self._close_if_unused(old)
         return settings
 
-    def _build(self, read: ReadSettings) -> tuple[Settings, Starlette, list[str]]:
-        """Return the new settings and application, and the names of the changed settings that need a restart."""
+    def _build(self, read: ReadSettings) -> tuple[Settings, Starlette, list[str], list[str]]:
+        """Return the new settings and application, the names of changed settings that need a restart, and warnings."""
         given = read()
         kept = {name: getattr(self.settings, name) for name in NEEDS_RESTART}
         changed = sorted(name for name, value in kept.items() if getattr(given, name) != value)
@@ -79,7 +82,7 @@ class Generations:
             check_access(settings)
         except ValueError as error:
             raise SettingsError(str(error)) from None
-        return settings, rebuild(self._app, settings), changed
+        return settings, rebuild(self._app, settings), changed, list(warnings(settings))
 
     def _close_if_unused(self, app: Starlette) -> None:
         if app is self._app or self._requests.get(app):

@@ -22,6 +22,7 @@ from projector import __version__
 from projector.server.app import create_app
 from projector.server.catalog import provider_upstream
 from projector.server.config.loading import SettingsError
+from projector.server.config.preflight import warnings
 from projector.server.config.settings import Settings
 from projector.server.generations import Generations, ReadSettings
 from projector.server.http.connection import GuardedProtocol
@@ -47,6 +48,8 @@ def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = Fa
     signals.install(with_reload=read is not None)
     configure_logs(level=settings.log_level)
     log.info("start", version=__version__, pid=os.getpid(), python=sys.version.partition(" ")[0])
+    for reason in warnings(settings):
+        log.warning("configuration_warning", reason=reason)
     _raise_file_limit(settings)
     listener = listen(settings)
     url = _url(listener)

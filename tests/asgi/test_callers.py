@@ -7,8 +7,10 @@ import base64
 import hashlib
 import hmac
 import json
+import ssl
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import jwt
@@ -16,12 +18,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import RSAAlgorithm
+from structlog.testing import capture_logs
 
 from projector.server.config.loading import SettingsError, load
 from projector.server.config.settings import Auth
 from projector.server.http.authenticator import Authenticator
 from projector.server.http.problems import Problem
 from projector.server.ownership import Ownership
+from tests.asgi.certificates import Authority
 
 pytestmark = pytest.mark.timeout(15)
 
@@ -188,6 +192,21 @@ async def test_keys_are_cached_and_fetched_for_an_unknown_key(keys: KeyServer, m
     monkeypatch.setattr("projector.server.http.token_verifier._MIN_FETCH_INTERVAL_S", 0.0)
     assert await found.caller(scope(token("two"))) == "token:ann"
     assert keys.requests == 2
+
+
+async def test_keys_of_a_server_with_an_own_authority(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*authority.issue("server"))
+    served = KeyServer()
+    served.hold(key_set("one"))
+    async with await asyncio.start_server(served.on_connection, "127.0.0.1", 0, ssl=context) as listening:
+        served.url = f"https://localhost:{listening.sockets[0].getsockname()[1]}/keys"
+        with capture_logs() as lines, pytest.raises(Problem):
+            await authenticator(jwks=None, jwks_url=served.url).caller(scope(token()))
+        assert [line["error_type"] for line in lines] == ["ClientConnectorCertificateError"]
+        trusting = authenticator(jwks=None, jwks_url=served.url, ca_file=authority.file)
+        assert await trusting.caller(scope(token())) == "token:ann"
 
 
 @pytest.mark.parametrize(

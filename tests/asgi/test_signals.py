@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import signal
+import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.asgi.conftest import SSE_HEAD
+from tests.asgi.certificates import Authority
+from tests.asgi.conftest import SSE_HEAD, ScriptedUpstream
 from tests.asgi.process import DEMO, Process, running
 
 pytestmark = [
@@ -68,6 +70,13 @@ class Provider:
         await peer.chunk(DONE)
         await peer.end()
         await peer.gone.wait()
+
+
+async def completes(peer: Any) -> None:
+    """Respond at once."""
+    await peer.start()
+    await peer.chunk(CREATED + TEXT + DONE)
+    await peer.end()
 
 
 class Reloaded:
@@ -254,6 +263,45 @@ async def test_a_bad_file_is_refused_and_the_old_settings_stay(started: Started,
         await server.send(signal.SIGHUP, "reloaded")
         await (await server.stream()).read()
         assert provider.peers[1].body["model"] == "third"
+
+
+async def test_certificates_are_read_again(started: Started, tmp_path: Path) -> None:
+    """Of an upstream; a file that cannot be used is refused, and the old one stays in use."""
+    authority, other = Authority(tmp_path), Authority(tmp_path, "other")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*authority.issue("server"))
+    secure = await asyncio.start_server(ScriptedUpstream(completes).on_connection, "127.0.0.1", 0, ssl=context)
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes(other.file.read_bytes())
+    url = f"https://localhost:{secure.sockets[0].getsockname()[1]}/v1"
+    more = f"""
+[upstreams.secure]
+base_url = "{url}"
+tls.ca_file = "trusted.pem"
+[agents.secure]
+upstream = "secure"
+model = "m"
+"""
+    async with secure, started(completes, more=more) as server:
+        assert b"upstream_unreachable" in await (await server.stream(agent="secure")).read()
+        (line,) = [one for one in server.log() if one["event"] == "stream_end"]
+        assert (line["upstream"], line["reason"]) == ("secure", "certificate")
+        trusted.write_text("no certificate")
+        line = await server.send(signal.SIGHUP, "reload_refused")
+        assert line["reason"] == "`upstreams.secure.tls.ca_file`: expected a certificate in PEM format"
+        trusted.write_bytes(authority.file.read_bytes())
+        await server.send(signal.SIGHUP, "reloaded")
+        assert b'"status":"completed"' in await (await server.stream(agent="secure")).read()
+
+
+async def test_a_start_and_a_reload_warn(started: Started) -> None:
+    plain = '\n[upstreams.plain]\nbase_url = "http://10.0.0.7/v1"\napi_key_file = "key"\n'
+    async with started(completes, more=plain) as server:
+        await server.send(signal.SIGHUP, "reloaded")
+        reason = "`upstreams.plain.base_url`: the key is sent unencrypted; use https:// for another machine"
+        await server.send(signal.SIGUSR1, "signal_ignored")
+        warned = [(line["level"], line["reason"]) for line in server.log() if line["event"] == "configuration_warning"]
+        assert warned == [("warning", reason)] * 2
 
 
 async def test_settings_that_need_a_restart_are_named(started: Started) -> None:

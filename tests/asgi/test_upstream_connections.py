@@ -5,17 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from projector.server.config.settings import UpstreamSettings, UpstreamTimeouts
 from projector.server.upstream.http_upstream import ERROR_BODY_MAX_BYTES, HTTPUpstream
@@ -326,7 +320,7 @@ OnConnection = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[
 
 
 @contextlib.asynccontextmanager
-async def listening(on_connection: OnConnection, context: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+async def listening(on_connection: OnConnection) -> AsyncIterator[int]:
     """Run a server and yield its port."""
     tasks: list[asyncio.Task[None]] = []
 
@@ -337,7 +331,7 @@ async def listening(on_connection: OnConnection, context: ssl.SSLContext | None 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         tasks.append(asyncio.create_task(serve(reader, writer)))
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=context)
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
     yield server.sockets[0].getsockname()[1]
     server.close()
     await asyncio.gather(*tasks)
@@ -399,35 +393,6 @@ async def test_a_proxy_that_refuses() -> None:
     async with listening(after_the_head(b"HTTP/1.1 407 No\r\ncontent-length: 0\r\n\r\n")) as port:
         error = await failure_at("https://provider.invalid/v1", proxy=f"http://127.0.0.1:{port}")
     assert (error.fault.code, error.reason) == ("upstream_unreachable", "proxy")
-
-
-def self_signed(folder: Path) -> ssl.SSLContext:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    today = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(today - timedelta(days=1))
-        .not_valid_after(today + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem = folder / "server.pem"
-    form = serialization.PrivateFormat.TraditionalOpenSSL
-    private = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
-    pem.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(pem)
-    return context
-
-
-async def test_a_certificate_of_an_unknown_authority(tmp_path: Path) -> None:
-    async def never_connected(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
-        pass
-
-    async with listening(never_connected, self_signed(tmp_path)) as port:
-        error = await failure_at(f"https://localhost:{port}/v1")
-    assert (error.fault.code, error.reason) == ("upstream_unreachable", "certificate")
 
 
 def test_each_event_loop_has_its_own_session() -> None:

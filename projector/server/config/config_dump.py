@@ -23,6 +23,8 @@ def to_toml(loaded: Loaded) -> str:
     """Return the settings as TOML."""
     settings = loaded.settings
     hidden = set(SHORTHAND) if settings.upstreams else set[str]()
+    if settings.passthrough is not None and not settings.passthrough.model_fields_set:
+        hidden.add("passthrough")  # its defaults alone are no valid table
     table = settings.model_dump(mode="json", exclude_none=True, exclude=hidden)
     for name, upstream in settings.upstreams.items():
         timeouts = settings.timeouts_of(upstream).model_dump(include=set(UpstreamTimeouts.model_fields))

@@ -3,8 +3,8 @@
 A variable is `PROJECTOR_` and the path of its setting in capitals, with `__` between tables
 (`PROJECTOR_TIMEOUTS__IDLE_S`, `PROJECTOR_AGENTS__<NAME>__MODEL`); lists and open tables are JSON.
 `OPENAI_API_KEY` and `OPENAI_BASE_URL` are read as well. In the file, the string `${NAME}` is replaced with the variable
-NAME (within `headers` and `query` of an upstream also as a part of a string), and `X_file` names a file that contains
-`X`, relative to the folder of the configuration.
+NAME (within `headers` and `query` of an upstream also as a part of a string). `X_file` names a file relative to the
+folder of the configuration. If there is a setting `X`, the file contains it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _JSON_TYPES: Final = frozenset({tuple, dict, frozenset})
 HTTP_FIELDS: Final = frozenset({"headers", "query"})
 """Tables of an upstream with names and values that are sent to the provider."""
-_SECRETS: Final = frozenset({"api_key"})
+_SECRETS: Final = frozenset({"api_key", "key_password"})
 """Not allowed in a configuration file, because such files are committed."""
 
 _OPENAI: Final[Mapping[str, str]] = {"OPENAI_API_KEY": "api_key", "OPENAI_BASE_URL": "base_url"}
@@ -283,13 +283,16 @@ def _put(values: dict[str, Any], path: tuple[str, ...], value: object) -> None:
 
 
 def _read_files(node: Any, folder: Path, path: FieldPath = ()) -> None:
-    """Read the files that `X_file` settings name into `X`."""
+    """Read the files that `X_file` settings name into `X`; where there is no `X`, make the path absolute."""
     for key, value in list(node.items()):
         at = (*path, key)
         if isinstance(value, dict):
             _read_files(value, folder, at)
         elif key.endswith(_FILE) and _is_setting(at) and isinstance(value, str):
             field = key.removesuffix(_FILE)
+            if not _is_setting((*path, field)):
+                node[key] = str((folder / value).absolute())
+                continue
             if field in node:
                 raise SettingsError(f"`{path_name(at)}`: cannot be combined with `{field}`")
             node[field] = _read_text(folder / value, f"`{path_name(at)}`").strip()

@@ -6,10 +6,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
 
 from projector.server.config.loading import SettingsError
-from projector.server.config.settings import Settings
+from projector.server.config.settings import Settings, UpstreamSettings
+from projector.server.config.tls_settings import UpstreamTls
 
 
 def check_system(settings: Settings) -> None:
@@ -18,6 +24,58 @@ def check_system(settings: Settings) -> None:
     for name, agent in settings.agents.items():
         if agent.record is not None:
             _check_folder(f"agents.{name}.record.folder", agent.record.folder)
+    for path, tls in _tls_tables(settings):
+        from projector.server.tls import client_context  # noqa: PLC0415 - a start without it is faster
+
+        client_context(tls, path)
+
+
+def warnings(settings: Settings) -> Iterator[str]:
+    """Yield a sentence for each setting that works, but that an operator should look at."""
+    for path, upstream in _upstreams(settings):
+        if _has_secret(upstream) and _is_plain(upstream.base_url):
+            yield f"`{path}base_url`: the key is sent unencrypted; use https:// for another machine"
+    jwt = settings.auth.jwt
+    if jwt is not None and jwt.jwks_url is not None and _is_plain(jwt.jwks_url):
+        yield "`auth.jwt.jwks_url`: the keys are fetched unencrypted, and can be replaced on the way; use https://"
+    for path, tls in _tls_tables(settings):
+        from projector.server.tls import certificate_warnings  # noqa: PLC0415 - a start without it is faster
+
+        yield from certificate_warnings(tls, path)
+
+
+def _upstreams(settings: Settings) -> Iterator[tuple[str, UpstreamSettings]]:
+    """Yield each upstream with the path of its settings."""
+    if not settings.upstreams:
+        yield "", UpstreamSettings(base_url=settings.base_url, api_key=settings.api_key)
+    for name, upstream in settings.upstreams.items():
+        yield f"upstreams.{name}.", upstream
+
+
+def _tls_tables(settings: Settings) -> Iterator[tuple[str, UpstreamTls]]:
+    """Yield each table with TLS settings of a client, and its path."""
+    for name, upstream in settings.upstreams.items():
+        if not upstream.tls.is_default:
+            yield f"upstreams.{name}.tls", upstream.tls
+    if settings.auth.jwt is not None and settings.auth.jwt.ca_file is not None:
+        yield "auth.jwt", UpstreamTls(ca_file=settings.auth.jwt.ca_file)
+
+
+def _has_secret(upstream: UpstreamSettings) -> bool:
+    """Return whether requests to an upstream contain a secret; values that may be one are `SecretStr`."""
+    values = (upstream.api_key, *upstream.headers.values(), *upstream.query.values())
+    return any(isinstance(value, SecretStr) for value in values)
+
+
+def _is_plain(url: str) -> bool:
+    """Return whether requests to a URL leave this machine unencrypted. A private network counts as another machine."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    try:
+        is_here = ip_address(host).is_loopback
+    except ValueError:
+        is_here = host == "localhost"
+    return parts.scheme == "http" and not is_here
 
 
 def _check_memory(settings: Settings) -> None:

@@ -38,6 +38,8 @@ def _of_upstream(upstream: UpstreamSettings, min_chars: int) -> Iterator[str]:
         if isinstance(parameter, SecretStr):
             text = parameter.get_secret_value()
             yield from (text, quote(text, safe=""), quote_plus(text))
+    if upstream.tls.key_password is not None:
+        yield upstream.tls.key_password.get_secret_value()
     if upstream.proxy is not None:
         yield from _of_proxy(upstream.proxy.get_secret_value())
 

@@ -1,7 +1,7 @@
 """Settings of the server: names, defaults and bounds. `projector.server.config.loading` reads them.
 
 A setting is a field of `Settings` or of one of its tables. docs/operations.md lists every field. A field `X_file` names
-a file that contains `X`.
+a file that contains `X`, if there is an `X`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from projector.providers import DEFAULT_PROVIDER, profile_of
 from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
 from projector.server.config.config_base import Api, BaseUrl, Name, Table, has_valid_host, matching
 from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelNames
+from projector.server.config.tls_settings import UpstreamTls
 from projector.server.extensions import EXTENSIONS, ExtensionSettings
 
 DEFAULT: Final = "default"
@@ -129,6 +130,8 @@ class Jwt(Table):
     """The public keys themselves."""
     jwks_file: Path | None = None
     """File with the public keys."""
+    ca_file: Path | None = None
+    """File with the certificates of the authorities that are trusted for `jwks_url`, instead of those of the system."""
     algorithms: tuple[Algorithm, ...] = Field(("RS256", "ES256"), min_length=1)
     """Accepted signature algorithms; only those with public keys, so that the server holds no secret."""
     caller_claim: str = Field("sub", min_length=1)
@@ -150,6 +153,8 @@ class Jwt(Table):
     def _check_keys(self) -> Jwt:
         if (self.jwks_url is None) == (self.jwks is None):
             raise ValueError("expected either `jwks_url` or `jwks_file`")
+        if self.ca_file is not None and not (self.jwks_url or "").startswith("https:"):
+            raise ValueError("`ca_file` has no effect, because `jwks_url` does not begin with https://")
         return self
 
 
@@ -196,6 +201,8 @@ class UpstreamSettings(Table):
     to it: `proxy = "${HTTPS_PROXY}"`."""
     headers: ExtraHeaders = {}
     """Additional request headers, such as `api-key`; `authorization` replaces the one of `api_key`."""
+    tls: UpstreamTls = UpstreamTls()
+    """Own certificate authorities, client certificate, least version."""
     query: ExtraQuery = {}
     """Query parameters of every request, such as `api-version`."""
     timeouts: UpstreamTimeouts = UpstreamTimeouts()
@@ -213,6 +220,12 @@ class UpstreamSettings(Table):
         if url is not None and not (_PROXY.fullmatch(url) and has_valid_host(url)):
             raise ValueError("expected http://host:port, optionally with user:password@ before the host")
         return proxy
+
+    @model_validator(mode="after")
+    def _check_tls(self) -> UpstreamSettings:
+        if not self.tls.is_default and not self.base_url.startswith("https:"):
+            raise ValueError("`tls` has no effect, because `base_url` does not begin with https://")
+        return self
 
     @model_validator(mode="after")
     def _check_profile(self) -> UpstreamSettings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,6 +13,7 @@ import jwt
 
 from projector.contracts import codec
 from projector.server.config.settings import Jwt
+from projector.server.config.tls_settings import UpstreamTls
 from projector.server.http.problems import problem
 from projector.server.telemetry.logs import log
 
@@ -31,6 +33,7 @@ class TokenVerifier:
     def __init__(self, settings: Jwt) -> None:
         self._settings = settings
         self._keys = _keys(settings.jwks) if settings.jwks is not None else {}
+        self._ssl = _ssl(settings)
         self._fetched_at = -_FRESH_S
         self._fetching = anyio.Lock()
 
@@ -78,11 +81,20 @@ class TokenVerifier:
         try:
             async with (
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_FETCH_S), trust_env=False) as session,
-                session.get(url, allow_redirects=False, raise_for_status=True) as response,
+                session.get(url, allow_redirects=False, raise_for_status=True, ssl=self._ssl) as response,
             ):
                 self._keys = _keys(await _read(response)) or self._keys
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError, jwt.PyJWTError) as error:
             log.warning("jwks_not_fetched", error_type=type(error).__name__)
+
+
+def _ssl(settings: Jwt) -> ssl.SSLContext | bool:
+    """Return the context of requests for keys; raise `SettingsError` if it cannot use the file of authorities."""
+    if settings.ca_file is None:
+        return True
+    from projector.server.tls import client_context  # noqa: PLC0415 - a start without it is faster
+
+    return client_context(UpstreamTls(ca_file=settings.ca_file), "auth.jwt")
 
 
 def _keys(document: str | bytes) -> Mapping[object, jwt.PyJWK]:

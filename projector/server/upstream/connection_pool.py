@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import select
+from ssl import SSLContext
 from typing import Any, Final
 
 import aiohttp
@@ -35,8 +36,8 @@ _PROBE_HEADERS: Final = ((b"Content-Length", b"0"),)
 class CleanConnector(aiohttp.TCPConnector):
     """A connector that discards pooled connections on which anything arrived."""
 
-    def __init__(self, *, limit: int) -> None:
-        super().__init__(limit=limit)
+    def __init__(self, *, limit: int, ssl: SSLContext | bool) -> None:
+        super().__init__(limit=limit, ssl=ssl)
         self._factory: Any = functools.partial(_Handler, loop=asyncio.get_running_loop())
 
     async def connect(self, *args: Any, **kwargs: Any) -> Any:

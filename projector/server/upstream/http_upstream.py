@@ -1,7 +1,7 @@
 """Requests to a provider over HTTP, by aiohttp: connections, headers, raw bytes, and failures as `UpstreamError`.
 
 Redirects, cookies, environment proxies and content encodings are not used: the bytes of a response are those that the
-provider sent. Certificates are checked against the certificate authorities of the system.
+provider sent. Certificates are checked against the certificate authorities of the system, or those of the settings.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import io
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Final
@@ -58,6 +59,12 @@ _PROBLEMS: Final = (
 )
 """Class of an exception -> fault code and reason; the first matching row counts."""
 
+_TLS_CAUSES: Final[Mapping[str, type[OSError]]] = {
+    "unreachable": ConnectionResetError,  # a connection of TCP cannot be reset before it exists
+    "reset": ssl.SSLError,  # TLS 1.3 refuses a client after its handshake
+}
+"""Reason -> cause by which it is one of TLS."""
+
 _NAME: Final = "projector.server.upstream.http_upstream:HTTPUpstream"
 
 
@@ -71,6 +78,7 @@ class HTTPUpstream:
         self._proxy = settings.proxy.get_secret_value() if settings.proxy else None
         self._models_path = PROVIDERS[settings.api].models_path
         self._timeout = aiohttp.ClientTimeout(total=None, connect=timeouts.connect_s)  # the others: `deadlines`
+        self._ssl = _ssl(settings)
         self._headers = _headers(settings)
         self._query = {name: plain(value) for name, value in settings.query.items()}
         self._session: aiohttp.ClientSession | None = None
@@ -139,7 +147,7 @@ class HTTPUpstream:
         if self._session is None or self._loop is not loop:
             self._loop = loop
             self._session = aiohttp.ClientSession(
-                connector=CleanConnector(limit=0),
+                connector=CleanConnector(limit=0, ssl=self._ssl),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=self._timeout,
                 read_bufsize=READ_MAX_BYTES,
@@ -148,6 +156,15 @@ class HTTPUpstream:
                 proxy=self._proxy,
             )
         return self._session
+
+
+def _ssl(settings: UpstreamSettings) -> ssl.SSLContext | bool:
+    """Return the context of an upstream with TLS settings; raise `SettingsError` if it cannot use them."""
+    if settings.tls.is_default:
+        return True  # the context that all others share
+    from projector.server.tls import client_context  # noqa: PLC0415 - a start without it is faster
+
+    return client_context(settings.tls)
 
 
 def _headers(settings: UpstreamSettings) -> Mapping[str, str]:
@@ -186,8 +203,12 @@ async def _read_out(chunks: AsyncIterator[bytes]) -> None:
 def _failed(error: Exception) -> UpstreamError:
     """Return the error for an exception of aiohttp."""
     code, reason = next((code, reason) for kind, code, reason in _PROBLEMS if isinstance(error, kind))
-    is_refused = getattr(error, "errno", None) == errno.ECONNREFUSED
-    return UpstreamError(FAULTS[code], reason="refused" if is_refused else reason)
+    cause = error.__cause__
+    if getattr(error, "errno", None) == errno.ECONNREFUSED:
+        reason = "refused"
+    elif isinstance(cause, _TLS_CAUSES.get(reason, ())):
+        reason = "tls"
+    return UpstreamError(FAULTS[code], reason=reason)
 
 
 async def _refused(response: aiohttp.ClientResponse) -> UpstreamError:
