@@ -19,7 +19,7 @@ import uvloop
 from proxy_sites import EVENTS_PER_S
 
 from projector.server.config.settings import Settings
-from projector.server.process import _raise_file_limit
+from projector.server.listening import raise_file_limit
 
 STREAMS = 200
 BURSTS = 20
@@ -132,5 +132,5 @@ async def measure() -> bool:
 
 
 if __name__ == "__main__":
-    _raise_file_limit(Settings())
+    raise_file_limit(Settings())
     raise SystemExit(0 if uvloop.run(measure()) else 1)

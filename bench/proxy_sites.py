@@ -17,7 +17,8 @@ from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
-from projector.server.process import _raise_file_limit, configure_logs
+from projector.server.listening import raise_file_limit
+from projector.server.telemetry.logs import configure_logs
 
 EVENTS_PER_S = 50
 PACED_EVENTS = 250
@@ -107,7 +108,7 @@ def idle(port: int) -> None:
 
 
 def _serve(app: object, port: int) -> None:
-    _raise_file_limit(Settings())
+    raise_file_limit(Settings())
     config = uvicorn.Config(
         app, port=port, loop="uvloop", http="httptools", lifespan="off", access_log=False, log_level="error"
     )

@@ -25,7 +25,7 @@ import uvloop
 from proxy import Site
 
 from projector.server.config.settings import Settings
-from projector.server.process import _raise_file_limit
+from projector.server.listening import raise_file_limit
 
 MINUTES: Final = 10.0
 WARM: Final = 0.3
@@ -155,5 +155,5 @@ async def run(minutes: float) -> bool:
 
 
 if __name__ == "__main__":
-    _raise_file_limit(Settings())
+    raise_file_limit(Settings())
     raise SystemExit(0 if uvloop.run(run(float(sys.argv[1]) if len(sys.argv) > 1 else MINUTES)) else 1)

@@ -25,6 +25,7 @@ def busy_metrics() -> Metrics:
     stats.problem_code = "upstream_unreachable"
     metrics.count(stats)
     metrics.count_request("/readyz", RequestFacts(status=503, code="server_shutdown"))
+    metrics.count_closed_connection("limit")
     return metrics
 
 

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
+from projector.server.admin import admin_app
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
 from projector.server.extensions import Extension
@@ -40,7 +41,8 @@ def create_app(
 ) -> Starlette:
     """Return the application for these settings. It can be mounted in another application.
 
-    The running streams are in `app.state.streams`. An application that is mounted does not receive lifespan events: the
+    The running streams are in `app.state.streams`. With the table `admin` in the settings, the application for that
+    listener is `app.state.admin`. An application that is mounted does not receive lifespan events: the
     outer application must await `app.state.aclose()` on shutdown.
 
     Args:
@@ -121,6 +123,7 @@ def _build(settings: Settings, shared: Shared, *, is_first: bool) -> Starlette:
     app.state.site = site
     app.state.metrics = shared.metrics
     app.state.openapi = cache(partial(_openapi, app, shared.extensions))
+    app.state.admin = admin_app(app.state)
     return app
 
 

@@ -56,6 +56,10 @@ class Generations:
             self._requests[app] -= 1
             self._close_if_unused(app)
 
+    async def admin(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request to the admin listener with the newest application."""
+        await self.state.admin(scope, receive, send)
+
     async def reload(self, read: ReadSettings) -> Settings | None:
         """Read the settings and use them for new requests; keep the old ones if they are invalid, and return None."""
         try:

@@ -1,4 +1,4 @@
-"""The server process: listening, serving the application with uvicorn, graceful shutdown."""
+"""The server process: serving the application with uvicorn on its listeners, signals, graceful shutdown."""
 
 from __future__ import annotations
 
@@ -9,14 +9,10 @@ import signal
 import socket
 import sys
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import uvicorn
-
-try:
-    import resource
-except ImportError:  # on Windows
-    resource = None  # type: ignore[assignment]  # mypy assumes that the module exists
+from starlette.types import ASGIApp
 
 from projector import __version__
 from projector.server.app import create_app
@@ -26,13 +22,16 @@ from projector.server.config.preflight import warnings
 from projector.server.config.settings import Settings
 from projector.server.generations import Generations, ReadSettings
 from projector.server.http.connection import GuardedProtocol
+from projector.server.http.connections import Connections
+from projector.server.listening import BACKLOG, limit_stalls, listen, listen_admin, raise_file_limit, url_of
 from projector.server.signals import RELOAD, ReceivedSignals
 from projector.server.telemetry.logs import configure_logs, log
+from projector.server.telemetry.metrics import Metrics
 from projector.server.upstream.demo import SCENARIOS, DemoUpstream
 
-_OTHER_FILES: Final = 256
-"""File descriptors in addition to those of streams: idle and queued connections, logs, the event loop."""
-_BACKLOG: Final = 2048
+if TYPE_CHECKING:
+    from projector.server.tls import RenewableContext
+
 _EXAMPLE: Final = """-H 'content-type: application/json' -d '{"message": "Search the news for me"}'"""
 CLOSE_S: Final = 2
 """Seconds for connections to close after the last stream has ended."""
@@ -42,7 +41,7 @@ def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = Fa
     """Serve until SIGTERM or SIGINT, then drain and return 0; a second signal ends the drain.
 
     On SIGHUP `read` returns the new settings; without it this signal drains like SIGTERM. With `demo`, responses are
-    recorded examples. Raises `SettingsError` if the address is not available.
+    recorded examples. Raises `SettingsError` if an address is not available.
     """
     signals = ReceivedSignals()
     signals.install(with_reload=read is not None)
@@ -50,10 +49,10 @@ def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = Fa
     log.info("start", version=__version__, pid=os.getpid(), python=sys.version.partition(" ")[0])
     for reason in warnings(settings):
         log.warning("configuration_warning", reason=reason)
-    _raise_file_limit(settings)
-    listener = listen(settings)
-    url = _url(listener)
-    with contextlib.closing(listener):
+    raise_file_limit(settings)
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(contextlib.closing(listen(settings)))
+        url = url_of(listener, is_tls=settings.tls is not None)
         serving = server(settings, demo=demo)
         serving.on_signals(signals, read, listener)
         if demo:
@@ -62,6 +61,10 @@ def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = Fa
         else:
             _warn_of_missing_key(settings)
             _print(f"Serving on {url}\n")
+        admin = listen_admin(settings)
+        if admin is not None:
+            serving.admin_listener = stack.enter_context(contextlib.closing(admin))
+            _print(f"Metrics and health on {url_of(admin)}\n")
         serving.run(sockets=[listener])
     log.info("stop", exit_code=0)
     return 0
@@ -75,50 +78,59 @@ def _demo_words() -> str:
 def server(settings: Settings, *, demo: bool = False) -> DrainingServer:
     """Return the server. Its `run` and `serve` expect the listening socket."""
     app = Generations(create_app(settings, (lambda *_: DemoUpstream()) if demo else provider_upstream))
-    connection = {
-        "head_s": settings.timeouts.request_read_s,
-        "on_malformed": staticmethod(app.state.metrics.count_malformed),
-    }
-    config = uvicorn.Config(
-        app,
-        http=type("GuardedProtocol", (GuardedProtocol,), connection),
-        ws="none",
-        lifespan="on",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=CLOSE_S,
-        workers=1,  # by default uvicorn reads WEB_CONCURRENCY, which hosting platforms set
-    )
-    return DrainingServer(config, app, settings.drain_timeout_s)
+    return DrainingServer(app, settings)
 
 
-def listen(settings: Settings) -> socket.socket:
-    """Return a listening socket; raise `SettingsError` if the address is not available."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    try:
-        listener = socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        raise SettingsError(f"cannot listen on {settings.host}, port {settings.port}: {error.strerror}") from None
-    _limit_stalls(listener, settings)
-    return listener
+class _Listener:
+    """How connections of a listener are served: application, protocol, limits."""
 
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
+        self.connections = Connections(settings.limits, metrics.count_closed_connection)
+        self.protocol = type(
+            "GuardedProtocol",
+            (GuardedProtocol,),
+            {
+                "head_s": settings.timeouts.request_read_s,
+                "admission": self.connections,
+                "on_malformed": staticmethod(metrics.count_malformed),
+            },
+        )
+        self.config = uvicorn.Config(
+            app,
+            interface="asgi3",
+            http=self.protocol,
+            ws="none",
+            lifespan="on",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=CLOSE_S,
+            workers=1,  # by default uvicorn reads WEB_CONCURRENCY, which hosting platforms set
+        )
+        self.config.load()
 
-def _limit_stalls(listener: socket.socket, settings: Settings) -> None:
-    """Close connections whose peer neither reads nor closes: they would occupy their socket for hours."""
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; accepted sockets inherit it
-        timeout_ms = int(settings.timeouts.client_stall_timeout_s * 1000)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
+    def use(self, settings: Settings) -> None:
+        """Use other settings for new connections."""
+        self.protocol.head_s = settings.timeouts.request_read_s  # type: ignore[attr-defined] # ours
+        self.connections.set_limits(settings.limits)
 
 
 class DrainingServer(uvicorn.Server):
     """A server that drains between the signal and uvicorn's shutdown, while it still listens; exits with 0."""
 
-    def __init__(self, config: uvicorn.Config, app: Generations, drain_timeout_s: float) -> None:
-        super().__init__(config)
+    def __init__(self, app: Generations, settings: Settings) -> None:
         self._app = app
-        self._drain_timeout_s = drain_timeout_s
+        metrics: Metrics = app.state.metrics
+        self._public = _Listener(app, settings, metrics)
+        self._admin = _Listener(app.admin, settings, metrics)
+        metrics.watch_connections(lambda: self._public.connections.open)
+        super().__init__(self._public.config)
+        self._tls = _tls(settings)
+        self._handshake_s = settings.timeouts.request_read_s
+        self.admin_listener: socket.socket | None = None
+        """Listening socket for operators."""
+        self._drain_timeout_s = settings.drain_timeout_s
         self._signals = 0
         self._received: ReceivedSignals | None = None
         self._read: ReadSettings | None = None
@@ -136,6 +148,28 @@ class DrainingServer(uvicorn.Server):
         self._signals += 1
         self.should_exit = True
         self.force_exit = self._signals > 2  # noqa: PLR2004 - the first starts the drain, the second ends it
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections. uvicorn would serve the same application on all sockets."""
+        await self.lifespan.startup()
+        self.servers = [await self._accept(listener, self._public) for listener in sockets or ()]
+        if self.admin_listener is not None:
+            self.servers.append(await self._accept(self.admin_listener, self._admin))
+        self.started = True
+
+    async def _accept(self, listener: socket.socket, served: _Listener) -> asyncio.Server:
+        def protocol() -> asyncio.Protocol:
+            made: asyncio.Protocol = served.protocol(served.config, self.server_state, self.lifespan.state)
+            return made
+
+        tls = self._tls.context if self._tls is not None and served is self._public else None
+        return await asyncio.get_running_loop().create_server(
+            protocol,
+            sock=listener,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else self._handshake_s,
+            backlog=BACKLOG,
+        )
 
     async def on_tick(self, counter: int) -> bool:
         """Handle the other signals; return whether the server should exit."""
@@ -156,35 +190,33 @@ class DrainingServer(uvicorn.Server):
         await streams.drain(self._drain_timeout_s, lambda: self._signals > 1)
 
     async def _reload(self, read: ReadSettings, before: asyncio.Task[None] | None) -> None:
-        """Reload after the reload before."""
+        """Reload after the reload before: settings and certificate, or neither."""
         if before is not None:
             await asyncio.wait([before])
+        try:
+            use_certificate = None if self._tls is None else await asyncio.to_thread(self._tls.read)
+        except SettingsError as error:
+            log.error("reload_refused", reason=str(error))
+            return
         settings = await self._app.reload(read)
         if settings is None:
             return
+        if use_certificate is not None:
+            use_certificate()
         self._drain_timeout_s = settings.drain_timeout_s
-        self.config.http_protocol_class.head_s = settings.timeouts.request_read_s  # type: ignore[attr-defined] # ours
-        _raise_file_limit(settings)
+        for one in (self._public, self._admin):
+            one.use(settings)
+        raise_file_limit(settings)
         if self._listener is not None:
-            _limit_stalls(self._listener, settings)
+            limit_stalls(self._listener, settings)
 
 
-def _url(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _tls(settings: Settings) -> RenewableContext | None:
+    if settings.tls is None:
+        return None
+    from projector.server.tls import RenewableContext  # noqa: PLC0415 - a start without it is faster
 
-
-def _raise_file_limit(settings: Settings) -> None:
-    """Allow two sockets for each stream; the default limit of many systems is half of that."""
-    if resource is None:
-        return
-    needed = 2 * settings.limits.max_streams + _OTHER_FILES
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < needed:
-        log.warning("few_open_files", allowed=hard, needed=needed)
-        needed = hard
-    if soft not in {resource.RLIM_INFINITY, hard} and soft < needed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    return RenewableContext(settings.tls)
 
 
 def _warn_of_missing_key(settings: Settings) -> None:

@@ -7,7 +7,7 @@ here first, and every problem is a `SettingsError` with the name of the setting.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,11 @@ EXPIRES_SOON: Final = timedelta(days=14)
 """Authorities that renew certificates by themselves do so a month before the end."""
 
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+
+
+def context_of(tls: UpstreamTls | ListenerTls, path: str) -> ssl.SSLContext:
+    """Return the context of a table; raise `SettingsError` for a file that cannot be used."""
+    return server_context(tls) if isinstance(tls, ListenerTls) else client_context(tls, path)
 
 
 def client_context(tls: UpstreamTls, path: str = "tls") -> ssl.SSLContext:
@@ -52,6 +57,31 @@ def server_context(tls: ListenerTls) -> ssl.SSLContext:
     context.set_alpn_protocols(["http/1.1"])
     load_certificate(context, tls)
     return context
+
+
+class RenewableContext:
+    """The context of this server; its certificate can be replaced for new connections.
+
+    Each handshake continues with the newest context. A certificate that is loaded into the same context again would
+    stay beside an old one with a key of another type.
+    """
+
+    def __init__(self, tls: ListenerTls) -> None:
+        self._tls = tls
+        self._newest = self.context = server_context(tls)
+        self.context.sni_callback = self._continue
+
+    def read(self) -> Callable[[], None]:
+        """Read the files again, and return a function that uses them; raise `SettingsError` if that is impossible."""
+        context = server_context(self._tls)
+
+        def use() -> None:
+            self._newest = context
+
+        return use
+
+    def _continue(self, handshake: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        handshake.context = self._newest
 
 
 def load_certificate(context: ssl.SSLContext, tls: UpstreamTls | ListenerTls, path: str = "tls") -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -14,11 +15,11 @@ from typing import Any
 
 import pytest
 import structlog
-import uvicorn
 
 from projector.core.sse import encode_sse
 from projector.server.config.settings import Settings
-from projector.server.process import listen, server
+from projector.server.listening import listen, listen_admin
+from projector.server.process import DrainingServer, server
 from projector.server.streaming.registry import Streams
 
 EXAMPLES = Path(__file__).parents[2] / "examples_ndjson" / "openai_responses"
@@ -205,7 +206,11 @@ class Site:
     def __init__(self, settings: Settings, *, demo: bool) -> None:
         listener = listen(settings)
         self.port: int = listener.getsockname()[1]
-        self._server: uvicorn.Server = server(settings, demo=demo)
+        self._server: DrainingServer = server(settings, demo=demo)
+        self._server.admin_listener = admin = listen_admin(settings)
+        self.admin_port: int | None = None if admin is None else admin.getsockname()[1]
+        self.trusted: ssl.SSLContext | None = None
+        """Context of clients, for a server with TLS."""
         self.streams: Streams = self._server.config.app.state.streams
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listener]}, daemon=True)
         self._thread.start()
@@ -216,9 +221,13 @@ class Site:
         self._thread.join(timeout=10)
         assert not self._thread.is_alive()
 
+    async def connect(self, port: int | None = None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        host = "127.0.0.1" if self.trusted is None else "localhost"
+        return await asyncio.open_connection(host, port or self.port, limit=2**24, ssl=self.trusted)
+
     async def post(self, path: str = "/api/v1/chat/stream", body: object = None, **headers: str) -> Answer:
         """Send a request; return its answer before its head is read."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**24)
+        reader, writer = await self.connect()
         writer.write(request_bytes(path, {"message": "hello"} if body is None else body, **headers))
         self.answers.append(Answer(reader, writer))
         return self.answers[-1]
@@ -229,8 +238,8 @@ class Site:
         await answer.read_head()
         return answer
 
-    async def get(self, path: str, **headers: str) -> Answer:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**24)
+    async def get(self, path: str, *, port: int | None = None, **headers: str) -> Answer:
+        reader, writer = await self.connect(port)
         lines = [f"GET {path} HTTP/1.1", "host: test", *(f"{k.replace('_', '-')}: {v}" for k, v in headers.items())]
         writer.write("\r\n".join(lines).encode() + b"\r\n\r\n")
         answer = Answer(reader, writer)

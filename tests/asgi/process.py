@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 import signal
+import ssl
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -32,19 +33,22 @@ class Process:
     def __init__(self, process: asyncio.subprocess.Process, lines: list[str]) -> None:
         self.process = process
         self.lines = lines
-        match = re.search(r"http://(?:127\.0\.0\.1|0\.0\.0\.0):(\d+)", lines[0])
+        match = re.search(r"https?://(?:127\.0\.0\.1|0\.0\.0\.0):(\d+)", lines[0])
         assert match is not None
         self.port = int(match[1])
+        self.trusted: ssl.SSLContext | None = None
+        """Context of clients, for a server with TLS."""
         self._writers: list[asyncio.StreamWriter] = []
 
-    async def connect(self, request: str) -> asyncio.StreamReader:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+    async def connect(self, request: str, *, port: int | None = None) -> asyncio.StreamReader:
+        host = "127.0.0.1" if self.trusted is None else "localhost"
+        reader, writer = await asyncio.open_connection(host, port or self.port, ssl=self.trusted)
         self._writers.append(writer)
         writer.write(request.encode())
         return reader
 
-    async def get(self, path: str) -> str:
-        reader = await self.connect(f"GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+    async def get(self, path: str, *, port: int | None = None) -> str:
+        reader = await self.connect(f"GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n", port=port)
         return (await reader.read()).decode()
 
     async def stream(self) -> asyncio.StreamReader:

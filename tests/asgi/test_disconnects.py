@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from projector.server.config.settings import Settings
-from projector.server.process import _raise_file_limit
+from projector.server.listening import raise_file_limit
 from tests.asgi.conftest import abort, request_bytes
 from tests.asgi.process import COUNTING, SERVE, Process, running
 
@@ -83,7 +83,7 @@ async def settled(server: Process, files: int) -> tuple[dict[str, float], int]:
 
 async def test_a_thousand_disconnects_leave_nothing_behind(upstream: Any, upstream_port: int) -> None:
     chance = random.Random(1)
-    _raise_file_limit(Settings())
+    raise_file_limit(Settings())
     scripted = await upstream(provider(chance))
     environ = {"OPENAI_BASE_URL": f"http://127.0.0.1:{upstream_port}/v1", "OPENAI_API_KEY": "sk-test"}
     async with running(COUNTING + SERVE, 1, **environ) as server:

@@ -77,7 +77,7 @@ def test_no_listener(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"/livez of 127.0.0.1, port {port}: no response: Connection refused\n"
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8000", "https://127.0.0.1", "http://", "http://a:port", "http://[", ""])
+@pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://127.0.0.1", "http://", "http://a:port", "http://[", ""])
 def test_invalid_urls(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["health", url]) == 2
     assert capsys.readouterr().err == "projector: expected the URL of a server, like http://127.0.0.1:8000\n"

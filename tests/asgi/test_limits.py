@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from projector.server.config.settings import Settings
-from projector.server.process import _raise_file_limit
+from projector.server.listening import raise_file_limit
 
 pytestmark = pytest.mark.timeout(15)
 
@@ -107,7 +107,7 @@ async def test_small_streams_end_while_a_client_reads_nothing(serve: Any, upstre
 
 
 async def test_five_hundred_streams_at_once_all_end(serve: Any, upstream: Any, text_events: Any) -> None:
-    _raise_file_limit(Settings.model_validate({"limits": {"max_streams": 1000}}))  # this process holds both ends
+    raise_file_limit(Settings.model_validate({"limits": {"max_streams": 1000}}))  # this process holds both ends
     everyone = asyncio.Barrier(501)
 
     async def script(peer: Any) -> None:

@@ -82,6 +82,20 @@ def test_an_invalid_address(check: Check, host: str) -> None:
     assert "`host`: expected an IP address or a host name" in check(f'host = "{host}"\n')
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("port = 9000\n[admin]\nport = 9000\n", "`admin.port` must not be the same as `port`"),
+        ("[admin]\n", "`admin.port` is missing"),
+        ('[admin]\nhost = "metrics:9000"\nport = 9000\n', "`admin.host`: expected an IP address or a host name"),
+        ("[limits]\nmax_connections = 0\n", "`limits.max_connections` must be greater than 0"),
+        ("[tls]\n", "`tls.cert_file` is missing"),
+    ],
+)
+def test_listeners(check: Check, text: str, message: str) -> None:
+    assert message in check(text)
+
+
 def test_a_folder_that_does_not_exist_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "projector.toml"
     file.write_text(AGENT.format(folder=(tmp_path / "new" / "folder").as_posix()))

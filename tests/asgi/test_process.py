@@ -13,7 +13,7 @@ import pytest
 
 from projector.server.config.loading import SettingsError, load
 from projector.server.config.settings import Settings
-from projector.server.process import listen
+from projector.server.listening import listen
 from tests.asgi.process import DEMO, SERVE, running
 
 pytestmark = pytest.mark.timeout(20)

@@ -85,7 +85,7 @@ GOOD = [
     'cert_file = "good.crt"\nkey_file = "good.key"\nmin_version = "1.3"',
     'cert_file = "hidden.crt"\nkey_file = "hidden.key"\nkey_password_file = "password"',
 ]
-TABLES = {"upstreams.one.tls": UPSTREAM + "[upstreams.one.tls]\n"}
+TABLES = {"upstreams.one.tls": UPSTREAM + "[upstreams.one.tls]\n", "tls": "[tls]\n"}
 
 
 @pytest.mark.parametrize("path", TABLES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import tomllib
 from pathlib import Path
 from typing import Any, Final
 
@@ -107,6 +108,7 @@ def test_its_configuration_can_be_served(tmp_path: Path) -> None:
     assert str(config.parent) == mounts["config"]
     settings = load(environ, {"host": command.host, "port": command.port}, tmp_path / config.name)
     assert settings.auth.is_on
+    assert settings.admin is not None
     key = settings.upstreams["openai"].api_key
     assert key is not None
     assert key.get_secret_value() == "sk-of-the-secret"
@@ -136,9 +138,11 @@ def test_its_memory_holds_what_the_limits_allow() -> None:
 
 
 def test_its_ports_are_the_images() -> None:
-    (port,) = CONTAINER["ports"]
+    port, admin = CONTAINER["ports"]
     assert port["containerPort"] == PORT
-    assert POD["metadata"]["annotations"]["prometheus.io/port"] == str(PORT)
+    configured = tomllib.loads(KUBERNETES["ConfigMap"]["data"]["projector.toml"])["admin"]["port"]
+    assert admin == {"name": "admin", "containerPort": configured}
+    assert POD["metadata"]["annotations"]["prometheus.io/port"] == str(configured)
     (service_port,) = KUBERNETES["Service"]["spec"]["ports"]
     assert service_port["targetPort"] == port["name"]
     labels = POD["metadata"]["labels"]
@@ -149,15 +153,15 @@ def test_its_ports_are_the_images() -> None:
 @pytest.mark.parametrize("probe", ["startupProbe", "livenessProbe", "readinessProbe"])
 def test_probes_ask_what_is_answered(probe: str) -> None:
     probed = CONTAINER[probe]["httpGet"]
-    assert probed["port"] == CONTAINER["ports"][0]["name"]
+    assert probed["port"] == "admin"
     assert probed["path"] == ("/readyz" if probe == "readinessProbe" else "/livez")
 
 
 async def test_the_probed_paths_are_there(serve: Any) -> None:
-    site = serve(demo=True)
+    site = serve(demo=True, admin={"port": 0})
     paths = {CONTAINER[probe]["httpGet"]["path"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")}
     for path in paths | {POD["metadata"]["annotations"]["prometheus.io/path"]}:
-        assert (await site.get(path)).status == 200
+        assert (await site.get(path, port=site.admin_port)).status == 200
 
 
 def test_it_may_do_no_more_than_the_image_needs() -> None:

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from projector.server.config.loading import SettingsError
 from projector.server.config.settings import Settings, UpstreamSettings
-from projector.server.config.tls_settings import UpstreamTls
+from projector.server.config.tls_settings import ListenerTls, UpstreamTls
 
 
 def check_system(settings: Settings) -> None:
@@ -25,9 +25,9 @@ def check_system(settings: Settings) -> None:
         if agent.record is not None:
             _check_folder(f"agents.{name}.record.folder", agent.record.folder)
     for path, tls in _tls_tables(settings):
-        from projector.server.tls import client_context  # noqa: PLC0415 - a start without it is faster
+        from projector.server.tls import context_of  # noqa: PLC0415 - a start without it is faster
 
-        client_context(tls, path)
+        context_of(tls, path)
 
 
 def warnings(settings: Settings) -> Iterator[str]:
@@ -52,8 +52,10 @@ def _upstreams(settings: Settings) -> Iterator[tuple[str, UpstreamSettings]]:
         yield f"upstreams.{name}.", upstream
 
 
-def _tls_tables(settings: Settings) -> Iterator[tuple[str, UpstreamTls]]:
-    """Yield each table with TLS settings of a client, and its path."""
+def _tls_tables(settings: Settings) -> Iterator[tuple[str, UpstreamTls | ListenerTls]]:
+    """Yield each table with TLS settings, and its path."""
+    if settings.tls is not None:
+        yield "tls", settings.tls
     for name, upstream in settings.upstreams.items():
         if not upstream.tls.is_default:
             yield f"upstreams.{name}.tls", upstream.tls

@@ -28,7 +28,7 @@ from projector.providers import DEFAULT_PROVIDER, profile_of
 from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
 from projector.server.config.config_base import Api, BaseUrl, Name, Table, has_valid_host, matching
 from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelNames
-from projector.server.config.tls_settings import UpstreamTls
+from projector.server.config.tls_settings import ListenerTls, UpstreamTls
 from projector.server.extensions import EXTENSIONS, ExtensionSettings
 
 DEFAULT: Final = "default"
@@ -37,8 +37,8 @@ DEFAULT: Final = "default"
 SHORTHAND: Final = frozenset({"api_key", "api_key_file", "base_url", "model"})
 """Settings of one upstream with one agent, for a configuration that names no upstreams."""
 
-NEEDS_RESTART: Final = ("host", "log_level", "port", *sorted(EXTENSIONS))
-"""Settings that a reload keeps."""
+NEEDS_RESTART: Final = ("admin", "host", "log_level", "port", "tls", *sorted(EXTENSIONS))
+"""Settings that a reload keeps. Certificate and key of `tls` are read again from the same files."""
 
 _DAY_S: Final = 86_400
 """Longest time-out: a larger value is a mistake, and the timers of the operating system reject it."""
@@ -183,6 +183,24 @@ class Limits(Table):
     """Concurrent streams; each needs two file descriptors and about 100 KB."""
     max_streams_per_caller: int | None = Field(None, gt=0)
     """Concurrent streams of one caller; behind a reverse proxy without authentication it needs `trusted_proxies`."""
+    max_connections: int | None = Field(None, gt=0)
+    """Open connections of clients; by default twice `max_streams`. Further ones get 503 and are closed."""
+    max_connections_per_address: int | None = Field(None, gt=0)
+    """Open connections from one address; a reverse proxy is one address."""
+
+    @property
+    def connections(self) -> int:
+        """The limit of open connections: half of the default are idle ones."""
+        return self.max_connections or 2 * self.max_streams
+
+
+class Admin(Table):
+    """A listener for operators. Its routes are not authenticated: it must not be reachable from outside."""
+
+    host: Host = "127.0.0.1"
+    """Address to listen on."""
+    port: int = Field(ge=0, le=65535)
+    """Port to listen on; 0 for any free port."""
 
 
 class UpstreamSettings(Table):
@@ -240,6 +258,10 @@ class Settings(Table):
     """Address to listen on."""
     port: int = Field(8000, ge=0, le=65535)
     """Port to listen on; 0 for any free port."""
+    tls: ListenerTls | None = None
+    """Without this table the server speaks plain HTTP."""
+    admin: Admin | None = None
+    """Without this table `/metrics` and `/openapi.json` are served at `port`."""
     api_key: ApiKey | None = None
     """API key of the provider. Together with `base_url` and `model` a shorthand for one upstream and one agent."""
     api_key_file: Path | None = None
@@ -309,6 +331,12 @@ class Settings(Table):
     @model_validator(mode="after")
     def _check_access(self) -> Settings:
         check_access(self)
+        return self
+
+    @model_validator(mode="after")
+    def _check_admin(self) -> Settings:
+        if self.admin is not None and self.admin.port == self.port != 0:
+            raise ValueError("`admin.port` must not be the same as `port`")
         return self
 
     @model_validator(mode="after")

@@ -17,6 +17,8 @@ from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from projector.server.http.connections import SLOW_HEAD, Connections
+from projector.server.http.problems import DEFAULT_RETRY_AFTER_S
 from projector.server.telemetry.logs import log
 
 HEAD_MAX_BYTES: Final = 65_536
@@ -26,6 +28,11 @@ OVERHEAD_MAX_BYTES: Final = HEAD_MAX_BYTES
 PIPELINED_MAX: Final = 16
 """Requests of a connection that may wait for the response to an earlier one. Browsers and SDKs send none ahead."""
 
+_REFUSAL: Final = (
+    f"HTTP/1.1 503 Service Unavailable\r\nretry-after: {DEFAULT_RETRY_AFTER_S}\r\n"
+    "content-length: 0\r\nconnection: close\r\n\r\n"
+).encode()
+"""Response to a connection too many. It has no body, because its path is not known, and with it the form of errors."""
 _SLICE_BYTES: Final = 16_384
 """Bytes that are parsed at once. Overhead in the same slice as content is not counted."""
 _HOST: Final = re.compile(rb"([A-Za-z0-9._~!$&'()*+,;=%-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?")
@@ -45,21 +52,30 @@ class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with limits on the connection; a head must be received within `head_s` seconds."""
 
     head_s: float
+    admission: Connections
     on_malformed: Callable[[], None] = staticmethod(lambda: None)
     """Is called for bytes that are no request, or exceed a limit."""
     _is_in_head = True
     _overhead_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
+    _is_admitted = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own signature
-        """Start the time limit of the first head."""
+        """Start the time limit of the first head; refuse the connection if there are too many."""
         self._head = bytearray()
         super().connection_made(transport)
-        self._start_timer()
+        self._is_admitted = self.admission.admit(self._address)
+        if self._is_admitted:
+            self._start_timer()
+        else:
+            transport.write(_REFUSAL)
+            transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the time limit."""
         self._stop_timer()
+        if self._is_admitted:
+            self.admission.release(self._address)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -118,6 +134,11 @@ class GuardedProtocol(HttpToolsProtocol):
         self.on_malformed()
         super().send_400_response(msg)
 
+    @property
+    def _address(self) -> str:
+        """The address of the peer, empty if it is not known."""
+        return self.client[0] if self.client else ""
+
     def _receive_head(self, data: bytes, start: int) -> int:
         """Collect the head of a request, and parse it when it is complete; return where its bytes end in the data."""
         head = self._head
@@ -145,7 +166,11 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _start_timer(self) -> None:
         if self._head_timer is None:
-            self._head_timer = self.loop.call_later(self.head_s, self.transport.close)
+            self._head_timer = self.loop.call_later(self.head_s, self._end_head)
+
+    def _end_head(self) -> None:
+        self.admission.report(SLOW_HEAD)
+        self.transport.close()
 
     def _stop_timer(self) -> None:
         if self._head_timer is not None:

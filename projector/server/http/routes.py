@@ -1,4 +1,4 @@
-"""The routes of a server: chat, workflows, AG-UI, passthrough, cancelling, probes, metrics, the OpenAPI document."""
+"""The routes of a server: chat, workflows, AG-UI, passthrough, cancelling."""
 
 from __future__ import annotations
 
@@ -7,26 +7,23 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
-from anyio import to_thread
-from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from projector.contracts.limits import ID_MAX_CHARS
-from projector.core.faults import FAULTS
 from projector.dialects.ag_ui.conversation import approvals
 from projector.dialects.ag_ui.run_input import InputRefusedError, dialect_options, read_run_input
 from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import PassthroughRoute
 from projector.server.catalog import AgentBinding, Catalog, PassthroughBinding, WorkflowBinding, chosen_dialect
+from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES
 from projector.server.http.model_routes import ModelRoutes
-from projector.server.http.problems import problem, problem_of_fault, request_id
+from projector.server.http.problems import problem, request_id
 from projector.server.http.request_bodies import agent_body, passthrough_body, references, run_body
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
 from projector.server.http.stream_route import ProviderCall, Received, SessionRoute, Site, provider_session
-from projector.server.streaming.registry import Streams
 from projector.server.streaming.session import StreamSession
 from projector.server.streaming.workflow_source import workflow_source
 from projector.server.telemetry.stream_stats import StreamStats
@@ -54,11 +51,8 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
         *(Route(path, SessionRoute(site, session, dialects), methods=["POST"]) for path, session, dialects in found),
         *ModelRoutes(catalog, site).routes(),
         Route("/api/v1/streams/{stream_id}/cancel", _cancel, methods=["POST"]),
-        Route("/openapi.json", _openapi),
-        Route("/metrics", _metrics),
-        Route("/livez", _alive),
-        Route("/healthz", _alive),
-        Route("/readyz", _ready),
+        *(() if site.settings.admin is not None else INTERNAL_ROUTES),
+        *HEALTH_ROUTES,
     ]
 
 
@@ -173,11 +167,6 @@ def _conversation_id(body: Mapping[str, Any]) -> str | None:
 # without a stream
 
 
-async def _alive(_request: Request) -> Response:
-    """Respond if the event loop is running. Sends no request to an upstream, which may cost money."""
-    return PlainTextResponse("ok\n", headers={"cache-control": "no-store"})
-
-
 async def _cancel(request: Request) -> Response:
     """Cancel a stream. Idempotent: the client may not know yet that the stream has ended."""
     site: Site = request.app.state.site
@@ -185,19 +174,3 @@ async def _cancel(request: Request) -> Response:
     if not site.streams.cancel(request.path_params["stream_id"], caller):
         raise problem("unknown_stream")
     return Response(status_code=HTTPStatus.NO_CONTENT, headers={"x-request-id": request_id(request.scope)})
-
-
-async def _metrics(request: Request) -> Response:
-    return Response(request.app.state.metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
-
-
-async def _openapi(request: Request) -> Response:
-    """Return the OpenAPI document. The first call generates it, off the event loop: that takes some 0.1 s."""
-    return Response(await to_thread.run_sync(request.app.state.openapi), media_type="application/json")
-
-
-async def _ready(request: Request) -> Response:
-    streams: Streams = request.app.state.streams
-    if streams.is_draining:
-        raise problem_of_fault(FAULTS["server_shutdown"])
-    return await _alive(request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -36,10 +36,12 @@ class Metrics:
 
     def __init__(self, streams: Streams) -> None:
         self._registry = CollectorRegistry()
+        self._connections: Callable[[], int] = lambda: 0
         for name, about, value in (
             ("projector_streams_active", "Running streams.", lambda: streams.active),
             ("projector_upstream_open", "Open requests to providers.", lambda: streams.upstream_open),
             ("projector_memory_held_bytes", "Memory held by streams.", lambda: streams.held_bytes),
+            ("projector_connections_open", "Open connections of clients.", self._count_connections),
         ):
             Gauge(name, about, registry=self._registry).set_function(value)
         self._requests = self._counter("projector_requests", "Responses to requests.", "route", "status")
@@ -55,6 +57,7 @@ class Metrics:
         self._dropped = self._counter("projector_events_dropped", "Provider events that were not forwarded.", "type")
         self._notices = self._counter("projector_notices", "Notices of withheld or truncated values.", "type")
         self._heartbeats = self._counter("projector_heartbeats", "Heartbeat comments sent.")
+        self._closed = self._counter("projector_connections_closed", "Connections that the server closed.", "reason")
         self._lost_lines = self._counter("projector_log_lines_lost", "Lines of the log that could not be written.")
         self._counted_lines = 0
         self._failures = self._counter(
@@ -69,6 +72,10 @@ class Metrics:
             "projector_overhead_seconds", "Processing time that the pipeline added to a stream.", _OVERHEAD_S
         )
         ProcessCollector(registry=self._registry)
+
+    def watch_connections(self, count: Callable[[], int]) -> None:
+        """Show the number of open connections; an application does not know those of its server."""
+        self._connections = count
 
     def count(self, stats: StreamStats) -> None:
         """Record an ended stream."""
@@ -108,6 +115,13 @@ class Metrics:
     def count_malformed(self) -> None:
         """Record bytes of a client that are no request."""
         self._refusals.labels(OTHER, MALFORMED_HTTP).inc()
+
+    def count_closed_connection(self, reason: str) -> None:
+        """Record a connection that the server closed without a request."""
+        self._closed.labels(reason).inc()
+
+    def _count_connections(self) -> int:
+        return self._connections()
 
     def text(self) -> bytes:
         """Return all metrics in the Prometheus text format."""

@@ -1,0 +1,72 @@
+"""The open connections of a listener: their limits, and a report of those that the server closes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from projector.server.config.settings import Limits
+from projector.server.telemetry.logs import log
+
+REPORT_S: Final = 10.0
+"""Seconds between two log lines for the same reason: a flood of connections must not become a flood of lines."""
+
+TOO_MANY: Final = "limit"
+TOO_MANY_OF_ADDRESS: Final = "address_limit"
+SLOW_HEAD: Final = "slow_head"
+REASONS: Final = frozenset({TOO_MANY, TOO_MANY_OF_ADDRESS, SLOW_HEAD})
+"""Why the server closes a connection without a request: a limit, or a head that did not arrive in time."""
+
+
+class Connections:
+    """The open connections of one listener. `on_closed` is called with the reason for each that the server closes."""
+
+    def __init__(self, limits: Limits, on_closed: Callable[[str], None]) -> None:
+        self._limits = limits
+        self._on_closed = on_closed
+        self._by_address: Counter[str] = Counter()
+        self._unreported: Counter[str] = Counter()
+        self._recent: set[str] = set()
+        self.open = 0
+        """Number of connections."""
+
+    def set_limits(self, limits: Limits) -> None:
+        """Use other limits for new connections."""
+        self._limits = limits
+
+    def admit(self, address: str) -> bool:
+        """Count a new connection of an address, and return True; return False if a limit is reached."""
+        of_address = self._limits.max_connections_per_address
+        if self.open >= self._limits.connections:
+            self.report(TOO_MANY)
+        elif of_address is not None and self._by_address[address] >= of_address:
+            self.report(TOO_MANY_OF_ADDRESS)
+        else:
+            self.open += 1
+            self._by_address[address] += 1
+            return True
+        return False
+
+    def release(self, address: str) -> None:
+        """Remove a connection that was admitted."""
+        self.open -= 1
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
+
+    def report(self, reason: str) -> None:
+        """Record a connection that the server closes: at once, or with others if the last line is recent."""
+        self._on_closed(reason)
+        self._unreported[reason] += 1
+        if reason not in self._recent:
+            self._write(reason)
+
+    def _write(self, reason: str) -> None:
+        self._recent.discard(reason)
+        count = self._unreported.pop(reason, 0)
+        if count:
+            log.warning("connections_closed", reason=reason, count=count)
+            self._recent.add(reason)
+            asyncio.get_running_loop().call_later(REPORT_S, self._write, reason)

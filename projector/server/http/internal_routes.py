@@ -1,0 +1,51 @@
+"""Routes for the operation of a server: probes, metrics, the OpenAPI document. None of them is authenticated."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anyio import to_thread
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from projector.core.faults import FAULTS
+from projector.server.http.problems import problem_of_fault
+from projector.server.streaming.registry import Streams
+
+
+async def alive(_request: Request) -> Response:
+    """Respond if the event loop is running. Sends no request to an upstream, which may cost money."""
+    return PlainTextResponse("ok\n", headers={"cache-control": "no-store"})
+
+
+async def ready(request: Request) -> Response:
+    """Respond with 503 while the server drains."""
+    streams: Streams = request.app.state.streams
+    if streams.is_draining:
+        raise problem_of_fault(FAULTS["server_shutdown"])
+    return await alive(request)
+
+
+async def metrics(request: Request) -> Response:
+    """Return all metrics in the Prometheus text format."""
+    return Response(request.app.state.metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
+
+
+async def openapi(request: Request) -> Response:
+    """Return the OpenAPI document. The first call generates it, off the event loop: that takes some 0.1 s."""
+    return Response(await to_thread.run_sync(request.app.state.openapi), media_type="application/json")
+
+
+HEALTH_ROUTES: Final = (
+    Route("/livez", alive),
+    Route("/healthz", alive),
+    Route("/readyz", ready),
+)
+"""Routes of every listener."""
+INTERNAL_ROUTES: Final = (
+    Route("/openapi.json", openapi),
+    Route("/metrics", metrics),
+)
+"""Routes of the admin listener, or, if there is none, of the public one."""

@@ -1,0 +1,66 @@
+"""Listening sockets of the server process, their addresses, and the file descriptors that connections need."""
+
+from __future__ import annotations
+
+import socket
+from typing import Final
+
+try:
+    import resource
+except ImportError:  # on Windows
+    resource = None  # type: ignore[assignment]  # mypy assumes that the module exists
+
+from projector.server.config.loading import SettingsError
+from projector.server.config.settings import Settings
+from projector.server.telemetry.logs import log
+
+BACKLOG: Final = 2048
+_OTHER_FILES: Final = 256
+"""File descriptors in addition to those of clients and upstreams: queued connections, logs, the event loop."""
+
+
+def listen(settings: Settings) -> socket.socket:
+    """Return a listening socket; raise `SettingsError` if the address is not available."""
+    listener = _listening(settings.host, settings.port)
+    limit_stalls(listener, settings)
+    return listener
+
+
+def listen_admin(settings: Settings) -> socket.socket | None:
+    """Return the socket of the admin listener, None without one; raise `SettingsError` like `listen`."""
+    return None if settings.admin is None else _listening(settings.admin.host, settings.admin.port)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise SettingsError(f"cannot listen on {host}, port {port}: {error.strerror}") from None
+
+
+def limit_stalls(listener: socket.socket, settings: Settings) -> None:
+    """Close connections whose peer neither reads nor closes: they would occupy their socket for hours."""
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; accepted sockets inherit it
+        timeout_ms = int(settings.timeouts.client_stall_timeout_s * 1000)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
+
+
+def url_of(listener: socket.socket, *, is_tls: bool = False) -> str:
+    """Return the URL of a listening socket."""
+    host, port = listener.getsockname()[:2]
+    scheme = "https" if is_tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def raise_file_limit(settings: Settings) -> None:
+    """Allow a socket for each connection and each upstream; the default limit of many systems is less."""
+    if resource is None:
+        return
+    needed = settings.limits.connections + settings.limits.max_streams + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        log.warning("few_open_files", allowed=hard, needed=needed)
+        needed = hard
+    if soft not in {resource.RLIM_INFINITY, hard} and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))

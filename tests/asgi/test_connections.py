@@ -1,0 +1,115 @@
+"""The number of open connections: its limits, and what is reported of connections that the server closes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from projector.server.config.settings import Limits
+from projector.server.http import connections
+from projector.server.http.connections import Connections
+
+pytestmark = pytest.mark.timeout(15)
+
+PROBE = b"GET /livez HTTP/1.1\r\nhost: test\r\n\r\n"
+
+
+@contextlib.asynccontextmanager
+async def connected(site: Any) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+async def probed(site: Any) -> bytes:
+    async with connected(site) as (reader, writer):
+        writer.write(PROBE)
+        with contextlib.suppress(ConnectionResetError):
+            return await reader.readuntil(b"\r\n\r\n")
+        return b"reset"
+
+
+def closed(text: str) -> list[str]:
+    """Return the samples of connections that were closed."""
+    return [line for line in text.splitlines() if line.startswith("projector_connections_closed_total")]
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [({"max_connections": 2}, "limit"), ({"max_connections_per_address": 2}, "address_limit")],
+)
+async def test_a_connection_too_many(serve: Any, limits: dict[str, int], reason: str) -> None:
+    site = serve(limits=limits, admin={"port": 0})
+    with capture_logs() as lines:
+        async with connected(site) as (reader, writer), connected(site) as (_, idle):
+            for one in (writer, idle):
+                one.write(PROBE)
+            await reader.readuntil(b"ok\n")
+            for _ in range(3):
+                async with connected(site) as (refused, _):
+                    answer = await refused.read()
+                    assert answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\n")
+            writer.write(PROBE)  # those that are open go on
+            await reader.readuntil(b"ok\n")
+            text = (await (await site.get("/metrics", port=site.admin_port)).rest()).decode()
+            assert "projector_connections_open 2.0" in text
+            assert closed(text) == [f'projector_connections_closed_total{{reason="{reason}"}} 3.0']
+    found = [
+        (line["log_level"], line["reason"], line["count"]) for line in lines if line["event"] == "connections_closed"
+    ]
+    assert found == [("warning", reason, 1)], "further ones are in the next line"
+    while not (await probed(site)).startswith(b"HTTP/1.1 200"):  # noqa: ASYNC110 - the server is another thread
+        await asyncio.sleep(0.01)
+
+
+async def test_a_head_that_is_late(serve: Any) -> None:
+    site = serve(timeouts={"request_read_s": 0.2}, admin={"port": 0})
+    with capture_logs() as lines:
+        async with connected(site) as (reader, writer):
+            writer.write(PROBE[:-2])
+            assert await reader.read() == b""
+    assert [(line["reason"], line["count"]) for line in lines if line["event"] == "connections_closed"] == [
+        ("slow_head", 1)
+    ]
+    text = (await (await site.get("/metrics", port=site.admin_port)).rest()).decode()
+    assert closed(text) == ['projector_connections_closed_total{reason="slow_head"} 1.0']
+
+
+async def test_lines_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "REPORT_S", 0.05)
+    counted: list[str] = []
+    open_ = Connections(Limits(max_connections=1), counted.append)
+    assert open_.admit("a")
+    with capture_logs() as lines:
+        for _ in range(100):
+            assert not open_.admit("b")
+        while len(lines) < 2:  # noqa: ASYNC110 - there is no event
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)  # two more, in which nothing happens
+        assert not open_.admit("b")
+    assert [line["count"] for line in lines] == [1, 99, 1]
+    assert len(counted) == 101
+
+
+async def test_each_address_has_its_own_number() -> None:
+    open_ = Connections(Limits(max_connections=3, max_connections_per_address=1), lambda _reason: None)
+    assert [open_.admit(address) for address in "aabcd"] == [True, False, True, True, False]
+    open_.release("a")
+    assert [open_.admit(address) for address in "ba"] == [False, True]
+    for address in "abc":
+        open_.release(address)
+    assert (open_.open, open_._by_address) == (0, {})
+
+
+def test_the_default_leaves_room_for_idle_connections() -> None:
+    assert Limits(max_streams=10).connections == 20
+    assert Limits(max_streams=10, max_connections=15).connections == 15
