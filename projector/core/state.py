@@ -82,8 +82,12 @@ class SlotAllocator:
     def call_id(self, provider_id: str | None, item_id: CleanText, slot: int) -> CleanText:
         """Allocate the id of a call: the provider's, else the item's, made unique by the slot (D8)."""
         call_id = self._redactor.identifier(provider_id or item_id)
-        while call_id in self._call_ids:
-            call_id = self._redactor.identifier(f"{call_id[-CALL_ID_ROOM:]}_{slot}")
+        if call_id in self._call_ids:
+            start = call_id[-CALL_ID_ROOM:]
+            call_id = self._redactor.identifier(f"{start}_{slot}")
+            while call_id in self._call_ids:
+                self._spare_id = max(self._spare_id, slot) + 1
+                call_id = self._redactor.identifier(f"{start}_{self._spare_id}")
         self._call_ids.add(call_id)
         return call_id
 
@@ -234,8 +238,7 @@ class StreamState:
         role = role or ROLES.get(item_type)
         clean_role = self.redactor.label(role).value if role else None
         item = Item(slot, self.slots.item_id(provider_id, slot), self.redactor.identifier(item_type), clean_role)
-        self.response.items.append(item)
-        self.response.by_type.setdefault(item.type, []).append(item)
+        self.response.add(item)
         if index is not None:
             self.response.by_index[index] = item
         if provider_id:

@@ -91,6 +91,9 @@ class Item:
     """Citations that were emitted, as (content index, content)."""
 
 
+SEARCH: Final = "web_search_call"
+
+
 @dataclass(slots=True, eq=False)
 class Response:
     """The current response, or the last one that ended."""
@@ -111,11 +114,25 @@ class Response:
     """Items that came without an index, by the provider's id."""
     cited_urls: dict[CleanText, None] = field(default_factory=dict)
     """URLs cited by messages, in order (D19)."""
+    searches: list[Item] = field(default_factory=list)
+    """The first two web searches: one search gets the cited URLs, several do not."""
 
     @property
     def is_repeated(self) -> bool:
         """Whether it repeats the response before it: same id, and nothing emitted yet."""
         return self.id is not None and self.id == self.after and self.status is None and not self.items
+
+    def add(self, item: Item) -> None:
+        """Add an item, at the end of those that arrived."""
+        self.items.append(item)
+        self.by_type.setdefault(item.type, []).append(item)
+        if item.type == SEARCH and len(self.searches) < 2:  # noqa: PLR2004 - more than one
+            self.searches.append(item)
+
+    @property
+    def only_search(self) -> Item | None:
+        """The web search, if there is only one."""
+        return self.searches[0] if len(self.searches) == 1 else None
 
     def last_open(self, item_type: str) -> Item | None:
         """Return the last open item of a type; closed ones are removed from the search."""

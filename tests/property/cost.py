@@ -2,7 +2,7 @@
 
 CPU time depends on what else the machine does; these counts do not, so a test can compare them exactly. Three counters:
 
-- steps: executed lines of Python, and calls of C functions
+- steps: executed lines of Python, instructions of comprehensions, and calls of C functions
 - scanned: elements that list methods with linear cost (`insert`, `remove`, ...) walk over
 - allocated: bytes of larger allocations between two lines, also those freed at once (copies of a growing buffer)
 
@@ -16,11 +16,14 @@ import gc
 import sys
 import tracemalloc
 from collections.abc import Callable
+from itertools import pairwise
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
 _SMALL_BYTES: Final = 512
 """Smaller allocations are not counted, because the hooks themselves allocate some hundred bytes per line."""
+_STEPS: Final = frozenset({"line", "opcode"})
+_COMPREHENSIONS: Final = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
 _WALKING: Final = frozenset({"insert", "remove", "index", "count", "copy", "sort", "reverse"})
 
 
@@ -64,6 +67,18 @@ def assert_linear(make: Callable[[int], Callable[[], object]], size: int) -> Non
         assert after <= _AT_MOST[name] * before + _SLACK[name], f"{name}: {before} for {size}, {after} for {2 * size}"
 
 
+def assert_linear_up_to_eight(make: Callable[[int], Callable[[], object]], size: int) -> None:
+    """Check that twice, four and eight times the size each cost about twice as much as half of it."""
+    costs = [cost_of(make(size * times)) for times in (1, 2, 4, 8)]
+    for times, (once, twice) in zip((2, 4, 8), pairwise(costs), strict=True):
+        for name, before, after in zip(Cost._fields, once, twice, strict=True):
+            assert after <= _AT_MOST[name] * before + _SLACK[name], f"{name}: {before}, then {after} at {times} times"
+    steps = [cost.steps for cost in costs]
+    assert steps[-1] <= _AT_MOST_OF_EIGHT * steps[0], f"steps: {steps}"
+
+
+_AT_MOST_OF_EIGHT: Final = 8.8
+"""A quadratic part that is small beside the linear one shows over three doublings first."""
 _AT_MOST: Final = {"steps": 2.3, "scanned": 2.3, "allocated": 2.7}
 """Maximum ratio of the costs; lists and tables grow in steps."""
 _SLACK: Final = {"steps": 0, "scanned": 1_000, "allocated": 65_536}
@@ -79,9 +94,11 @@ class _Counter:
         self.allocated = 0
         self._held = 0
 
-    def on_line(self, _frame: FrameType, event: str, _argument: object) -> Any:
-        """Count a line, and what was allocated since the last one."""
-        if event == "line":
+    def on_line(self, frame: FrameType, event: str, _argument: object) -> Any:
+        """Count a line, and what was allocated since the last one. A comprehension is one line, so its steps count."""
+        if event == "call" and frame.f_code.co_name in _COMPREHENSIONS:
+            frame.f_trace_opcodes = True
+        if event in _STEPS:
             self.steps += 1
         held, peak = tracemalloc.get_traced_memory()
         if peak - self._held > _SMALL_BYTES:

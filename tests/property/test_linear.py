@@ -17,9 +17,10 @@ import pytest
 from bench import inputs as bench_inputs
 from bench import memory
 from projector.core.pipeline import build_pipeline
+from projector.dialects import DIALECTS
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from tests.property.cost import assert_linear
+from tests.property.cost import assert_linear, assert_linear_up_to_eight
 
 Event: TypeAlias = Mapping[str, Any]
 
@@ -211,12 +212,74 @@ def test_cost_grows_with_size(row: Row) -> None:
     assert_linear(lambda size: work_of(row.make(size)), row.size)
 
 
-def work_of(given: Input) -> Callable[[], None]:
+LONG_ID: Final = "fc_" + "x" * 220
+"""The beginning of IDs that differ only behind what the ID of an output repeats of them."""
+
+
+def alternating(*said: Event) -> Callable[[int], Input]:
+    """Return a stream of some events in turn."""
+    return lambda count: events([*said] * count)
+
+
+def outputs_of_one_prefix(count: int) -> Input:
+    """Return calls whose IDs have a long prefix in common, and their outputs."""
+    said: list[Event] = []
+    for at in range(0, 2 * count, 2):
+        call = {"id": f"{LONG_ID}{at}", "call_id": f"c{at}", "name": "f", "arguments": "{}"}
+        said += [added(at, "function_call", **call), done(at, "function_call", **call)]
+        said.append(done(at + 1, "function_call_output", id=f"o{at}", call_id=f"c{at}", output="x"))
+    return events(said)
+
+
+def chained_call_ids(count: int) -> Input:
+    """Return calls that have the IDs with which repeated ones would be replaced."""
+    names = ["_9" * 101, *("c" + f"_{count + 1}" * at for at in range(1, count))]
+    return events(added(at, "function_call", call_id=name) for at, name in enumerate([*names, *["_9" * 101, "c"] * 2]))
+
+
+def cited_messages(count: int) -> Input:
+    """Return a search, and many messages that cite one page each."""
+    said: list[Event] = [added(0, "web_search_call", id="ws"), done(0, "web_search_call", id="ws")]
+    for at in range(1, count + 1):
+        page = {"type": "url_citation", "url": f"https://example.org/{at}", "start_index": 0, "end_index": 2}
+        part = {"type": "output_text", "text": "ab", "annotations": [page]}
+        said += [added(at, "message", id=f"m{at}"), done(at, "message", id=f"m{at}", content=[part])]
+    return events(said)
+
+
+def summary(at: int) -> Event:
+    return event("reasoning_summary_text.delta", item_id="rs", summary_index=at, delta="ab ")
+
+
+REFUSAL: Final = event("refusal.delta", content_index=1, delta="no ")
+ANSWER: Final = event("output_text.delta", content_index=0, delta="ab ")
+CONTRADICTION: Final = event("output_text.done", content_index=0, text="x")
+
+PROVOKED: Final = (
+    Row("summaries in turn", alternating(summary(0), summary(1)), 16),
+    Row("text and refusal in turn", alternating(ANSWER, REFUSAL), 16),
+    Row("two texts in turn", alternating(text(at=0), text(at=1)), 16),
+    Row("deltas and contradictions in turn", alternating(ANSWER, CONTRADICTION), 20),
+    Row("outputs of calls with one long prefix", outputs_of_one_prefix, 32),
+    Row("calls with the IDs of others", chained_call_ids, 12),
+    Row("calls of one ID", calls_of_one_id, 12),
+    Row("messages with one citation each", cited_messages, 50),
+)
+"""Shapes that a provider can choose."""
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("row", PROVOKED, ids=[row.name for row in PROVOKED])
+def test_no_dialect_can_be_slowed_down(row: Row, dialect: str) -> None:
+    assert_linear_up_to_eight(lambda size: work_of(row.make(size), dialect), row.size)
+
+
+def work_of(given: Input, dialect: str = "public_sse_v1") -> Callable[[], None]:
     """Return a function that runs one stream from start to end."""
     redactor = given.redactor()
 
     def run() -> None:
-        pipeline = build_pipeline(provider=given.provider, dialect="public_sse_v1", redactor=redactor)
+        pipeline = build_pipeline(provider=given.provider, dialect=dialect, redactor=redactor)
         for read in given.reads:
             pipeline.feed(read)
         for hosted in given.hosted:

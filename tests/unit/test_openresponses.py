@@ -339,7 +339,7 @@ def test_outputs_are_text(output: object, said: str) -> None:
 def test_the_id_of_an_output_is_new() -> None:
     answer = {"type": "projector.tool_output", "call_id": "call_1", "output": "two"}
     events = [done(0, "function_call", **CALL_ITEM), done(1, "message", id="fc_1_output", content=[]), answer]
-    assert [item["id"] for item in play(*events)[-1]["response"]["output"]] == ["fc_1", "fc_1_output", "fc_1_output_"]
+    assert [item["id"] for item in play(*events)[-1]["response"]["output"]] == ["fc_1", "fc_1_output", "fc_1_output.2"]
 
 
 def test_indexes_count_the_announced_items_and_parts() -> None:

@@ -59,10 +59,10 @@ def close(item: Item) -> list[Frame]:
 
 def cite(state: StreamState) -> list[Frame]:
     """Add the URLs that a message cited to the only search of its response, at the end of the message, once (D19)."""
-    searches = [item for item in state.response.items if item.type == "web_search_call"]
-    if len(searches) != 1 or searches[0].open or not state.response.cited_urls:
+    item = state.response.only_search
+    if item is None or item.open or not state.response.cited_urls:
         return []
-    item, call = searches[0], searches[0].call
+    call = item.call
     if call is None or call.has_citations:
         return []
     call.has_citations = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final, TypeAlias
@@ -12,6 +11,7 @@ from projector.contracts.kinds import VENDOR
 from projector.contracts.limits import NOTICES_MAX_ITEMS
 from projector.core.canonical import Frame
 from projector.dialects.descriptor import DialectOptions
+from projector.dialects.id_allocator import IdAllocator
 
 Event: TypeAlias = dict[str, Any]
 """One event of AG-UI. `projector.dialects.ag_ui.events` has the models."""
@@ -104,22 +104,6 @@ class Activity:
     type: str
     content: dict[str, Any]
     """Members as last sent. For a growing list, only that it exists."""
-
-
-class IdAllocator:
-    """Allocator of IDs that are unique in a thread. Under an ID that exists, clients append to the old message."""
-
-    def __init__(self, taken: Iterable[str]) -> None:
-        self._taken = set(taken)
-
-    def allocate(self, preferred: str) -> str:
-        """Return the preferred ID, with a number appended if it is taken."""
-        allocated, number = preferred, 1
-        while allocated in self._taken:
-            number += 1
-            allocated = f"{preferred}.{number}"
-        self._taken.add(allocated)
-        return allocated
 
 
 @dataclass(slots=True)

@@ -213,7 +213,7 @@ def _whole_text(stream: ResponseStream, item: Item, text: CallText) -> str:
 
 def write_output_item(stream: ResponseStream, frame: Frame, call: Item, item_type: str) -> None:
     """Write the output of a function as an item."""
-    item_id = _output_id(stream, call.id)
+    item_id = stream.output_ids.allocate(f"{call.id[:ID_PREFIX_CHARS]}_output", stream.items)
     item = stream.items[item_id] = Item(item_id, item_type, stream.protocol.items.get(item_type))
     item.update({"tool_call_id": frame["tool_call_id"]})
     stream.announce(item)
@@ -244,14 +244,6 @@ def close_part(stream: ResponseStream, part: Part) -> None:
     kind = part.kind
     stream.emit(f"{kind.text_event}.done", {**part.position, kind.text_member: part.text, **kind.event_members})
     stream.emit(f"{kind.part_event}.done", {**part.position, "part": part.wire()})
-
-
-def _output_id(stream: ResponseStream, call_id: str) -> str:
-    """Return a new ID for the output of a call."""
-    item_id = f"{call_id[:ID_PREFIX_CHARS]}_output"
-    while item_id in stream.items:
-        item_id += "_"
-    return item_id
 
 
 COMMON: Final[Mapping[str, Writer]] = {

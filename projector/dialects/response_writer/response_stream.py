@@ -8,6 +8,7 @@ from typing import Any, Final
 from projector.contracts import codec
 from projector.contracts.kinds import VENDOR
 from projector.core.canonical import Frame, WireEvent
+from projector.dialects.id_allocator import IdAllocator
 from projector.dialects.response_writer.event_truncation import EVENT_MAX_BYTES, truncate_event
 from projector.dialects.response_writer.output_items import Item
 from projector.dialects.response_writer.protocol import WireProtocol
@@ -44,6 +45,8 @@ class ResponseStream:
         """ID -> item, without the items that are not written."""
         self.details: dict[str, Mapping[str, object]] = {}
         """ID -> members of an item that were known before its announcement."""
+        self.output_ids = IdAllocator()
+        """Allocates the IDs of outputs, which the provider does not announce."""
         self.events: list[WireEvent] = []
         self._max_bytes = max_bytes
         self._sequence = 0
