@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final, TypeAlias
 
 from projector.contracts.kinds import SCHEMA, Kind
@@ -22,10 +23,15 @@ class EnvelopeWriter:
 
     It also tracks `output_item.added` and `output_item.done`: these items can be closed even if no other state can be
     trusted. `mark_sent` and `roll_back` undo frames that could not be sent.
+
+    Args:
+        stream_id: ID of the stream.
+        replaced: names that stand for something withheld; it grows with the stream (`Redactor.replaced`).
     """
 
-    def __init__(self, stream_id: str) -> None:
+    def __init__(self, stream_id: str, replaced: AbstractSet[str]) -> None:
         self._stream_id = stream_id
+        self._replaced = replaced
         self._event_id = 0
         self._sent_id = 0
         self._context: Mapping[str, object] = {}
@@ -64,6 +70,9 @@ class EnvelopeWriter:
                 self._track(frame)
             envelope["event_id"] = self._event_id
             wrapped.append(envelope | frame)
+        if self._replaced:
+            for frame in wrapped:
+                frames.add_notices(frame, self._replaced)
         return wrapped
 
     def open_items(self) -> list[Announced]:

@@ -7,13 +7,14 @@ never null (D3). The envelope is added later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, TypeAlias
 
 from projector.contracts import kinds
 from projector.core.canonical import Frame
 from projector.redaction import compose
-from projector.redaction.clean import Cleaned, CleanJson, CleanText, Notice, bounded
+from projector.redaction.clean import Cleaned, CleanJson, CleanText, Notice, bounded, notice
 
 Lossy: TypeAlias = Cleaned[CleanText] | Cleaned[CleanJson] | None
 
@@ -46,9 +47,10 @@ tool_code_done: Final = _text_builder("tool.code.done", "tool_call_id", "code")
 reasoning_delta: Final = _text_builder("reasoning.delta", "content_index")  # private (D36): only under policy `full`
 
 
-def lifecycle(status: str, reason: CleanText | None = None) -> Frame:
+def lifecycle(status: str, reason: Cleaned[CleanText] | None = None) -> Frame:
     """Build `lifecycle` (section 9.1)."""
-    return _present({"kind": "lifecycle", "status": status, "reason": reason})
+    frame: Frame = {"kind": "lifecycle", "status": status}
+    return _set_fields(frame, frame, "", {"reason": reason})
 
 
 def output_item(
@@ -157,10 +159,12 @@ def chunk_done(
     return _set_fields(frame, {}, "", {"target": Cleaned(compose.EMPTY, notices)})
 
 
-def error(code: CleanText, message: Cleaned[CleanText], source: kinds.ErrorSource, *, is_retryable: bool) -> Frame:
+def error(
+    code: Cleaned[CleanText], message: Cleaned[CleanText], source: kinds.ErrorSource, *, is_retryable: bool
+) -> Frame:
     """Build `error` (section 9.12)."""
-    frame: Frame = {"kind": "error", "error": {"code": code}}
-    _set_fields(frame, frame["error"], "error.", {"message": message})
+    frame: Frame = {"kind": "error", "error": {}}
+    _set_fields(frame, frame["error"], "error.", {"code": code, "message": message})
     frame["error"] |= {"source": source, "is_retryable": is_retryable}
     return frame
 
@@ -232,6 +236,23 @@ def reasoning_encrypted(output_index: int, item_id: CleanText, encrypted_content
     return _at("reasoning.encrypted", output_index, item_id, encrypted_content=encrypted_content)
 
 
+def add_notices(frame: Frame, replaced: AbstractSet[str]) -> None:
+    """Add a notice for each ID and name of a frame with its envelope that stands for something withheld (D41)."""
+    found = [notice("redacted", path) for path, value in _names(frame) if value in replaced]
+    if found:
+        present = [Notice(**row) for row in frame.get("notices", ())]
+        frame["notices"] = [row._asdict() for row in bounded([*present, *found])]
+
+
+def _names(frame: Frame) -> Iterator[tuple[str, str]]:
+    """Yield the paths and texts of the members of a frame and of its objects; trees have notices of their own."""
+    for name, value in frame.items():
+        if type(value) is str:
+            yield name, value
+        elif type(value) is dict:
+            yield from ((f"{name}.{member}", text) for member, text in value.items() if type(text) is str)
+
+
 def _at(kind: str, output_index: int, item_id: CleanText, **members: object) -> Frame:
     return {"kind": kind, "output_index": output_index, "item_id": item_id, **members}
 
@@ -248,7 +269,7 @@ def _set_fields(frame: Frame, target: dict[str, Any], prefix: str, fields: Mappi
         if cleaned is None:
             continue
         target[name] = cleaned.value
-        found += [notice._replace(path=prefix + name + notice.path) for notice in cleaned.notices]
+        found += [each._replace(path=prefix + name + each.path) for each in cleaned.notices]
     if found:
-        frame["notices"] = [notice._asdict() for notice in bounded(found)]
+        frame["notices"] = [each._asdict() for each in bounded(found)]
     return frame

@@ -51,7 +51,7 @@ class PublicStreamProjector:
     """
 
     def __init__(self, redactor: Redactor, context: StreamContext, *, is_run: bool = False) -> None:
-        self._redactor = redactor
+        self._redactor = redactor = redactor.for_stream()
         self.main: Final = StreamState(redactor, context)
         """State of the main branch."""
         self._branches = [self.main]
@@ -63,7 +63,7 @@ class PublicStreamProjector:
         self._is_run = is_run
         self.ended = False
         """Whether the terminal event has been emitted."""
-        self._envelopes = EnvelopeWriter(redactor.identifier(context.stream_id or ""))
+        self._envelopes = EnvelopeWriter(redactor.identifier(context.stream_id or ""), redactor.replaced)
 
     def tick(self, timestamp: str) -> None:
         """Set the timestamp of the following frames; the clock is read once per call of the pipeline (D2)."""
@@ -144,7 +144,7 @@ class PublicStreamProjector:
     def fail(self, fault: Fault) -> list[Frame]:
         """End this branch with a fault: close open items and emit `error`, unless the branch is optional."""
         self.branch.fault = fault
-        self.branch.fault_message = None
+        self.branch.fault_message, self.branch.fault_notices = None, ()
         return self._signal(Signal.FAULT)
 
     def fail_run(self, fault: Fault) -> list[Frame]:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS
-from projector.redaction.clean import Cleaned, CleanText
+from projector.redaction.clean import REDACTED_HERE, Cleaned, CleanText, Notice
 from projector.redaction.redactor import Redactor
 
 _RATE: Final = "The provider's rate limit was reached. Try again later."
@@ -86,6 +86,13 @@ class ProviderError(NamedTuple):
     param: CleanText | None
     status: int | None = None
     """HTTP status, if it was an error response."""
+    hides_code: bool = False
+    """Whether the provider sent a code that cannot be shown."""
+
+    @property
+    def code_notices(self) -> tuple[Notice, ...]:
+        """Notices of a code of ours in place of the provider's."""
+        return REDACTED_HERE if self.hides_code else ()
 
     def shown(self, redactor: Redactor) -> Cleaned[CleanText]:
         """Return the message that the policy allows to show."""
@@ -120,7 +127,9 @@ def clean_error(
         return redactor.plain_name(name) if name else None
 
     text = redactor.provider_message(message) if message else None
-    return ProviderError(plain(code), text, plain(type_), plain(param), status)
+    clean_code = plain(code)
+    hides_code = bool(code) and clean_code is None
+    return ProviderError(clean_code, text, plain(type_), plain(param), status, hides_code)
 
 
 def read_error(redactor: Redactor, *sources: CanonicalEvent) -> ProviderError:

@@ -7,7 +7,7 @@ id from event to event (CONTRACT D6).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from projector.contracts.kinds import Kind
@@ -18,7 +18,7 @@ from projector.core.context import WORKFLOW_NUMBERS, WORKFLOW_TEXTS, StreamConte
 from projector.core.faults import Fault
 from projector.core.lifecycle import TRANSITIONS, Phase, Transitions
 from projector.core.transcript import Item, Response, ResponseEnd, RunRecord
-from projector.redaction.clean import Cleaned, CleanText
+from projector.redaction.clean import Cleaned, CleanText, Notice
 from projector.redaction.redactor import Redactor
 
 DROP_NAMES_MAX: Final = 64
@@ -128,6 +128,8 @@ class StreamState:
         self.response = Response(self.slots.next_slot, after=None)
         self.fault: Fault | None = None
         """The error that the provider reported."""
+        self.fault_notices: tuple[Notice, ...] = ()
+        """Notices of its code."""
         self.fault_message: Cleaned[CleanText] | None = None
         """The message about it that may be shown; None: that of the fault."""
         self.calls: dict[str, Item] = {}
@@ -168,9 +170,9 @@ class StreamState:
             if name == "conversation_id" and self.run.conversation_id is not None:
                 self.count("conversation_id is set")
                 continue
-            self._set_member(name, self._workflow(value) if name == "workflow" else self._identifier(value))
+            self._set_member(name, CONTEXT_READERS[name](self.redactor, value))
             if name == "conversation_id":
-                self.run.conversation_id = self._identifier(value)
+                self.run.conversation_id = _identifier(self.redactor, value)
 
     def release(self) -> None:
         """Drop what the ended stream has emitted."""
@@ -236,7 +238,7 @@ class StreamState:
         """Create an item in a new slot and emit `output_item.added`."""
         slot = self.slots.slot(None if index is None else self.response.base_slot + index)
         role = role or ROLES.get(item_type)
-        clean_role = self.redactor.label(role).value if role else None
+        clean_role = self.redactor.name(role) if role else None
         item = Item(slot, self.slots.item_id(provider_id, slot), self.redactor.identifier(item_type), clean_role)
         self.response.add(item)
         if index is not None:
@@ -255,12 +257,27 @@ class StreamState:
         members = {**self.envelope, name: value}
         self.envelope = {known: found for known in CONTEXT_ORDER if (found := members.get(known))}
 
-    def _identifier(self, value: object) -> CleanText | None:
-        return self.redactor.identifier(value) if isinstance(value, str) and value else None
 
-    def _workflow(self, value: object) -> dict[str, object]:
-        if not isinstance(value, Mapping):
-            return {}
-        texts = {name: self._identifier(value.get(name)) for name in WORKFLOW_TEXTS}
-        numbers = {name: read.index_or_none(value, name) for name in WORKFLOW_NUMBERS}
-        return {name: found for name, found in (texts | numbers).items() if found is not None}
+def _identifier(redactor: Redactor, value: object) -> CleanText | None:
+    return redactor.identifier(value) if isinstance(value, str) and value else None
+
+
+def _name(redactor: Redactor, value: object) -> CleanText | None:
+    return redactor.name(value) if isinstance(value, str) and value else None
+
+
+def _workflow(redactor: Redactor, value: object) -> dict[str, object]:
+    if not isinstance(value, Mapping):
+        return {}
+    texts = {name: _name(redactor, value.get(name)) for name in WORKFLOW_TEXTS}
+    texts["workflow_run_id"] = _identifier(redactor, value.get("workflow_run_id"))
+    numbers = {name: read.index_or_none(value, name) for name in WORKFLOW_NUMBERS}
+    return {name: found for name, found in (texts | numbers).items() if found is not None}
+
+
+CONTEXT_READERS: Final[Mapping[str, Callable[[Redactor, object], object]]] = {
+    "conversation_id": _identifier,
+    "agent": _name,
+    "workflow": _workflow,
+}
+"""Context member from the host -> its reader, which returns a clean value or None."""

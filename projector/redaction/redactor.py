@@ -1,23 +1,24 @@
 """The redactor: functions that create clean values from untrusted ones.
 
-A `Redactor` is a compiled policy. It is stateless and shared by all streams.
+A `Redactor` is a compiled policy, shared by all streams. That of one stream (`for_stream`) also remembers its names.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from copy import copy
 from typing import Final, Literal
 
 from projector.contracts import codec
 from projector.contracts.limits import NAME_MAX_CHARS
 from projector.redaction import whole_values
-from projector.redaction.clean import CleanArguments, Cleaned, CleanJson, CleanText, cut_text
+from projector.redaction.clean import MARK, CleanArguments, Cleaned, CleanJson, CleanText, bounded, notice, render
 from projector.redaction.detector import Detector
-from projector.redaction.filters import ValueFilter
 from projector.redaction.json_filter import StringFilter
+from projector.redaction.names import Names
 from projector.redaction.policy import Policy
-from projector.redaction.steps import StepWriter
 from projector.redaction.stream import ArgumentStream, TextStream, ValueStream
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]*+={0,2}")
@@ -27,7 +28,7 @@ _QUANTUM: Final = 4
 
 
 class Redactor:
-    """A policy, ready to be applied; immutable.
+    """A policy, ready to be applied.
 
     `secrets` are the keys of a server's configuration, which are withheld like registered values (CONTRACT D41). They
     are no part of the policy, because the policy is printed and compared.
@@ -37,17 +38,34 @@ class Redactor:
         self.policy = policy
         self._secrets = tuple(secrets)
         self._detector = Detector(policy, self._secrets)
+        self._names: Names | None = None
+
+    def for_stream(self) -> Redactor:
+        """Return a redactor with the same policy for one stream, whose IDs have the same pseudonyms everywhere."""
+        redactor = copy(self)
+        redactor._names = self._new_names()  # noqa: SLF001 - of this class
+        return redactor
+
+    @property
+    def replaced(self) -> AbstractSet[str]:
+        """Pseudonyms and marked names of this stream: a frame that contains one needs a notice."""
+        return self._names.replaced if self._names is not None else frozenset()
 
     def with_reasoning(self, reasoning: Literal["off", "summary", "full"]) -> Redactor:
         """Return a redactor that differs in the reasoning of its policy."""
         return Redactor(self.policy.model_copy(update={"reasoning": reasoning}), self._secrets)
 
     def identifier(self, text: str) -> CleanText:
-        """Return an id of at most `id_max_chars`, without registered values; ids are not searched for formats."""
-        if not self._detector.values.lacks(text):
-            values = ValueFilter(self._detector.values)
-            text = StepWriter().write(values.feed(text) + values.end(), text)
-        return CleanText(codec.scrub(cut_text(text, self.policy.limits.id_max_chars)))
+        """Return an ID of at most `id_max_chars`; one that holds something withheld is replaced by a pseudonym."""
+        return self._names_of_stream.identifier(text)
+
+    def noted_identifier(self, text: str) -> Cleaned[CleanText]:
+        """Return an ID with its notice, for a place inside a tree."""
+        return self._names_of_stream.noted(text)
+
+    def name(self, text: str, max_chars: int = NAME_MAX_CHARS) -> CleanText:
+        """Return a name that frames repeat without notices of its own, such as that of a tool: see `replaced`."""
+        return self._names_of_stream.name(text, max_chars)
 
     def label(self, text: str, max_chars: int = NAME_MAX_CHARS) -> Cleaned[CleanText]:
         """Return a name, title, query or file name of at most `max_chars`."""
@@ -80,17 +98,32 @@ class Redactor:
         stream.feed(text)
         return stream.finish().arguments
 
-    def parsed(self, text: CleanText) -> Cleaned[CleanJson] | None:
-        """Parse a clean JSON text and limit its containers; return None if it is null or not JSON."""
+    def parsed(self, text: Cleaned[CleanText]) -> Cleaned[CleanJson] | None:
+        """Parse a clean JSON text; return None if it is null or not JSON.
+
+        The tree is searched too: in the text a registered value may be written with escapes (CONTRACT D40). Marks of
+        the text have notices at their places in the tree.
+        """
         try:
-            value = codec.loads_exact(text)
+            value = codec.loads_exact(text.value)
         except codec.CodecError:
             return None
-        return None if value is None else whole_values.clean_tree(value, self.policy.limits, None)
+        if value is None:
+            return None
+        tree = whole_values.clean_tree(value, self.policy.limits, None, self._detector)
+        marked = [notice("redacted", render(path)) for path in _marked(tree.value)] if text.notices else []
+        return Cleaned(tree.value, bounded([*marked, *tree.notices]))
 
     def base64(self, text: str) -> CleanText | None:
         """Return image data; None if it is not base64 in its standard alphabet, padded and without line ends."""
         return CleanText(text) if len(text) % _QUANTUM == 0 and _BASE64.fullmatch(text) else None
+
+    @property
+    def _names_of_stream(self) -> Names:
+        return self._names if self._names is not None else self._new_names()
+
+    def _new_names(self) -> Names:
+        return Names(self._detector, self.policy.limits.id_max_chars)
 
     def argument_stream(self) -> ArgumentStream:
         """Return a cleaner for the arguments of one call, fragment by fragment."""
@@ -101,6 +134,23 @@ class Redactor:
         values = self._detector.values
         return ValueStream(values) if values else TextStream(None)
 
+    def structured_stream(self) -> TextStream:
+        """Return a cleaner for a structured output: the text is searched as the tree that clients parse (D40)."""
+        return self.code_stream()
+
     def code_stream(self) -> TextStream:
         """Return a cleaner for tool code, fragment by fragment."""
         return TextStream(StringFilter(self._detector, 1))
+
+
+def _marked(tree: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Yield the paths of the marks in a clean tree."""
+    if isinstance(tree, str):
+        if MARK.search(tree):
+            yield path
+    elif isinstance(tree, dict):
+        for key, member in tree.items():
+            yield from _marked(member, (*path, key))
+    elif isinstance(tree, list):
+        for at, entry in enumerate(tree):
+            yield from _marked(entry, (*path, at))

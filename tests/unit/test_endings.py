@@ -263,7 +263,7 @@ def broken(*_: object, **__: object) -> None:
     [
         pytest.param(Redactor, "message_stream", delta("x", 3), "redaction_failed", id="D12-redactor-message"),
         pytest.param(Redactor, "identifier", delta("x", 3), "redaction_failed", id="D12-redactor-identifier"),
-        pytest.param(Redactor, "label", call(3), "redaction_failed", id="D12-redactor-name"),
+        pytest.param(Redactor, "name", call(3), "redaction_failed", id="D12-redactor-name"),
         pytest.param(responses, "_add_usage", on("completed"), "internal_error", id="D12-a-handler"),
         pytest.param(endings, "_run_status", on("completed"), "internal_error", id="D12-the-terminal-itself"),
         pytest.param(items, "close", on("completed"), "internal_error", id="D12-a-closer"),

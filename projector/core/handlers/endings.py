@@ -76,7 +76,8 @@ def error(state: StreamState, code: str | None = None) -> list[Frame]:
     message = state.fault_message
     if message is None:
         message = state.redactor.label(fault.message, state.policy.limits.error_message_max_chars)
-    return [frames.error(state.redactor.identifier(fault.code), message, fault.source, is_retryable=fault.is_retryable)]
+    shown = Cleaned(state.redactor.identifier(fault.code), state.fault_notices)
+    return [frames.error(shown, message, fault.source, is_retryable=fault.is_retryable)]
 
 
 def leave(state: StreamState) -> list[Frame]:
@@ -89,7 +90,7 @@ def fail_branch(state: StreamState, code: str | None = None) -> list[Frame]:
     fault = _fault(state, code)
     output = close_items(state)
     settle(state, "failed")
-    reason = state.redactor.identifier(fault.code)
+    reason = Cleaned(state.redactor.identifier(fault.code), state.fault_notices)
     return [*output, frames.lifecycle("failed", reason), frames.branch(state.branch, is_over=True)]
 
 
@@ -100,7 +101,7 @@ def abandoned(added: Frame) -> Frame:
 
 def own_error(fault: Fault) -> Frame:
     """Build the terminal of an internal error, without calling the redactor."""
-    code, message = compose.own_words(fault.code), Cleaned(compose.own_words(fault.message))
+    code, message = Cleaned(compose.own_words(fault.code)), Cleaned(compose.own_words(fault.message))
     return frames.error(code, message, fault.source, is_retryable=fault.is_retryable)
 
 
@@ -110,7 +111,7 @@ def _final(state: StreamState, status: str) -> list[Frame]:
     fields: dict[str, frames.Lossy] = dict(texts)
     text = texts.get("response_text")
     if text is not None and run.wants_structure:
-        fields["structured_output"] = state.redactor.parsed(text.value)
+        fields["structured_output"] = state.redactor.parsed(text)
     if run.attachments:
         fields["attachments"] = compose.listed(run.attachments, state.policy.limits.container_max_entries)
     return [frames.final(status, fields, run.usage)]
@@ -119,7 +120,7 @@ def _final(state: StreamState, status: str) -> list[Frame]:
 def _fault(state: StreamState, code: str | None) -> Fault:
     """Return the fault with a code, else that of the stream; a provider's message belongs to the latter only."""
     if code is not None:
-        state.fault, state.fault_message = FAULTS[code], None
+        state.fault, state.fault_message, state.fault_notices = FAULTS[code], None, ()
     return state.fault or FAULTS["internal_error"]
 
 

@@ -34,7 +34,7 @@ def on_attachment(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     attachment = read.mapping(event, "attachment")
     redactor = state.redactor
     fields: dict[str, Cleaned[CleanText] | None] = {
-        "object_id": Cleaned(redactor.identifier(read.text(attachment, "object_id")))
+        "object_id": redactor.noted_identifier(read.text(attachment, "object_id"))
     }
     for name in ("filename", "mime_type"):
         text = read.text_or_none(attachment, name)

@@ -10,13 +10,23 @@ from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
-from projector.core.growing_text import align_positions
+from projector.core.growing_text import TextPart, align_positions
 from projector.core.handlers.text_channels import TextChannel
 from projector.core.state import StreamState
 from projector.core.transcript import Item
 from projector.redaction import compose
 
-TEXT: Final = TextChannel(item_type="message", parts=attrgetter("texts"), delta=frames.message_delta)
+
+def _new_text(state: StreamState) -> TextPart:
+    """Return an empty text; that of a structured output is searched as JSON."""
+    if state.response.wants_structure:
+        return TextPart(state.redactor.structured_stream, is_costly=True)
+    return TextPart(state.redactor.message_stream)
+
+
+TEXT: Final = TextChannel(
+    item_type="message", parts=attrgetter("texts"), delta=frames.message_delta, new_part=_new_text
+)
 REFUSAL: Final = TextChannel(
     item_type="message",
     parts=attrgetter("refusals"),

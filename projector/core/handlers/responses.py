@@ -14,7 +14,8 @@ from projector.core.handlers import endings, items, messages
 from projector.core.reported_errors import ProviderError
 from projector.core.state import StreamState
 from projector.core.transcript import Item
-from projector.redaction.clean import CleanText
+from projector.redaction.clean import Cleaned, CleanText
+from projector.redaction.redactor import Redactor
 
 RUNNING: Final[Mapping[str, int]] = {"queued": 0, "in_progress": 1}
 """Statuses of a response before its end, in order; it never goes back."""
@@ -98,7 +99,7 @@ def on_error(state: StreamState, event: CanonicalEvent) -> list[Frame]:
         code=error.code or error.type or fault.code,
         is_retryable=any(_is_retryable(name) for name in (error.code, error.type) if name),
     )
-    state.fault_message = error.shown(state.redactor)
+    state.fault_message, state.fault_notices = error.shown(state.redactor), error.code_notices
     return [_report(state, error)]
 
 
@@ -121,7 +122,7 @@ def _identify(state: StreamState, response: Mapping[str, object]) -> list[Frame]
     if state.response.has_meta or (model is None and state.response.id is None):
         return []
     state.response.has_meta = True
-    clean_model = state.redactor.identifier(model) if model else None
+    clean_model = state.redactor.name(model) if model else None
     created_at = read.count_or_none(response, "created_at")
     return [frames.response_meta(state.response.id, clean_model, created_at, _text_format(state, text_format))]
 
@@ -138,9 +139,20 @@ def _emit_status(state: StreamState, status: str, response: Mapping[str, object]
         state.count("repeated end of a response")
         return []
     state.response.status = status
+    return [frames.lifecycle(status, _reason(state.redactor, response))]
+
+
+def _reason(redactor: Redactor, response: Mapping[str, object]) -> Cleaned[CleanText] | None:
+    """Return why a response is not complete; a code that cannot be shown is replaced by ours, as in `error`."""
     reason = read.text_or_none(read.mapping_or_empty(response, "incomplete_details"), "reason")
-    reason = reason or read.text_or_none(read.mapping_or_empty(response, "error"), "code")
-    return [frames.lifecycle(status, state.redactor.identifier(reason) if reason else None)]
+    if reason is not None:
+        return redactor.label(reason)
+    error = reported_errors.clean_error(
+        redactor, code=reported_errors.read_code(read.mapping_or_empty(response, "error"), "code")
+    )
+    if error.code is None and not error.hides_code:
+        return None
+    return Cleaned(error.code or redactor.identifier(FAULTS["provider_error"].code), error.code_notices)
 
 
 def _add_usage(state: StreamState, usage: Mapping[str, object]) -> list[Frame]:

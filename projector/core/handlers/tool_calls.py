@@ -95,7 +95,7 @@ def on_arguments_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     text = read.text(event, member)
     item, call, output = call_of(state, event, item_type)
     if (name := read.text_or_none(event, "name")) is not None:
-        call.name = state.redactor.label(name).value
+        call.name = state.redactor.name(name)
     return output + _complete_arguments(state, item, call, text)
 
 
@@ -139,7 +139,7 @@ def begin(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fra
     if tool_type is None or item.call is not None:
         return []
     provider_id = read.text_or_none(raw, "call_id")
-    name = state.redactor.label(read.text_or_none(raw, "name") or "unknown").value
+    name = state.redactor.name(read.text_or_none(raw, "name") or "unknown")
     arguments = CallArguments(state.redactor, is_plain=item.type == "custom_tool_call")
     call_id = state.slots.call_id(provider_id, item.item_id, item.slot)
     call = item.call = ToolCall(tool_type, call_id, name, arguments)

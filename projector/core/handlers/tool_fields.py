@@ -83,7 +83,7 @@ def image_generation(state: StreamState, _item: Item, call: ToolCall, raw: Mappi
     """Read the settings of the image."""
     for name, public_name in IMAGE_FIELDS.items():
         if (value := read.text_or_none(raw, name)) is not None:
-            call.plain[public_name] = state.redactor.identifier(value)
+            call.plain[public_name] = state.redactor.name(value)
     if (prompt := read.text_or_none(raw, "revised_prompt")) is not None:
         call.lossy["revised_prompt"] = state.redactor.label(prompt, state.policy.limits.query_max_chars)
     return []
@@ -138,7 +138,7 @@ def _file_search_result(state: StreamState, result: Mapping[str, object]) -> Cle
     attributes = read.mapping_or_empty(result, "attributes")
     return compose.record(
         {
-            "file_id": Cleaned(redactor.identifier(file_id)) if file_id else None,
+            "file_id": redactor.noted_identifier(file_id) if file_id else None,
             "filename": redactor.label(filename) if filename else None,
             "score": compose.plain(score) if score is not None else None,
             "text": redactor.text(text, limits.file_search_text_max_chars) if text else None,

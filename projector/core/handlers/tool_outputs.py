@@ -45,7 +45,7 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
     tool_calls.register(state, item, call, raw)
     name = read.text_or_none(raw, "name")
     if name is not None and call.tool_type in NAME_FIELDS:
-        call.name = state.redactor.label(name).value
+        call.name = state.redactor.name(name)
     for step in STEPS[item.type]:
         output += step(state, item, call, raw)
     return output
@@ -129,7 +129,7 @@ def _finish_mcp(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str
     request_id = read.text_or_none(raw, "approval_request_id")
     if not request_id:
         return _mcp_output(state, item, call, raw)
-    details = compose.record({"approval_request_id": Cleaned(state.redactor.identifier(request_id))})
+    details = compose.record({"approval_request_id": state.redactor.noted_identifier(request_id)})
     return [frames.item_details(item.slot, item.item_id, details), *_mcp_output(state, item, call, raw)]
 
 

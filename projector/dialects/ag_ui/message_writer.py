@@ -38,7 +38,8 @@ ENCRYPTED_MAX_CHARS: Final = 4_194_304
 
 def on_message_added(run: AgUiRun, frame: Frame) -> list[Event]:
     """Add a message. Its first text starts it on the wire."""
-    run.messages[frame["item_id"]] = Message(frame["item_id"])
+    message = run.messages[frame["item_id"]] = Message(frame["item_id"])
+    message.notices.add(frame)
     for messages in run.branch_state.sent.values():
         messages[frame["item_id"]] = {}
     return []
@@ -125,7 +126,7 @@ def on_reasoning_added(run: AgUiRun, frame: Frame) -> list[Event]:
     """Start a reasoning span."""
     item_id = frame["item_id"]
     run.reasonings[item_id] = Reasoning(item_id)
-    return [run.event("REASONING_START", messageId=item_id)]
+    return [run.event("REASONING_START", messageId=item_id, metadata=metadata(notices=frame.get("notices")))]
 
 
 def on_reasoning_delta(kind: str, run: AgUiRun, frame: Frame) -> list[Event]:

@@ -62,7 +62,9 @@ def on_output(run: AgUiRun, frame: Frame) -> list[Event]:
 
 def on_call_added(run: AgUiRun, frame: Frame) -> list[Event]:
     """Add a call. Its first status has its name and ID."""
-    run.calls[frame["item_id"]] = Call(frame["item_id"], frame["item_type"], run.branch, run.branch_state.response)
+    call = Call(frame["item_id"], frame["item_type"], run.branch, run.branch_state.response)
+    call.notices.add(frame)
+    run.calls[frame["item_id"]] = call
     return []
 
 
@@ -205,7 +207,7 @@ def on_activity_added(run: AgUiRun, frame: Frame) -> list[Event]:
     activity = Activity(run.message_ids.allocate(item_id), ACTIVITY_TYPES.get(item_type, item_type), content)
     run.activities[item_id], run.parent_id = activity, None
     snapshot = {"messageId": activity.id, "activityType": activity.type, "content": dict(content)}
-    return [run.event("ACTIVITY_SNAPSHOT", **snapshot)]
+    return [run.event("ACTIVITY_SNAPSHOT", **snapshot, metadata=metadata(notices=frame.get("notices")))]
 
 
 def on_activity_done(run: AgUiRun, frame: Frame) -> list[Event]:

@@ -21,7 +21,9 @@ def on_tool_status(stream: ResponseStream, frame: Frame) -> None:
     is_new = item.index is None
     if is_new:
         stream.announce(item)
-    if not (is_new and item.shape is not None):
+    if is_new and item.shape is not None:
+        stream.emit_notices(frame)
+    else:
         stream.emit_extension(frame, item)
 
 

@@ -37,6 +37,7 @@ def on_lifecycle(stream: ResponseStream, frame: Frame) -> None:
         stream.begin(frame, status)
         return
     stream.set_in_progress(frame)
+    stream.emit_notices(frame)
     stream.response.reason = frame.get("reason", stream.response.reason)
 
 
@@ -97,6 +98,7 @@ def on_item_added(stream: ResponseStream, frame: Frame) -> None:
     item.update(stream.details.pop(item_id, {}))
     if item_type not in TOOL_TYPES:
         stream.announce(item)
+        stream.emit_notices(frame)
 
 
 def on_item_details(stream: ResponseStream, frame: Frame) -> None:
@@ -120,6 +122,7 @@ def on_item_done(stream: ResponseStream, frame: Frame) -> None:
         close_part(stream, part)
     item.close(frame["status"])
     stream.finish(item)
+    stream.emit_notices(frame)
 
 
 def on_delta(kind: PartKind, stream: ResponseStream, frame: Frame) -> None:

@@ -35,6 +35,7 @@ def on_tool_status(stream: ResponseStream, frame: Frame) -> None:
     status = tool["status"]
     if status != item.status and not item.is_done and status in STATUS_EVENTS.get(item.type, ()):
         stream.emit(f"response.{item.type}.{status}", item.position)
+        stream.emit_notices(frame)
     elif item.type not in STATUS_EVENTS or item.is_done:
         stream.emit_extension(frame, item)
     item.status = status

@@ -39,6 +39,7 @@ def on_added(state: LogState, frame: Frame) -> None:
     tool_type = TOOL_TYPES.get(item_type, item_type)
     item_id = frame["item_id"]
     call = state.calls[item_id] = OpenCall(item_id, item_id, tool_type, tool_type, state.agent_id)
+    call.notices.add(frame.get("notices"))
     if tool_type == "function":
         state.branch.response.pending.add(call.item_id)
     if item_type not in TOOL_TYPES:

@@ -1,0 +1,75 @@
+"""IDs and names of one stream: searched like text, but a mark cannot stand in an ID (CONTRACT D41).
+
+An ID that holds a credential or a registered value is replaced by a pseudonym, the same wherever the ID occurs in the
+stream. Pseudonyms are numbered in the order of their first use. They are therefore equal in every replay, and do not
+depend on what they replace: a hash, even with a key, could be searched for short values, because a key that a replay
+can reproduce is known to the client.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final
+
+from projector.contracts import codec
+from projector.redaction.clean import REDACTED_HERE, Cleaned, CleanText, cut_text
+from projector.redaction.detector import Detector
+from projector.redaction.filters import clean_plain
+from projector.redaction.whole_values import clean_text
+
+KNOWN_MAX: Final = 512
+"""IDs that are remembered as clean. Deltas of an item do not ask again, so more would save little."""
+READ_MAX_CHARS: Final = 4_096
+"""Characters of an ID that are searched; of a longer one no more is ever shown."""
+
+
+class Names:
+    """The IDs and names of one stream.
+
+    Args:
+        detector: the compiled policy.
+        max_chars: limit of an ID.
+    """
+
+    __slots__ = ("_detector", "_known", "_max_chars", "_pseudonyms", "replaced")
+
+    def __init__(self, detector: Detector, max_chars: int) -> None:
+        self._detector = detector
+        self._max_chars = max_chars
+        self._known: dict[str, CleanText] = {}
+        self._pseudonyms: dict[bytes, CleanText] = {}
+        self.replaced: set[str] = set()
+        """Pseudonyms, and names with a mark: a frame that contains one needs a notice."""
+
+    def identifier(self, text: str) -> CleanText:
+        """Return an ID of at most `max_chars`, or its pseudonym if something in it is withheld."""
+        found = self._known.get(text)
+        if found is not None:
+            return found
+        read = codec.scrub(text[:READ_MAX_CHARS])
+        if not self._detector.passes(read) and clean_plain(self._detector, read) != read:
+            return self._pseudonym(text)
+        clean = CleanText(cut_text(read, self._max_chars))
+        if len(text) <= self._max_chars and len(self._known) < KNOWN_MAX:
+            self._known[text] = clean
+        return clean
+
+    def name(self, text: str, max_chars: int) -> CleanText:
+        """Return a name of at most `max_chars`, with marks in place of what is withheld."""
+        cleaned = clean_text(self._detector, text, max_chars)
+        if REDACTED_HERE[0] in cleaned.notices:
+            self.replaced.add(cleaned.value)
+        return cleaned.value
+
+    def noted(self, text: str) -> Cleaned[CleanText]:
+        """Return an ID with its own notice, for a place inside a tree."""
+        found = self.identifier(text)
+        return Cleaned(found, REDACTED_HERE if found in self.replaced else ())
+
+    def _pseudonym(self, text: str) -> CleanText:
+        key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()  # an ID may be very long
+        found = self._pseudonyms.get(key)
+        if found is None:
+            found = self._pseudonyms[key] = CleanText(f"redacted_{len(self._pseudonyms) + 1}")
+            self.replaced.add(found)
+        return found
