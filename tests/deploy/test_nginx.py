@@ -5,50 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import re
-import subprocess
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
 from projector.server.config.settings import Settings
-from tests.deploy.browser import CREATED, ENDED, Dictation, asking, delta, free_port, listening
-from tests.deploy.image import ROOT
+from tests.deploy.browser import CREATED, ENDED, Dictation, asking, delta, free_port
+from tests.deploy.front import SNIPPET, running
 
 pytestmark = pytest.mark.timeout(30)
 
-SNIPPET: Final = (ROOT / "deploy" / "nginx.conf").read_text(encoding="utf-8")
-AROUND: Final = """
-{user}
-daemon off;
-pid {folder}/pid;
-events {{}}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    gzip on;                      # as a site may have it; the snippet must hold all the same
-    gzip_proxied any;
-    gzip_min_length 1;
-    gzip_types *;
-    include {folder}/projector.conf;
-}}
-"""
-
 Front: TypeAlias = Callable[..., AbstractAsyncContextManager[int]]
-
-
-def put(text: str, old: str, new: str) -> str:
-    """Replace a text that the file has once."""
-    assert text.count(old) == 1, old
-    return text.replace(old, new)
 
 
 @pytest.fixture
@@ -56,21 +27,9 @@ def front(nginx: str, tmp_path: Path) -> Front:
     """Starts nginx with the file in front of servers on these ports; returns its own port."""
 
     @contextlib.asynccontextmanager
-    async def start(*ports: int, silence_s: int = 60) -> AsyncGenerator[int, None]:
-        port = free_port()
-        conf = put(SNIPPET, "listen 8080;", f"listen 127.0.0.1:{port};")
-        conf = put(conf, "server 127.0.0.1:8000;", " ".join(f"server 127.0.0.1:{one};" for one in ports))
-        conf = put(conf, "proxy_read_timeout 60s;", f"proxy_read_timeout {silence_s}s;")
-        (tmp_path / "projector.conf").write_text(conf, encoding="utf-8")
-        user = "user root;" if os.geteuid() == 0 else ""  # another could not enter the folder
-        (tmp_path / "nginx.conf").write_text(AROUND.format(folder=tmp_path, user=user), encoding="utf-8")
-        command = [nginx, "-p", str(tmp_path), "-c", "nginx.conf", "-e", "error.log"]
-        with subprocess.Popen(command) as process:  # noqa: ASYNC220 - it returns at once
-            try:
-                await listening(port, lambda: process.poll() is not None)
-                yield port
-            finally:
-                process.terminate()
+    async def start(*servers: int, silence_s: int = 60) -> AsyncGenerator[int, None]:
+        async with running(nginx, tmp_path, *servers, silence_s=silence_s) as ports:
+            yield ports.plain
 
     return start
 
