@@ -16,6 +16,10 @@ from starlette.routing import Route
 from projector.server.admin import admin_app
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
+from projector.server.control import rate_limits
+from projector.server.control.budgets import Budgets, MemoryBudgets
+from projector.server.control.rate_limits import RateLimiter
+from projector.server.control.rights import Rights
 from projector.server.extensions import Extension
 from projector.server.http.authenticator import Authenticator
 from projector.server.http.error_responses import respond, response_status
@@ -33,11 +37,15 @@ from projector.server.telemetry.request_log import RequestLog
 _CORS_HEADERS: Final = (
     "authorization", "content-type", "idempotency-key", "last-event-id", "x-request-id", "traceparent", "tracestate"
 )  # fmt: skip
-_CORS_EXPOSED: Final = ("x-stream-id", "x-request-id", "retry-after", "x-should-retry")
+_CORS_EXPOSED: Final = ("x-stream-id", "x-request-id", "retry-after", "x-should-retry", *rate_limits.HEADERS)
 
 
 def create_app(
-    settings: Settings, make_upstream: MakeUpstream = provider_upstream, *, on_terminal: OnTerminal | None = None
+    settings: Settings,
+    make_upstream: MakeUpstream = provider_upstream,
+    *,
+    on_terminal: OnTerminal | None = None,
+    budgets: Budgets | None = None,
 ) -> Starlette:
     """Return the application for these settings. It can be mounted in another application.
 
@@ -49,11 +57,23 @@ def create_app(
         settings: as `load_settings` returns them.
         make_upstream: creates an upstream from its settings, instead of the class that the provider names.
         on_terminal: called for every stream that ends; see `projector.server.telemetry.observer`.
+        budgets: where the use of rate limits is counted; in this process by default.
     """
     streams = Streams(settings.limits)
     metrics = Metrics(streams)
     observer = Observer(metrics, on_terminal, response_status)
-    shared = Shared(streams, Ownership(), Authenticator(settings.auth), observer, metrics, make_upstream)
+    budgets = MemoryBudgets() if budgets is None else budgets
+    shared = Shared(
+        streams,
+        Ownership(),
+        Authenticator(settings.auth),
+        Rights(settings.callers),
+        _limiter(settings, budgets),
+        budgets,
+        observer,
+        metrics,
+        make_upstream,
+    )
     return _build(settings, shared, is_first=True)
 
 
@@ -73,6 +93,9 @@ class Shared:
     streams: Streams
     ownership: Ownership
     authenticator: Authenticator
+    rights: Rights
+    limiter: RateLimiter
+    budgets: Budgets
     observer: Observer
     metrics: Metrics
     make_upstream: MakeUpstream
@@ -92,13 +115,24 @@ class Shared:
 def _build(settings: Settings, shared: Shared, *, is_first: bool) -> Starlette:
     catalog = Catalog(settings, shared.make_upstream)
     authenticator = Authenticator(settings.auth)
-    site = Site(settings, shared.streams, shared.ownership, shared.authenticator, shared.observer)
+    rights, limiter = Rights(settings.callers), _limiter(settings, shared.budgets)
+    site = Site(
+        settings,
+        shared.streams,
+        shared.ownership,
+        shared.authenticator,
+        shared.rights,
+        shared.limiter,
+        shared.observer,
+    )
     if is_first and settings.extensions:
         shared.extensions.extend(table.start(catalog, site) for table in settings.extensions)
         shared.catalogs.append(catalog)
 
     def activate() -> None:
         shared.authenticator.replace_with(authenticator)
+        shared.rights.replace_with(rights)
+        shared.limiter.replace_with(limiter)
         shared.streams.set_limits(settings.limits)
 
     async def release() -> None:
@@ -125,6 +159,10 @@ def _build(settings: Settings, shared: Shared, *, is_first: bool) -> Starlette:
     app.state.openapi = cache(partial(_openapi, app, shared.extensions))
     app.state.admin = admin_app(app.state)
     return app
+
+
+def _limiter(settings: Settings, budgets: Budgets) -> RateLimiter:
+    return RateLimiter(budgets, {name: agent.rate_limits for name, agent in settings.agents.items()})
 
 
 def _starlette(

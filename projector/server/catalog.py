@@ -64,6 +64,8 @@ class UpstreamBinding:
 
     def reader(self, body: Mapping[str, object], stats: StreamStats, account: Account) -> UpstreamReader:
         """Return the reader of one response."""
+        if stats.meter is not None:
+            stats.meter.on_request(body)
         request = ProviderRequest(self.api, body, stats.trace.headers, stats.stream_id)
         return UpstreamReader(
             self.upstream, request, stats, account, timeouts=self.timeouts, retries=self.retries, name=self.name
@@ -211,14 +213,18 @@ class Catalog:
         }
         """The passthrough routes that are on, by the field names of `Passthrough`."""
 
-    def agent(self, name: str | None) -> AgentBinding:
-        """Return the agent of this name, or without a name the default or only one; raise `Problem` if not found."""
-        if name is not None:
-            if name not in self.agents:
+    def agent(self, name: str | None, is_allowed: Callable[[str], bool] = lambda _: True) -> AgentBinding:
+        """Return the agent of this name, or without a name the default or only one; raise `Problem` if not found.
+
+        Other agents than the allowed ones do not exist for the caller.
+        """
+        agents = {name: agent for name, agent in self.agents.items() if is_allowed(name)}
+        if name is not None or not agents:
+            if name not in agents:
                 raise problem("unknown_agent")
-            return self.agents[name]
-        if DEFAULT in self.agents or len(self.agents) == 1:
-            return self.agents.get(DEFAULT) or next(iter(self.agents.values()))
+            return agents[name]
+        if DEFAULT in agents or len(agents) == 1:
+            return agents.get(DEFAULT) or next(iter(agents.values()))
         raise problem("invalid_request", "`agent` is missing.")
 
     def agents_with(self, dialect: str) -> dict[str, AgentBinding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 
@@ -12,8 +13,23 @@ class Answer(NamedTuple):
     headers: dict[str, str]
     text: str
 
+    def json(self) -> Any:
+        return json.loads(self.text)
+
 
 async def post(app: Any, path: str, **body: Any) -> Answer:
+    return await ask(app, path, body)
+
+
+async def ask(
+    app: Any,
+    path: str,
+    body: object,
+    *,
+    method: str = "POST",
+    client: str = "127.0.0.1",
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
     asked = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
     sent: list[dict[str, Any]] = []
 
@@ -26,9 +42,10 @@ async def post(app: Any, path: str, **body: Any) -> Answer:
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    headers = [(b"content-type", b"application/json"), (b"host", b"test")]
+    fields = {"content-type": "application/json", "host": "test", **(headers or {})}
+    raw = [(name.encode(), value.encode()) for name, value in fields.items()]
     path, _, query = path.partition("?")
-    scope = {"type": "http", "http_version": "1.1", "method": "POST", "path": path, "root_path": "", "scheme": "http"}
-    await app({**scope, "query_string": query.encode(), "headers": headers, "client": ("127.0.0.1", 1)}, receive, send)
+    scope = {"type": "http", "http_version": "1.1", "method": method, "path": path, "root_path": "", "scheme": "http"}
+    await app({**scope, "query_string": query.encode(), "headers": raw, "client": (client, 1)}, receive, send)
     said = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return Answer(sent[0]["status"], said, b"".join(message.get("body", b"") for message in sent).decode())

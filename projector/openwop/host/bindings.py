@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from pydantic.alias_generators import to_camel
@@ -14,6 +14,7 @@ from projector.openwop.host.host_errors import HostError
 from projector.openwop.host.run_requests import Configurable, RunRequest
 from projector.openwop.host.runs import HostRun, Work
 from projector.redaction.redactor import Redactor
+from projector.server.control.rights import Grant
 
 AGENT_TYPE_ID: Final = f"vendor.{VENDOR}.agent"
 """Node type of agents; `vendor.*` types may emit agent events (RFC 0023 section A)."""
@@ -43,6 +44,13 @@ class RunnableWorkflow(ABC):
         if verbosity not in self._redactors:
             self._redactors[verbosity] = self._redactors[self.verbosity].with_reasoning(verbosity)
         return self._redactors[verbosity]
+
+    agents: Sequence[str] = ()
+    """Names of the agents that it uses."""
+
+    def is_allowed(self, grant: Grant) -> bool:
+        """Return whether a caller may run it; to any other caller it does not exist."""
+        return all(map(grant.allows_agent, self.agents))
 
     @abstractmethod
     def document(self) -> dict[str, Any]:

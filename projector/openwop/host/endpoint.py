@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.responses import Response
@@ -13,6 +13,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from projector.contracts import codec
 from projector.openwop.host.host_errors import error_response
+from projector.server.control.rate_limits import Admission
+from projector.server.control.rights import EVERYTHING, Grant
 from projector.server.http.problems import Problem, problem, request_id
 from projector.server.http.requests import ClientLeftError, read_json
 from projector.server.http.stream_route import Site
@@ -24,6 +26,7 @@ class HostRequest:
 
     site: Site
     caller: str
+    grant: Grant
     scope: Scope
     receive: Receive
     send: Send
@@ -49,6 +52,10 @@ class HostRequest:
         with self.site.streams.admitted(self.caller) as account:
             return await read_json(self.scope, self.receive, self.site.settings, account)
 
+    async def admission(self) -> Admission:
+        """Return what the request takes from the budgets of its caller; raise `Problem` if a limit is reached."""
+        return await self.site.admission(self.scope, self.caller, self.grant)
+
     async def answer(self, document: object, status: int = 200, **headers: str) -> None:
         """Send a JSON document, not to be cached unless `headers` say otherwise."""
         fields = {name.replace("_", "-"): value for name, value in ({"cache_control": "no-store"} | headers).items()}
@@ -57,6 +64,9 @@ class HostRequest:
         response = Response(data, status_code=status, headers=fields, media_type="application/json")
         await response(self.scope, self.receive, self.send)
 
+
+ROUTE: Final = "openwop"
+"""Name of the routes of the host in the rights of callers."""
 
 Handler: TypeAlias = Callable[[HostRequest], Awaitable[None]]
 
@@ -90,14 +100,15 @@ class Endpoint:
             raise
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        caller = "" if self._is_open else await self._site.authenticator.caller(scope)
+        caller, grant = ("", EVERYTHING) if self._is_open else await self._site.grant(scope)
+        grant.check_route(ROUTE)
         handler = self._handlers.get(scope["method"])
         if handler is None:
             error = problem("method_not_allowed" if self._handlers else "not_found")
             if self._handlers:
                 error.headers["allow"] = ", ".join(sorted(self._handlers))
             raise error
-        await handler(HostRequest(self._site, caller, scope, receive, send))
+        await handler(HostRequest(self._site, caller, grant, scope, receive, send))
 
 
 class ReaderLimit:

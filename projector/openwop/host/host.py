@@ -16,7 +16,7 @@ from projector.contracts import codec
 from projector.core.faults import FAULTS
 from projector.openwop.event_log import present
 from projector.openwop.host import descriptions, log_readers, run_requests
-from projector.openwop.host.bindings import RunnableWorkflow
+from projector.openwop.host.bindings import Begin, RunnableWorkflow
 from projector.openwop.host.endpoint import Endpoint, Handler, HostRequest, ReaderLimit
 from projector.openwop.host.host_errors import HostError
 from projector.openwop.host.planned_runs import PlannedWorkflow
@@ -27,6 +27,8 @@ from projector.openwop.host.settings import DIALECT, OpenWopSettings
 from projector.openwop.host.stream_runs import AgentWorkflow, StepsWorkflow
 from projector.redaction.policy import Policy
 from projector.server.catalog import Catalog
+from projector.server.control.rate_limits import Admission
+from projector.server.control.token_meter import TokenMeter
 from projector.server.http.problems import problem_of_fault
 from projector.server.http.stream_route import Site
 
@@ -87,15 +89,15 @@ class Host:
         await request.answer(await to_thread.run_sync(request.scope["app"].state.openapi))
 
     async def _workflow(self, request: HostRequest) -> None:
-        await request.answer(self._find(request.path["workflow_id"]).document())
+        await request.answer(self._find(request, request.path["workflow_id"]).document())
 
     async def _create(self, request: HostRequest) -> None:
+        admission = await request.admission()
         body = await request.body()
         name = run_requests.idempotency_key(request.headers)
         digest = hashlib.sha256(codec.dumps(body)).digest()
         key = None if name is None else IdempotencyKey(request.caller, name, digest)
-        known = None if key is None else self._runs.find(key)
-        run = known or self._start(request, run_requests.run_request(body), key)
+        run = self._known(key) or await self._start(request, run_requests.run_request(body), key, admission)
         path = f"/v1/runs/{run.run_id}"
         created = {
             "runId": run.run_id,
@@ -105,16 +107,40 @@ class Host:
         }
         await request.answer(created, HTTPStatus.CREATED, location=path)
 
-    def _start(self, request: HostRequest, body: RunRequest, key: IdempotencyKey | None) -> HostRun:
-        begin = self._find(body.workflow_id).prepare(body, request.caller, request.scope)
+    def _known(self, key: IdempotencyKey | None) -> HostRun | None:
+        """Return the run that an earlier request with this key has started."""
+        return None if key is None else self._runs.find(key)
+
+    async def _start(
+        self, request: HostRequest, body: RunRequest, key: IdempotencyKey | None, admission: Admission
+    ) -> HostRun:
+        workflow = self._find(request, body.workflow_id)
+        begin = workflow.prepare(body, request.caller, request.scope)
+        if workflow.agents:
+            await admission.take_stream(TokenMeter(workflow.agents, body.inputs))
+        is_started = False
+        try:
+            run = self._known(key)  # a request with the same key may have started it meanwhile
+            if run is None:
+                run = self._begin(request.caller, body.workflow_id, key, begin, admission)
+                is_started = True
+            return run
+        finally:
+            if not is_started:
+                await admission.settle()
+
+    def _begin(
+        self, caller: str, workflow_id: str, key: IdempotencyKey | None, begin: Begin, admission: Admission
+    ) -> HostRun:
         if self._site.streams.is_draining:
             raise problem_of_fault(FAULTS["server_shutdown"])
-        run = self._runs.create(f"run_{uuid.uuid4().hex}", body.workflow_id, request.caller)
+        run = self._runs.create(f"run_{uuid.uuid4().hex}", workflow_id, caller)
         try:
             work = begin(run)
         except Exception:
             self._runs.discard(run)
             raise
+        work.use(admission)
         if key is not None:
             self._runs.register(run, key)
         self._runs.start(run, work)
@@ -163,6 +189,8 @@ class Host:
 
     async def _resolve(self, request: HostRequest) -> None:
         run, node_id = self._run(request), request.path["node_id"]
+        self._find(request, run.workflow_id)  # the rights of the caller may have changed since the start of the run
+        await request.admission()
         answer = run_requests.interrupt_answer(await request.body())
         run.resolve(_pending_interrupt(run.log.state, node_id, answer.interrupt_id), answer.resume_value)
         await request.answer({"runId": run.run_id, "nodeId": node_id, "status": run.log.state.status})
@@ -170,10 +198,11 @@ class Host:
     def _run(self, request: HostRequest) -> HostRun:
         return self._runs.get(request.path["run_id"], request.caller)
 
-    def _find(self, workflow_id: str) -> RunnableWorkflow:
-        if workflow_id not in self._workflows:
+    def _find(self, request: HostRequest, workflow_id: str) -> RunnableWorkflow:
+        workflow = self._workflows.get(workflow_id)
+        if workflow is None or not workflow.is_allowed(request.grant):
             raise HostError("workflow_not_found")
-        return self._workflows[workflow_id]
+        return workflow
 
 
 def _workflows(settings: OpenWopSettings, catalog: Catalog, site: Site) -> dict[str, RunnableWorkflow]:

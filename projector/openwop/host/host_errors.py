@@ -56,7 +56,8 @@ PROTOCOL_CODES: Final[Mapping[str, str]] = {
     "unknown_agent": "workflow_not_found",
     "unknown_response": "not_found",
     "unknown_conversation": "not_found",
-    "too_many_streams": "rate_limited",
+    "permission_denied": "forbidden",
+    **dict.fromkeys(("too_many_streams", "request_limit_exceeded", "token_limit_exceeded"), "rate_limited"),
 }
 """Code of a server problem -> code of the protocol."""
 

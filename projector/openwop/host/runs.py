@@ -16,6 +16,7 @@ from projector.core.faults import FAULTS, Fault
 from projector.openwop.host.host_errors import INTERRUPT_TIMEOUT, HostError
 from projector.openwop.host.run_log import Interrupt, RunLog
 from projector.openwop.host.settings import OpenWopSettings
+from projector.server.control.rate_limits import Admission
 from projector.server.http.problems import problem
 from projector.server.streaming.session import log_crash
 
@@ -37,6 +38,9 @@ class RunStoppedError(Exception):
 
 class Work(ABC):
     """The work of a run."""
+
+    def use(self, admission: Admission) -> None:  # noqa: B027 - work without tokens has nothing to count
+        """Count the tokens of the work, and settle them when it is closed."""
 
     @abstractmethod
     async def run(self, run: HostRun) -> None:

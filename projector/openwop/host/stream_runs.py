@@ -38,6 +38,8 @@ from projector.openwop.host.run_requests import RunRequest, is_accepted
 from projector.openwop.host.runs import Answers, HostRun, RunFailedError, RunStoppedError, Work
 from projector.openwop.host.settings import DIALECT
 from projector.server.catalog import AgentBinding, WorkflowBinding
+from projector.server.control.rate_limits import Admission
+from projector.server.control.rights import Grant
 from projector.server.http import requests
 from projector.server.http.problems import Problem
 from projector.server.http.request_bodies import agent_body
@@ -71,7 +73,13 @@ class StreamWork(Work):
         """Whether the rest of the source is not needed."""
         self._admission = ExitStack()
         self._account: Account | None = None
+        self._rate_limits: Admission | None = None
         self._admit().hold(n_bytes)
+
+    def use(self, admission: Admission) -> None:
+        """Count the tokens of the run, and settle them at its end."""
+        self._rate_limits = admission
+        self.stats.meter = admission.meter
 
     @property
     def is_upstream_open(self) -> bool:
@@ -100,6 +108,8 @@ class StreamWork(Work):
         self._release()
         self._pipeline.cancel()
         self.stats.dropped = self._pipeline.dropped
+        if self._rate_limits is not None:
+            await self._rate_limits.settle(self.stats.code)
         await self._site.observer.report(self.stats)
 
     async def _read(self, source: StreamSource) -> None:
@@ -136,6 +146,7 @@ class AgentWorkflow(RunnableWorkflow):
     def __init__(self, binding: AgentBinding, site: Site) -> None:
         super().__init__(binding.redactor)
         self._name = str(binding.name)
+        self.agents = (self._name,)
         self._binding = binding
         self._site = site
 
@@ -258,6 +269,11 @@ class StepsWorkflow(RunnableWorkflow):
         super().__init__(binding.redactor)
         self._site = site
         self._binding = binding
+        self.agents = tuple(binding.agents)
+
+    def is_allowed(self, grant: Grant) -> bool:
+        """See `RunnableWorkflow`."""
+        return grant.allows_workflow(self._binding.name, self.agents)
 
     def document(self) -> dict[str, Any]:
         """Return the definition: a node for each step, edges from each stage to the next."""

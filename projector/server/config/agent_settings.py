@@ -20,6 +20,7 @@ from projector._errors import UsageError, known_name
 from projector.contracts.limits import NAME_MAX_CHARS
 from projector.providers import PROVIDERS
 from projector.redaction.policy import Policy
+from projector.server.config.caller_settings import RateLimits
 from projector.server.config.config_base import DEFAULT_DIALECT, Dialects, Name, Table
 from projector.workflows.definition import StepSource, Workflow, workflow_of
 
@@ -71,6 +72,8 @@ class AgentSettings(Table):
     """Dialects that a request may select with `?dialect=`; the first is the default."""
     allowed_params: frozenset[AllowedParam] = frozenset({"previous_response_id", "metadata", "images", "history"})
     """Parameters that a request may set."""
+    rate_limits: RateLimits = RateLimits()
+    """Limits of each caller's use of this agent, in addition to those in `callers`."""
     record: RecordSettings | None = None
     """Without this table nothing is recorded."""
     client_tools: tuple[ToolName, ...] = ()

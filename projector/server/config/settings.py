@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -26,6 +26,7 @@ from pydantic import (
 from projector._errors import known_name
 from projector.providers import DEFAULT_PROVIDER, profile_of
 from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
+from projector.server.config.caller_settings import ROUTES, CallerName, CallerSettings, check_callers, check_workflows
 from projector.server.config.config_base import Api, BaseUrl, Name, Table, has_valid_host, matching
 from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelNames
 from projector.server.config.tls_settings import ListenerTls, UpstreamTls
@@ -136,6 +137,8 @@ class Jwt(Table):
     """Accepted signature algorithms; only those with public keys, so that the server holds no secret."""
     caller_claim: str = Field("sub", min_length=1)
     """Claim with the name of the caller."""
+    groups_claim: str | None = Field(None, min_length=1)
+    """Claim with the groups of the caller, such as `scope` or `roles`: a list, or names with spaces between them."""
 
     @field_validator("jwks")
     @classmethod
@@ -169,6 +172,12 @@ class Auth(Table):
     def is_on(self) -> bool:
         """Whether requests must be authenticated."""
         return bool(self.api_keys) or self.jwt is not None
+
+    @property
+    def caller_names(self) -> list[str]:
+        """Names of callers; `token:` and `group:` stand for all that begin so."""
+        tokens = [] if self.jwt is None else ["token:"] if self.jwt.groups_claim is None else ["token:", "group:"]
+        return [*(f"key:{name}" for name in self.api_keys), *tokens]
 
 
 class Limits(Table):
@@ -289,6 +298,8 @@ class Settings(Table):
     forwarded_header: Literal["x-forwarded-for", "forwarded"] = "x-forwarded-for"
     """Header that the trusted proxies set; the other one may be forged by clients, and is ignored."""
     limits: Limits = Limits()
+    callers: dict[CallerName, CallerSettings] = {}
+    """Caller -> what it may use, and how much: `default`, `key:NAME`, `token:NAME` or `group:NAME`."""
     upstreams: dict[Name, UpstreamSettings] = {}
     agents: dict[Name, AgentSettings] = {}
     passthrough: Passthrough | None = None
@@ -351,6 +362,22 @@ class Settings(Table):
             extension.check(agents, self.workflows)
         for name in sorted(SHORTHAND & self.model_fields_set if self.upstreams else ()):
             raise ValueError(f"`{name}` cannot be combined with `upstreams`; set it in an upstream or an agent")
+        return self
+
+    @model_validator(mode="after")
+    def _check_callers(self) -> Settings:
+        agents = [*self.agents] or ([] if self.upstreams else [DEFAULT])
+        upstreams = {name for route in PASSTHROUGH_APIS for name in self.passthrough_upstreams(route)}
+        offered = [self.upstreams[name].models if name in self.upstreams else None for name in sorted(upstreams)]
+        models = None if None in offered else sorted({name for models in offered for name in models or ()})
+        known: dict[str, Collection[str] | None] = {
+            "agents": agents,
+            "workflows": self.workflows,
+            "routes": ROUTES,
+            "models": models,
+        }
+        check_callers(self.callers, self.auth.caller_names, known)
+        check_workflows(self.callers, {name: one.definition.agents for name, one in self.workflows.items()})
         return self
 
     @model_validator(mode="after")

@@ -50,7 +50,8 @@ class Authenticator:
             return f"key:{name}"
         if self._tokens is None:
             raise problem("unauthenticated")
-        return f"token:{await self._tokens.caller(credential)}"
+        name, facts_of(scope).groups = await self._tokens.caller(credential)
+        return f"token:{name}"
 
     def _name_of_key(self, key: str) -> str | None:
         """Return the name of the caller with a key, in constant time."""

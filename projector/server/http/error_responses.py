@@ -25,7 +25,10 @@ OPENAI_PREFIX: Final = "/v1/"
 STATUSES: Final[Mapping[str, int]] = {"invalid_request": 400, "unknown_dialect": 400}
 """Code of a problem -> status that the OpenAI API has for it, if it is another one."""
 
-CODES: Final[Mapping[str, str]] = {"unauthenticated": "invalid_api_key", "too_many_streams": "rate_limit_exceeded"}
+CODES: Final[Mapping[str, str]] = {
+    "unauthenticated": "invalid_api_key",
+    **dict.fromkeys(("too_many_streams", "request_limit_exceeded", "token_limit_exceeded"), "rate_limit_exceeded"),
+}
 """Code of a problem -> code that the OpenAI API has for it; the others are ours."""
 
 _ERROR_STATUSES: Final = range(400, 600)
@@ -68,7 +71,8 @@ def _own_error(problem: Problem) -> tuple[int, dict[str, object]]:
     if problem.code.startswith(_OF_A_STATUS):
         status = status_of(problem.code)
     code = CODES.get(problem.code, problem.code)
-    return status, {"message": problem.detail, "type": type_of(status), "param": problem.param, "code": code}
+    kind = problem.error_type or type_of(status)
+    return status, {"message": problem.detail, "type": kind, "param": problem.param, "code": code}
 
 
 def _provider_error(problem: Problem, failure: ProviderFailure) -> tuple[int, dict[str, object]]:

@@ -52,8 +52,11 @@ class ModelRoutes:
 
     async def _models(self, request: Request) -> dict[str, Model]:
         """Return the models of every upstream that a passthrough route may choose, by ID; the first upstream counts."""
-        await self._site.authenticator.caller(request.scope)
-        bindings = {one.provider.name: one for route in self._catalog.passthrough.values() for one in route.bindings}
+        _, grant = await self._site.grant(request.scope)
+        routes = [route for name, route in self._catalog.passthrough.items() if grant.allows_route(name)]
+        if not routes:
+            raise problem("permission_denied")
+        bindings = {one.provider.name: one for route in routes for one in route.bindings}
         lists: dict[str, Sequence[Model]] = dict.fromkeys(bindings, ())
 
         async def read(name: str, binding: AgentBinding) -> None:
@@ -64,7 +67,7 @@ class ModelRoutes:
                 tasks.start_soon(read, name, binding)
         found: dict[str, Model] = {}
         for models in lists.values():
-            for model in models:
+            for model in filter(lambda model: grant.allows_model(model.id), models):
                 found.setdefault(model.id, model)
         return found
 

@@ -13,6 +13,7 @@ from projector.contracts.schema_export import PlainSchema
 from projector.dialects import DIALECTS
 from projector.dialects.ag_ui.run_input import RunAgentInput
 from projector.providers import PROVIDERS
+from projector.server.control.rate_limits import HEADERS as RATE_HEADERS
 from projector.server.http.problems import PROBLEMS
 from projector.server.http.requests import ChatRequest, WorkflowRequest
 
@@ -31,9 +32,14 @@ _PROBLEM_RESPONSE: Final[Schema] = {
     "description": "Problem document (RFC 9457).",
     "content": {"application/problem+json": {"schema": {"$ref": f"{SCHEMAS}Problem"}}},
 }
+_TEXT_HEADER: Final[Schema] = {"schema": {"type": "string"}}
+_RATE_HEADERS: Final[Schema] = {
+    name: {**_TEXT_HEADER, "description": "Present if the caller has such a limit."} for name in RATE_HEADERS
+}
 _HEADERS: Final[Schema] = {
+    **_RATE_HEADERS,
     "x-stream-id": {"schema": {"type": "string"}, "description": "ID of the stream, for cancelling it."},
-    "x-request-id": {"schema": {"type": "string"}},
+    "x-request-id": _TEXT_HEADER,
 }
 _OPENAI_MEMBERS: Final[Schema] = {
     "message": {"type": "string"},
@@ -50,8 +56,12 @@ _OPENAI_ERROR: Final[Schema] = {
 }
 _OPENAI_ERROR_REF: Final[Schema] = {"$ref": f"{SCHEMAS}OpenAIError"}
 _ERROR_HEADERS: Final[Schema] = {
-    "x-should-retry": {"schema": {"enum": ["false"]}, "description": "Present if a retry cannot help."},
-    "x-request-id": {"schema": {"type": "string"}},
+    **_RATE_HEADERS,
+    "x-should-retry": {
+        "schema": {"enum": ["true", "false"]},
+        "description": "`false` if a retry cannot help, `true` after the wait for a rate limit.",
+    },
+    "x-request-id": _TEXT_HEADER,
 }
 _OPENAI_STATUSES: Final = (
     *("400", "401", "403", "404", "408", "409", "413", "415", "422", "429"),
@@ -60,7 +70,7 @@ _OPENAI_STATUSES: Final = (
 """The last two stand for other statuses of providers."""
 _TEXT: Final[Schema] = {"description": "OK", "content": {"text/plain": {"schema": {"type": "string"}}}}
 _SECURITY: Final[list[dict[str, list[str]]]] = [{"bearer": []}, {}]
-_STREAM_PROBLEMS: Final = (400, 401, 404, 408, 413, 415, 422, 429, 500, 502, 503, 504)
+_STREAM_PROBLEMS: Final = (400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 502, 503, 504)
 
 
 class _StreamRoute(NamedTuple):
@@ -145,11 +155,11 @@ _PATHS: Final[Mapping[str, Schema]] = {
             "security": _SECURITY,
         }
     },
-    "/v1/models": _models("List the models that the caller may use.", _MODELS, "401", "503"),
+    "/v1/models": _models("List the models that the caller may use.", _MODELS, "401", "403", "503"),
     "/v1/models/{model}": _models(
         "Describe a model.",
         _MODEL,
-        *("401", "404", "503"),
+        *("401", "403", "404", "503"),
         parameters=[_parameter("model", "path", {}, "ID of a model; it may contain slashes.")],
     ),
     "/livez": _get("Check that the process is running.", _TEXT),

@@ -39,6 +39,7 @@ PROBLEMS: Final[Mapping[str, _Row]] = {
     "malformed_json": _Row(HTTPStatus.BAD_REQUEST, "The request body is not valid JSON."),
     "host_not_allowed": _Row(HTTPStatus.BAD_REQUEST, "This server does not serve the host of the request."),
     "unauthenticated": _Row(HTTPStatus.UNAUTHORIZED, "A valid API key or bearer token is required."),
+    "permission_denied": _Row(HTTPStatus.FORBIDDEN, "This caller may not use this route."),
     "not_found": _Row(HTTPStatus.NOT_FOUND, "Not found."),
     "model_not_found": _Row(HTTPStatus.NOT_FOUND, "Model not found."),
     "unknown_stream": _Row(HTTPStatus.NOT_FOUND, "Stream not found."),
@@ -53,6 +54,8 @@ PROBLEMS: Final[Mapping[str, _Row]] = {
     "invalid_request": _Row(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid request body."),
     "unknown_dialect": _Row(HTTPStatus.UNPROCESSABLE_ENTITY, "`dialect` is unknown or not allowed."),
     "too_many_streams": _Row(HTTPStatus.TOO_MANY_REQUESTS, "Too many concurrent streams for this caller.", True),
+    "request_limit_exceeded": _Row(HTTPStatus.TOO_MANY_REQUESTS, "Too many requests of this caller.", True),
+    "token_limit_exceeded": _Row(HTTPStatus.TOO_MANY_REQUESTS, "Too many tokens of this caller.", True),
     "overloaded": _Row(HTTPStatus.SERVICE_UNAVAILABLE, "The server is at capacity.", True),
     "auth_unavailable": _Row(HTTPStatus.SERVICE_UNAVAILABLE, "Token signing keys are unavailable.", True),
     "internal_error": _Row(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal server error."),
@@ -87,6 +90,8 @@ class Problem(Exception):  # noqa: N818 - RFC 9457's own word
     """Whether `Retry-After` is a default of this server, because the provider sent none."""
     should_retry: bool | None = None
     """Whether the client should send the request again; None leaves it to the client."""
+    error_type: str | None = None
+    """`type` of the OpenAI error, if it is not that of the status."""
 
 
 class ErrorResponse(Response):

@@ -19,6 +19,8 @@ Body: TypeAlias = dict[str, Any]
 _CHECKED: Final = frozenset({"conversation", "input", "model", "previous_response_id", "stream", "stream_options"})
 """Members that this server checks or sets. Servers in Go ignore the case of names, so `Model` could replace `model`."""
 _NAME_MAX: Final = 128
+_MODEL_MEMBERS: Final = frozenset({"model", "models", "fallbacks", "fallback_models"})
+"""Members that name models. Routers in front of providers accept lists of models to try."""
 
 
 def agent_body(request: ChatRequest, binding: AgentBinding) -> Body:
@@ -80,6 +82,28 @@ def passthrough_body(body: Mapping[str, Any], binding: AgentBinding, *, required
         raise problem("invalid_request", "`model` must be a string that is not empty.", param="model")
     models = binding.provider.models or {}
     return sent | {"model": models.get(sent["model"], sent["model"])}
+
+
+def named_models(body: Mapping[str, Any], default: str | None = None) -> Iterator[str]:
+    """Yield the names of all models that a body of a passthrough route requests: the model, its fallbacks, and tools'.
+
+    `default` is the model of a body without one. Names of members are compared without case, as some providers do.
+    """
+    if "model" not in body and default is not None:
+        yield default
+    tools = body.get("tools")
+    for part in (body, *(tools if isinstance(tools, list) else ())):
+        for name, value in part.items() if isinstance(part, dict) else ():
+            if name.casefold() in _MODEL_MEMBERS:
+                yield from _names_in(value)
+
+
+def _names_in(value: object) -> Iterator[str]:
+    """Yield the names in a member: a name, or a list of names or of objects with a `model`."""
+    for one in value if isinstance(value, list) else [value]:
+        named = one.get("model") if isinstance(one, dict) else one
+        if isinstance(named, str):
+            yield named
 
 
 def references(body: Mapping[str, Any]) -> Iterator[object]:

@@ -17,11 +17,20 @@ from projector.dialects.ag_ui.run_input import InputRefusedError, dialect_option
 from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import PassthroughRoute
-from projector.server.catalog import AgentBinding, Catalog, PassthroughBinding, WorkflowBinding, chosen_dialect
+from projector.server.catalog import (
+    AgentBinding,
+    Catalog,
+    PassthroughBinding,
+    WorkflowBinding,
+    chosen_dialect,
+    unknown_model,
+)
+from projector.server.config.caller_settings import AG_UI, CHAT, WORKFLOWS
+from projector.server.control.token_meter import TokenMeter
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES
 from projector.server.http.model_routes import ModelRoutes
 from projector.server.http.problems import problem, request_id
-from projector.server.http.request_bodies import agent_body, passthrough_body, references, run_body
+from projector.server.http.request_bodies import agent_body, named_models, passthrough_body, references, run_body
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
 from projector.server.http.stream_route import ProviderCall, Received, SessionRoute, Site, provider_session
 from projector.server.streaming.session import StreamSession
@@ -30,25 +39,30 @@ from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream
 
 _AG_UI: Final = "ag_ui"
+"""The dialect."""
 
 
 def routes(catalog: Catalog, site: Site) -> list[Route]:
     """Return the routes of what is configured, and those of every server."""
     streams = StreamRoutes(catalog, site)
-    found: list[tuple[str, Callable[[Received], StreamSession], Collection[str]]] = []
+    found: list[tuple[str, str, Callable[[Received], StreamSession], Collection[str]]] = []
     if catalog.agents:
-        found.append(("/api/v1/chat/stream", streams.chat, _dialects(catalog.agents)))
+        found.append((CHAT, "/api/v1/chat/stream", streams.chat, _dialects(catalog.agents)))
     if catalog.workflows:
-        found.append(("/api/v1/workflows/{workflow_key}/run-stream", streams.workflow, _dialects(catalog.workflows)))
+        path = "/api/v1/workflows/{workflow_key}/run-stream"
+        found.append((WORKFLOWS, path, streams.workflow, _dialects(catalog.workflows)))
     if catalog.agents_with(_AG_UI):
-        found.append(("/api/v1/ag-ui/{agent}", streams.ag_ui, (_AG_UI,)))
+        found.append((AG_UI, "/api/v1/ag-ui/{agent}", streams.ag_ui, (_AG_UI,)))
     found += [
-        (row.path, partial(streams.passthrough, passthrough, row), passthrough.dialects)
-        for passthrough in catalog.passthrough.values()
+        (name, row.path, partial(streams.passthrough, passthrough, row), passthrough.dialects)
+        for name, passthrough in catalog.passthrough.items()
         if (row := PROVIDERS[passthrough.api].passthrough) is not None
     ]
     return [
-        *(Route(path, SessionRoute(site, session, dialects), methods=["POST"]) for path, session, dialects in found),
+        *(
+            Route(path, SessionRoute(site, name, opener, dialects), methods=["POST"])
+            for name, path, opener, dialects in found
+        ),
         *ModelRoutes(catalog, site).routes(),
         Route("/api/v1/streams/{stream_id}/cancel", _cancel, methods=["POST"]),
         *(() if site.settings.admin is not None else INTERNAL_ROUTES),
@@ -71,16 +85,16 @@ class StreamRoutes:
     def chat(self, received: Received) -> StreamSession:
         """Open a response of an agent."""
         request = parse(ChatRequest, received.body)
-        binding = self._catalog.agent(request.agent)
+        binding = self._catalog.agent(request.agent, received.grant.allows_agent)
         body = agent_body(request, binding)
         call = ProviderCall(binding, body, request.agent, request.conversation_id, request.metadata or {})
         return provider_session(self._site, received, call)
 
     def workflow(self, received: Received) -> StreamSession:
         """Open a run of a workflow."""
-        scope, body, caller, account = received
+        scope, body, caller, account, grant = received
         binding = self._catalog.workflows.get(scope["path_params"]["workflow_key"])
-        if binding is None:
+        if binding is None or not grant.allows_workflow(binding.name, binding.agents):
             raise problem("unknown_workflow")
         request = parse(WorkflowRequest, body)
         dialect = chosen_dialect(received.dialect, binding.settings.dialects)
@@ -91,6 +105,7 @@ class StreamRoutes:
             dialect=dialect, caller=caller, conversation_id=request.conversation_id, metadata=request.metadata or {}
         )
         stats, settings = begin_stream(scope, facts), self._site.settings
+        stats.meter = TokenMeter([*binding.agents], body)
         source = workflow_source(binding, request.message, stats, account, options=options)
         return StreamSession(stats, source, account, timeouts=settings.timeouts, heartbeat_s=settings.heartbeat_s)
 
@@ -101,7 +116,7 @@ class StreamRoutes:
         """
         name = received.scope["path_params"]["agent"]
         binding = self._ag_ui_agents.get(name)
-        if binding is None:
+        if binding is None or not received.grant.allows_agent(name):
             raise problem("unknown_agent")
         try:
             request = read_run_input(received.body)
@@ -123,6 +138,9 @@ class StreamRoutes:
         Without `"stream": true` the response is JSON, if the dialect has one.
         """
         binding = passthrough.binding(received.body.get("model"))
+        for model in named_models(received.body, binding.default_model):
+            if not received.grant.allows_model(model):
+                raise unknown_model(model)
         body = passthrough_body(received.body, binding, required=route.required)
         conversation_id = _conversation_id(body)
         if conversation_id is not None and self._site.settings.auth.is_on:

@@ -18,6 +18,9 @@ from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import AgentBinding, chosen_dialect
 from projector.server.config.settings import Settings
+from projector.server.control.rate_limits import Admission, RateLimiter
+from projector.server.control.rights import Grant, Rights
+from projector.server.control.token_meter import TokenMeter
 from projector.server.http.authenticator import Authenticator
 from projector.server.http.problems import problem
 from projector.server.http.requests import ClientLeftError, read_json
@@ -27,6 +30,7 @@ from projector.server.streaming.registry import Streams
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry.observer import Observer
+from projector.server.telemetry.request_facts import facts_of
 from projector.server.telemetry.tracing import begin_stream
 
 _SWITCH: Final = {"true": True, "false": False}
@@ -40,7 +44,18 @@ class Site:
     streams: Streams
     ownership: Ownership
     authenticator: Authenticator
+    rights: Rights
+    limiter: RateLimiter
     observer: Observer
+
+    async def grant(self, scope: Scope) -> tuple[str, Grant]:
+        """Return the caller of a request, and what it may use; raise `Problem` if it is not authenticated."""
+        caller = await self.authenticator.caller(scope)
+        return caller, self.rights.of(caller, facts_of(scope).groups)
+
+    async def admission(self, scope: Scope, caller: str, grant: Grant) -> Admission:
+        """Return what a request takes from the budgets of its caller; raise `Problem` if a limit is reached."""
+        return await self.limiter.enter(scope, caller, grant.rate_limits)
 
 
 class Received(NamedTuple):
@@ -50,6 +65,7 @@ class Received(NamedTuple):
     body: dict[str, Any]
     caller: str
     account: Account
+    grant: Grant
 
     @property
     def dialect(self) -> str | None:
@@ -68,24 +84,28 @@ class SessionRoute:
     """An ASGI application that responds with a stream; the OpenAPI document lists its dialects."""
 
     def __init__(
-        self, site: Site, open_session: Callable[[Received], StreamSession], dialects: Collection[str]
+        self, site: Site, name: str, open_session: Callable[[Received], StreamSession], dialects: Collection[str]
     ) -> None:
         self._site = site
+        self._name = name
         self._open_session = open_session
         self.dialects = dialects
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request with a stream; raise `Problem` if there is none."""
         site = self._site
-        caller = await site.authenticator.caller(scope)
+        caller, grant = await site.grant(scope)
+        grant.check_route(self._name)
         with site.streams.admitted(caller) as account:
+            admission = await site.admission(scope, caller, grant)
             try:
                 body = await read_json(scope, receive, site.settings, account)
             except ClientLeftError:
                 return
-            session = self._open_session(Received(scope, body, caller, account))
+            session = self._open_session(Received(scope, body, caller, account, grant))
             with site.streams.running(session):
-                await site.observer.run(session, scope, receive, send)
+                async with admission.stream(session.stats):
+                    await site.observer.run(session, scope, receive, send)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +125,7 @@ class ProviderCall:
 
 def provider_session(site: Site, received: Received, call: ProviderCall) -> StreamSession:
     """Return the session for the response of one provider; raise `Problem` if the caller may not make the call."""
-    scope, _, caller, account = received
+    scope, caller, account = received.scope, received.caller, received.account
     dialect, is_json = _response_mode(call.binding, received.dialect, is_stream=call.is_stream)
     _check_ownership(site.ownership, call, caller)
     facts = call.binding.stats(dialect, caller, call.body, call.conversation_id, call.metadata)
@@ -115,6 +135,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     options = received.options(call.options)
     stats = begin_stream(scope, facts)
     context = StreamContext(stats.stream_id, call.conversation_id, call.agent)
+    stats.meter = TokenMeter([call.binding.name] if call.binding.name is not None else [], call.body)
     provider = call.binding.provider
     pipeline = provider.pipeline(
         call.binding.redactor,

@@ -25,6 +25,8 @@ _MIN_FETCH_INTERVAL_S: Final = 10.0
 """Tokens with an unknown key must not cause a fetch each time."""
 _CLOCK_SKEW_S: Final = 30.0
 _CALLER_MAX_CHARS: Final = 256
+_GROUPS_MAX: Final = 1_000
+"""Large directories name some hundreds of groups in a token."""
 
 
 class TokenVerifier:
@@ -37,8 +39,12 @@ class TokenVerifier:
         self._fetched_at = -_FRESH_S
         self._fetching = anyio.Lock()
 
-    async def caller(self, token: str) -> str:
-        """Return the caller that a token names; raise `Problem` if it is invalid or the keys are unavailable."""
+    async def caller(self, token: str) -> tuple[str, tuple[str, ...]]:
+        """Return the caller that a token names, and its groups.
+
+        Raises:
+            Problem: the token is invalid, or the keys are unavailable.
+        """
         settings = self._settings
         try:
             key = await self._key(jwt.get_unverified_header(token).get("kid"))
@@ -56,7 +62,7 @@ class TokenVerifier:
         name = claims[settings.caller_claim]
         if not isinstance(name, str) or not 0 < len(name) <= _CALLER_MAX_CHARS:
             raise problem("unauthenticated")
-        return name
+        return name, _groups(claims.get(settings.groups_claim or ""))
 
     async def _key(self, key_id: object) -> jwt.PyJWK:
         if self._settings.jwks_url is not None and self._needs_fetch(key_id):
@@ -95,6 +101,12 @@ def _ssl(settings: Jwt) -> ssl.SSLContext | bool:
     from projector.server.tls import client_context  # noqa: PLC0415 - a start without it is faster
 
     return client_context(UpstreamTls(ca_file=settings.ca_file), "auth.jwt")
+
+
+def _groups(claim: object) -> tuple[str, ...]:
+    """Return the groups of a claim: a list, or a text with spaces between them, as `scope` is."""
+    names = claim.split(" ") if isinstance(claim, str) else claim if isinstance(claim, list) else []
+    return tuple(name for name in names[:_GROUPS_MAX] if isinstance(name, str) and name)
 
 
 def _keys(document: str | bytes) -> Mapping[object, jwt.PyJWK]:

@@ -12,6 +12,7 @@ import anyio
 
 from projector.core.faults import FAULTS, Fault
 from projector.server.config.settings import Limits
+from projector.server.control.rate_limits import owner_of
 from projector.server.http.problems import problem, problem_of_fault
 from projector.server.streaming.memory import Account, Memory
 from projector.server.telemetry.stream_stats import StreamStats
@@ -81,17 +82,18 @@ class Streams:
         if self._admitted.total() >= self._limits.max_streams or self._memory.is_spent:
             raise problem("overloaded")
         most = self._limits.max_streams_per_caller
-        if most is not None and self._admitted[caller] >= most:
+        owner = owner_of(caller)
+        if most is not None and self._admitted[owner] >= most:
             raise problem("too_many_streams")
         account = Account(self._memory)
-        self._admitted[caller] += 1
+        self._admitted[owner] += 1
         try:
             yield account
         finally:
             account.close()
-            self._admitted[caller] -= 1
-            if not self._admitted[caller]:
-                del self._admitted[caller]
+            self._admitted[owner] -= 1
+            if not self._admitted[owner]:
+                del self._admitted[owner]
 
     @contextmanager
     def running(self, stream: Running) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from starlette.types import Scope
@@ -20,6 +20,10 @@ class RequestFacts:
     """HTTP status, None until the response has started."""
     code: str | None = None
     """Code of the error response, if there is one."""
+    groups: tuple[str, ...] = ()
+    """Groups of the caller."""
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """Headers of every response to the request, error responses included."""
     is_reported: bool = False
     """Whether `stream_end` reports the request, so that it needs no line of its own."""
 

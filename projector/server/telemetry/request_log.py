@@ -42,6 +42,8 @@ class RequestLog:
         async def send_noted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 facts.status = message["status"]
+                if facts.headers:
+                    message = {**message, "headers": [*message.get("headers", ()), *facts.headers]}
             await send(message)
 
         try:

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame
 from projector.core.reported_errors import ProviderError
+from projector.server.control.token_meter import TokenMeter
 
 _TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
 _AWAITING: Final = "awaiting_approval"
@@ -81,6 +82,8 @@ class StreamStats:
     """Why a request to an upstream failed, as a word of the server."""
     upstream_failures: Counter[tuple[str, str, str | None]] = field(default_factory=Counter)
     """Failed requests to upstreams, also those that were repeated: upstream, code, reason."""
+    meter: TokenMeter | None = None
+    """Counts the tokens of a stream with rate limits."""
     on_response: Callable[[str], None] | None = None
     """Is called with the response id before the terminal is sent, so that the client may continue at once."""
     on_item: Callable[[str], None] | None = None
@@ -91,6 +94,8 @@ class StreamStats:
     def on_frame(self, frame: Frame, /) -> None:
         """Count a frame, and keep what is reported of it."""
         self.frames += 1
+        if self.meter is not None:
+            self.meter.on_frame(frame)
         if "notices" in frame:
             self.notices.update(notice["type"] for notice in frame["notices"])
         kind = frame["kind"]

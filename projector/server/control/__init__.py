@@ -1,0 +1,1 @@
+"""What callers may use, and how much: rights, rate limits."""

@@ -1,0 +1,203 @@
+"""Rate limits: what a request takes from the budgets of its caller, and how a response reports them.
+
+A request takes one of its caller's requests before its body is read. Before its stream starts, it takes one request
+for each agent, and reserves tokens; at the end of the stream the tokens that were used replace the reserved ones. A
+request that is refused by a limit is not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+
+import anyio
+from starlette.types import Scope
+
+from projector.server.config.caller_settings import RateLimits
+from projector.server.control.budgets import Budgets, Level, Limit, Receipt, Unit
+from projector.server.control.token_meter import TokenMeter
+from projector.server.http.problems import Problem, problem
+from projector.server.telemetry.request_facts import facts_of
+from projector.server.telemetry.stream_stats import StreamStats
+
+CODES: Final[Mapping[Unit, str]] = {"requests": "request_limit_exceeded", "tokens": "token_limit_exceeded"}
+"""Unit -> code of the problem."""
+HEADERS: Final = tuple(
+    f"x-ratelimit-{what}-{unit}" for what in ("limit", "remaining", "reset") for unit in ("requests", "tokens")
+)
+RETRY_MAX_S: Final = 60
+"""Longest wait that a client should retry after by itself; the OpenAI SDKs ignore a longer `Retry-After`."""
+
+_PERIODS_S: Final = {"minute": 60.0, "day": 86_400.0}
+_UNITS: Final[tuple[Unit, ...]] = ("requests", "tokens")
+_IPV6_HOST_BITS: Final = 64
+
+
+def owner_of(caller: str) -> str:
+    """Return the name that the limits of a caller are kept by: IPv6 addresses of one network (/64) are one caller.
+
+    A single client usually has a whole network, and may use a new address for each request.
+    """
+    kind, _, name = caller.partition(":")
+    if kind != "address" or ":" not in name:
+        return caller
+    try:
+        address = ip_address(name.partition("%")[0])
+    except ValueError:
+        return caller
+    if not isinstance(address, IPv6Address):
+        return caller
+    if address.ipv4_mapped is not None:
+        return f"address:{address.ipv4_mapped}"
+    return f"address:{IPv6Address(int(address) >> _IPV6_HOST_BITS << _IPV6_HOST_BITS)}/64"
+
+
+def limits_of(table: RateLimits, agent: str | None = None) -> list[Limit]:
+    """Return the limits of a table."""
+    rows = ((unit, period) for unit in _UNITS for period in _PERIODS_S)
+    return [
+        Limit(unit, _PERIODS_S[period], most, agent)
+        for unit, period in rows
+        if (most := getattr(table, f"{unit}_per_{period}")) is not None
+    ]
+
+
+class RateLimiter:
+    """Applies the limits of callers."""
+
+    def __init__(self, budgets: Budgets, agents: Mapping[str, RateLimits]) -> None:
+        self._budgets = budgets
+        self._agents = {name: limits_of(table, name) for name, table in agents.items()}
+
+    def replace_with(self, other: RateLimiter) -> None:
+        """Use the limits of another limiter from now on; the budgets stay."""
+        self._agents = other._agents
+
+    async def enter(self, scope: Scope, caller: str, table: RateLimits) -> Admission:
+        """Take one request of a caller; raise `Problem` without one, or without a token."""
+        admission = Admission(self._budgets, scope, owner_of(caller), limits_of(table), self._agents)
+        await admission.take_request()
+        return admission
+
+
+class Admission:
+    """What one request has taken from the budgets of its caller."""
+
+    def __init__(
+        self,
+        budgets: Budgets,
+        scope: Scope,
+        owner: str,
+        limits: Sequence[Limit],
+        agents: Mapping[str, Sequence[Limit]],
+    ) -> None:
+        self._budgets = budgets
+        self._scope = scope
+        self._owner = owner
+        self._limits = limits
+        self._agents = agents
+        self._levels: dict[Limit, Level] = {}
+        self._receipts: list[Receipt] = []
+        self.meter: TokenMeter | None = None
+        """Counts the tokens of the stream, if they are limited."""
+
+    async def take_request(self) -> None:
+        """Take one request of the caller; raise `Problem` without one, or without a token."""
+        await self._take([(limit, 1.0 if limit.unit == "requests" else 0.0) for limit in self._limits])
+
+    async def take_stream(self, meter: TokenMeter) -> None:
+        """Take one request for each agent, and reserve tokens, which the meter counts.
+
+        Raises:
+            Problem: one of the limits is reached. The request of the caller is returned.
+        """
+        of_agents = [limit for name in meter.agents for limit in self._agents.get(name, ())]
+        tokens = [limit for limit in (*self._limits, *of_agents) if limit.unit == "tokens"]
+        reserved = float(meter.estimate()) if tokens else 0.0
+        wanted = [(limit, 1.0) for limit in of_agents if limit.unit == "requests"]
+        try:
+            await self._take([*wanted, *((limit, reserved) for limit in tokens)])
+        except Problem:
+            await self._settle([(receipt, 0.0) for receipt in self._receipts])
+            raise
+        self.meter = meter if tokens else None
+
+    async def settle(self, code: str | None = None) -> None:
+        """Replace the reserved tokens with those that were used; idempotent. `code` is the error of the stream."""
+        reserved = [receipt for receipt in self._receipts if receipt.limit.unit == "tokens"]
+        self._receipts = []
+        total, by_agent = self.meter.used(code) if self.meter is not None else (0, {})
+        await self._settle(
+            [
+                (receipt, float(total if (agent := receipt.limit.agent) is None else by_agent.get(agent, 0)))
+                for receipt in reserved
+            ]
+        )
+
+    @asynccontextmanager
+    async def stream(self, stats: StreamStats) -> AsyncGenerator[None, None]:
+        """Take what a stream needs, and settle it at its end; raise `Problem` if a limit is reached."""
+        assert stats.meter is not None  # noqa: S101 - streams of a server have one
+        await self.take_stream(stats.meter)
+        stats.meter = self.meter
+        try:
+            yield
+        finally:
+            await self.settle(stats.code)
+
+    async def _take(self, wanted: Sequence[tuple[Limit, float]]) -> None:
+        if not wanted:
+            return
+        levels, receipts = await self._budgets.take(self._owner, wanted)
+        self._levels |= {level.limit: level for level in levels}
+        facts_of(self._scope).headers = _headers(self._levels.values())
+        if not receipts:
+            raise _refusal(max(levels, key=lambda level: level.wait_s))
+        self._receipts += [receipt for receipt in receipts if receipt.amount > 0]
+
+    async def _settle(self, used: Sequence[tuple[Receipt, float]]) -> None:
+        with anyio.CancelScope(shield=True):  # also after a disconnect
+            if used:
+                await self._budgets.settle(used)
+
+
+def _headers(levels: Iterable[Level]) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a response: for each unit those of the limit with the least remaining."""
+    found: dict[str, str] = {}
+    for unit in _UNITS:
+        of_unit = [level for level in levels if level.limit.unit == unit]
+        if of_unit:
+            least = min(of_unit, key=lambda level: (level.remaining, -level.reset_s))
+            found[f"x-ratelimit-limit-{unit}"] = str(least.limit.most)
+            found[f"x-ratelimit-remaining-{unit}"] = str(least.remaining)
+            found[f"x-ratelimit-reset-{unit}"] = duration_text(least.reset_s)
+    return [(name.encode(), value.encode()) for name, value in found.items()]
+
+
+def _refusal(level: Level) -> Problem:
+    """Return the problem of a request that a limit refuses."""
+    limit, wait_s = level.limit, math.ceil(level.wait_s)
+    period = next(name for name, seconds in _PERIODS_S.items() if seconds == limit.period_s)
+    what = "this caller" if limit.agent is None else "this caller's use of an agent"
+    refused = problem(
+        CODES[limit.unit],
+        f"Rate limit of {what} reached: {limit.most} {limit.unit} per {period}. Try again in {duration_text(wait_s)}.",
+    )
+    refused.headers["retry-after"] = str(max(1, wait_s))
+    refused.error_type = limit.unit
+    refused.should_retry = wait_s <= RETRY_MAX_S
+    return refused
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration as the OpenAI API has it in headers: `120ms`, `1s`, `6m0s`."""
+    ms = math.ceil(seconds * 1000 - 1e-6)
+    if ms < 1000:  # noqa: PLR2004 - a second
+        return f"{ms}ms" if ms > 0 else "0s"
+    minutes, ms = divmod(ms, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    text = f"{ms // 1000}.{ms % 1000:03}".rstrip("0").rstrip(".") if ms % 1000 else str(ms // 1000)
+    return f"{hours}h{minutes}m{text}s" if hours else f"{minutes}m{text}s" if minutes else f"{text}s"

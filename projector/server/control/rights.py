@@ -1,0 +1,85 @@
+"""Rights of callers: which agents, workflows, models and routes they may use.
+
+What a caller may not use does not exist for it: it is in no list, and a request for it gets the 404 of an unknown
+name. Only a route is refused with 403, because routes are public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from projector.server.config.caller_settings import ALL, EVERY_CALLER, CallerSettings, RateLimits
+from projector.server.http.problems import problem
+
+UNLIMITED: Final = RateLimits()
+
+_Names: TypeAlias = frozenset[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What one caller may use; None for everything."""
+
+    agents: _Names = None
+    workflows: _Names = None
+    models: _Names = None
+    routes: _Names = None
+    rate_limits: RateLimits = UNLIMITED
+
+    def check_route(self, name: str) -> None:
+        """Raise `Problem` if the caller may not use a route."""
+        if not self.allows_route(name):
+            raise problem("permission_denied")
+
+    def allows_route(self, name: str) -> bool:
+        """Return whether the caller may use a route."""
+        return self.routes is None or name in self.routes
+
+    def allows_agent(self, name: str) -> bool:
+        """Return whether the caller may use an agent."""
+        return self.agents is None or name in self.agents
+
+    def allows_workflow(self, name: str, agents: Iterable[str]) -> bool:
+        """Return whether the caller may use a workflow, and the agents of its steps."""
+        return (self.workflows is None or name in self.workflows) and all(map(self.allows_agent, agents))
+
+    def allows_model(self, name: str) -> bool:
+        """Return whether the caller may use a model of a passthrough route."""
+        return self.models is None or name in self.models
+
+
+EVERYTHING: Final = Grant()
+
+
+class Rights:
+    """The rights of all callers."""
+
+    def __init__(self, callers: Mapping[str, CallerSettings]) -> None:
+        default = callers.get(EVERY_CALLER, CallerSettings())
+        self._grants = {name: grant_of(table.over(default)) for name, table in callers.items()}
+        self._default = grant_of(default)
+
+    def replace_with(self, other: Rights) -> None:
+        """Use the rights of another table from now on."""
+        self._grants, self._default = other._grants, other._default
+
+    def of(self, caller: str, groups: Iterable[str] = ()) -> Grant:
+        """Return the rights of a caller: of its own table, else of the first group that has one, else the default."""
+        if caller in self._grants:
+            return self._grants[caller]
+        named = {f"group:{name}" for name in groups}
+        return next((grant for name, grant in self._grants.items() if name in named), self._default)
+
+
+def grant_of(table: CallerSettings) -> Grant:
+    """Return the rights of a table that is complete."""
+    return Grant(
+        _names(table.agents), _names(table.workflows), _names(table.models), _names(table.routes), table.rate_limits
+    )
+
+
+def _names(chosen: Iterable[str] | None) -> _Names:
+    names = None if chosen is None else frozenset(chosen)
+    return None if names is None or ALL in names else names

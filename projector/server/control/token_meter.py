@@ -1,0 +1,95 @@
+"""Counting the tokens of a stream: as its providers report them, estimated where they do not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from projector.contracts import codec
+from projector.contracts.kinds import PrivateKind
+from projector.core.canonical import Frame
+
+REPORTED_MAX: Final = 10_000_000
+"""Tokens of one response. No model reads or writes more, so a larger number is an error of the provider."""
+INPUT_MAX: Final = 32_000
+OUTPUT_MAX: Final = 4_000
+"""Most tokens that are reserved for one response. More would keep other requests of the caller waiting for nothing:
+a body may have megabytes of images, and few answers are as long as they may be."""
+OUTPUT_DEFAULT: Final = 1_000
+
+_BYTES_PER_TOKEN: Final = 4
+"""Of English text and of JSON; other texts have fewer."""
+_OUTPUT_LIMITS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
+_NOT_PROCESSED: Final = ("upstream_http_", "upstream_unreachable", "upstream_timeout_connect")
+"""Codes of requests that a provider did not process."""
+
+
+class TokenMeter:
+    """Counts the tokens of one stream. `on_frame` receives its frames, private ones included."""
+
+    def __init__(self, agents: Sequence[str], body: Mapping[str, object]) -> None:
+        """Create the meter of a stream of these agents; `body` is the first request, of a provider or of the caller."""
+        self.agents = agents
+        self._body = body
+        self._body_tokens = 0
+        self._input = 0
+        self._requests = 0
+        self._is_sent = False
+        self._reported: Counter[str] = Counter()
+        """Agent -> tokens."""
+        self._responses = 0
+        """Responses with reported tokens."""
+        self._chars: dict[tuple[str, str | None], int] = {}
+        """Agent and ID of a response -> characters of its output, until its tokens are reported."""
+
+    def estimate(self) -> int:
+        """Return the tokens to reserve for the first response."""
+        limits = (value for name in _OUTPUT_LIMITS if type(value := self._body.get(name)) is int and value > 0)
+        self._body_tokens = _input_tokens(self._body)
+        return self._body_tokens + min(next(limits, OUTPUT_DEFAULT), OUTPUT_MAX)
+
+    def on_request(self, body: Mapping[str, object]) -> None:
+        """Count a request to a provider."""
+        self._requests += 1
+        if body is self._body:
+            self._is_sent = True  # its size is estimated only if tokens are limited
+        else:
+            self._input += _input_tokens(body)
+
+    def on_frame(self, frame: Frame) -> None:
+        """Count the output of a frame, or the tokens of a response."""
+        delta = frame.get("delta")
+        if isinstance(delta, str):
+            response = frame.get("agent", ""), frame.get("response_id")
+            self._chars[response] = self._chars.get(response, 0) + len(delta)
+        elif frame["kind"] == PrivateKind.RESPONSE_USAGE:
+            tokens = _reported_tokens(frame["usage"])
+            if 0 < tokens <= REPORTED_MAX:
+                self._responses += 1
+                agent = frame.get("agent", "")
+                self._reported[agent] += tokens
+                for response_id in (frame.get("response_id"), None):  # output may come before the ID
+                    self._chars.pop((agent, response_id), None)
+
+    def used(self, code: str | None = None) -> tuple[int, Mapping[str, int]]:
+        """Return the tokens that were used in total, and by agent; `code` is the error that the stream ended with."""
+        by_agent = Counter(self._reported)
+        for (agent, _), chars in self._chars.items():
+            by_agent[agent] += -(-chars // _BYTES_PER_TOKEN)
+        unreported = max(0, self._requests - self._responses)
+        if unreported and not (by_agent.total() == 0 and code is not None and code.startswith(_NOT_PROCESSED)):
+            sent = self._input + (self._body_tokens if self._is_sent else 0)
+            by_agent[""] += sent * unreported // self._requests
+        total = by_agent.total()
+        if len(self.agents) == 1:
+            return total, {self.agents[0]: total}
+        return total, {agent: by_agent[agent] for agent in self.agents}
+
+
+def _reported_tokens(usage: Mapping[str, int]) -> int:
+    return max(usage.get("total_tokens", 0), usage.get("input_tokens", 0) + usage.get("output_tokens", 0))
+
+
+def _input_tokens(body: Mapping[str, object]) -> int:
+    return min(len(codec.dumps(body)) // _BYTES_PER_TOKEN, INPUT_MAX)

@@ -1,0 +1,91 @@
+"""Tokens of a stream: as reported, estimated where they are not, whatever a provider or a caller sends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from projector.server.control.token_meter import INPUT_MAX, OUTPUT_DEFAULT, OUTPUT_MAX, REPORTED_MAX, TokenMeter
+
+BODY = {"input": "x" * 388}
+"""400 bytes: 100 tokens."""
+
+
+def text(chars: int, response: str = "r1", agent: str = "a", kind: str = "message.delta") -> dict[str, Any]:
+    return {"kind": kind, "delta": "x" * chars, "response_id": response, "agent": agent}
+
+
+def usage(response: str = "r1", agent: str = "a", **counts: int) -> dict[str, Any]:
+    return {"kind": "response.usage", "usage": counts, "response_id": response, "agent": agent}
+
+
+BOTH = {"input_tokens": 30, "output_tokens": 12}
+
+
+@pytest.mark.parametrize(
+    ("name", "frames", "code", "used"),
+    [
+        ("reported in total", [text(8), usage(total_tokens=42)], None, 42),
+        ("reported in parts", [text(8), usage(**BOTH)], None, 42),
+        ("a total that is too small", [usage(total_tokens=1, **BOTH)], None, 42),
+        ("reported, and then failed", [text(8), usage(**BOTH)], "upstream_truncated", 42),
+        ("nothing", [], None, 100),
+        ("only text", [text(9)], None, 103),
+        ("only reasoning", [text(8, kind="reasoning.delta")], None, 102),
+        ("arguments of a tool", [text(8, kind="tool.arguments.delta")], None, 102),
+        ("text, and then failed", [text(8)], "upstream_reset", 102),
+        ("reported as nothing", [text(8), usage(total_tokens=0)], None, 102),
+        ("reported without tokens", [text(8), usage()], None, 102),
+        ("an absurd report", [text(8), usage(total_tokens=REPORTED_MAX + 1)], None, 102),
+        ("a large report", [text(8), usage(total_tokens=REPORTED_MAX)], None, REPORTED_MAX),
+        ("refused by the provider", [], "upstream_http_400", 0),
+        ("the provider cannot be reached", [], "upstream_unreachable", 0),
+        ("the provider does not answer", [], "upstream_timeout_first_byte", 100),
+        ("the answer is cut off", [], "upstream_reset", 100),
+    ],
+)
+def test_used_tokens(name: str, frames: list[dict[str, Any]], code: str | None, used: int) -> None:
+    meter = TokenMeter(["a"], BODY)
+    meter.estimate()
+    meter.on_request(BODY)
+    for frame in frames:
+        meter.on_frame(frame)
+    assert meter.used(code) == (used, {"a": used}), name
+
+
+def test_a_stream_without_a_request_to_a_provider_uses_nothing() -> None:
+    meter = TokenMeter(["a"], BODY)
+    meter.estimate()
+    assert meter.used() == (0, {"a": 0})
+
+
+def test_steps_are_counted_for_their_agents() -> None:
+    meter = TokenMeter(["a", "b", "c"], {"message": "hi"})
+    for _ in range(3):
+        meter.on_request(BODY)
+    for frame in (text(8), text(8, "r2", "b"), usage(**BOTH), text(4, "r2", "b"), usage("r3", "b", total_tokens=7)):
+        meter.on_frame(frame)
+    assert meter.used() == (42 + 7 + 3 + 100, {"a": 42, "b": 10, "c": 0})  # the input of one response is not reported
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "reserved"),
+    [
+        ("no limit", {}, OUTPUT_DEFAULT),
+        ("a limit", {"max_output_tokens": 40}, 46),
+        ("another name", {"max_completion_tokens": 40}, 47),
+        ("the old name", {"max_tokens": 40}, 44),
+        ("a huge limit", {"max_output_tokens": 10**40}, None),
+        ("a limit of nothing", {"max_output_tokens": 0}, None),
+        ("a negative limit", {"max_output_tokens": -(10**9)}, None),
+        ("text", {"max_output_tokens": "9" * 30}, None),
+        ("true", {"max_output_tokens": True}, None),
+        ("a number with a fraction", {"max_output_tokens": 1e300}, None),
+        ("a list", {"max_output_tokens": [1]}, None),
+        ("a huge body", {"input": "x" * 10_000_000}, INPUT_MAX + OUTPUT_DEFAULT),
+    ],
+)
+def test_reserved_tokens(name: str, body: dict[str, Any], reserved: int | None) -> None:
+    estimate = TokenMeter([], body).estimate()
+    assert estimate == reserved if reserved is not None else 0 < estimate <= OUTPUT_MAX + 20, name
