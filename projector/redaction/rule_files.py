@@ -28,6 +28,9 @@ FILES: Final = (
     "formats/models.toml",
     "formats/code_hosts.toml",
     "formats/services.toml",
+    "formats/payments.toml",
+    "formats/operations.toml",
+    "formats/standards.toml",
     "formats/contexts.toml",
 )
 """The shipped files in the order of precedence: specific formats before general ones, contexts last."""
