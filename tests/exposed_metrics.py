@@ -9,11 +9,14 @@ from projector.server.streaming.registry import Streams
 from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.request_facts import RequestFacts
 from projector.server.telemetry.stream_stats import StreamStats
+from projector.server.upstream.circuit import Circuits
 
 
 def busy_metrics() -> Metrics:
     """Return metrics in which every counter and histogram has a value."""
-    metrics = Metrics(Streams(Limits()))
+    circuits = Circuits()
+    circuits.circuit("openai", "gpt-5.4-mini")
+    metrics = Metrics(Streams(Limits()), circuits)
     stats = StreamStats(dialect="public_sse_v1", upstream="openai", agent="helper", heartbeats=1)
     usage = {"input_tokens": 3, "output_tokens": 5}
     stats.on_frame({"kind": "final", "event_id": 1, "final": {"status": "completed", "usage": usage}})
@@ -21,6 +24,8 @@ def busy_metrics() -> Metrics:
     stats.dropped.update(["keepalive"])
     stats.notices.update(["truncated"])
     stats.upstream_failures["openai", "upstream_unreachable", "refused"] += 1
+    stats.failovers["openai", "upstream_unreachable"] += 1
+    stats.refused_retries["openai"] += 1
     metrics.count(stats)
     stats.problem_code = "upstream_unreachable"
     metrics.count(stats)

@@ -26,6 +26,7 @@ _ROWS: Final = (
     Fault("upstream_truncated", "provider", "The provider's stream ended before it was complete.", True),
     Fault("upstream_empty", "provider", "The provider's stream ended before it began.", True),
     Fault("upstream_unreachable", "provider", "The provider could not be reached.", True),
+    Fault("upstream_unavailable", "provider", "The provider has failed too often to be asked now.", True),
     Fault("upstream_reset", "provider", "The connection to the provider broke.", True),
     Fault("upstream_timeout_connect", "provider", "The provider did not accept a connection in time.", True),
     Fault("upstream_timeout_first_byte", "provider", "The provider did not begin to answer in time.", True),

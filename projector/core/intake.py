@@ -87,6 +87,11 @@ class PipelineBranch:
 
         return self._run(step)
 
+    def use_stage(self, make_stage: MakeStage) -> None:
+        """Read the next response with another stage of the same provider; no byte of it may have been fed."""
+        self._make_stage = make_stage
+        self._stage = make_stage()
+
     def enter(self) -> list[Frame]:
         """Make this the branch that the projector handles."""
         return self._projector.enter(self._state)

@@ -18,7 +18,7 @@ from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.context import BranchContext, StreamContext, Timestamps
 from projector.core.faults import FAULTS, Fault
 from projector.core.input_formats import InputFormat, MakeDecoder, decoder_for
-from projector.core.intake import PipelineBranch, RecordedBranches, recorded_context
+from projector.core.intake import MakeStage, PipelineBranch, RecordedBranches, recorded_context
 from projector.core.projector import PublicStreamProjector
 from projector.core.reported_errors import ProviderError, clean_error
 from projector.core.sse import encode_events
@@ -120,6 +120,10 @@ class Pipeline:
     def next_response(self) -> bytes:
         """Start another upstream of the same run; decoder and provider stage start anew."""
         return self._main.next_response()
+
+    def use_stage(self, make_stage: MakeStage) -> None:
+        """Read the next response with another stage of the same provider; no byte of it may have been fed."""
+        self._main.use_stage(make_stage)
 
     def cancel(self) -> bytes:
         """Cancel the stream with `final` `cancelled` and the text so far. Idempotent."""

@@ -33,6 +33,7 @@ from projector.server.streaming.registry import Streams
 from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.observer import Observer, OnTerminal
 from projector.server.telemetry.request_log import RequestLog
+from projector.server.upstream.circuit import Circuits
 
 _CORS_HEADERS: Final = (
     "authorization", "content-type", "idempotency-key", "last-event-id", "x-request-id", "traceparent", "tracestate"
@@ -60,7 +61,8 @@ def create_app(
         budgets: where the use of rate limits is counted; in this process by default.
     """
     streams = Streams(settings.limits)
-    metrics = Metrics(streams)
+    circuits = Circuits(settings.circuit_breaker)
+    metrics = Metrics(streams, circuits)
     observer = Observer(metrics, on_terminal, response_status)
     budgets = MemoryBudgets() if budgets is None else budgets
     shared = Shared(
@@ -73,6 +75,7 @@ def create_app(
         observer,
         metrics,
         make_upstream,
+        circuits,
     )
     return _build(settings, shared, is_first=True)
 
@@ -99,6 +102,7 @@ class Shared:
     observer: Observer
     metrics: Metrics
     make_upstream: MakeUpstream
+    circuits: Circuits
     extensions: list[Extension] = field(default_factory=list)
     """Running extensions. They keep the agents and upstreams of the first settings."""
     catalogs: list[Catalog] = field(default_factory=list)
@@ -113,7 +117,7 @@ class Shared:
 
 
 def _build(settings: Settings, shared: Shared, *, is_first: bool) -> Starlette:
-    catalog = Catalog(settings, shared.make_upstream)
+    catalog = Catalog(settings, shared.make_upstream, shared.circuits)
     authenticator = Authenticator(settings.auth)
     rights, limiter = Rights(settings.callers), _limiter(settings, shared.budgets)
     site = Site(
@@ -134,6 +138,7 @@ def _build(settings: Settings, shared: Shared, *, is_first: bool) -> Starlette:
         shared.rights.replace_with(rights)
         shared.limiter.replace_with(limiter)
         shared.streams.set_limits(settings.limits)
+        shared.circuits.use(settings.circuit_breaker, *(one.keys for one in (catalog, *shared.catalogs)))
 
     async def release() -> None:
         if catalog not in shared.catalogs:

@@ -20,13 +20,18 @@ from projector.redaction.redactor import Redactor
 from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.secret_values import secret_values
-from projector.server.config.settings import DEFAULT, Retries, Settings, Timeouts, UpstreamSettings
+from projector.server.config.settings import DEFAULT, Settings, Timeouts, UpstreamSettings
+from projector.server.config.target_settings import ModelSettings
 from projector.server.http.problems import Problem, problem
 from projector.server.streaming.memory import Account
+from projector.server.streaming.session import ProviderSource
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.upstream.protocol import ProviderRequest, Upstream
+from projector.server.upstream.circuit import Circuits
+from projector.server.upstream.failover import Attempts
+from projector.server.upstream.protocol import Upstream
 from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.recorder import Recorder, secrets_of
+from projector.server.upstream.targets import BodyOf, Target, TargetList, UpstreamBinding
 from projector.workflows.definition import Workflow
 
 MakeUpstream: TypeAlias = Callable[[UpstreamSettings, Timeouts], Upstream]
@@ -48,28 +53,65 @@ def provider_upstream(settings: UpstreamSettings, timeouts: Timeouts) -> Upstrea
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamBinding:
-    """An upstream and one of its APIs."""
+class AgentBinding:
+    """An agent, or a model or an upstream of a passthrough route, which receives the caller's own body."""
 
-    name: str
-    api: str
-    upstream: Upstream
-    timeouts: Timeouts
-    retries: Retries
-    profile: Mapping[str, object]
-    address: tuple[str, int]
-    """Host and port, for traces."""
-    models: Mapping[str, str] | None = None
-    """Model of a passthrough request -> the provider's name of it; None if every model is accepted."""
+    name: str | None
+    """Name of the agent; None for a passthrough route."""
+    targets: TargetList
+    settings: AgentSettings
+    redactor: Redactor
+    default_model: str | None = None
+    """Model of passthrough requests that name none."""
 
-    def reader(self, body: Mapping[str, object], stats: StreamStats, account: Account) -> UpstreamReader:
-        """Return the reader of one response."""
-        if stats.meter is not None:
-            stats.meter.on_request(body)
-        request = ProviderRequest(self.api, body, stats.trace.headers, stats.stream_id)
-        return UpstreamReader(
-            self.upstream, request, stats, account, timeouts=self.timeouts, retries=self.retries, name=self.name
+    @property
+    def provider(self) -> UpstreamBinding:
+        """The upstream of the first target. All targets have its API."""
+        return self.targets.targets[0].provider
+
+    @property
+    def _models(self) -> set[str]:
+        """The names of models in the configuration. Any other one in a passthrough request is the caller's word."""
+        aliases = self.provider.models or {}
+        return {self.settings.model or "", *aliases, *aliases.values()}
+
+    def stats(
+        self,
+        dialect: str,
+        caller: str,
+        body: Mapping[str, object],
+        conversation_id: str | None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> StreamStats:
+        """Return the facts of a new stream; `body` is the request to the first target."""
+        model = body.get("model")
+        stats = StreamStats(
+            dialect=dialect,
+            caller=caller,
+            agent=self.name,
+            model=model if isinstance(model, str) and model in self._models else "",
+            conversation_id=conversation_id,
+            metadata=metadata or {},
         )
+        self.targets.targets[0].report_to(stats)
+        return stats
+
+    def source(
+        self,
+        pipeline: Pipeline,
+        body_of: BodyOf,
+        stats: StreamStats,
+        account: Account,
+        targets: Sequence[Target] | None = None,
+    ) -> ProviderSource:
+        """Return the source of one response, of one of the targets; by default, of all that the agent has."""
+
+        def on_target(target: Target) -> None:
+            target.report_to(stats)
+            pipeline.use_stage(target.make_stage)
+
+        attempts = Attempts(targets or self.targets.in_order(), body_of, stats)
+        return ProviderSource(pipeline, UpstreamReader(attempts, stats, account, on_target))
 
     def pipeline(
         self,
@@ -82,14 +124,15 @@ class UpstreamBinding:
         is_run: bool = False,
     ) -> Pipeline:
         """Return the pipeline of one response, or of a run; each step of a run gets a branch of it."""
+        provider = self.provider
         return build_pipeline(
-            provider=self.api,
-            profile=self.profile,
+            provider=provider.api,
+            profile=provider.profile,
             dialect=stats.dialect,
             redactor=redactor,
             context=context,
             run=is_run,
-            takes_host_events=self.upstream.is_recording and not is_run,
+            takes_host_events=provider.upstream.is_recording and not is_run,
             on_frame=stats.on_frame,
             options=options,
             output_format=output_format,
@@ -97,73 +140,32 @@ class UpstreamBinding:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentBinding:
-    """An agent, or an upstream that receives the caller's own body."""
-
-    name: str | None
-    """Name of the agent; None for a passthrough route."""
-    provider: UpstreamBinding
-    settings: AgentSettings
-    redactor: Redactor
-    default_model: str | None = None
-    """Model of passthrough requests that name none."""
-
-    @property
-    def _models(self) -> set[str]:
-        """The names of models in the configuration. Any other one in a passthrough request is the caller's word."""
-        aliases = self.provider.models or {}
-        return {self.settings.model, *aliases, *aliases.values()}
-
-    def stats(
-        self,
-        dialect: str,
-        caller: str,
-        body: Mapping[str, object],
-        conversation_id: str | None,
-        metadata: Mapping[str, str] | None = None,
-    ) -> StreamStats:
-        """Return the facts of a new stream; `body` is the request to the provider."""
-        provider, model = self.provider, body.get("model")
-        return StreamStats(
-            dialect=dialect,
-            caller=caller,
-            agent=self.name,
-            upstream=provider.name,
-            api=provider.api,
-            server_address=provider.address[0],
-            server_port=provider.address[1],
-            model=model if isinstance(model, str) and model in self._models else "",
-            conversation_id=conversation_id,
-            metadata=metadata or {},
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class PassthroughBinding:
-    """The upstreams of a passthrough route; the model of a request selects one."""
+    """The models and upstreams of a passthrough route; the model of a request selects one."""
 
+    api: str
+    dialects: Sequence[str]
+    """The dialects of the route; the first is the default."""
+    models: Mapping[str, AgentBinding]
+    """Models with targets of their own, by name."""
     bindings: tuple[AgentBinding, ...]
-    """In order; at most one of them accepts every model."""
-
-    @property
-    def api(self) -> str:
-        """The API of the route."""
-        return self.bindings[0].provider.api
-
-    @property
-    def dialects(self) -> Sequence[str]:
-        """The dialects of the route; the first is the default."""
-        return self.bindings[0].settings.dialects
+    """Upstreams in order; at most one of them accepts every model."""
 
     def binding(self, model: object) -> AgentBinding:
-        """Return the first binding that lists a model, else the one for every model; raise `Problem` without one."""
+        """Return the model of this name, else the first upstream that lists it, else the one for every model.
+
+        Raises:
+            Problem: there is none.
+        """
         if model is not None and not isinstance(model, str):
             raise problem("invalid_request", "`model` must be a string.", param="model")
+        if model is not None and model in self.models:
+            return self.models[model]
         chosen = next((one for one in self.bindings if model in (one.provider.models or ())), None)
         chosen = chosen or next((one for one in self.bindings if one.provider.models is None), None)
         if chosen is None and model is not None:
             raise unknown_model(model)
-        return chosen or self.bindings[0]
+        return chosen or next(iter((*self.bindings, *self.models.values())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +176,8 @@ class WorkflowBinding:
     settings: WorkflowSettings
     definition: Workflow
     agents: Mapping[str, AgentBinding]
-    provider: UpstreamBinding
-    """Upstream of the first agent."""
+    first: AgentBinding
+    """The first agent; its API is that of the stream until a step says otherwise."""
     redactor: Redactor
 
 
@@ -195,7 +197,15 @@ def chosen_dialect(requested: str | None, dialects: Sequence[str]) -> str:
 class Catalog:
     """All bindings of one server."""
 
-    def __init__(self, settings: Settings, make_upstream: MakeUpstream = provider_upstream) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        make_upstream: MakeUpstream = provider_upstream,
+        circuits: Circuits | None = None,
+    ) -> None:
+        self._circuits = circuits or Circuits(settings.circuit_breaker)
+        self.keys: set[tuple[str, str]] = set()
+        """Upstream and model of each target; the model is empty for those that are not in the configuration."""
         upstreams = settings.upstreams or {
             DEFAULT: UpstreamSettings(base_url=settings.base_url, api_key=settings.api_key)
         }
@@ -207,9 +217,9 @@ class Catalog:
         self.agents = {name: self._agent(name, agent) for name, agent in agents.items()}
         self.workflows = {name: self._workflow(name, workflow) for name, workflow in settings.workflows.items()}
         self.passthrough = {
-            route: PassthroughBinding(bindings)
+            route: binding
             for route, api in PASSTHROUGH_APIS.items()
-            if (bindings := self._passthrough(route, api, settings))
+            if (binding := self._passthrough(route, api, settings)) is not None
         }
         """The passthrough routes that are on, by the field names of `Passthrough`."""
 
@@ -249,38 +259,56 @@ class Catalog:
             await binding.upstream.aclose()
         await self._recorder.aclose()
 
+    def _target(self, provider: UpstreamBinding, model: str | None, weight: int | None = None) -> Target:
+        self.keys.add((provider.name, model or ""))
+        circuit = self._circuits.circuit(provider.name, model or "")
+        return Target(provider, model, circuit, self._circuits.budget(provider.name), weight or 1)
+
     def _agent(self, name: str, agent: AgentSettings) -> AgentBinding:
-        provider = self._upstreams[agent.upstream]
+        providers = {one.upstream: self._upstreams[one.upstream] for one in agent.all_targets}
         if agent.record is not None:
-            recorded = self._recorder.upstream(name, agent.record, agent.policy, provider.upstream, provider.profile)
-            provider = replace(provider, upstream=recorded)
-        return AgentBinding(name, provider, agent, self.redactor(agent.policy))
+            copies = self._recorder.copies(name, agent.record, agent.policy)
+            providers = {
+                key: replace(one, upstream=copies.upstream(one.upstream, one.profile)) for key, one in providers.items()
+            }
+        targets = [self._target(providers[one.upstream], one.model, one.weight) for one in agent.all_targets]
+        return AgentBinding(name, TargetList(targets, agent.balance), agent, self.redactor(agent.policy))
 
     def _workflow(self, name: str, workflow: WorkflowSettings) -> WorkflowBinding:
         definition = workflow.definition
         agents = {agent: self.agents[agent] for agent in definition.agents}
         first = next(iter(agents.values()))
         redactor = first.redactor if workflow.policy is None else self.redactor(workflow.policy)
-        return WorkflowBinding(name, workflow, definition, agents, first.provider, redactor)
+        return WorkflowBinding(name, workflow, definition, agents, first, redactor)
 
-    def _passthrough(self, route: str, api: str, settings: Settings) -> tuple[AgentBinding, ...]:
-        """Return the bindings of a passthrough route, one for each of its upstreams that has the API."""
+    def _passthrough(self, route: str, api: str, settings: Settings) -> PassthroughBinding | None:
+        """Return a passthrough route with its models, and its upstreams that have the API; None if it is off."""
         table, row = settings.passthrough or Passthrough(), PROVIDERS[api].passthrough
         dialects = _passthrough_dialects(table.dialects or _all_dialects(), row.dialect if row else "")
-        default_model = None if settings.upstreams else settings.model
         redactor = self.redactor(passthrough_policy(table.policy))
         upstreams = [self._upstreams[name] for name in settings.passthrough_upstreams(route)]
-        return tuple(
+        agent = AgentSettings(upstream=DEFAULT, model=settings.model, dialects=dialects)
+        bindings = tuple(
             AgentBinding(
                 None,
-                replace(one, api=api, profile=one.profile if one.api == api else {}),
-                AgentSettings(upstream=one.name, model=settings.model, dialects=dialects),
+                TargetList([self._target(replace(one, api=api, profile=one.profile if one.api == api else {}), None)]),
+                agent,
                 redactor,
-                default_model,
+                None if settings.upstreams else settings.model,
             )
             for one in upstreams
             if api in one.upstream.providers
         )
+        models = {
+            name: AgentBinding(None, self._model(model), agent, redactor)
+            for name, model in settings.models.items()
+            if self._upstreams[model.targets[0].upstream].api == api
+        }
+        return PassthroughBinding(api, dialects, models, bindings) if bindings or models else None
+
+    def _model(self, model: ModelSettings) -> TargetList:
+        targets = [self._target(self._upstreams[one.upstream], one.model, one.weight) for one in model.targets]
+        return TargetList(targets, model.balance)
 
 
 def _upstream(name: str, one: UpstreamSettings, settings: Settings, make_upstream: MakeUpstream) -> UpstreamBinding:

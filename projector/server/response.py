@@ -27,8 +27,9 @@ from projector.server.telemetry.observer import Observer, OnTerminal
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream
 from projector.server.tools.tool_loop import ToolLoop
-from projector.server.upstream.protocol import ProviderRequest
+from projector.server.upstream.failover import attempts_of
 from projector.server.upstream.reader import UpstreamReader
+from projector.server.upstream.targets import UpstreamBinding
 
 Source: TypeAlias = HostSource | StreamedRun
 """What a stream is made of; `AgentRun` and `ToolLoop` are async iterables."""
@@ -175,8 +176,9 @@ class _SourceStream:
     ) -> Generator[StreamSession, None, None]:
         pipeline, stats = self._projection.begin(scope, is_run=self._is_run)
         account = Account(_MEMORY)
-        upstream, request = HostUpstream(self._source), ProviderRequest(self._projection.provider, {})
-        reader = UpstreamReader(upstream, request, stats, account, timeouts=self._timeouts, retries=_NO_RETRIES)
+        upstream = HostUpstream(self._source)
+        binding = UpstreamBinding("", self._projection.provider, upstream, self._timeouts, _NO_RETRIES, {}, ("", 0))
+        reader = UpstreamReader(attempts_of(binding, lambda _: {}, stats), stats, account)
         source = ProviderSource(pipeline, reader)
         try:
             yield StreamSession(

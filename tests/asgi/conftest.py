@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import structlog
@@ -28,6 +28,8 @@ SSE_HEAD = (
 )
 
 QUIET_S = 10.0
+PATIENT: Final = {"circuit_breaker": {"failures": 0}, "retries": {"budget_share": 10}}
+"""Settings of servers that many tests share, most of which make requests fail."""
 
 
 def abort(writer: asyncio.StreamWriter) -> None:
@@ -274,11 +276,12 @@ def upstream_port() -> int:
 def _sites(upstream_port: int) -> Iterator[Callable[..., Site]]:
     sites: dict[str, Site] = {}
 
-    def site(*, demo: bool = False, **settings: object) -> Site:
+    def site(*, demo: bool = False, **settings: Any) -> Site:
         key = repr((demo, sorted(settings.items())))
         if key not in sites:
             base = {"port": 0, "api_key": "sk-test", "base_url": f"http://localhost:{upstream_port}/v1"}
-            said = {name: value for name, value in (base | settings).items() if value is not None}
+            said = {name: value for name, value in (base | PATIENT | settings).items() if value is not None}
+            said["retries"] = {**PATIENT["retries"], **settings.get("retries", {})}
             sites[key] = Site(Settings.model_validate(said), demo=demo)
         return sites[key]
 

@@ -39,6 +39,9 @@ idle_s = 2
 [retries]
 max = 1
 initial_backoff_s = 0.01
+budget_share = 10
+[circuit_breaker]
+failures = 0
 [upstreams.one]
 base_url = "http://127.0.0.1:{port}/v1"
 [upstreams.two]

@@ -37,8 +37,10 @@ from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry import logs
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream import reader
+from projector.server.upstream.failover import attempts_of
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
+from projector.server.upstream.targets import UpstreamBinding
 from tests.dialect_checks import violations_of
 
 TEXT: Final = (
@@ -198,14 +200,8 @@ class Scene:
             output_format="ndjson" if is_json else "sse",
         )
         account = Account(Memory(10**9))
-        upstream_reader = UpstreamReader(
-            self.upstream,
-            ProviderRequest("openai_responses", {}),
-            self.stats,
-            account,
-            timeouts=given.timeouts,
-            retries=given.retries,
-        )
+        binding = UpstreamBinding("", "openai_responses", self.upstream, given.timeouts, given.retries, {}, ("", 0))
+        upstream_reader = UpstreamReader(attempts_of(binding, lambda _: {}, self.stats), self.stats, account)
         self.session = StreamSession(
             self.stats,
             ProviderSource(pipeline, upstream_reader),

@@ -15,6 +15,7 @@ from projector.server.telemetry.labels import IN_STREAM, REASONS, reason_label
 from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream import http_upstream
+from projector.server.upstream.failover import CIRCUIT_OPEN
 from tests.exposed_metrics import exposed_labels
 
 pytestmark = pytest.mark.timeout(20)
@@ -88,7 +89,7 @@ async def test_the_words_of_a_provider_are_in_no_label(serve: Any, upstream: Any
 
 
 def test_reasons_come_from_a_table() -> None:
-    assert {reason for _, _, reason in http_upstream._PROBLEMS} | {"refused", IN_STREAM} == REASONS
+    assert {reason for _, _, reason in http_upstream._PROBLEMS} | {"refused", IN_STREAM, CIRCUIT_OPEN} == REASONS
     assert reason_label("upstream_unreachable", "invented") == "other"
     assert reason_label("upstream_timeout_idle", None) == "timeout"
 

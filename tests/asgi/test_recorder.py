@@ -190,7 +190,7 @@ def recorded_by(
     keeper: Recorder, folder: Path, *chunks: bytes, fault: str | None = None, **more: Any
 ) -> RecordedUpstream:
     settings = RecordSettings.model_validate({"folder": folder, **more})
-    return keeper.upstream("helper", settings, Policy(), Provider(*chunks, fault=fault), {})
+    return keeper.copies("helper", settings, Policy()).upstream(Provider(*chunks, fault=fault), {})
 
 
 async def drain(upstream: RecordedUpstream) -> bytes:

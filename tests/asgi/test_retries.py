@@ -9,8 +9,8 @@ import pytest
 
 from projector.core.faults import FAULTS, Fault, http_status_fault
 from projector.server.config.settings import Retries
+from projector.server.upstream.failover import pause_before
 from projector.server.upstream.protocol import UpstreamError
-from projector.server.upstream.reader import backoff_s
 
 pytestmark = pytest.mark.timeout(10)
 
@@ -39,12 +39,12 @@ RETRIES = Retries(max=3, initial_backoff_s=1, max_backoff_s=3)
     ],
 )
 def test_the_backoff(fault: Fault, retry_after_s: int | None, attempt: int, expected: float | None) -> None:
-    assert backoff_s(UpstreamError(fault, retry_after_s), attempt, RETRIES, chance=0) == expected
+    assert pause_before(UpstreamError(fault, retry_after_s), attempt, RETRIES, chance=0) == expected
 
 
 def test_a_quarter_of_the_backoff_is_jitter() -> None:
     error = UpstreamError(http_status_fault(500))
-    assert backoff_s(error, 1, RETRIES, chance=1) == 0.75
+    assert pause_before(error, 1, RETRIES, chance=1) == 0.75
 
 
 def failing(times: int, failure: bytes, event: dict[str, Any]) -> Any:

@@ -21,8 +21,10 @@ from projector.server.streaming.deadlines import Clock, Timer
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account, Memory
 from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry.stream_stats import StreamStats
+from projector.server.upstream.failover import attempts_of
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
+from projector.server.upstream.targets import UpstreamBinding
 
 pytestmark = pytest.mark.timeout(5)
 
@@ -90,7 +92,8 @@ def session(upstream: Upstream, account: Account | None = None, **settings: obje
     pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1", on_frame=stats.on_frame)
     account = account or Account(Memory(10**9))
     request = ProviderRequest("openai_responses", {})
-    reader = UpstreamReader(upstream, request, stats, account, timeouts=given.timeouts, retries=given.retries)
+    binding = UpstreamBinding("", request.provider, upstream, given.timeouts, given.retries, {}, ("", 0))
+    reader = UpstreamReader(attempts_of(binding, lambda _: request.body, stats), stats, account)
     source = ProviderSource(pipeline, reader)
     return StreamSession(stats, source, account, timeouts=given.timeouts, heartbeat_s=given.heartbeat_s)
 

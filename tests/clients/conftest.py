@@ -41,6 +41,10 @@ policy.reasoning = "full"
 [retries]
 max = {MAX_RETRIES}
 initial_backoff_s = 0.01
+budget_share = 10
+
+[circuit_breaker]
+failures = 0
 """
 
 

@@ -223,6 +223,7 @@ def test_every_verdict_is_given_and_handled() -> None:
 RETRYABLE: Final = {
     *("upstream_truncated", "upstream_empty", "upstream_unreachable", "upstream_reset", "upstream_timeout_connect"),
     *("upstream_timeout_first_byte", "upstream_timeout_idle", "upstream_timeout_total", "server_shutdown"),
+    "upstream_unavailable",
 }
 FINAL: Final = {
     *("upstream_malformed", "upstream_event_too_large", "provider_error", "internal_error", "redaction_failed"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -27,6 +27,8 @@ from projector.server.streaming.registry import LAST_WORDS_S, Streams
 from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.observer import HOOK_S
 from projector.server.upstream.demo import DemoUpstream
+from projector.server.upstream.failover import REMEDIES, remedy_of
+from projector.server.upstream.protocol import UpstreamError
 from tests.exposed_metrics import exposed_labels
 
 ROOT: Final = Path(__file__).parents[2]
@@ -51,7 +53,7 @@ TABLES: Final = _tables()
 
 
 def test_the_tables_of_the_page() -> None:
-    assert TABLES.keys() == {"route", "item", "variable", "code", "event", "metric"}
+    assert TABLES.keys() == {"route", "item", "variable", "code", "event", "failure", "metric"}
 
 
 # how it is run
@@ -111,6 +113,30 @@ def test_every_code_has_its_row_and_no_other() -> None:
 def test_every_problem_has_its_status() -> None:
     for code, row in PROBLEMS.items():
         assert TABLES["code"][code][0] == str(row.status.value)
+
+
+def test_every_remedy_is_listed() -> None:
+    listed: dict[str, tuple[bool, bool]] = {}
+    for name, (over, again) in ((row, cells[:2]) for row, cells in TABLES["failure"].items()):
+        codes = [code for words, codes in FAILURES.items() if words in name for code in codes]
+        codes += [f"upstream_http_{status}" for status in re.findall(r"\b[1-5]\d\d\b", name)]
+        assert codes, name
+        listed |= dict.fromkeys(codes, (over == "yes", again == "yes"))
+    remedies = {code: remedy_of(UpstreamError(Fault(code, "provider", "", True))) for code in listed}
+    assert listed == {code: (remedy.fails_over, remedy.repeats) for code, remedy in remedies.items()}
+    assert {code for code in REMEDIES if not re.fullmatch("upstream_http_5..", code)} <= listed.keys()
+
+
+FAILURES: Final[Mapping[str, Sequence[str]]] = {
+    "no connection": ["upstream_unreachable", "upstream_timeout_connect"],
+    "connection broken": ["upstream_reset"],
+    "not HTTP": ["upstream_malformed"],
+    "5xx": ["upstream_http_500", "upstream_http_503", "upstream_http_599"],
+    "3xx or 4xx": ["upstream_http_307", "upstream_http_400", "upstream_http_422"],
+    "FIRST_BYTE_S": ["upstream_timeout_first_byte"],
+    "TOTAL_S": ["upstream_timeout_total"],
+}
+"""Words of a row of the table of failures -> codes of faults."""
 
 
 def test_every_fault_has_its_status() -> None:

@@ -6,9 +6,10 @@ approval. The steps of a workflow are its nodes, in order. Instructions, tools a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, Final
 
@@ -43,14 +44,16 @@ from projector.server.control.rights import Grant
 from projector.server.http import requests
 from projector.server.http.problems import Problem
 from projector.server.http.request_bodies import agent_body
+from projector.server.http.stored_state import home_targets
 from projector.server.http.stream_route import Site
 from projector.server.streaming.deadlines import run_timed
 from projector.server.streaming.memory import Account
-from projector.server.streaming.session import ProviderSource, StreamSource
+from projector.server.streaming.session import StreamSource
 from projector.server.streaming.workflow_source import WorkflowSource
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream
 from projector.server.upstream.protocol import UpstreamError
+from projector.server.upstream.targets import BodyOf, Target
 from projector.workflows.definition import Step
 
 _PARAMETERS: Final[Mapping[str, str]] = {"temperature": "temperature", "max_tokens": "max_output_tokens"}
@@ -158,22 +161,30 @@ class AgentWorkflow(RunnableWorkflow):
         """Validate `inputs`, which are those of `/api/v1/chat/stream` without the agent."""
         check_configurable(request.configurable)
         ownership = self._site.ownership
-        body, conversation_id = self._parse(request)
+        targets = self._binding.targets.in_order()
+        body_of, conversation_id = self._parse(request)
+        try:
+            body = body_of(targets[0])
+        except Problem as invalid:
+            raise HostError("validation_error", f"`inputs`: {invalid.detail}") from None
         previous = body.get("previous_response_id")
         if isinstance(previous, str):
             ownership.check_response(previous, caller)
         if conversation_id is not None:
             ownership.enter_conversation(conversation_id, caller)
+        home = home_targets(body, targets, self._binding.targets.targets, ownership)
         redactor = self.redactor(request.configurable.reasoning_verbosity)
         stats = begin_stream(scope, self._binding.stats(DIALECT, caller, body, conversation_id))
 
         def begin(run: HostRun) -> AgentWork:
             stats.stream_id = run.run_id
-            return AgentWork(run, replace(self._binding, redactor=redactor), body, stats, self._site)
+            binding = replace(self._binding, redactor=redactor)
+            return AgentWork(run, binding, body_of, home, stats, self._site)
 
         return begin
 
-    def _parse(self, request: RunRequest) -> tuple[Mapping[str, Any], str | None]:
+    def _parse(self, request: RunRequest) -> tuple[BodyOf, str | None]:
+        """Return the writer of the request's bodies, and the ID of its conversation."""
         options = {name: getattr(request.configurable, member) for member, name in _PARAMETERS.items()}
         parameters = present(**options)
         inputs = dict(request.inputs)
@@ -184,22 +195,29 @@ class AgentWorkflow(RunnableWorkflow):
             inputs["parameters"] = own | parameters if isinstance(own, dict) else own
         try:
             chat = requests.parse(requests.ChatRequest, inputs)
-            return agent_body(chat, self._binding), chat.conversation_id
         except Problem as invalid:
             raise HostError("validation_error", f"`inputs`: {invalid.detail}") from None
+        return cache(partial(agent_body, chat, self._binding)), chat.conversation_id
 
 
 class AgentWork(StreamWork):
     """Work of a run of an agent. While the run waits for approval it does not count as a stream."""
 
     def __init__(
-        self, run: HostRun, binding: AgentBinding, body: Mapping[str, Any], stats: StreamStats, site: Site
+        self,
+        run: HostRun,
+        binding: AgentBinding,
+        body_of: BodyOf,
+        targets: Sequence[Target],
+        stats: StreamStats,
+        site: Site,
     ) -> None:
         self._binding = binding
-        self._body = body
+        self._body_of = body_of
+        self._targets = targets
         self._responses: dict[str, str] = {}
         """Id of an approval request -> id of its response."""
-        stats.on_response = lambda response_id: site.ownership.add_response(response_id, run.caller)
+        stats.on_response = lambda response_id: site.ownership.add_response(response_id, run.caller, stats.upstream)
         stats.on_approval = self._responses.__setitem__
         pipeline = build_pipeline(
             provider=binding.provider.api,
@@ -216,27 +234,28 @@ class AgentWork(StreamWork):
                 workflow_id=run.workflow_id,
                 node_id=AGENT_NODE_ID,
                 type_id=AGENT_TYPE_ID,
-                provider=binding.provider.name,
+                provider=_only(binding.targets.upstreams),
             ),
         )
-        super().__init__(run, stats, site, pipeline, len(codec.dumps(body)))
+        super().__init__(run, stats, site, pipeline, len(codec.dumps(body_of(targets[0]))))
 
     async def run(self, run: HostRun) -> None:
         """Write all events of one response, and of another one after each approval."""
-        body = self._body
-        self._body = {name: value for name, value in body.items() if name != "input"}  # approvals have another input
         while True:
             assert self._account is not None  # noqa: S101 - the run is admitted while it reads
-            reader = self._binding.provider.reader(body, self.stats, self._account)
+            source = self._binding.source(self._pipeline, self._body_of, self.stats, self._account, self._targets)
             self._is_complete = False
-            await self._read(ProviderSource(self._pipeline, reader))
+            await self._read(source)
             if self._pipeline.ended or not run.is_suspended:
                 break
+            self._targets = (source.target,)  # it stores the response that the answers belong to
+            kept = {name: value for name, value in self._body_of(source.target).items() if name != "input"}
+            self._body_of = _same(kept)  # the input is not needed while the run waits
             if run.log.state.pending:
                 self._release()
                 if self._site.streams.is_draining:
                     raise RunFailedError(FAULTS["server_shutdown"])
-            body = self._approval_body(await run.answers())
+            self._body_of = _same(self._approval_body(kept, await run.answers()))
             run.log.extend(self._pipeline.next_response())
         run.log.extend(self._pipeline.close())
 
@@ -249,12 +268,12 @@ class AgentWork(StreamWork):
             self._admit()
         return is_approved
 
-    def _approval_body(self, answers: Answers) -> Mapping[str, Any]:
+    def _approval_body(self, kept: Mapping[str, Any], answers: Answers) -> Mapping[str, Any]:
         approvals = [
             {"type": "mcp_approval_response", "approval_request_id": subject_id, "approve": is_approved}
             for subject_id, is_approved in answers.items()
         ]
-        return {**self._body, "input": approvals, "previous_response_id": self._responses[next(iter(answers))]}
+        return {**kept, "input": approvals, "previous_response_id": self._responses[next(iter(answers))]}
 
     def _on_frame(self, frame: Frame) -> None:
         if frame["kind"] == Kind.LIFECYCLE:
@@ -320,8 +339,8 @@ class StepsWork(StreamWork):
     """Work of a run of a workflow, which counts as one stream."""
 
     def __init__(self, run: HostRun, binding: WorkflowBinding, message: str, stats: StreamStats, site: Site) -> None:
-        providers = {agent.provider.name for agent in binding.agents.values()}
-        pipeline = binding.provider.pipeline(
+        upstreams = frozenset[str]().union(*(agent.targets.upstreams for agent in binding.agents.values()))
+        pipeline = binding.first.pipeline(
             binding.redactor,
             stats,
             StreamContext(
@@ -333,7 +352,7 @@ class StepsWork(StreamWork):
                 run_id=run.run_id,
                 workflow_id=run.workflow_id,
                 type_id=AGENT_TYPE_ID,
-                provider=providers.pop() if len(providers) == 1 else None,
+                provider=_only(upstreams),
             ),
             output_format="ndjson",
             is_run=True,
@@ -352,3 +371,12 @@ class StepsWork(StreamWork):
     def answer(self, _run: HostRun, _interrupt: Interrupt, _value: object) -> object:
         """Reject the answer: workflow steps do not support approvals."""
         raise HostError("interrupt_not_found", APPROVAL_IN_STEP.message)
+
+
+def _same(body: Mapping[str, Any]) -> BodyOf:
+    return lambda _: body
+
+
+def _only(names: Collection[str]) -> str | None:
+    """Return the only name, None if there are several."""
+    return next(iter(names)) if len(names) == 1 else None

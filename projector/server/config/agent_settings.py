@@ -22,6 +22,7 @@ from projector.providers import PROVIDERS
 from projector.redaction.policy import Policy
 from projector.server.config.caller_settings import RateLimits
 from projector.server.config.config_base import DEFAULT_DIALECT, Dialects, Name, Table
+from projector.server.config.target_settings import Balance, Targets, TargetSettings, check_targets
 from projector.workflows.definition import StepSource, Workflow, workflow_of
 
 ToolName: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MAX_CHARS)]
@@ -53,10 +54,14 @@ class RecordSettings(Table):
 class AgentSettings(Table):
     """An agent, which a request selects by name; its settings are never sent to clients."""
 
-    upstream: Name
-    """Name of the upstream."""
-    model: str = Field(min_length=1)
+    upstream: Name | None = None
+    """Name of the upstream; together with `model` a shorthand for one target."""
+    model: str | None = Field(None, min_length=1)
     """Model that requests are sent to."""
+    targets: Targets = ()
+    """Several models of upstreams instead of one: `upstream`, `model`, `weight`."""
+    balance: Balance = "order"
+    """`order`: requests go to the first target that works; `weight`: to all targets, by their weights."""
     instructions: str | None = None
     """System prompt."""
     instructions_file: Path | None = None
@@ -93,6 +98,23 @@ class AgentSettings(Table):
     @classmethod
     def _parse_off(cls, names: object) -> object:
         return () if names == "off" else names
+
+    @property
+    def all_targets(self) -> tuple[TargetSettings, ...]:
+        """The targets, also if there is only one."""
+        if self.targets:
+            return self.targets
+        return (TargetSettings.model_validate({"upstream": self.upstream, "model": self.model}),)
+
+    @model_validator(mode="after")
+    def _check_targets(self) -> AgentSettings:
+        given = [name for name in ("upstream", "model") if getattr(self, name) is not None]
+        if self.targets and given:
+            raise ValueError(f"`{given[0]}` cannot be combined with `targets`")
+        if not self.targets and (self.upstream is None or self.model is None):
+            raise ValueError("expected `upstream` and `model`, or `targets`")
+        check_targets(self.targets, self.balance)
+        return self
 
     @model_validator(mode="after")
     def _check_client_tools(self) -> AgentSettings:

@@ -28,7 +28,8 @@ from projector.providers import DEFAULT_PROVIDER, profile_of
 from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
 from projector.server.config.caller_settings import ROUTES, CallerName, CallerSettings, check_callers, check_workflows
 from projector.server.config.config_base import Api, BaseUrl, Name, Table, has_valid_host, matching
-from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelNames
+from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelId, ModelNames
+from projector.server.config.target_settings import CircuitBreaker, ModelSettings, api_of
 from projector.server.config.tls_settings import ListenerTls, UpstreamTls
 from projector.server.extensions import EXTENSIONS, ExtensionSettings
 
@@ -116,6 +117,8 @@ class Retries(Table):
     """Seconds before the first retry; doubles with each further one."""
     max_backoff_s: float = Field(5, gt=0)
     """Longest pause in seconds. A longer `Retry-After` of the provider is sent to the client instead."""
+    budget_share: float = Field(0.2, ge=0, le=10)
+    """Retries of an upstream as a share of its requests, besides two per second that are always allowed."""
 
 
 class Jwt(Table):
@@ -285,6 +288,7 @@ class Settings(Table):
     """Seconds that running streams get after SIGTERM; with the shutdown below the 30 of common orchestrators."""
     timeouts: Timeouts = Timeouts()
     retries: Retries = Retries()
+    circuit_breaker: CircuitBreaker = CircuitBreaker()
     auth: Auth = Auth()
     log_level: LogLevel = "info"
     """Least level of log lines: `debug`, `info`, `warning` or `error`. At `debug`, probes are logged too."""
@@ -302,6 +306,9 @@ class Settings(Table):
     """Caller -> what it may use, and how much: `default`, `key:NAME`, `token:NAME` or `group:NAME`."""
     upstreams: dict[Name, UpstreamSettings] = {}
     agents: dict[Name, AgentSettings] = {}
+    models: dict[ModelId, ModelSettings] = {}
+    """Models of the passthrough routes that have several targets, by the name that requests use. A model turns on the
+    route of its API."""
     passthrough: Passthrough | None = None
     """By default both routes use the shorthand upstream on a loopback address, otherwise they are off. The same holds
     for a table that names no upstream."""
@@ -354,7 +361,11 @@ class Settings(Table):
     def _check_names(self) -> Settings:
         upstreams: Mapping[str, UpstreamSettings | None] = self.upstreams or {DEFAULT: None}
         for name, agent in self.agents.items():
-            known_name(f"upstream of agent `{name}`:", agent.upstream, upstreams)
+            api_of(f"agent `{name}`", [one.upstream for one in agent.all_targets], upstreams)
+        for name, model in self.models.items():
+            api = api_of(f"model `{name}`", [one.upstream for one in model.targets], upstreams)
+            if api not in PASSTHROUGH_APIS.values():
+                raise ValueError(f"model `{name}`: there is no passthrough route for the api `{api}`")
         agents: Mapping[str, AgentSettings | None] = self.agents or ({} if self.upstreams else {DEFAULT: None})
         for name, workflow in self.workflows.items():
             workflow.check(name, agents)
@@ -369,6 +380,7 @@ class Settings(Table):
         agents = [*self.agents] or ([] if self.upstreams else [DEFAULT])
         upstreams = {name for route in PASSTHROUGH_APIS for name in self.passthrough_upstreams(route)}
         offered = [self.upstreams[name].models if name in self.upstreams else None for name in sorted(upstreams)]
+        offered.append(dict.fromkeys(self.models, ""))
         models = None if None in offered else sorted({name for models in offered for name in models or ()})
         known: dict[str, Collection[str] | None] = {
             "agents": agents,
@@ -397,7 +409,7 @@ class Settings(Table):
                         " model; set `models` of an upstream"
                     )
                 for_any_model = name
-        is_on = any(map(self.passthrough_upstreams, PASSTHROUGH_APIS))
+        is_on = bool(self.models) or any(map(self.passthrough_upstreams, PASSTHROUGH_APIS))
         if self.passthrough is not None and self.passthrough.model_fields_set and not is_on:
             raise ValueError(f"`passthrough`: expected an upstream: `{'` or `'.join(PASSTHROUGH_APIS)}`")
         return self

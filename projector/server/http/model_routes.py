@@ -65,8 +65,9 @@ class ModelRoutes:
         async with anyio.create_task_group() as tasks:
             for name, binding in bindings.items():
                 tasks.start_soon(read, name, binding)
+        own = [Model(name) for route in routes for name in route.models]
         found: dict[str, Model] = {}
-        for models in lists.values():
+        for models in (own, *lists.values()):
             for model in filter(lambda model: grant.allows_model(model.id), models):
                 found.setdefault(model.id, model)
         return found

@@ -65,6 +65,7 @@ PROBLEMS: Final[Mapping[str, _Row]] = {
 _FAULT_STATUS: Final[Mapping[str, HTTPStatus]] = {
     "upstream_http_429": HTTPStatus.TOO_MANY_REQUESTS,
     "upstream_http_503": HTTPStatus.SERVICE_UNAVAILABLE,
+    "upstream_unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
     **{f"upstream_timeout_{of}": HTTPStatus.GATEWAY_TIMEOUT for of in ("connect", "first_byte", "idle", "total")},
     "internal_error": HTTPStatus.INTERNAL_SERVER_ERROR,
     "server_shutdown": HTTPStatus.SERVICE_UNAVAILABLE,

@@ -13,6 +13,7 @@ from projector.providers.model_request import ModelRequest, UnsupportedRequestEr
 from projector.server.catalog import AgentBinding
 from projector.server.http.problems import problem
 from projector.server.http.requests import ChatRequest
+from projector.server.upstream.targets import Target
 
 Body: TypeAlias = dict[str, Any]
 
@@ -23,8 +24,12 @@ _MODEL_MEMBERS: Final = frozenset({"model", "models", "fallbacks", "fallback_mod
 """Members that name models. Routers in front of providers accept lists of models to try."""
 
 
-def agent_body(request: ChatRequest, binding: AgentBinding) -> Body:
-    """Return the body for the agent's upstream; raise `Problem` if agent or provider do not support the request."""
+def agent_body(request: ChatRequest, binding: AgentBinding, target: Target | None = None) -> Body:
+    """Return the body for a target of the agent, by default the first.
+
+    Raises:
+        Problem: agent or provider do not support the request.
+    """
     for name in sorted(request.params() - binding.settings.allowed_params):
         raise problem("invalid_request", f"`{name}` cannot be set here.")
     items = request.items()
@@ -32,6 +37,7 @@ def agent_body(request: ChatRequest, binding: AgentBinding) -> Body:
         raise problem("invalid_request", fault)
     return _write(
         binding,
+        target,
         input=items if request.message is None else request.message,
         parameters=request.parameters.model_dump(exclude_none=True),
         previous_response_id=request.previous_response_id,
@@ -39,7 +45,12 @@ def agent_body(request: ChatRequest, binding: AgentBinding) -> Body:
     )
 
 
-def run_body(request: RunAgentInput, binding: AgentBinding, previous_response_id: str | None = None) -> Body:
+def run_body(
+    request: RunAgentInput,
+    binding: AgentBinding,
+    previous_response_id: str | None = None,
+    target: Target | None = None,
+) -> Body:
     """Return the body for a run of AG-UI; raise `Problem` if agent or provider do not support the request.
 
     The client provides the conversation, and tools that the agent allows. `previous_response_id` is the response that
@@ -57,6 +68,7 @@ def run_body(request: RunAgentInput, binding: AgentBinding, previous_response_id
         raise problem("invalid_request", str(error)) from None
     return _write(
         binding,
+        target,
         input=client.items,
         client_tools=client.tools,
         previous_response_id=previous_response_id,
@@ -64,8 +76,10 @@ def run_body(request: RunAgentInput, binding: AgentBinding, previous_response_id
     )
 
 
-def passthrough_body(body: Mapping[str, Any], binding: AgentBinding, *, required: str) -> Body:
-    """Return the caller's own body with the provider's name of the model.
+def passthrough_body(
+    body: Mapping[str, Any], binding: AgentBinding, *, required: str, target: Target | None = None
+) -> Body:
+    """Return the caller's own body with the model of a target, by default the first.
 
     Raises:
         Problem: the model or the `required` member is missing, or a member differs from a checked one only in case.
@@ -80,8 +94,9 @@ def passthrough_body(body: Mapping[str, Any], binding: AgentBinding, *, required
             raise problem("invalid_request", f"`{name}` is missing.", param=name)
     if not isinstance(sent["model"], str) or not sent["model"]:
         raise problem("invalid_request", "`model` must be a string that is not empty.", param="model")
-    models = binding.provider.models or {}
-    return sent | {"model": models.get(sent["model"], sent["model"])}
+    target = target or binding.targets.targets[0]
+    models = target.provider.models or {}
+    return sent | {"model": target.model or models.get(sent["model"], sent["model"])}
 
 
 def named_models(body: Mapping[str, Any], default: str | None = None) -> Iterator[str]:
@@ -121,11 +136,12 @@ def references(body: Mapping[str, Any]) -> Iterator[object]:
             yield item.get("id")
 
 
-def _write(binding: AgentBinding, **members: Any) -> Body:
+def _write(binding: AgentBinding, target: Target | None, **members: Any) -> Body:
     """Return the body of a request with the agent's part and the caller's `members`."""
-    agent, provider = binding.settings, binding.provider
+    target = target or binding.targets.targets[0]
+    agent, provider = binding.settings, target.provider
     request = ModelRequest(
-        model=agent.model, instructions=agent.instructions, tools=agent.tools, body=agent.parameters, **members
+        model=target.model or "", instructions=agent.instructions, tools=agent.tools, body=agent.parameters, **members
     )
     try:
         return PROVIDERS[provider.api].request_writer(request, profile_of(provider.api, provider.profile))

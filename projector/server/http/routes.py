@@ -32,11 +32,13 @@ from projector.server.http.model_routes import ModelRoutes
 from projector.server.http.problems import problem, request_id
 from projector.server.http.request_bodies import agent_body, named_models, passthrough_body, references, run_body
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
+from projector.server.http.stored_state import conversation_of
 from projector.server.http.stream_route import ProviderCall, Received, SessionRoute, Site, provider_session
 from projector.server.streaming.session import StreamSession
 from projector.server.streaming.workflow_source import workflow_source
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream
+from projector.server.upstream.targets import Target
 
 _AG_UI: Final = "ag_ui"
 """The dialect."""
@@ -86,8 +88,8 @@ class StreamRoutes:
         """Open a response of an agent."""
         request = parse(ChatRequest, received.body)
         binding = self._catalog.agent(request.agent, received.grant.allows_agent)
-        body = agent_body(request, binding)
-        call = ProviderCall(binding, body, request.agent, request.conversation_id, request.metadata or {})
+        body_of = partial(agent_body, request, binding)
+        call = ProviderCall(binding, body_of, request.agent, request.conversation_id, request.metadata or {})
         return provider_session(self._site, received, call)
 
     def workflow(self, received: Received) -> StreamSession:
@@ -126,8 +128,8 @@ class StreamRoutes:
         responses = {self._site.ownership.approval_response(approval_id) for approval_id in approved}
         if len(responses) > 1:
             raise problem("invalid_request", "`resume` refers to more than one response.")
-        body = run_body(request, binding, responses.pop() if responses else None)
-        call = ProviderCall(binding, body, name, request.thread_id, options=dialect_options(request))
+        body_of = partial(run_body, request, binding, responses.pop() if responses else None)
+        call = ProviderCall(binding, body_of, name, request.thread_id, options=dialect_options(request))
         return provider_session(self._site, received, call)
 
     def passthrough(
@@ -152,9 +154,12 @@ class StreamRoutes:
         if not isinstance(is_stream, bool | None):
             raise problem("invalid_request", "`stream` must be true or false.", param="stream")
         options = DialectOptions(include_usage=_includes_usage(received.body))
-        provider = binding.provider
-        forwarded = route.body_writer(body, profile_of(provider.api, provider.profile))
-        call = ProviderCall(binding, forwarded, conversation_id=conversation_id, is_stream=is_stream, options=options)
+
+        def body_of(target: Target) -> Mapping[str, object]:
+            sent = passthrough_body(received.body, binding, required=route.required, target=target)
+            return route.body_writer(sent, profile_of(target.provider.api, target.provider.profile))
+
+        call = ProviderCall(binding, body_of, conversation_id=conversation_id, is_stream=is_stream, options=options)
         return provider_session(self._site, received, call)
 
 
@@ -172,14 +177,13 @@ def _includes_usage(body: Mapping[str, Any]) -> bool:
 
 def _conversation_id(body: Mapping[str, Any]) -> str | None:
     """Return the `conversation` of a Responses API request, which is an ID or an object with one."""
-    value = body.get("conversation")
-    conversation_id = value.get("id") if isinstance(value, dict) else value
+    conversation_id = conversation_of(body)
     # a provider might still accept another value as an ID
-    if value is not None and not (isinstance(conversation_id, str) and len(conversation_id) <= ID_MAX_CHARS):
-        raise problem(
-            "invalid_request", "`conversation` must be an ID, or an object with an `id`.", param="conversation"
-        )
-    return conversation_id
+    if isinstance(conversation_id, str) and len(conversation_id) <= ID_MAX_CHARS:
+        return conversation_id
+    if body.get("conversation") is None:
+        return None
+    raise problem("invalid_request", "`conversation` must be an ID, or an object with an `id`.", param="conversation")
 
 
 # without a stream

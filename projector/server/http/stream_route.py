@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from starlette.datastructures import QueryParams
@@ -24,14 +25,17 @@ from projector.server.control.token_meter import TokenMeter
 from projector.server.http.authenticator import Authenticator
 from projector.server.http.problems import problem
 from projector.server.http.requests import ClientLeftError, read_json
+from projector.server.http.stored_state import conversation_of, home_targets
 from projector.server.ownership import Ownership
 from projector.server.streaming.memory import Account
 from projector.server.streaming.registry import Streams
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
-from projector.server.streaming.session import ProviderSource, StreamSession
+from projector.server.streaming.session import StreamSession
 from projector.server.telemetry.observer import Observer
 from projector.server.telemetry.request_facts import facts_of
+from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream
+from projector.server.upstream.targets import BodyOf
 
 _SWITCH: Final = {"true": True, "false": False}
 
@@ -113,7 +117,8 @@ class ProviderCall:
     """A request to the provider of an agent or of a passthrough route."""
 
     binding: AgentBinding
-    body: Mapping[str, Any]
+    body_of: BodyOf
+    """Returns the body of the request to a target; raises `Problem` if the request is not supported."""
     agent: str | None = None
     """Name of the agent, if the request contains one."""
     conversation_id: str | None = None
@@ -126,19 +131,20 @@ class ProviderCall:
 def provider_session(site: Site, received: Received, call: ProviderCall) -> StreamSession:
     """Return the session for the response of one provider; raise `Problem` if the caller may not make the call."""
     scope, caller, account = received.scope, received.caller, received.account
-    dialect, is_json = _response_mode(call.binding, received.dialect, is_stream=call.is_stream)
-    _check_ownership(site.ownership, call, caller)
-    facts = call.binding.stats(dialect, caller, call.body, call.conversation_id, call.metadata)
-    facts.on_response = lambda response_id: site.ownership.add_response(response_id, caller)
-    facts.on_item = lambda item_id: site.ownership.add_item(item_id, caller)
-    facts.on_approval = site.ownership.add_approval
+    binding, ownership = call.binding, site.ownership
+    dialect, is_json = _response_mode(binding, received.dialect, is_stream=call.is_stream)
+    ordered, body_of = binding.targets.in_order(), cache(call.body_of)
+    body = body_of(ordered[0])
+    _check_ownership(ownership, body, call.conversation_id, caller)
+    targets = home_targets(body, ordered, binding.targets.targets, ownership)
+    facts = binding.stats(dialect, caller, body, call.conversation_id, call.metadata)
+    _record_ownership(ownership, facts, body, caller)
     options = received.options(call.options)
     stats = begin_stream(scope, facts)
     context = StreamContext(stats.stream_id, call.conversation_id, call.agent)
-    stats.meter = TokenMeter([call.binding.name] if call.binding.name is not None else [], call.body)
-    provider = call.binding.provider
-    pipeline = provider.pipeline(
-        call.binding.redactor,
+    stats.meter = TokenMeter([binding.name] if binding.name is not None else [], body)
+    pipeline = binding.pipeline(
+        binding.redactor,
         stats,
         context,
         options=replace(options, include_usage=options.include_usage or is_json),
@@ -146,9 +152,9 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     )
     return StreamSession(
         stats,
-        ProviderSource(pipeline, provider.reader(call.body, stats, account)),
+        binding.source(pipeline, body_of, stats, account, targets),
         account,
-        timeouts=provider.timeouts,
+        timeouts=site.settings.timeouts,
         heartbeat_s=math.inf if is_json else site.settings.heartbeat_s,
         writer_type=JsonResponseWriter if is_json else ResponseWriter,
     )
@@ -167,11 +173,25 @@ def _response_mode(binding: AgentBinding, dialect: str | None, *, is_stream: boo
     return name, name in with_json and not is_stream
 
 
-def _check_ownership(ownership: Ownership, call: ProviderCall, caller: str) -> None:
-    previous = call.body.get("previous_response_id")
+def _check_ownership(ownership: Ownership, body: Mapping[str, Any], conversation_id: str | None, caller: str) -> None:
+    previous = body.get("previous_response_id")
     if previous is not None:
         if not isinstance(previous, str):
             raise problem("invalid_request", "`previous_response_id` must be a string.")
         ownership.check_response(previous, caller)
-    if call.conversation_id is not None:
-        ownership.enter_conversation(call.conversation_id, caller)
+    if conversation_id is not None:
+        ownership.enter_conversation(conversation_id, caller)
+
+
+def _record_ownership(ownership: Ownership, stats: StreamStats, body: Mapping[str, Any], caller: str) -> None:
+    """Record what a response creates, with the upstream that it is from."""
+    conversation_id = conversation_of(body)
+
+    def on_response(response_id: str) -> None:
+        ownership.add_response(response_id, caller, stats.upstream)
+        if isinstance(conversation_id, str):
+            ownership.place_conversation(conversation_id, stats.upstream)
+
+    stats.on_response = on_response
+    stats.on_item = lambda item_id: ownership.add_item(item_id, caller, stats.upstream)
+    stats.on_approval = ownership.add_approval

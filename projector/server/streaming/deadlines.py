@@ -82,12 +82,15 @@ class Deadlines:
 
     def __init__(self, timeouts: Timeouts, now: float) -> None:
         self._timeouts = timeouts
+        self._began_at = now
         self._total_at = now + timeouts.total_s
         self._first_byte_at = inf
         self._idle_at = inf
 
-    def on_attempt(self, now: float) -> None:
-        """Start to wait for the first byte; each attempt has its own wait."""
+    def on_attempt(self, now: float, timeouts: Timeouts | None = None) -> None:
+        """Start to wait for the first byte; each attempt has its own wait, and may have other limits."""
+        self._timeouts = timeouts or self._timeouts
+        self._total_at = self._began_at + self._timeouts.total_s
         self._first_byte_at = now + self._timeouts.first_byte_s
 
     def pause(self) -> None:

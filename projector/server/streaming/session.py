@@ -35,6 +35,7 @@ from projector.server.telemetry.logs import log
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderFailure, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
+from projector.server.upstream.targets import Target
 
 
 class StreamSource(Protocol):
@@ -60,6 +61,11 @@ class ProviderSource:
     def __init__(self, pipeline: Pipeline, reader: UpstreamReader) -> None:
         self.pipeline = pipeline
         self._reader = reader
+
+    @property
+    def target(self) -> Target:
+        """The target of the last attempt."""
+        return self._reader.target
 
     @property
     def is_upstream_open(self) -> bool:

@@ -28,6 +28,7 @@ from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import Write
 from projector.server.streaming.session import log_crash, report_failure
 from projector.server.telemetry.stream_stats import StreamStats
+from projector.server.upstream.failover import Attempts
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.reader import UpstreamReader
 from projector.workflows.definition import FAILED, Plan, Step
@@ -115,8 +116,9 @@ class WorkflowSource:
             if self._is_over:
                 return
             account, agent = Account(self._account.memory), self._binding.agents[step.agent]
-            body = agent_body(ChatRequest.model_construct(message=self._plan.input_of(step)), agent)
-            reader = agent.provider.reader(body, self._stats, account)
+            request = ChatRequest.model_construct(message=self._plan.input_of(step))
+            attempts = Attempts(agent.targets.in_order(), partial(agent_body, request, agent), self._stats)
+            reader = UpstreamReader(attempts, self._stats, account, lambda target: branch.use_stage(target.make_stage))
             self._readers.append(reader)
             try:
                 await reader.run(self._clock, self._on_open, partial(self._on_chunk, reader, branch))
@@ -176,7 +178,7 @@ def workflow_source(
     stats.workflow, stats.workflow_run_id = binding.name, run_id
     workflow = {"workflow_key": binding.name, "workflow_run_id": run_id}
     context = StreamContext(stats.stream_id, stats.conversation_id, workflow=workflow)
-    pipeline = binding.provider.pipeline(
+    pipeline = binding.first.pipeline(
         binding.redactor, stats, context, options=options, output_format=output_format, is_run=True
     )
     return WorkflowSource(binding, message, pipeline, stats, account, run_id=run_id)

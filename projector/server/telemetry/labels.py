@@ -18,7 +18,8 @@ MALFORMED_HTTP: Final = "malformed_http"
 IN_STREAM: Final = "in_stream"
 """Reason of a failure after the headers of the response."""
 REASONS: Final = frozenset({
-    "dns", "certificate", "tls", "proxy", "unreachable", "refused", "not_http", "closed", "reset", "timeout", IN_STREAM
+    "dns", "certificate", "tls", "proxy", "unreachable", "refused", "not_http", "closed", "reset", "timeout", IN_STREAM,
+    "circuit_open",
 })  # fmt: skip
 """Reasons why a request to an upstream failed."""
 

@@ -21,6 +21,7 @@ from projector.server.telemetry.labels import (
 from projector.server.telemetry.logs import lost_lines
 from projector.server.telemetry.request_facts import RequestFacts
 from projector.server.telemetry.stream_stats import StreamStats
+from projector.server.upstream.circuit import Circuits
 
 _KNOWN: Final = frozenset({*DROPPED, *HANDLERS})
 _TOKEN_TYPES: Final = (("input_tokens", "input"), ("output_tokens", "output"))
@@ -34,7 +35,7 @@ _OVERHEAD_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1
 class Metrics:
     """Metrics of one server."""
 
-    def __init__(self, streams: Streams) -> None:
+    def __init__(self, streams: Streams, circuits: Circuits | None = None) -> None:
         self._registry = CollectorRegistry()
         self._connections: Callable[[], int] = lambda: 0
         for name, about, value in (
@@ -62,6 +63,19 @@ class Metrics:
         self._counted_lines = 0
         self._failures = self._counter(
             "projector_upstream_failures", "Failed requests to upstreams.", "upstream", "code", "reason"
+        )
+        self._failovers = self._counter(
+            "projector_upstream_failovers", "Requests that were sent to another target.", "upstream", "code"
+        )
+        self._refused_retries = self._counter(
+            "projector_upstream_retries_refused", "Retries that the budget did not allow.", "upstream"
+        )
+        self._circuits = circuits or Circuits()
+        self._circuit_states = Gauge(
+            "projector_upstream_circuit_state",
+            "Circuit breaker of a target: 0 closed, 1 half open, 2 open.",
+            ("upstream", "model"),
+            registry=self._registry,
         )
         self._tokens = self._counter("projector_tokens", "Tokens that providers reported.", "upstream", "agent", "type")
         self._duration = self._histogram("projector_stream_duration_seconds", "Duration of a stream.", _DURATION_S)
@@ -99,6 +113,10 @@ class Metrics:
             self._notices.labels(name).inc(times)
 
     def _count_failures(self, stats: StreamStats) -> None:
+        for (upstream, code), times in stats.failovers.items():
+            self._failovers.labels(upstream, code_label(code)).inc(times)
+        for upstream, times in stats.refused_retries.items():
+            self._refused_retries.labels(upstream).inc(times)
         for (upstream, code, reason), times in stats.upstream_failures.items():
             self._failures.labels(upstream, code_label(code), reason_label(code, reason)).inc(times)
         code = code_label(stats.code or "internal_error")
@@ -125,6 +143,9 @@ class Metrics:
 
     def text(self) -> bytes:
         """Return all metrics in the Prometheus text format."""
+        self._circuit_states.clear()
+        for (upstream, model), circuit in self._circuits:
+            self._circuit_states.labels(upstream, model).set(circuit.state)
         lost = lost_lines()
         self._lost_lines.inc(lost - self._counted_lines)
         self._counted_lines = lost

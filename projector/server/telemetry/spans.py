@@ -57,7 +57,8 @@ def end(stats: StreamStats) -> None:
     """End the span of a stream, and record its metrics."""
     span, outcome = stats.trace.span, dict(_outcome(stats))
     if isinstance(span, Span):
-        span.set_attributes(outcome)
+        span.update_name(f"{_OPERATION} {stats.model}".strip())  # the target that answered may be another one
+        span.set_attributes(_attributes(stats) | outcome)
         if "error.type" in outcome:
             span.set_status(Status(StatusCode.ERROR))
         span.end()

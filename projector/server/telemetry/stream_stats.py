@@ -82,6 +82,10 @@ class StreamStats:
     """Why a request to an upstream failed, as a word of the server."""
     upstream_failures: Counter[tuple[str, str, str | None]] = field(default_factory=Counter)
     """Failed requests to upstreams, also those that were repeated: upstream, code, reason."""
+    failovers: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Requests that were sent to another target: upstream that failed, code."""
+    refused_retries: Counter[str] = field(default_factory=Counter)
+    """Retries that the budget of their upstream did not allow, by upstream."""
     meter: TokenMeter | None = None
     """Counts the tokens of a stream with rate limits."""
     on_response: Callable[[str], None] | None = None

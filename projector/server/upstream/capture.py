@@ -14,14 +14,17 @@ from projector.core.faults import Fault
 from projector.recording import Recording, record
 from projector.redaction.policy import Policy
 from projector.redaction.spans import Finder
-from projector.server.catalog import Catalog, MakeUpstream, UpstreamBinding, provider_upstream
+from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Retries, Settings
 from projector.server.streaming.deadlines import run_timed
 from projector.server.streaming.memory import Account, Memory
 from projector.server.telemetry.stream_stats import StreamStats
+from projector.server.upstream.failover import attempts_of
 from projector.server.upstream.protocol import UpstreamError
+from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.recorder import finder_for, secrets_of
+from projector.server.upstream.targets import UpstreamBinding
 
 
 def record_response(
@@ -74,7 +77,9 @@ def _address(binding: UpstreamBinding) -> str:
 async def _read(binding: UpstreamBinding, body: Mapping[str, object], data: bytearray) -> None:
     pipeline = build_pipeline(provider=binding.api, dialect=DEFAULT_DIALECT, profile=binding.profile)
     account, stats = Account(Memory(sys.maxsize)), StreamStats(dialect=DEFAULT_DIALECT)
-    reader = replace(binding, retries=Retries(max=0)).reader(body, stats, account)
+    reader = UpstreamReader(
+        attempts_of(replace(binding, retries=Retries(max=0)), lambda _: body, stats), stats, account
+    )
 
     async def on_chunk(chunk: bytes) -> bool:
         data.extend(chunk)

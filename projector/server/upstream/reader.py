@@ -5,10 +5,10 @@ A reader is stopped only while it waits for its upstream: a chunk that was recei
 
 from __future__ import annotations
 
-import itertools
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 import anyio
@@ -16,11 +16,13 @@ from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
 from projector.core.faults import FAULTS, Fault
-from projector.server.config.settings import Retries, Timeouts
 from projector.server.streaming.deadlines import Clock, Deadlines, Timer
 from projector.server.streaming.memory import Account
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.upstream.protocol import ProviderRequest, Upstream, UpstreamError
+from projector.server.upstream.circuit import Permit
+from projector.server.upstream.failover import Attempts, Step
+from projector.server.upstream.protocol import UpstreamError
+from projector.server.upstream.targets import Target
 
 OnOpen: TypeAlias = Callable[[], Awaitable[None]]
 OnChunk: TypeAlias = Callable[[bytes], Awaitable[bool]]
@@ -30,59 +32,55 @@ _TURN_S: Final = 0.001
 """Seconds of pipeline work, a few hundred events, after which other tasks may run. If both upstream and client are
 fast, nothing else yields to the event loop."""
 
-_NOT_RETRIED: Final = frozenset({"upstream_timeout_first_byte", "upstream_timeout_total"})
-"""Retryable for the client, but not here: the client has waited long enough."""
-
 
 class UpstreamReader:
-    """Reads one response; `run` it once. The stats receive the time of the first byte and of the pipeline's work."""
+    """Reads one response; `run` it once. The stats receive the time of the first byte and of the pipeline's work.
+
+    `on_target` is called before each attempt, with the upstream that a response would then be from.
+    """
 
     def __init__(
         self,
-        upstream: Upstream,
-        request: ProviderRequest,
+        attempts: Attempts,
         stats: StreamStats,
         account: Account,
-        *,
-        timeouts: Timeouts,
-        retries: Retries,
-        name: str = "",
+        on_target: Callable[[Target], None] = lambda _: None,
     ) -> None:
         self.is_open = False
         """Whether a request is pending, or its response is being read."""
-        self._name = name
-        self._upstream = upstream
-        self._request = request
+        self._attempts = attempts
         self._stats = stats
         self._account = account
-        self._timeouts = timeouts
-        self._retries = retries
-        self._deadlines = Deadlines(timeouts, time.monotonic())
+        self._on_target = on_target
+        self._deadlines = Deadlines(attempts.target.provider.timeouts, time.monotonic())
         self._scope = anyio.CancelScope()
         self._fault: Fault | None = None
         self._has_bytes = False
         self._is_stopped = False
         self._is_waiting = True
 
+    @property
+    def target(self) -> Target:
+        """The target of the last attempt."""
+        return self._attempts.target
+
     async def run(self, clock: Clock, on_open: OnOpen, on_chunk: OnChunk) -> None:
         """Read the response to its end, or until `stop`; `on_open` is called when its headers were received.
+
+        A request that failed before the first byte of the response may be sent again, or to another target.
 
         Raises:
             UpstreamError: the upstream failed, or exceeded a time limit.
         """
-        limits = self._timeouts
-        shortest_s = min(limits.first_byte_s, limits.idle_s)
-        with clock.watch(Timer(lambda: self._deadlines.next()[0], self._on_timeout, shortest_s)), self._scope:
+        limits = [target.provider.timeouts for target in self._attempts.targets]
+        shortest_s = min(limit_s for one in limits for limit_s in (one.first_byte_s, one.idle_s))
+        with clock.watch(Timer(lambda: self._deadlines.next()[0], self._on_timeout, shortest_s)):
             await self._run(on_open, on_chunk)
-            return
-        if self._fault is not None:
-            raise self._counted(UpstreamError(self._fault))
 
     def stop(self) -> None:
         """Stop reading."""
         self._is_stopped = True
-        if self._is_waiting:
-            self._scope.cancel()
+        self._interrupt()
 
     async def feed(self, feed: Callable[[bytes], bytes], chunk: bytes) -> bytes:
         """Feed a chunk to a pipeline and return the output; a large event is processed off the event loop."""
@@ -92,38 +90,88 @@ class UpstreamReader:
         return output
 
     def _on_timeout(self) -> None:
-        if not self._is_stopped:
+        if not self._is_interrupted:
             self._fault = FAULTS[self._deadlines.next()[1]]
-            self.stop()
+            self._interrupt()
+
+    @property
+    def _is_interrupted(self) -> bool:
+        return self._is_stopped or self._fault is not None
+
+    def _interrupt(self) -> None:
+        if self._is_waiting:
+            self._scope.cancel()
 
     async def _run(self, on_open: OnOpen, on_chunk: OnChunk) -> None:
-        """Read one response; a request that failed before the first byte of it may be sent again."""
-        for attempt in itertools.count(1):
-            self._deadlines.on_attempt(time.monotonic())
-            self.is_open = True
+        """Make attempts until one succeeds, none may follow, or the reader is stopped."""
+        target, pause_s = self._first()
+        while await self._pause(pause_s):
+            permit = self._attempts.begin(target)
+            if permit is None:  # another request opened the circuit during the pause
+                target, pause_s = self._first()
+                continue
             try:
-                await self._read(on_open, on_chunk)
+                await self._attempt(permit, on_open, on_chunk)
             except UpstreamError as error:
                 self._counted(error)
-                pause_s = backoff_s(error, attempt, self._retries, random.random())  # noqa: S311 - it spreads load
-                if not may_retry(error, attempt, self._retries):
-                    error.should_retry = False
-                if pause_s is None or self._has_bytes or self._is_stopped:
+                is_final = self._has_bytes or self._is_stopped
+                chance = random.random()  # noqa: S311 - it spreads load
+                following = None if is_final else self._attempts.after(error, permit, chance)
+                if following is None:
+                    self._attempts.end(error)
                     raise
+                target, pause_s = following
             else:
                 return
             finally:
-                self.is_open = False
-            self._deadlines.pause()
-            await anyio.sleep(pause_s)
+                permit.release()
+
+    def _first(self) -> Step:
+        try:
+            return self._attempts.first()
+        except UpstreamError as error:
+            raise self._counted(error) from None
+
+    async def _pause(self, seconds: float) -> bool:
+        """Wait before the next attempt; return False if the reader was stopped meanwhile."""
+        self._fault = None
+        self._deadlines.pause()
+        if seconds:
+            with self._interruptible():
+                await anyio.sleep(seconds)
+        if self._fault is not None:
+            raise self._counted(UpstreamError(self._fault))
+        return not (self._is_stopped and seconds)
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Open the scope that an interruption cancels."""
+        with anyio.CancelScope() as self._scope:
+            if self._is_interrupted:
+                self._scope.cancel()
+            yield
 
     def _counted(self, error: UpstreamError) -> UpstreamError:
-        self._stats.upstream_failures[self._name, error.fault.code, error.reason] += 1
+        self._stats.upstream_failures[self.target.provider.name, error.fault.code, error.reason] += 1
         return error
 
-    async def _read(self, on_open: OnOpen, on_chunk: OnChunk) -> None:
-        async with self._upstream.open(self._request) as chunks:
-            if self._is_stopped:
+    async def _attempt(self, permit: Permit, on_open: OnOpen, on_chunk: OnChunk) -> None:
+        """Read the response of one target; raise `UpstreamError` if it fails, return if the reader is stopped."""
+        self._deadlines.on_attempt(time.monotonic(), self.target.provider.timeouts)
+        self._on_target(self.target)
+        self.is_open = True
+        try:
+            with self._interruptible():
+                await self._read(permit, on_open, on_chunk)
+                return
+        finally:
+            self.is_open = False
+        if self._fault is not None:
+            raise UpstreamError(self._fault)
+
+    async def _read(self, permit: Permit, on_open: OnOpen, on_chunk: OnChunk) -> None:
+        async with self.target.provider.upstream.open(self._attempts.request()) as chunks:
+            if self._is_interrupted:
                 await checkpoint()  # the scope is cancelled, and nothing that is sent may be interrupted
             self._is_waiting = False
             await on_open()
@@ -134,44 +182,26 @@ class UpstreamReader:
                     turn_ends_s = self._stats.overhead_s + _TURN_S
                     await checkpoint()  # chunks that arrive without a pause leave no other moment for it
                 self._is_waiting = False
-                self._on_bytes()
+                self._on_bytes(permit)
                 if await on_chunk(chunk):
                     return
                 self._is_waiting = True
-                if self._is_stopped or self._account.memory.is_spent:
+                if self._is_interrupted or self._account.memory.is_spent:
                     await self._wait_again()
                 self._deadlines.on_wait(time.monotonic())
 
-    def _on_bytes(self) -> None:
+    def _on_bytes(self, permit: Permit) -> None:
         self._deadlines.pause()
         if not self._has_bytes:
             self._has_bytes = True
+            permit.succeed()
             if self._stats.first_byte_at is None:
                 self._stats.first_byte_at = time.monotonic()
 
     async def _wait_again(self) -> None:
         """Allow the reader to be stopped again, and wait for memory."""
         self._is_waiting = True
-        if self._is_stopped:
+        if self._is_interrupted:
             self._scope.cancel()
             await checkpoint()
         await self._account.wait_for_turn()
-
-
-def may_retry(error: UpstreamError, attempt: int, retries: Retries) -> bool:
-    """Return whether another attempt may succeed and is allowed, by this server or by its client."""
-    return attempt <= retries.max and error.fault.is_retryable and error.should_retry is not False
-
-
-def backoff_s(error: UpstreamError, attempt: int, retries: Retries, chance: float) -> float | None:
-    """Return the seconds to wait before the next attempt, None if there is none.
-
-    The provider's `Retry-After` counts, up to `max_backoff_s`; a longer one is passed on to the client. Otherwise the
-    wait doubles with each attempt (from 1), with a jitter of a quarter, so that clients do not return all at once;
-    `chance` is a random number from 0 to 1.
-    """
-    if not may_retry(error, attempt, retries) or error.fault.code in _NOT_RETRIED:
-        return None
-    if error.retry_after_s is not None:
-        return error.retry_after_s if error.retry_after_s <= retries.max_backoff_s else None
-    return min(retries.initial_backoff_s * 2.0 ** (attempt - 1), retries.max_backoff_s) * (1 - chance / 4)

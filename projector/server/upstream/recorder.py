@@ -64,7 +64,7 @@ def finder_for(policy: Policy, secrets: Iterable[RegisteredValue]) -> Finder:
 
 
 class _Target(NamedTuple):
-    """Settings that all recordings of one agent share."""
+    """Settings that all recordings of one target of an agent share."""
 
     agent: str
     settings: RecordSettings
@@ -90,12 +90,9 @@ class Recorder:
         self._waiting: queue.Queue[_Ended | None] = queue.Queue(_WAITING_MAX)
         self._thread: threading.Thread | None = None
 
-    def upstream(
-        self, agent: str, settings: RecordSettings, policy: Policy, inner: Upstream, profile: Mapping[str, object]
-    ) -> RecordedUpstream:
-        """Return an upstream that records the responses to this agent."""
-        case = {"about": f"Recorded from the agent `{agent}`.", "profile": profile, "host_events": inner.is_recording}
-        return RecordedUpstream(self, _Target(agent, settings, finder_for(policy, self._secrets), case), inner)
+    def copies(self, agent: str, settings: RecordSettings, policy: Policy) -> AgentCopies:
+        """Return what the upstreams of an agent share."""
+        return AgentCopies(self, agent, settings, finder_for(policy, self._secrets))
 
     def keep(self, ended: _Ended) -> bool:
         """Queue a stream that has ended; return False if the queue is full."""
@@ -134,25 +131,66 @@ class Recorder:
                 )
 
 
+class AgentCopies:
+    """The recordings of one agent: their number, and their names."""
+
+    def __init__(self, recorder: Recorder, agent: str, settings: RecordSettings, finder: Finder) -> None:
+        self.agent = agent
+        self.settings = settings
+        self._recorder = recorder
+        self._finder = finder
+        kept = settings.folder.glob(f"*/{agent}.*.ndjson")  # an agent's name has no dot
+        self._left = settings.max_streams - sum(1 for _ in kept)
+        self._names: Counter[str] = Counter()  # as many as recordings, at most
+        self._warn_if_full()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more streams are recorded."""
+        return self._left <= 0
+
+    def upstream(self, inner: Upstream, profile: Mapping[str, object]) -> RecordedUpstream:
+        """Return an upstream of the agent that records its responses."""
+        case = {
+            "about": f"Recorded from the agent `{self.agent}`.",
+            "profile": profile,
+            "host_events": inner.is_recording,
+        }
+        return RecordedUpstream(self._recorder, self, _Target(self.agent, self.settings, self._finder, case), inner)
+
+    def count(self) -> None:
+        """Count a recording."""
+        self._left -= 1
+        self._warn_if_full()
+
+    def name(self, request: ProviderRequest) -> str:
+        """Return the name of a new case: the agent and the stream, which may send several requests."""
+        match = _STREAM_ID.fullmatch(request.stream_id)
+        stem = f"{self.agent}.{match[1] if match else uuid.uuid4().hex}"
+        self._names[stem] += 1
+        return stem if self._names[stem] == 1 else f"{stem}-{self._names[stem]}"
+
+    def _warn_if_full(self) -> None:
+        if self.is_full:
+            log.warning("recording_full", agent=self.agent, max_streams=self.settings.max_streams)
+
+
 class RecordedUpstream:
     """An upstream that records its responses, except cancelled and timed-out ones, which have no end."""
 
-    def __init__(self, recorder: Recorder, target: _Target, inner: Upstream) -> None:
+    def __init__(self, recorder: Recorder, copies: AgentCopies, target: _Target, inner: Upstream) -> None:
         self.providers = inner.providers
         self.is_recording = inner.is_recording
         self._recorder = recorder
+        self._copies = copies
         self._target = target
         self._inner = inner
-        kept = target.settings.folder.glob(f"*/{target.agent}.*.ndjson")  # an agent's name has no dot
-        self._left = target.settings.max_streams - sum(1 for _ in kept)
-        self._names: Counter[str] = Counter()  # as many as recordings, at most
-        self._warn_if_full()
 
     @asynccontextmanager
     async def open(self, request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
         """Yield the bytes of the response; see `Upstream`."""
         async with self._inner.open(request) as chunks:
-            if self._left <= 0:
+            if self._copies.is_full:
                 yield chunks
                 return
             copy = _Copy(chunks, self._recorder, self._target.settings.max_stream_bytes)
@@ -171,25 +209,14 @@ class RecordedUpstream:
         await self._inner.aclose()
 
     def _keep(self, request: ProviderRequest, copy: _Copy, fault: Fault | None) -> None:
-        if not copy.parts or self._left <= 0:
+        if not copy.parts or self._copies.is_full:
             if copy.is_too_large:
                 log.warning("recording_skipped", agent=self._target.agent, reason=_TOO_LARGE)
             return
         known = fault if fault is None or fault.code in FAULTS else None
-        if self._recorder.keep(_Ended(self._target, request.provider, self._name(request), copy.parts, known)):
-            self._left -= 1
-            self._warn_if_full()
-
-    def _warn_if_full(self) -> None:
-        if self._left <= 0:
-            log.warning("recording_full", agent=self._target.agent, max_streams=self._target.settings.max_streams)
-
-    def _name(self, request: ProviderRequest) -> str:
-        """Return the name of a new case: the agent and the stream, which may send several requests."""
-        match = _STREAM_ID.fullmatch(request.stream_id)
-        stem = f"{self._target.agent}.{match[1] if match else uuid.uuid4().hex}"
-        self._names[stem] += 1
-        return stem if self._names[stem] == 1 else f"{stem}-{self._names[stem]}"
+        name = self._copies.name(request)
+        if self._recorder.keep(_Ended(self._target, request.provider, name, copy.parts, known)):
+            self._copies.count()
 
 
 class _Copy:
