@@ -80,11 +80,15 @@ class GrowingText(Generic[Filter]):
         """Feed what a complete text adds to the deltas; return None if it contradicts them."""
         received = self._received - self._ends_in_half
         if not self._is_same(text[:received]):
-            again = self._make_filter()
+            again = self._again()
             if again.feed(text[:received]).value != self._emitted.text:
                 return None
             self._filter, self._received, self._ends_in_half = again, received, False
         return self.feed(text[received:])
+
+    def _again(self) -> Filter:
+        """Return a filter for the same text from its start."""
+        return self._make_filter()
 
     def _is_same(self, text: str) -> bool:
         """Return whether a text equals the joined deltas; False if that is unknown."""
@@ -104,12 +108,18 @@ class GrowingText(Generic[Filter]):
 class TextPart(GrowingText[TextStream]):
     """One text of an item."""
 
-    __slots__ = ("_is_complete", "_positions")
+    __slots__ = ("_positions", "is_complete")
 
     def __init__(self, make_filter: Callable[[], TextStream], *, is_costly: bool = False) -> None:
         super().__init__(make_filter, is_costly=is_costly)
         self._positions = self._filter.positions
-        self._is_complete = False
+        self.is_complete = False
+        """Whether its complete text is known: further deltas are dropped."""
+
+    def _again(self) -> TextStream:
+        again = self._make_filter()
+        again.take_place_of(self._filter)
+        return again
 
     def position(self, raw: int, *, is_end: bool = False) -> int:
         """Convert a position in the provider's text to one in the emitted text, both in code points."""
@@ -120,14 +130,14 @@ class TextPart(GrowingText[TextStream]):
 
         None if the text contradicts the deltas, which then win because they were shown (CONTRACT D30).
         """
-        if self._is_complete or self.done:
-            return compose.NOTHING if self._is_complete and len(text) == self._received else None
+        if self.is_complete or self.done:
+            return compose.NOTHING if self.is_complete and len(text) == self._received else None
+        self.is_complete = True
         more = self._extend(text)
         if more is None:
             return None
         self._positions = self._filter.positions
         rest = self.close()
-        self._is_complete = True
         return compose.joined(more, rest)
 
     def close(self) -> Cleaned[CleanText]:

@@ -23,6 +23,8 @@ from projector.redaction.redactor import Redactor
 
 DROP_NAMES_MAX: Final = 64
 """Maximum number of names that are counted separately; a hostile provider could send a new one with every event."""
+DROP_NAME_MAX_CHARS: Final = 96
+"""Maximum characters of such a name: a type of 80 characters with the reason before it."""
 OTHER: Final = "other"
 
 CONTEXT_ORDER: Final = ("conversation_id", "response_id", "agent", "workflow")
@@ -158,6 +160,7 @@ class StreamState:
 
     def count(self, name: str, times: int = 1) -> None:
         """Count input that is not emitted."""
+        name = name[:DROP_NAME_MAX_CHARS]
         known = name in self.dropped or len(self.dropped) < DROP_NAMES_MAX
         self.dropped[name if known else OTHER] += times
 

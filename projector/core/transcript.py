@@ -13,6 +13,8 @@ from projector.core.growing_text import CallArguments, TextPart
 from projector.core.reported_errors import ProviderError
 from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanJson, CleanText
+from projector.redaction.joints import Joint
+from projector.redaction.redactor import Redactor
 
 CALL_TYPES: Final[Mapping[ToolType, CallType]] = {"function": "function", "mcp": "mcp"}
 """Tool types with arguments."""
@@ -169,11 +171,19 @@ class RunRecord:
     conversation_id: CleanText | None = None
     errors: list[ProviderError] = field(default_factory=list)
     """Errors that providers reported, for the operator's log."""
+    _joints: dict[str, Joint | None] = field(default_factory=dict)
     _texts: dict[str, tuple[int, dict[int, Cleaned[CleanText]]]] = field(default_factory=dict)
     """Name of a text -> the last stage that has it, and the text of each branch of that stage."""
 
+    def joint(self, name: str, redactor: Redactor) -> Joint | None:
+        """Return what the texts of one kind share: clients join them, also those of several responses."""
+        if name not in self._joints:
+            self._joints[name] = redactor.joint()
+        return self._joints[name]
+
     def release(self) -> None:
         """Drop the texts that `final` has emitted."""
+        self._joints.clear()
         self._texts.clear()
         self.attachments.clear()
         self.ends.pop(0, None)

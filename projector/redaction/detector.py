@@ -7,7 +7,7 @@ state of a text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -160,6 +160,29 @@ class Values:
         if whole is not None:
             return (*whole.span(), self.marks[whole[0]])
         return None if start is None else (start, len(text), REDACTED)
+
+    @property
+    def longest(self) -> int:
+        """Length of the longest value."""
+        return self._longest
+
+    def beginning_at_end(self, text: str) -> str:
+        """Return the end of a text with which a value may begin; empty if none may."""
+        if self.beginning(text[-self._longest :]) is None:
+            return ""
+        start = self._open(text, len(text), at_end=False)
+        return "" if start is None else text[start:]
+
+    def rests(self, beginning: str) -> Iterator[tuple[str, str, int]]:
+        """Yield the rest of each value of which the end of a text is the beginning.
+
+        With its mark, and how many characters of it count as the whole value if no more follow.
+        """
+        for start in range(len(beginning)):
+            read = beginning[start:]
+            for value, mark in self.marks.items():
+                if value.startswith(read) and value != read:
+                    yield value[len(read) :], mark, self._open_chars[value] - len(read)
 
     def mark_of_number(self, number: str, *, at_end: bool) -> str | None:
         """Return the mark of a registered number, or of the beginning of one at the end of the text."""

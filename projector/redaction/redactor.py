@@ -13,9 +13,10 @@ from typing import Final, Literal
 
 from projector.contracts import codec
 from projector.contracts.limits import NAME_MAX_CHARS
-from projector.redaction import whole_values
+from projector.redaction import compose, whole_values
 from projector.redaction.clean import MARK, CleanArguments, Cleaned, CleanJson, CleanText, bounded, notice, render
 from projector.redaction.detector import Detector
+from projector.redaction.joints import Joint
 from projector.redaction.json_filter import StringFilter
 from projector.redaction.names import Names
 from projector.redaction.policy import Policy
@@ -129,10 +130,22 @@ class Redactor:
         """Return a cleaner for the arguments of one call, fragment by fragment."""
         return ArgumentStream(self._detector, self.policy.limits)
 
-    def message_stream(self) -> TextStream:
+    def message_stream(self, joint: Joint | None = None) -> TextStream:
         """Return a cleaner for model output, from which only registered values are withheld (CONTRACT D25)."""
         values = self._detector.values
-        return ValueStream(values) if values else TextStream(None)
+        return ValueStream(values, joint) if values else TextStream(None)
+
+    def joint(self) -> Joint | None:
+        """Return what the message streams of texts share that clients join; None if nothing is registered."""
+        return Joint(self._detector.values) if self._detector.values else None
+
+    def rejoined(self, text: Cleaned[CleanText]) -> Cleaned[CleanText]:
+        """Search clean texts again after they were joined: texts that grew at the same time may form a value."""
+        stream = self.message_stream()
+        cleaned = compose.joined(stream.feed(text.value), stream.close())
+        if cleaned.value == text.value:
+            return text
+        return Cleaned(cleaned.value, bounded([*text.notices, *cleaned.notices]))
 
     def structured_stream(self) -> TextStream:
         """Return a cleaner for a structured output: the text is searched as the tree that clients parse (D40)."""

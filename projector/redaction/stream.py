@@ -26,6 +26,7 @@ from projector.redaction.clean import (
 from projector.redaction.compose import Gathered
 from projector.redaction.detector import Detector, Values
 from projector.redaction.filters import Filter, ValueFilter
+from projector.redaction.joints import Joint, Rest, at_beginning, at_end
 from projector.redaction.json_filter import JsonStreamFilter, Path
 from projector.redaction.json_grammar import ESCAPE
 from projector.redaction.policy import Limits
@@ -68,6 +69,10 @@ class _SurrogateJoiner:
         return codec.scrub(text)
 
 
+def _joined(first: Cleaned[CleanText], second: Cleaned[CleanText]) -> Cleaned[CleanText]:
+    return Cleaned(CleanText(first.value + second.value), bounded(first.notices + second.notices))
+
+
 class TextStream:
     """Cleaner of a growing text. Without a filter it only joins surrogate pairs."""
 
@@ -86,6 +91,9 @@ class TextStream:
             return _new_tuple(Cleaned, (fragment, ()))
         text = self._joiner.feed(fragment)
         return Cleaned(CleanText(text)) if self._filter is None else self._filtered(self._filter, text)
+
+    def take_place_of(self, other: TextStream, /) -> None:
+        """Read the same text as another stream, again from its start."""
 
     def close(self) -> Cleaned[CleanText]:
         """Return the clean text of the characters held at the end."""
@@ -114,12 +122,25 @@ class ValueStream(TextStream):
 
     Nearly every fragment is decided by one quick search, with the same result as the filter: all of it is shown, or all
     but a few characters at its end that may begin a value.
+
+    Args:
+        values: the registered values.
+        joint: the texts that clients join with this one.
     """
 
-    __slots__ = ("_beginning", "_count", "_held", "_is_busy", "_openings", "_values")
+    __slots__ = (
+        *("_beginning", "_count", "first_rests", "_held", "_is_busy", "_joint", "_openings", "_pending", "_rests"),
+        "_values",
+    )
 
-    def __init__(self, values: Values) -> None:
+    def __init__(self, values: Values, joint: Joint | None = None) -> None:
         self._values = ValueFilter(values)
+        self._joint = joint
+        self._rests: tuple[Rest, ...] = ()
+        """What the text must not continue with, until that is decided."""
+        self.first_rests: tuple[Rest, ...] | None = None
+        """What it must not begin with; None before its first text."""
+        self._pending = ""  # text that may be one of the rests
         self._beginning = values.beginning
         self._openings = values.openings
         self._count = 0  # shown characters that `positions` has not counted
@@ -129,6 +150,11 @@ class ValueStream(TextStream):
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
         """Read a fragment and return the part that can be shown now."""
+        joint = self._joint
+        if joint is not None:
+            if joint.owner is not self or self._rests:
+                return self._continue(joint, fragment)
+            joint.recent = (joint.recent + fragment)[-joint.longest :]
         if not self._is_busy and fragment.isascii() and self._beginning(fragment) is None:
             self._count += len(fragment)
             return _new_tuple(Cleaned, (fragment, ()))
@@ -139,8 +165,49 @@ class ValueStream(TextStream):
 
     def close(self) -> Cleaned[CleanText]:
         """Return the clean text of the characters held at the end."""
+        before = self._decide()
         self._hand_over()
-        return super().close()
+        return _joined(before, super().close())
+
+    def take_place_of(self, other: TextStream, /) -> None:
+        """Read the same text as another stream, again from its start, after the same other texts."""
+        if isinstance(other, ValueStream) and self._joint is not None and other.first_rests is not None:
+            self._rests = self.first_rests = other.first_rests
+            self._joint.owner = self
+
+    def _continue(self, joint: Joint, fragment: str) -> Cleaned[CleanText]:
+        """Read a fragment that follows another text."""
+        if not fragment:
+            return _NOTHING
+        before = _NOTHING
+        if joint.owner is not self:
+            before = self._decide()
+            self._rests = joint.turn(self)
+            if self.first_rests is None:
+                self.first_rests = self._rests
+        joint.add(fragment)
+        text = self._pending + self._joiner.feed(fragment)
+        found = at_beginning(self._rests, text) if text else None
+        self._pending = text if found is None else ""
+        cleaned = _NOTHING if found is None else self._after_seam(text, *found)
+        self._is_busy = bool(self._held or self._joiner.held)
+        return _joined(before, cleaned)
+
+    def _decide(self) -> Cleaned[CleanText]:
+        """Return the clean text of what may have been the rest of a value, as no more of it follows."""
+        text, self._pending = self._pending, ""
+        return self._after_seam(text, *at_end(self._rests, text)) if text else _NOTHING
+
+    def _after_seam(self, text: str, count: int, mark: str) -> Cleaned[CleanText]:
+        """Withhold the beginning of a text that is the rest of a value, and search what follows."""
+        self._rests = ()
+        if not mark:
+            return self._search(text)
+        self._hand_over()
+        self._writer.marked = False
+        clean = self._write(self._values.end(), "") + self._write([(count, mark)], text[:count])
+        self._held = ""
+        return _joined(self._cleaned(clean), self._search(text[count:]))
 
     def _search(self, new: str) -> Cleaned[CleanText]:
         text = self._held + new if self._held else new

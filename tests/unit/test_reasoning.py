@@ -140,8 +140,8 @@ CONTENT: Final = [{"type": "reasoning_text", "text": "step one"}]
         pytest.param(
             {"reasoning": "full"},
             [full("a"), full_done("a"), full("b"), item_done()],
-            [ADDED, said_full("a"), said_full_done("a"), said_full("b"), DONE],
-            id="D30-a-delta-after-its-done",
+            [ADDED, said_full("a"), said_full_done("a"), DONE],
+            id="D40-a-delta-after-its-done",
         ),
     ],
 )

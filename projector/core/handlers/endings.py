@@ -35,9 +35,9 @@ def settle(state: StreamState, status: str) -> None:
     """Record what the ended response contributes to the terminal."""
     run, response = state.run, state.response
     items_in_order = sorted(response.items, key=lambda item: item.slot)
-    texts = [compose.joined(*_nonempty(item.texts.values())) for item in _answers(items_in_order)]
-    refusals = _nonempty(part for item in items_in_order for part in item.refusals.values())
-    summaries = _nonempty(part for item in items_in_order for part in item.summaries.values())
+    texts = [compose.joined(*_nonempty(_in_order(item.texts))) for item in _answers(items_in_order)]
+    refusals = _nonempty(part for item in items_in_order for part in _in_order(item.refusals))
+    summaries = _nonempty(part for item in items_in_order for part in _in_order(item.summaries))
     kept = {
         "response_text": compose.paragraphs(text for text in texts if text.value),
         "refusal_text": compose.paragraphs(refusals),
@@ -107,7 +107,7 @@ def own_error(fault: Fault) -> Frame:
 
 def _final(state: StreamState, status: str) -> list[Frame]:
     run = state.run
-    texts = run.texts()
+    texts = {name: state.redactor.rejoined(text) for name, text in run.texts().items()}
     fields: dict[str, frames.Lossy] = dict(texts)
     text = texts.get("response_text")
     if text is not None and run.wants_structure:
@@ -130,6 +130,11 @@ def _run_status(state: StreamState) -> str:
     if state.run.is_refused:
         statuses.add("refused")
     return next((status for status in RUN_STATUS_ORDER if status in statuses), "completed")
+
+
+def _in_order(parts: Mapping[int, TextPart]) -> list[TextPart]:
+    """Return the texts of an item in the order of their positions."""
+    return [parts[position] for position in sorted(parts)]
 
 
 def _nonempty(parts: Iterable[TextPart]) -> list[Cleaned[CleanText]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -17,11 +18,19 @@ from projector.core.transcript import Item
 from projector.redaction import compose
 
 
+def _joined(name: str) -> Callable[[StreamState], TextPart]:
+    """Return a function that creates one of the texts of a stream that clients join."""
+    return lambda state: TextPart(partial(state.redactor.message_stream, state.run.joint(name, state.redactor)))
+
+
 def _new_text(state: StreamState) -> TextPart:
     """Return an empty text; that of a structured output is searched as JSON."""
     if state.response.wants_structure:
         return TextPart(state.redactor.structured_stream, is_costly=True)
-    return TextPart(state.redactor.message_stream)
+    return _new_message(state)
+
+
+_new_message: Final = _joined("message")
 
 
 TEXT: Final = TextChannel(
@@ -33,6 +42,7 @@ REFUSAL: Final = TextChannel(
     delta=frames.refusal_delta,
     done=frames.refusal_done,
     member="refusal",
+    new_part=_joined("refusal"),
     skips_empty=True,  # some providers send an empty refusal with each text delta
 )
 
@@ -40,6 +50,7 @@ SUMMARY: Final = TextChannel(
     item_type="reasoning",
     parts=attrgetter("summaries"),
     delta=frames.reasoning_summary_delta,
+    new_part=_joined("summary"),
     index="summary_index",
     levels=frozenset({"summary", "full"}),
 )
@@ -47,6 +58,7 @@ REASONING: Final = TextChannel(
     item_type="reasoning",
     parts=attrgetter("reasoning"),
     delta=frames.reasoning_delta,
+    new_part=_joined("reasoning"),
     done=frames.reasoning_done,
     levels=frozenset({"full"}),
     is_done_on_close=True,
@@ -72,12 +84,19 @@ CITATIONS: Final[Mapping[str, Citation]] = {
 }
 
 
+ANNOTATION_TYPE_MAX_CHARS: Final = 80
+"""Maximum characters of an unknown annotation type in the counts."""
+
+
 def on_text_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     """Emit the part of the delta that can be shown now."""
     content_index = read.index(event, "content_index")
     delta = read.text(event, "delta")
     item, output = state.item_of(event, "message")
-    cleaned = (item.texts.get(content_index) or TEXT.part(state, item, content_index)).feed(delta)
+    part = item.texts.get(content_index) or TEXT.part(state, item, content_index)
+    if part.is_complete:
+        raise read.UnreadableEvent("`response.output_text.delta`: its text is complete")
+    cleaned = part.feed(delta)
     if 0 < len(cleaned.value) <= DELTA_MAX_CHARS:  # nearly every event: nothing to split
         output.append(frames.message_delta(item.slot, item.item_id, content_index, cleaned))
         return output
@@ -122,7 +141,7 @@ def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping
     kind = annotation.get("type")
     row = CITATIONS.get(kind) if type(kind) is str else None
     if row is None:
-        state.count(f"annotation:{kind if type(kind) is str else '(no type)'}")
+        state.count(f"annotation:{kind[:ANNOTATION_TYPE_MAX_CHARS] if type(kind) is str else '(no type)'}")
         return []
     positions = {name: at for name in row.positions if (at := read.index_or_none(annotation, name)) is not None}
     ids = {name: text for name in row.ids if (text := read.text_or_none(annotation, name)) is not None}

@@ -48,7 +48,7 @@ class TextChannel:
     member: str = "text"
     levels: frozenset[str] | None = None
     find: Callable[[StreamState, CanonicalEvent, str], tuple[Item, list[Frame]]] = StreamState.item_of
-    new_part: Callable[[StreamState], TextPart] = lambda state: TextPart(state.redactor.message_stream)
+    new_part: Callable[[StreamState], TextPart]
     key: Callable[[Item, int], int | CleanText] = lambda _item, position: position
     skips_empty: bool = False
     is_brief: bool = False
@@ -64,7 +64,7 @@ class TextChannel:
         if not self._is_shown(state):
             return output
         part = self.part(state, item, position)
-        if part.done and not self.is_done_on_close:  # a `done` of full reasoning does not end its item
+        if part.is_complete or part.done:
             raise read.UnreadableEvent(f"`{event.get('type')}`: its text is complete")
         return output + self.emit_delta(item, position, part.feed(delta))
 

@@ -140,8 +140,8 @@ class BranchState:
 
     response: int = 0
     """Number of responses that have ended, which is the number of the current one."""
-    sent: dict[str, dict[str, dict[int, SentPart]]] = field(default_factory=lambda: {TEXT: {}, REFUSAL: {}})
-    """Kind of a text -> messages of the current response, as announced -> the parts that were sent."""
+    sent: dict[str, dict[int, dict[int, SentPart]]] = field(default_factory=lambda: {TEXT: {}, REFUSAL: {}})
+    """Kind of a text -> output indexes of the messages of the current response -> the parts that were sent."""
     last_sent: dict[str, SentText] = field(default_factory=dict)
     """Kind of a text -> what was sent of it in the last response that had any."""
 
@@ -151,8 +151,8 @@ class BranchState:
         for kind, messages in self.sent.items():
             sent = [
                 (PARAGRAPH if kind == REFUSAL or number == 0 else "", part)
-                for parts in messages.values()
-                for number, part in enumerate(parts.values())
+                for _, parts in sorted(messages.items())
+                for number, (_, part) in enumerate(sorted(parts.items()))
             ]
             self.last_sent |= {kind: sent} if sent else {}
             messages.clear()

@@ -41,7 +41,7 @@ def on_message_added(run: AgUiRun, frame: Frame) -> list[Event]:
     message = run.messages[frame["item_id"]] = Message(frame["item_id"])
     message.notices.add(frame)
     for messages in run.branch_state.sent.values():
-        messages[frame["item_id"]] = {}
+        messages[frame["output_index"]] = {}
     return []
 
 
@@ -53,7 +53,8 @@ def on_message_delta(kind: str, run: AgUiRun, frame: Frame) -> list[Event]:
     delta, content_index = frame["delta"], frame["content_index"]
     if not delta:
         return events
-    run.branch_state.sent[kind].setdefault(message.item_id, {}).setdefault(content_index, SentPart()).add(delta)
+    parts = run.branch_state.sent[kind].setdefault(frame["output_index"], {})
+    parts.setdefault(content_index, SentPart()).add(delta)
     content = _content(run, message, delta)
     if notices is not None or content_index != message.content_index:
         new_index = content_index if content_index != message.content_index else None
