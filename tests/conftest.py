@@ -35,6 +35,7 @@ REST: Final = {
     "asgi/test_commit_orders.py": "tens of thousands of orders of signals",
     "asgi/test_disconnects.py": "a thousand connections",
     "asgi/test_limits.py": "hundreds of streams at a time",
+    "asgi/test_memory_attacks.py": "hundreds of megabytes, in processes",
     "asgi/test_openwop_limits.py": "the same",
     "contract/test_bench_inputs.py": "the subjects of the benchmarks",
     "asgi/test_openapi.py": "requests derived from the schemas of all dialects",

@@ -30,6 +30,10 @@ URL_MAX_CHARS: Final = 4_096
 
 # of this project
 EVENT_MAX_BYTES: Final = 32 * 1024 * 1024  # one SSE event of the provider: a 20 MB image in base64 fits
+EVENT_LINES_MAX: Final = 65_536  # data lines of one event; indented JSON of a whole response has some tens of thousands
+EVENT_VALUES_MAX: Final = 200_000  # JSON values in one event; a whole response has some tens of thousands
+TEXT_MAX_CHARS: Final = 4_194_304  # of one event: far more than a model generates, unlike an image
+ITEMS_MAX: Final = 2_048  # items of a stream, and parts of their texts; an agent with 500 calls has some 1,500
 DELTA_MAX_CHARS: Final = 32_768  # at six bytes per escaped character 196,608 bytes, less than FRAME_MAX_BYTES
 QUERY_MAX_CHARS: Final = 2_000  # a search query or a revised prompt
 REQUEST_TEXT_MAX_CHARS: Final = 1_000_000  # longer than any context window; the limit of the whole body is lower by default

@@ -34,6 +34,7 @@ _ROWS: Final = (
     Fault("upstream_timeout_total", "provider", "The provider did not finish in time.", True),
     Fault("upstream_malformed", "provider", "The provider sent something that is not an event stream.", False),
     Fault("upstream_event_too_large", "provider", "The provider sent an event that is too large.", False),
+    Fault("upstream_response_too_large", "provider", "The provider sent a response that is too large.", False),
     Fault("provider_error", "provider", "The provider reported an error.", False),
     # server
     Fault("internal_error", "server", "Something went wrong on the server.", False),
@@ -44,6 +45,14 @@ FAULTS: Final = {row.code: row for row in _ROWS}
 
 _RETRYABLE_HTTP: Final = frozenset({408, 409, 425, 429})
 _SERVER_ERRORS: Final = range(500, 600)
+
+
+class LimitError(Exception):
+    """A limit is exceeded while an event is handled; it ends the stream with a fault."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.code)
+        self.fault = fault
 
 
 def is_retryable_status(status: int) -> bool:

@@ -13,6 +13,8 @@ from hashlib import blake2b
 from typing import Generic, Protocol, TypeVar
 
 from projector.contracts import codec
+from projector.contracts.limits import TEXT_MAX_CHARS
+from projector.core.faults import FAULTS, LimitError
 from projector.redaction import compose
 from projector.redaction.clean import CleanArguments, Cleaned, CleanText, Notice, bounded
 from projector.redaction.redactor import Redactor
@@ -62,7 +64,9 @@ class GrowingText(Generic[Filter]):
         return self._received > 0
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
-        """Filter a delta and return the part that can be shown now."""
+        """Filter a delta and return the part that can be shown now; raise `LimitError` if it is too long."""
+        if len(fragment) > TEXT_MAX_CHARS:
+            raise LimitError(FAULTS["upstream_event_too_large"])
         if fragment.isascii() and not self._ends_in_half:
             self._received += len(fragment)
         else:

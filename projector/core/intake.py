@@ -9,6 +9,8 @@ from typing import Final, TypeAlias
 
 from projector._errors import UsageError
 from projector.contracts import codec
+from projector.contracts.json_values import count_values
+from projector.contracts.limits import EVENT_VALUES_MAX
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.context import BranchContext
 from projector.core.faults import FAULTS, Fault
@@ -23,6 +25,8 @@ MakeStage: TypeAlias = Callable[[], ProviderStage]
 OpenBranch: TypeAlias = Callable[[CanonicalEvent], "PipelineBranch"]
 """Opens the branch of a recorded line; raises `UsageError` if it is not valid."""
 
+UNCOUNTED_MAX_BYTES: Final = EVENT_VALUES_MAX
+"""An event of this size cannot have too many values, each of which takes a byte."""
 HOST_PREFIX: Final = "projector."
 HOST_MARK: Final = b'"projector.'
 
@@ -105,10 +109,12 @@ class PipelineBranch:
     def pass_on(self, messages: Iterable[SseMessage | Fault]) -> list[Frame]:
         """Process messages of the provider; after a fault, what the stage holds may be an end (CONTRACT D32)."""
         output: list[Frame] = []
-        stage, projector = self._stage.feed, self._projector.feed
+        stage, projector, most = self._stage.feed, self._projector.feed, EVENT_VALUES_MAX
         for message in messages:
             if type(message) is Fault:
                 output += self.end_stage() + self._projector.fail(message)
+            elif len(message[0]) > UNCOUNTED_MAX_BYTES and count_values(message[0], most) > most:
+                output += self.end_stage() + self._projector.fail(FAULTS["upstream_event_too_large"])
             else:
                 for event in stage(message):
                     output += projector(event) if type(event) is not Fault else self._projector.fail(event)

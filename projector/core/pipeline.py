@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Final, Literal, TypeAlias
 
 from projector._errors import UsageError, known_name
-from projector.core.canonical import CanonicalEvent, Frame
+from projector.contracts.kinds import Kind
+from projector.core.canonical import CanonicalEvent, Frame, WireEvent
 from projector.core.context import BranchContext, StreamContext, Timestamps
 from projector.core.faults import FAULTS, Fault
 from projector.core.input_formats import InputFormat, MakeDecoder, decoder_for
@@ -28,6 +29,11 @@ from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import Provider
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
+
+WIDE_BYTES: Final = 4
+"""Bytes of a character in memory, if any character of its text is not in Latin-1."""
+ITEM_BYTES: Final = 4_000
+"""Memory of an item without its texts."""
 
 OutputFormat: TypeAlias = Literal["ndjson", "sse"]
 OnFrame: TypeAlias = Callable[[Frame], None]
@@ -68,6 +74,8 @@ class Pipeline:
         self._dialect = DIALECTS[dialect].writer(redactor.policy, replace(options, is_run=run))
         self._end_mark = DIALECTS[dialect].end_mark
         self._on_frame = on_frame
+        self.kept_bytes = 0
+        """Approximate size of what is kept until the stream ends, each text once."""
         self._main = self._main_branch(is_recording=takes_host_events)
         self._branches = [self._main]
 
@@ -197,8 +205,16 @@ class Pipeline:
         write = self._dialect.feed
         if self._on_frame is not None:
             self._report(self._on_frame, output)
+        kept = self.kept_bytes
         for frame in output:
-            wire += write(frame)
+            events = write(frame)
+            wire += events
+            delta = frame.get("delta")
+            if delta is None:
+                kept += _kept(frame, events)
+            else:
+                kept += len(delta) if delta.isascii() else WIDE_BYTES * len(delta)
+        self.kept_bytes = kept
         if output and self._projector.ended and self._end_mark is not None:
             wire.append((None, self._end_mark))
         if self._output_format == "ndjson":
@@ -211,6 +227,14 @@ class Pipeline:
         for frame in output:
             on_frame(frame)
         self._on_frame = on_frame
+
+
+def _kept(frame: Frame, events: Iterable[WireEvent]) -> int:
+    """Return how much of a frame without a delta is kept, by its encoded size."""
+    size = sum(len(data) for _, data in events)
+    if frame["kind"] == Kind.CHUNK_DELTA:
+        return 0 if size else len(frame["data"])  # it is kept if the dialect joins the chunks
+    return ITEM_BYTES + size if frame["kind"] == Kind.OUTPUT_ITEM_ADDED else size
 
 
 def build_pipeline(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Final
 
 from projector._errors import UsageError
@@ -11,7 +11,7 @@ from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame, UnreadableEvent
 from projector.core.context import BranchContext, StreamContext
 from projector.core.envelope import EnvelopeWriter
-from projector.core.faults import FAULTS, Fault
+from projector.core.faults import FAULTS, Fault, LimitError
 from projector.core.handlers import HANDLERS, HOST_HANDLERS, SIGNALS, Handler, endings
 from projector.core.handlers.endings import BRANCH_ENDS, TERMINALS
 from projector.core.handlers.responses import CANCELLED, is_cancelled
@@ -215,7 +215,7 @@ class PublicStreamProjector:
         except UnreadableEvent:
             return self._drop(event.get("type"), is_host=signal is Signal.HOST)
         except Exception as error:  # noqa: BLE001 - a stream never dies of data (D31); what failed decides the code
-            return self.fail_closed(_fault_of(error.__traceback__))
+            return self.fail_closed(_fault_of(error))
         self._phase = phase
         if output:
             output = self._envelopes.wrap(output, self.branch.envelope, event)
@@ -275,8 +275,11 @@ class PublicStreamProjector:
         return self._envelopes.wrap(output, self.branch.envelope, event)
 
 
-def _fault_of(traceback: TracebackType | None) -> Fault:
-    """Return the fault of an exception: `redaction_failed` if it passed through the redactor."""
+def _fault_of(error: Exception) -> Fault:
+    """Return the fault of an exception: its own, or `redaction_failed` if it passed through the redactor."""
+    if isinstance(error, LimitError):
+        return error.fault
+    traceback = error.__traceback__
     while traceback is not None:
         if traceback.tb_frame.f_globals.get("__name__", "").startswith("projector.redaction."):
             return FAULTS["redaction_failed"]

@@ -6,7 +6,7 @@ later, so a read may end inside a line end, a mark or a character.
 `SseDecoder` differs from the standard, because it reads a provider's answer to one request:
 
 1. An unfinished last event is returned if its data is whole: JSON, or the end mark of Chat streams (CONTRACT D12).
-2. The size of an event is limited: the bytes of all its lines together, without line ends.
+2. The size of an event is limited: the bytes of all its lines together, without line ends, and the number of lines.
 3. Content without a single message is a fault at the end: `upstream_truncated` if the input ends inside an event,
    `upstream_malformed` for an error page, a bare JSON body, events without data (D45). Comments and blank lines are
    not content; a stream of them alone is empty. Empty data does not count as a message.
@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from projector.contracts import codec, limits
+from projector.contracts.json_values import count_values
 from projector.core.faults import FAULTS, Fault
 
 BOM: Final = b"\xef\xbb\xbf"
@@ -41,6 +42,9 @@ class SseMessage(NamedTuple):
 
 def is_whole(data: bytes) -> bool:
     """Check that data cut off by the end of input is complete: JSON, or the end mark."""
+    most = limits.EVENT_VALUES_MAX
+    if len(data) > most and (data[-1:] not in b"}] \t\n" or count_values(data, most) > most):
+        return False  # it would take long to parse
     if data.strip() == DONE:
         return True
     try:
@@ -121,6 +125,13 @@ class SseDecoder:
         """
         if self._is_over:
             return []
+        messages = self._decode(data)
+        if not self._is_over:
+            return messages
+        end = next(at for at, message in enumerate(messages) if isinstance(message, Fault))
+        return messages[: end + 1]
+
+    def _decode(self, data: bytes) -> list[SseMessage | Fault]:
         most = self._event_bytes + len(self._lines.rest) + len(data)
         lines = self._lines.feed(data)
         if most > self._max_event_bytes:
@@ -200,6 +211,8 @@ class SseDecoder:
             if data is None:
                 return value, event
             self._more.append(value)
+            if len(self._more) >= limits.EVENT_LINES_MAX:
+                messages += self._overflow([])
         elif field == b"event":
             event = value.decode("utf-8", "replace")
             if len(self._event_names) < _EVENT_NAMES_MAX:

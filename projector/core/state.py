@@ -15,7 +15,7 @@ from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.context import WORKFLOW_NUMBERS, WORKFLOW_TEXTS, StreamContext
-from projector.core.faults import Fault
+from projector.core.faults import FAULTS, Fault, LimitError
 from projector.core.lifecycle import TRANSITIONS, Phase, Transitions
 from projector.core.transcript import Item, Response, ResponseEnd, RunRecord
 from projector.redaction.clean import Cleaned, CleanText, Notice
@@ -57,6 +57,14 @@ class SlotAllocator:
         """The last number used to replace a duplicate id: each is tried once, not once per item."""
         self._call_ids: set[str] = set()
         self._branches = 0
+        self._items = 0
+        self._items_max = redactor.policy.limits.items_max
+
+    def count(self) -> None:
+        """Count an item, or a part of its texts; raise `LimitError` if the stream has too many."""
+        self._items += 1
+        if self._items > self._items_max:
+            raise LimitError(FAULTS["upstream_response_too_large"])
 
     def next_branch(self) -> int:
         """Allocate the number of a new branch; the main branch is 0."""
@@ -65,6 +73,7 @@ class SlotAllocator:
 
     def slot(self, wanted: int | None) -> int:
         """Allocate the wanted slot if it is free, otherwise the next one."""
+        self.count()
         slot = self.next_slot if wanted is None or wanted in self._slots else wanted
         self._slots.add(slot)
         self.next_slot = max(self.next_slot, slot + 1)

@@ -38,6 +38,7 @@ CODE_STATUSES: Final[Mapping[str, int]] = {
     "upstream_empty": 502,
     "upstream_malformed": 502,
     "upstream_reset": 502,
+    "upstream_response_too_large": 502,
     "upstream_truncated": 502,
     "upstream_unreachable": 502,
     **{f"upstream_timeout_{of}": 504 for of in ("connect", "first_byte", "idle", "total")},

@@ -55,6 +55,7 @@ class Limits(_Table):
     title_max_chars: Count = limits.TITLE_MAX_CHARS
     url_max_chars: Count = limits.URL_MAX_CHARS
     event_max_bytes: Count = limits.EVENT_MAX_BYTES
+    items_max: Count = limits.ITEMS_MAX
     query_max_chars: Count = limits.QUERY_MAX_CHARS
 
 

@@ -25,6 +25,48 @@ def count():
 threading.Thread(target=count, daemon=True).start()
 """
 """Before `SERVE`: answers each line of standard input with the number of tasks."""
+WATCHING = """
+import asyncio, sys, threading, time
+from projector.server.process import DrainingServer
+
+PERIOD_S = 0.002
+longest_s = 0.0
+
+def watch(loop):
+    last = clocks()
+
+    def beat():
+        nonlocal last
+        global longest_s
+        now = clocks()
+        longest_s = max(longest_s, min(now[0] - last[0], now[1] - last[1]))
+        last = now
+        loop.call_later(PERIOD_S, beat)
+
+    beat()
+
+def clocks():
+    return time.process_time(), time.monotonic()
+
+async def main_loop(self, _main_loop=DrainingServer.main_loop):
+    watch(asyncio.get_running_loop())
+    await _main_loop(self)
+
+def answer():
+    global longest_s
+    for _ in sys.stdin:
+        print(longest_s, flush=True)
+        longest_s = 0.0
+
+DrainingServer.main_loop = main_loop
+threading.Thread(target=answer, daemon=True).start()
+"""
+"""Before `SERVE`: answers each line of standard input with the longest block of the event loop since the last one.
+
+A block is the CPU time of the process between two beats of the loop: while others use the machine no CPU time passes,
+and a thread that holds the interpreter lock blocks the loop as well. It is at most the time that passed, because
+threads may run at the same time.
+"""
 
 
 class Process:
@@ -69,10 +111,22 @@ class Process:
         self.process.stdin.write(b"\n")
         return int(await self.process.stdout.readline())
 
+    async def longest_block_s(self) -> float:
+        """Return the longest block of the event loop since the last call, in seconds, if the process watches it."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(b"\n")
+        return float(await self.process.stdout.readline())
+
+    def peak_bytes(self) -> int:
+        """Return the largest resident memory since the start."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
+        return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) * 1024
+
     async def gauges(self) -> dict[str, float]:
         """Return the metrics that have no labels."""
         text = await self.get("/metrics")
-        return {name: float(value) for name, value in re.findall(r"^(projector_\w+) ([\d.]+)$", text, re.MULTILINE)}
+        return {name: float(value) for name, value in re.findall(r"^(projector_\w+) ([\d.e+]+)$", text, re.MULTILINE)}
 
     async def close(self) -> None:
         for writer in self._writers:

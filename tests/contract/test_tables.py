@@ -226,7 +226,14 @@ RETRYABLE: Final = {
     "upstream_unavailable",
 }
 FINAL: Final = {
-    *("upstream_malformed", "upstream_event_too_large", "provider_error", "internal_error", "redaction_failed"),
+    *(
+        "upstream_malformed",
+        "upstream_event_too_large",
+        "upstream_response_too_large",
+        "provider_error",
+        "internal_error",
+        "redaction_failed",
+    ),
 }
 
 

@@ -12,11 +12,12 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from projector import FAULTS, Pipeline, Policy, StreamContext, UsageError, build_pipeline
-from projector.contracts import codec
+from projector.contracts import codec, limits
 from projector.contracts.stream_rules import check_stream
 from projector.core.canonical import Frame
 from projector.core.faults import http_status_fault
 from projector.core.frames import PRIVATE
+from projector.core.pipeline import ITEM_BYTES
 from projector.dialects import DIALECTS
 from projector.dialects.public_sse_v1 import writer as public_sse_v1
 from projector.providers.openai_responses.responses_stage import OpenAIResponsesStage
@@ -201,6 +202,54 @@ def test_d12_an_event_over_the_size_limit() -> None:
     said = pipeline.feed(sse(CREATED, {**HI, "delta": "x" * 200})) + pipeline.feed(sse(HI)) + pipeline.close()
     assert read(said)[-1]["error"]["code"] == "upstream_event_too_large"
     assert kinds(said) == ["lifecycle", "error"]
+
+
+ADDED: Final = {"type": "response.output_item.added", "output_index": 0, "item": {"type": "message", "id": "m"}}
+MANY: Final = b'{"type":"response.unknown","x":[' + b"0," * limits.EVENT_VALUES_MAX + b"0]}"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "code"),
+    [
+        ("too many values", b"data: " + MANY + b"\n\n", "upstream_event_too_large"),
+        ("too many values at the end of the input", b"data: " + MANY, "upstream_truncated"),
+        ("too many lines", b"data:\n" * (limits.EVENT_LINES_MAX + 1), "upstream_event_too_large"),
+        (
+            "a text that is too long",
+            sse({**HI, "delta": "x" * (limits.TEXT_MAX_CHARS + 1)}),
+            "upstream_event_too_large",
+        ),
+        ("items", sse(*({**ADDED, "output_index": at} for at in range(5))), "upstream_response_too_large"),
+        ("parts of an item", sse(*({**HI, "content_index": at} for at in range(5))), "upstream_response_too_large"),
+        (
+            "items in one event",
+            sse({"type": "response.completed", "response": {"id": "r", "output": [ADDED["item"]] * 5}}),
+            "upstream_response_too_large",
+        ),
+    ],
+)
+def test_what_is_too_large_ends_the_stream(name: str, data: bytes, code: str) -> None:
+    outputs = []
+    for size in (len(data), 10_000 if len(data) > 10_000 else 1):
+        pipeline = opened(policy=Policy.load({"limits": {"items_max": 4}}), context=CONTEXT)
+        said = pipeline.feed(sse(CREATED))
+        said += b"".join(map(pipeline.feed, pieces(data, size))) + pipeline.close()
+        outputs.append(said)
+    assert outputs[0] == outputs[1], "the output depends on the cuts"
+    assert read(outputs[0])[-1]["error"]["code"] == code, name
+    assert kinds(outputs[0]).count("output_item.added") == kinds(outputs[0]).count("output_item.done")
+
+
+def test_the_size_of_what_is_kept() -> None:
+    pipeline = opened()
+    pipeline.feed(sse(CREATED, HI))
+    before = pipeline.kept_bytes
+    pipeline.feed(sse({**HI, "delta": "x" * 1_000}))
+    assert pipeline.kept_bytes == before + 1_000
+    pipeline.feed(sse({**HI, "delta": "é" * 1_000}))
+    assert pipeline.kept_bytes == before + 5_000
+    pipeline.feed(sse({**ADDED, "output_index": 1, "item": {"type": "reasoning", "id": "r"}}))
+    assert pipeline.kept_bytes > before + 5_000 + ITEM_BYTES
 
 
 def test_d11_after_the_terminal_nothing_whatever_comes() -> None:

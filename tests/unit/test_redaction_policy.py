@@ -19,7 +19,8 @@ SECRET = "correct-horse-battery"
 
 
 FIXED = {"NAME_MAX_CHARS", "DELTA_MAX_CHARS", "NOTICES_MAX_ITEMS", "REQUEST_TEXT_MAX_CHARS", "REQUEST_ITEMS_MAX"}
-"""Limits of frames and requests that no host may change."""
+FIXED |= {"EVENT_LINES_MAX", "EVENT_VALUES_MAX", "TEXT_MAX_CHARS"}
+"""Limits of frames, events and requests that no host may change."""
 
 
 def test_each_number_of_the_contract_is_a_limit_with_its_default() -> None:

@@ -111,6 +111,7 @@ class TextChannel:
         parts = self.parts(item)
         part = parts.get(position)
         if part is None:
+            state.slots.count()
             part = parts[position] = self.new_part(state)
         return part
 

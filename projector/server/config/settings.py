@@ -189,10 +189,12 @@ class Limits(Table):
     max_body_bytes: int = Field(8 * 1024 * 1024, gt=0)
     """Size of a request body; enough for a photo in base64."""
     max_memory_bytes: int = Field(512 * 1024 * 1024, gt=0)
-    """Memory for bodies, incomplete events and unsent output of all streams; when it is used up, new streams get 503.
+    """Memory of all streams: bodies, incomplete events, texts, unsent output; when it is used up, new streams get 503.
     See `projector.server.streaming.memory`."""
+    max_text_bytes: int = Field(64 * 1024 * 1024, gt=0)
+    """Size of everything in one response that is kept until its end: texts, arguments, citations, items."""
     max_streams: int = Field(1000, gt=0)
-    """Concurrent streams; each needs two file descriptors and about 100 KB."""
+    """Concurrent streams; each needs two file descriptors and about 100 KB, 400 KB if its client reads slowly."""
     max_streams_per_caller: int | None = Field(None, gt=0)
     """Concurrent streams of one caller; behind a reverse proxy without authentication it needs `trusted_proxies`."""
     max_connections: int | None = Field(None, gt=0)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import anyio
+from anyio import to_thread
 from pydantic import Field, ValidationError, model_validator
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from projector._validation import sentences
 from projector.contracts import codec
+from projector.contracts.json_values import count_values
 from projector.server.config.settings import Settings
 from projector.server.http.input_items import Id, Items, RequestModel, Text, has_image, is_history
 from projector.server.http.problems import problem
-from projector.server.streaming.memory import Account
+from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
 
 _TOKENS_MAX: Final = 10_000_000
 """More than any model generates, and a number that every provider can parse."""
@@ -24,8 +25,10 @@ VALUES_MAX: Final = 200_000
 """JSON values in a request: a conversation of thousands of messages has tens of thousands."""
 _VALUE_BYTES: Final = 100
 """Approximate memory of a value: an empty object takes 64 bytes, a short string 60, its slot in a list 8."""
-_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-"""A JSON string, or an unterminated one up to the end, so that each byte is scanned once."""
+_COPIES: Final = 2
+"""Copies of a body besides its values: it is joined when it is complete, and encoded again for the provider."""
+_WIDE_BYTES: Final = 4
+"""Bytes of a character in memory, if any character of its text is not in Latin-1."""
 
 _Metadata: TypeAlias = Annotated[
     dict[Annotated[str, Field(min_length=1, max_length=64)], Annotated[str, Field(max_length=512)]],
@@ -99,16 +102,9 @@ async def read_json(scope: Scope, receive: Receive, settings: Settings, account:
     try:
         with anyio.fail_after(settings.timeouts.request_read_s):
             text = await _read(scope, receive, settings.limits.max_body_bytes, account)
+            value = await _parse_in_turn(text, account)
     except TimeoutError:
-        raise problem("request_timeout") from None
-    values = values_in(text)
-    if values > VALUES_MAX:
-        raise problem("body_too_large", f"The request body must have at most {VALUES_MAX} JSON values.")
-    account.hold(values * _VALUE_BYTES)
-    try:
-        value = codec.loads(text)
-    except codec.CodecError:
-        raise problem("malformed_json") from None
+        raise problem("overloaded" if account.memory.is_spent else "request_timeout") from None
     if not isinstance(value, dict):
         raise problem("invalid_request", "The request body must be a JSON object.")
     return value
@@ -130,25 +126,37 @@ async def _read(scope: Scope, receive: Receive, max_bytes: int, account: Account
             raise ClientLeftError
         part = message.get("body", b"")
         body += part
-        account.hold(len(part))
+        await account.receive(_COPIES * len(part))
         more = message.get("more_body", False)
         if len(body) > max_bytes:
             raise problem("body_too_large", f"The request body must have at most {max_bytes} bytes.")
     return bytes(body)
 
 
-def values_in(text: bytes) -> int:
-    """Return an upper bound of the number of values in a JSON text, without parsing it.
+async def _parse_in_turn(text: bytes, account: Account) -> Any:
+    """Parse a body when there is memory for its values; a large one off the event loop."""
+    if len(text) <= LARGE_EVENT_BYTES:
+        await account.receive(_parsed_bytes(text))
+        return _parsed(text)
+    await account.receive(await to_thread.run_sync(_parsed_bytes, text))
+    async with account.memory.processing():
+        return await to_thread.run_sync(_parsed, text)
 
-    A parsed value takes up to a hundred times its bytes: eight megabytes of `{}` become two hundred in memory, and
-    block the event loop for a second. The content of strings is skipped only if the limit would be exceeded otherwise.
-    """
-    most = _separators(text)
-    return most if most <= VALUES_MAX else _separators(_STRING.sub(b"", text))
+
+def _parsed_bytes(text: bytes) -> int:
+    """Return the memory of a parsed body, without parsing it; raise `Problem` if it has too many values."""
+    values = count_values(text, VALUES_MAX)
+    if values > VALUES_MAX:
+        raise problem("body_too_large", f"The request body must have at most {VALUES_MAX} JSON values.")
+    is_wide = b"\\u" in text or not text.isascii()
+    return values * _VALUE_BYTES + len(text) * (_WIDE_BYTES if is_wide else 1)
 
 
-def _separators(text: bytes) -> int:
-    return 1 + sum(text.count(mark) for mark in (b",", b"{", b"["))
+def _parsed(text: bytes) -> Any:
+    try:
+        return codec.loads(text)
+    except codec.CodecError:
+        raise problem("malformed_json") from None
 
 
 def parse(model: type[_Body], body: Mapping[str, Any]) -> _Body:

@@ -49,17 +49,21 @@ class Clock:
         """Check the timers until cancelled; a wait that begins during its sleep cannot end before that sleep does."""
         while True:
             self._changed.clear()
-            now = time.monotonic()
-            sleep_s = inf
-            for timer in tuple(self._timers):
-                due_at = timer.due_at()
-                if now >= due_at:
-                    timer.on_due()
-                else:
-                    sleep_s = min(sleep_s, due_at - now)
-                sleep_s = min(sleep_s, timer.shortest_s)
-            with anyio.move_on_after(sleep_s):
+            with anyio.move_on_after(self._check()):
                 await self._changed.wait()
+
+    def _check(self) -> float:
+        """Call the timers that are due; return the seconds until the next check."""
+        now = time.monotonic()
+        sleep_s = inf
+        for timer in tuple(self._timers):
+            due_at = timer.due_at()
+            if now >= due_at:
+                timer.on_due()
+            else:
+                sleep_s = min(sleep_s, due_at - now)
+            sleep_s = min(sleep_s, timer.shortest_s)
+        return sleep_s
 
 
 async def run_timed(work: Callable[[Clock], Awaitable[None]]) -> None:

@@ -1,14 +1,18 @@
 """Memory of streams: one budget in bytes for all of them, and one account for each.
 
-It counts what a client or a provider can make large: request bodies, unfinished events, and unsent output. The result
-is an estimate. A stream does not read more before its output is sent, so nothing else can grow.
+It counts what a client or a provider can make large: request bodies, unfinished events, texts and items that a stream
+keeps until its end, and unsent output, besides a fixed amount for each stream. The result is an estimate.
 
-While the budget is used up, no stream is started, and only one stream with an unfinished event reads at a time. So
-every stream can end, and the budget is exceeded by at most one event and one chunk of each stream.
+While the budget is used up, no stream is started, and of the large bodies and the streams that have grown only one is
+read at a time. So every stream can end. One stream may use a quarter of the budget. Large events are processed one by
+one.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Final
 
 import anyio
@@ -17,17 +21,26 @@ from projector.contracts.limits import EVENT_MAX_BYTES
 
 LARGE_EVENT_BYTES: Final = 262_144
 """A larger event takes at least a millisecond to parse, so it is parsed off the event loop."""
+STREAM_BYTES: Final = 262_144
+"""Memory of a stream that has not grown: its state, and what is buffered on its connections if its client is slow."""
+SMALL_BYTES: Final = 65_536
+"""Streams that have grown by less may always read; most of them never grow by more."""
+TEXT_COPIES: Final = 3
+"""Copies of a text: in the state of the stream, in its dialect, and in its terminal event."""
 
+_SHARES: Final = 4
 _ENDS: Final = (b"\n\n", b"\n\r\n", b"\r\r")
 """Ends of an event at the end of a chunk, the usual case."""
 
 
 class Memory:
-    """The budget of all streams."""
+    """The budget of all streams, and the limit of the texts of one."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, max_text_bytes: int = sys.maxsize) -> None:
         self._max_bytes = max_bytes
         self._changed: anyio.Event | None = None
+        self._is_processing = False
+        self.max_text_bytes = max_text_bytes
         self.held_bytes = 0
         self.turn: Account | None = None
 
@@ -36,9 +49,14 @@ class Memory:
         """Whether the budget is used up."""
         return self.held_bytes >= self._max_bytes
 
-    def set_max_bytes(self, max_bytes: int) -> None:
-        """Change the budget."""
-        self._max_bytes = max_bytes
+    @property
+    def share_bytes(self) -> int:
+        """What one stream may use."""
+        return self._max_bytes // _SHARES
+
+    def set_limits(self, max_bytes: int, max_text_bytes: int) -> None:
+        """Change the limits."""
+        self._max_bytes, self.max_text_bytes = max_bytes, max_text_bytes
         self.notify()
 
     def hold(self, n_bytes: int) -> None:
@@ -55,19 +73,41 @@ class Memory:
             self._changed = None
 
     async def wait_for_change(self) -> None:
-        """Wait until bytes are released, or a turn ends."""
+        """Wait until bytes are released, a turn ends, or a large event has been processed."""
         if self._changed is None:
             self._changed = anyio.Event()
         await self._changed.wait()
+
+    @asynccontextmanager
+    async def processing(self) -> AsyncGenerator[None, None]:
+        """Wait until no other large event is processed: it takes a multiple of its size for a moment."""
+        while self._is_processing:
+            await self.wait_for_change()
+        self._is_processing = True
+        try:
+            yield
+        finally:
+            self._is_processing = False
+            self.notify()
 
 
 class Account:
     """Memory held by one stream; `close` releases all of it."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, stream: Account | None = None) -> None:
         self.memory = memory
+        self._stream = stream or self
         self._held_bytes = 0
+        self._body_bytes = 0
         self._event_bytes = 0
+        self.kept_bytes = 0
+        """What the stream keeps until its end, beyond `STREAM_BYTES`."""
+        self.text_bytes = 0
+        """The same without copies."""
+
+    def part(self) -> Account:
+        """Return an account for one of several upstreams of the stream."""
+        return Account(self.memory, self._stream)
 
     def hold(self, n_bytes: int) -> None:
         """Add bytes; a negative number releases them."""
@@ -77,7 +117,27 @@ class Account:
     def close(self) -> None:
         """Release everything."""
         self.hold(-self._held_bytes)
-        self._end_turn()
+        self._body_bytes = self._event_bytes = self.kept_bytes = 0
+        self.end_turn()
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether the stream has received more than one stream may."""
+        stream, memory = self._stream, self.memory
+        return self._grown_bytes > memory.share_bytes or stream.text_bytes > memory.max_text_bytes
+
+    @property
+    def _grown_bytes(self) -> int:
+        return self._event_bytes + self._stream.kept_bytes
+
+    def keep(self, text_bytes: int) -> None:
+        """Set the size of what the stream has received and keeps until its end."""
+        if text_bytes != self.text_bytes:
+            self.text_bytes = text_bytes
+            kept = max(0, TEXT_COPIES * text_bytes - SMALL_BYTES)  # the rest is part of `STREAM_BYTES`
+            if kept != self.kept_bytes:
+                self.hold(kept - self.kept_bytes)
+                self.kept_bytes = kept
 
     def read(self, chunk: bytes) -> bool:
         """Count a chunk of an event stream; return whether it ends a large event."""
@@ -87,20 +147,36 @@ class Account:
             self._event_bytes = min(before + len(chunk), EVENT_MAX_BYTES)  # more is a fault, and is not kept
         else:
             self._event_bytes = rest
-            self._end_turn()
         if self._event_bytes != before:
             self.hold(self._event_bytes - before)
         return rest is not None and before + len(chunk) > LARGE_EVENT_BYTES
 
+    async def receive(self, n_bytes: int) -> None:
+        """Reserve memory for a request body, and wait until it may be used."""
+        self._body_bytes += n_bytes
+        self.hold(n_bytes)
+        await self._wait(self._body_bytes)
+
+    @property
+    def may_have_to_wait(self) -> bool:
+        """Whether `wait_for_turn` has anything to do."""
+        return self.memory.is_spent or self.memory.turn is self
+
     async def wait_for_turn(self) -> None:
-        """Wait until an unfinished event may grow."""
-        while self._event_bytes and self.memory.is_spent and self.memory.turn is not self:
+        """Wait until a stream that has grown may read. Its turn lasts until memory is released."""
+        if not self.memory.is_spent or self._grown_bytes + self._body_bytes <= SMALL_BYTES:
+            self.end_turn()
+        await self._wait(self._grown_bytes)
+
+    async def _wait(self, grown_bytes: int) -> None:
+        while grown_bytes > SMALL_BYTES and self.memory.is_spent and self.memory.turn is not self:
             if self.memory.turn is None:
                 self.memory.turn = self
             else:
                 await self.memory.wait_for_change()
 
-    def _end_turn(self) -> None:
+    def end_turn(self) -> None:
+        """Let another stream read, if it is the turn of this one."""
         if self.memory.turn is self:
             self.memory.turn = None
             self.memory.notify()

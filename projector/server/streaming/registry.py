@@ -14,7 +14,7 @@ from projector.core.faults import FAULTS, Fault
 from projector.server.config.settings import Limits
 from projector.server.control.rate_limits import owner_of
 from projector.server.http.problems import problem, problem_of_fault
-from projector.server.streaming.memory import Account, Memory
+from projector.server.streaming.memory import STREAM_BYTES, Account, Memory
 from projector.server.telemetry.stream_stats import StreamStats
 
 LAST_WORDS_S: Final = 5.0
@@ -47,7 +47,7 @@ class Streams:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._memory = Memory(limits.max_memory_bytes)
+        self._memory = Memory(limits.max_memory_bytes, limits.max_text_bytes)
         self._admitted: Counter[str] = Counter()  # requests by caller, from their head to the end of their stream
         self._running: dict[str, Running] = {}
         self._ended: dict[str, str] = {}  # id -> caller, ordered by their end
@@ -57,7 +57,7 @@ class Streams:
     def set_limits(self, limits: Limits) -> None:
         """Use other limits for new requests."""
         self._limits = limits
-        self._memory.set_max_bytes(limits.max_memory_bytes)
+        self._memory.set_limits(limits.max_memory_bytes, limits.max_text_bytes)
 
     @property
     def active(self) -> int:
@@ -86,6 +86,7 @@ class Streams:
         if most is not None and self._admitted[owner] >= most:
             raise problem("too_many_streams")
         account = Account(self._memory)
+        account.hold(STREAM_BYTES)
         self._admitted[owner] += 1
         try:
             yield account

@@ -89,10 +89,8 @@ class ResponseWriter:
                 return False
             if not is_head_sent:
                 await self._transmit({"type": "http.response.start", "status": self._status, "headers": self._headers})
-            if len(data) > SEND_MAX_BYTES:
+            if data:
                 await self._write_in_pieces(data)
-            elif data:
-                await self._transmit({"type": "http.response.body", "body": data, "more_body": True})
             if is_last:
                 await self._transmit({"type": "http.response.body", "body": b"", "more_body": False})
                 self._state.apply(Signal.SENT)

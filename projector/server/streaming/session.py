@@ -16,12 +16,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from datetime import UTC, datetime
 from math import inf
-from typing import Protocol
+from typing import Final, Protocol
 
 import anyio
 from starlette.types import Message, Receive, Scope, Send
 
-from projector import Pipeline
+from projector import Pipeline, UsageError
 from projector.core.faults import FAULTS, Fault
 from projector.core.sse import encode_comment
 from projector.dialects import DIALECTS
@@ -86,6 +86,18 @@ class ProviderSource:
         self._reader.stop()
 
 
+class _EndedSource:
+    """In place of a source that has ended, with its request and everything that it received."""
+
+    is_upstream_open = False
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+
+_ENDED: Final = _EndedSource()
+
+
 class StreamSession:
     """One stream; `run` it once. The headers are in addition to those of every stream."""
 
@@ -101,7 +113,7 @@ class StreamSession:
         writer_type: type[ResponseWriter] = ResponseWriter,
     ) -> None:
         self.stats = stats
-        self._source = source
+        self._source: StreamSource | _EndedSource = source
         self._pipeline = source.pipeline
         self._account = account
         self._stall_s = timeouts.client_stall_timeout_s
@@ -122,7 +134,9 @@ class StreamSession:
         """Answer a request; raise `Problem` if the stream failed before its status was committed: nothing was sent."""
         dialect, headers = DIALECTS[self.stats.dialect], self._response_headers(scope)
         writer = self._writer_type(send, dialect, headers, self._account, self._state, self._disconnect)
-        clock = Clock()
+        clock, source = Clock(), self._source
+        if isinstance(source, _EndedSource):
+            raise UsageError("expected a session that has not run")
         try:
             async with anyio.create_task_group() as tasks:
                 self._scope = tasks.cancel_scope
@@ -136,10 +150,11 @@ class StreamSession:
                         self._heartbeat_s,
                     ),
                 ):
-                    await self._produce(writer, clock)
+                    await self._produce(source, writer, clock)
                 tasks.cancel_scope.cancel()
         finally:
             self._pipeline.cancel()  # if the client is gone, what it received is the end of the stream
+            self._source = _ENDED  # cancelled tasks keep the session until the next garbage collection
             self.stats.dropped = self._pipeline.dropped
             self.stats.provider_errors = self._pipeline.provider_errors
         if self._problem is not None and self._state.phase is Phase.REFUSED:
@@ -206,16 +221,20 @@ class StreamSession:
             self.stats.is_client_gone = True
             self._scope.cancel()
 
-    async def _produce(self, writer: ResponseWriter, clock: Clock) -> None:
+    async def _produce(self, source: StreamSource, writer: ResponseWriter, clock: Clock) -> None:
         """Write the whole stream; however the source ends, write the end of the stream."""
 
         async def write(data: bytes) -> None:
             await writer.write(data)
             if self._pipeline.ended:
                 await self._end(writer)  # before the upstream is closed, which may take a moment
+                return
+            self._account.keep(self._pipeline.kept_bytes)
+            if self._account.is_exceeded:
+                raise UpstreamError(FAULTS["upstream_response_too_large"])
 
         try:
-            await self._source.run(write, clock)
+            await source.run(write, clock)
         except UpstreamError as error:
             self._fail(error)
         except Exception as error:  # noqa: BLE001 - the stream must get its terminal event

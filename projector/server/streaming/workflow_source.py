@@ -115,7 +115,7 @@ class WorkflowSource:
         async with self._limiter:
             if self._is_over:
                 return
-            account, agent = Account(self._account.memory), self._binding.agents[step.agent]
+            account, agent = self._account.part(), self._binding.agents[step.agent]
             request = ChatRequest.model_construct(message=self._plan.input_of(step))
             attempts = Attempts(agent.targets.in_order(), partial(agent_body, request, agent), self._stats)
             reader = UpstreamReader(attempts, self._stats, account, lambda target: branch.use_stage(target.make_stage))

@@ -30,8 +30,10 @@ from projector.server.upstream.provider_errors import provider_failure, retry_af
 
 CLOSE_S: Final = 0.5
 """Time limit for closing: half of the second after which a disconnected client must have freed its upstream."""
+CHUNK_MAX_BYTES: Final = 16_384
+"""Size of one chunk: a few hundred small events, which take some milliseconds; their output is larger."""
 READ_MAX_BYTES: Final = 65_536
-"""Size of one chunk, and half of what is buffered for a client that reads slowly."""
+"""Half of what is buffered for a client that reads slowly."""
 ERROR_BODY_MAX_BYTES: Final = 65_536
 """Size of an error response that is read; those of providers have a few hundred bytes."""
 ERROR_BODY_S: Final = 1.0
@@ -88,9 +90,9 @@ class HTTPUpstream:
     @asynccontextmanager
     async def open(self, request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
         """Return the bytes of the response; see `Upstream`."""
-        body = codec.dumps_exact({**request.body, "stream": True})
         path = PROVIDERS[request.provider].request_path
-        async with self._response("POST", path, request.headers, body) as chunks:
+        content = [codec.dumps_exact({**request.body, "stream": True})]
+        async with self._response("POST", path, request.headers, content) as chunks:
             yield chunks
 
     async def models(self) -> Sequence[Model]:
@@ -110,16 +112,18 @@ class HTTPUpstream:
 
     @asynccontextmanager
     async def _response(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None
+        self, method: str, path: str, headers: Mapping[str, str], content: list[bytes] | None = None
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """Send a request and return the bytes of the response; raise `UpstreamError` for another status than 200."""
-        is_large = body is not None and len(body) > _LARGE_BYTES
+        """Send a request and return the bytes of the response; raise `UpstreamError` for another status than 200.
+
+        The body is removed from `content`, so that it is not kept while the response is read.
+        """
         try:
             response = await self._open_session().request(
                 method,
                 self._base_url + path,
                 params=self._query,
-                data=io.BytesIO(body) if body is not None and is_large else body,
+                data=_payload(content.pop()) if content else None,
                 headers={**self._headers, **headers},
                 allow_redirects=False,
             )
@@ -158,6 +162,10 @@ class HTTPUpstream:
         return self._session
 
 
+def _payload(body: bytes) -> bytes | io.BytesIO:
+    return io.BytesIO(body) if len(body) > _LARGE_BYTES else body
+
+
 def _ssl(settings: UpstreamSettings) -> ssl.SSLContext | bool:
     """Return the context of an upstream with TLS settings; raise `SettingsError` if it cannot use them."""
     if settings.tls.is_default:
@@ -184,7 +192,7 @@ def _headers(settings: UpstreamSettings) -> Mapping[str, str]:
 
 async def _read(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
     try:
-        while chunk := await content.read(READ_MAX_BYTES):
+        while chunk := await content.read(CHUNK_MAX_BYTES):
             yield chunk
     except (aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError) as error:
         raise _failed(error) from error

@@ -85,7 +85,13 @@ class UpstreamReader:
     async def feed(self, feed: Callable[[bytes], bytes], chunk: bytes) -> bytes:
         """Feed a chunk to a pipeline and return the output; a large event is processed off the event loop."""
         began = time.monotonic()
-        output = await to_thread.run_sync(feed, chunk) if self._account.read(chunk) else feed(chunk)
+        if self._account.read(chunk):
+            async with self._account.memory.processing():
+                output = await to_thread.run_sync(feed, chunk)
+        else:
+            output = feed(chunk)
+        if self._account.is_exceeded:
+            raise UpstreamError(FAULTS["upstream_response_too_large"])
         self._stats.overhead_s += time.monotonic() - began
         return output
 
@@ -186,7 +192,7 @@ class UpstreamReader:
                 if await on_chunk(chunk):
                     return
                 self._is_waiting = True
-                if self._is_interrupted or self._account.memory.is_spent:
+                if self._is_interrupted or self._account.may_have_to_wait:
                     await self._wait_again()
                 self._deadlines.on_wait(time.monotonic())
 

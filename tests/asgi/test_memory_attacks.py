@@ -1,0 +1,72 @@
+"""The memory of a server process under attack, and how long one client or provider can hold its event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.asgi.memory_attacks import ATTACKS, MAX_MEMORY_BYTES, MIB, Attack, chat, config, providing
+from tests.asgi.process import SERVE, WATCHING, Process, running
+
+pytestmark = pytest.mark.timeout(60)
+
+PEAK_BYTES: Final = 2 * MAX_MEMORY_BYTES + 150 * 10**6
+BLOCK_S: Final = 0.05
+"""Target for the longest time in which the event loop does nothing else."""
+SLACK: Final = 4
+"""Factor for a busy machine: its processor caches are shared, and it may be slower."""
+QUIET_S: Final = 10.0
+FILES: Final = 8_192
+
+
+@pytest.fixture(autouse=True)
+def _files() -> None:
+    """Allow as many connections as the attacks open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(FILES, hard)), hard))
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Process]:
+    """A server with a small budget, and a provider that attacks it."""
+    async with providing() as port:
+        file = tmp_path / "attacked.toml"
+        file.write_text(config(port))
+        serve = SERVE.replace("'--port', '0'", f"'--port', '0', '--config', {str(file)!r}")
+        async with running(WATCHING + serve, 1) as process:
+            assert await chat("hello")(process) == "completed"
+            await process.longest_block_s()
+            yield process
+
+
+async def attacked(server: Process, attack: Attack) -> list[Any]:
+    return await asyncio.gather(*(attack.client(server) for _ in range(attack.number)))
+
+
+async def is_released(server: Process) -> bool:
+    """Return whether all memory is released, after a while."""
+    for _ in range(int(QUIET_S / 0.05)):
+        if not (await server.gauges())["projector_memory_held_bytes"]:
+            return True
+        await asyncio.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_the_process_stays_within_its_memory(server: Process, name: str) -> None:
+    ends = await attacked(server, ATTACKS[name])
+    peak = server.peak_bytes()
+    assert peak <= PEAK_BYTES, f"{peak / MIB:.0f} MiB: {ends[:3]}"
+    assert await is_released(server)
+    assert await chat("hello")(server) == "completed"
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_one_attacker_does_not_hold_the_event_loop(server: Process, name: str) -> None:
+    await attacked(server, Attack(ATTACKS[name].client, 1))
+    assert await server.longest_block_s() <= SLACK * BLOCK_S
