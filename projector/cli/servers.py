@@ -48,6 +48,7 @@ def health(arguments: argparse.Namespace) -> int:
 def check_config(arguments: argparse.Namespace) -> int:
     """Check a configuration; an invalid one raises."""
     settings = load_settings(arguments.file)
+    server_module("app").create_app(settings)  # whatever it refuses would stop a start
     for reason in server_module("config.preflight").warnings(settings):
         print(f"warning: {reason}", file=sys.stderr)
     print("Configuration is valid.")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
+from collections.abc import Iterator
 from typing import Final
 
 try:
@@ -31,12 +34,49 @@ def listen_admin(settings: Settings) -> socket.socket | None:
     return None if settings.admin is None else _listening(settings.admin.host, settings.admin.port)
 
 
+def check_addresses(settings: Settings) -> None:
+    """Raise `SettingsError` for an address that this system does not have; one that is in use may be free later."""
+    for host, port in _addresses(settings):
+        try:
+            with _bound(host, port):
+                pass
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise _unavailable(host, port, error) from None
+
+
+def _addresses(settings: Settings) -> Iterator[tuple[str, int]]:
+    yield settings.host, settings.port
+    if settings.admin is not None:
+        yield settings.admin.host, settings.admin.port
+
+
 def _listening(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        listener = _bound(host, port)
+        listener.listen(BACKLOG)
     except OSError as error:
-        raise SettingsError(f"cannot listen on {host}, port {port}: {error.strerror}") from None
+        raise _unavailable(host, port, error) from None
+    return listener
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Return a socket with an address, of one version of IP; raise `OSError` if it is not available."""
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        if os.name == "posix":  # elsewhere it would allow to take the address of another process
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if bound.family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind((host, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def _unavailable(host: str, port: int, error: OSError) -> SettingsError:
+    return SettingsError(f"cannot listen on {host}, port {port}: {error.strerror}")
 
 
 def limit_stalls(listener: socket.socket, settings: Settings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 from projector.cli import main
 from projector.server import process
+from projector.server.config.settings import Settings
+from projector.server.listening import listen
 
 CALLERS = '[auth.jwt]\nissuer = "https://a.example"\naudience = "b"\njwks_file = "keys.json"\n'
 AGENT = '[upstreams.one]\n[agents.helper]\nupstream = "one"\nmodel = "m"\nrecord.folder = "{folder}"\n'
@@ -23,7 +26,13 @@ def check(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     """Check a configuration, and start a server with it; return the message that both print."""
     for name in [name for name in os.environ if name.startswith(("PROJECTOR_", "OPENAI_"))]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(process, "run", lambda *_args, **_named: pytest.fail("the server was started"))
+
+    def start(settings: Settings, *_args: object, **_named: object) -> None:
+        process.server(settings)
+        listen(settings).close()
+        pytest.fail("the server was started")
+
+    monkeypatch.setattr(process, "run", start)
 
     def run(text: str) -> str:
         file = tmp_path / "projector.toml"
@@ -80,6 +89,29 @@ def test_a_folder_for_recordings_that_is_not_writable(
 )
 def test_an_invalid_address(check: Check, host: str) -> None:
     assert "`host`: expected an IP address or a host name" in check(f'host = "{host}"\n')
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('host = "192.0.2.1"\n', "cannot listen on 192.0.2.1, port 8000: Cannot assign requested address"),
+        ('host = "no-such-host.invalid"\n', "cannot listen on no-such-host.invalid, port 8000: "),
+        ('[admin]\nhost = "192.0.2.1"\nport = 9000\n', "cannot listen on 192.0.2.1, port 9000: Cannot assign"),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="another message")
+def test_an_address_that_is_not_of_this_machine(check: Check, text: str, message: str) -> None:
+    assert message in check(text + f'[auth.api_keys]\na = "sha256:{"0" * 64}"\n')
+
+
+def test_an_address_that_is_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It may be that of the running server, which the configuration is for."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        file = tmp_path / "projector.toml"
+        file.write_text(f"port = {taken.getsockname()[1]}\n")
+        assert main(["config", "check", str(file)]) == 0
+        assert main(["serve", "--config", str(file)]) == 2
+        assert "Address already in use" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

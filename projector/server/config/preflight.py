@@ -16,11 +16,13 @@ from pydantic import SecretStr
 from projector.server.config.loading import SettingsError
 from projector.server.config.settings import Settings, UpstreamSettings
 from projector.server.config.tls_settings import ListenerTls, UpstreamTls
+from projector.server.listening import check_addresses
 
 
 def check_system(settings: Settings) -> None:
     """Raise `SettingsError` for the first setting that this system cannot provide."""
     _check_memory(settings)
+    check_addresses(settings)
     for name, agent in settings.agents.items():
         if agent.record is not None:
             _check_folder(f"agents.{name}.record.folder", agent.record.folder)
