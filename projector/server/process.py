@@ -183,7 +183,8 @@ class DrainingServer(uvicorn.Server):
     async def main_loop(self) -> None:
         """Serve, then drain."""
         host, port = self.servers[0].sockets[0].getsockname()[:2]
-        log.info("ready", host=host, port=port)
+        admin_port = None if self.admin_listener is None else self.admin_listener.getsockname()[1]
+        log.info("ready", host=host, port=port, admin_port=admin_port)
         await super().main_loop()
         streams = self._app.state.streams
         log.info("drain", streams=streams.active, drain_timeout_s=self._drain_timeout_s)

@@ -218,6 +218,11 @@ class Site:
         self._thread.start()
         self.answers: list[Answer] = []
 
+    @property
+    def connections(self) -> set[Any]:
+        """The protocols of the open connections."""
+        return set(self._server.server_state.connections)
+
     def stop(self) -> None:
         self._server.should_exit = True
         self._thread.join(timeout=10)

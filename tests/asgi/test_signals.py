@@ -330,6 +330,19 @@ async def test_a_file_without_callers_is_refused_while_the_address_is_public(
         assert (await (await server.stream(key="none")).read()).startswith(b"HTTP/1.1 401")
 
 
+async def test_the_limit_of_connections_is_reloaded(started: Started) -> None:
+    provider = Provider()
+    async with started(provider.script, more="\n[limits]\nmax_connections = 1\n") as server:
+        stream = await server.stream()
+        await stream.readuntil(b"\n\n")
+        assert (await (await server.process.connect("")).read()).startswith(b"HTTP/1.1 503")
+        server.write(more="\n[limits]\nmax_connections = 2\n")
+        await server.send(signal.SIGHUP, "reloaded")
+        assert "200 OK" in await server.process.get("/livez")
+        provider.released.set()
+        assert b'"status":"completed"' in await stream.read()
+
+
 async def test_limits_of_a_reload_apply_at_once(started: Started) -> None:
     provider = Provider()
     async with started(provider.script) as server:

@@ -95,6 +95,36 @@ async def test_a_client_that_disconnects_frees_the_upstream(site: Any, upstream:
     assert await site.is_quiet()
 
 
+async def test_buffers_are_those_of_plain_connections(site: Any) -> None:
+    _, writer = await site.connect()
+    async with asyncio.timeout(5):
+        while not site.connections:  # noqa: ASYNC110 - the server is another thread
+            await asyncio.sleep(0.01)
+    for connection in site.connections:
+        assert connection.transport.get_write_buffer_limits()[1] == 65_536
+        assert connection.transport.get_read_buffer_limits()[1] == 65_536
+    writer.close()
+
+
+async def test_a_client_that_stops_reading_frees_the_upstream(
+    serve: Any, files: dict[str, str], trusted: ssl.SSLContext, upstream: Any
+) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event(CREATED)
+        while not peer.gone.is_set():
+            await peer.event({"type": "response.output_text.delta", "item_id": "m", "delta": "a" * 50_000})
+
+    provider = await upstream(script)
+    found = serve(tls=files, timeouts={"client_stall_timeout_s": 0.5})
+    found.trusted = trusted
+    answer = await found.ask()
+    answer.stop_reading()
+    peer = await provider.peers.get()
+    await asyncio.wait_for(peer.gone.wait(), 15)
+    assert await found.is_quiet()
+
+
 async def test_an_offered_upgrade_is_ignored(site: Any) -> None:
     reader, writer = await site.connect()
     writer.write(b"GET /livez HTTP/1.1\r\nhost: a\r\nconnection: upgrade, http2-settings\r\nupgrade: h2c\r\n\r\n")

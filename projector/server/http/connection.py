@@ -33,6 +33,8 @@ _REFUSAL: Final = (
     "content-length: 0\r\nconnection: close\r\n\r\n"
 ).encode()
 """Response to a connection too many. It has no body, because its path is not known, and with it the form of errors."""
+_TLS_BUFFER_BYTES: Final = 65_536
+"""Size of each buffer of TLS, as that of a plain connection. The defaults are 512 and 256 KiB, for every connection."""
 _SLICE_BYTES: Final = 16_384
 """Bytes that are parsed at once. Overhead in the same slice as content is not counted."""
 _HOST: Final = re.compile(rb"([A-Za-z0-9._~!$&'()*+,;=%-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?")
@@ -64,6 +66,9 @@ class GuardedProtocol(HttpToolsProtocol):
         """Start the time limit of the first head; refuse the connection if there are too many."""
         self._head = bytearray()
         super().connection_made(transport)
+        if self.scheme == "https":
+            transport.set_write_buffer_limits(_TLS_BUFFER_BYTES)
+            transport.set_read_buffer_limits(_TLS_BUFFER_BYTES)  # type: ignore[attr-defined] # of TLS only
         self._is_admitted = self.admission.admit(self._address)
         if self._is_admitted:
             self._start_timer()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
@@ -67,6 +68,12 @@ class Connections:
         self._recent.discard(reason)
         count = self._unreported.pop(reason, 0)
         if count:
-            log.warning("connections_closed", reason=reason, count=count)
+            # browsers open connections ahead, and may not use them
+            log.log(
+                logging.INFO if reason == SLOW_HEAD else logging.WARNING,
+                "connections_closed",
+                reason=reason,
+                count=count,
+            )
             self._recent.add(reason)
             asyncio.get_running_loop().call_later(REPORT_S, self._write, reason)
