@@ -14,14 +14,12 @@ from typing import Final
 from projector.contracts import codec
 from projector.contracts.kinds import REDACTED
 from projector.redaction import patterns
-from projector.redaction.patterns import WORD, Find, Search
+from projector.redaction.patterns import Find, Search
 from projector.redaction.policy import Policy
-from projector.redaction.rules import Format, KeyRules, Verdict, shipped
+from projector.redaction.rules import Format, KeyRules, shipped
 
-_KEY: Final = re.compile(r"[\w.-]+(?: [\w.-]+)*")
 _NUMBER: Final = re.compile(r"-?[0-9][0-9.eE+-]*")
 _SYNTAX: Final = re.compile(r"^\s|[{}\[\]\"\\\x00-\x1f]")
-_DIGITS: Final = frozenset("-0123456789")
 _HALF: Final = re.compile(r"[\ud800-\udfff]")
 _OPEN_CHARS: Final = 4
 """Number of leading characters that count as the whole registered value at the end of a text."""
@@ -61,7 +59,7 @@ class Formats:
         return tail
 
     def _search(self, *, at_end: bool) -> Search:
-        return Search(self.rows, [word for word in self.keys.words if word.isascii()], at_end=at_end)
+        return Search(self.rows, [word for word in self.keys.beginnings if word.isascii()], at_end=at_end)
 
 
 @lru_cache(maxsize=64)
@@ -86,21 +84,7 @@ class Detector:
 
     def find(self, text: str, start: int, *, at_end: bool) -> Find | None:
         """Return the first credential at or after a position, or text that may become one if more text follows."""
-        search = self.formats.last if at_end else self.formats.live
-        while (found := search.first(text, start)) is not None:
-            start, body, _, row = found
-            if row is None or WORD not in row.anchor or self._assigns(text[start:body], text[body : body + 1]):
-                return found
-            start += 1
-        return None
-
-    def _assigns(self, anchor: str, first: str) -> bool:
-        """Return whether the key of an assignment is sensitive, as it would be in an object (`max_tokens=1` is not)."""
-        key = _KEY.match(anchor)
-        verdict = self.keys.verdict(key[0] if key else anchor)
-        if verdict is Verdict.SENSITIVE_UNLESS_NUMBER:
-            return first not in _DIGITS or anchor[-1] in "\"'"
-        return verdict is Verdict.SENSITIVE
+        return (self.formats.last if at_end else self.formats.live).first(text, start)
 
 
 def _mark(name: str | None) -> str:

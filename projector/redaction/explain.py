@@ -43,7 +43,7 @@ _REASONING: Final = {
 
 def rules(policy: Policy) -> list[Rule]:
     """Return the rules that a policy applies, by group. Registered values are listed by their ids only."""
-    formats, words, exceptions, counts = shipped()
+    formats, words, exceptions, counts, _ = shipped()
     removed = set(map(normal_form, policy.sensitive_keys_remove))
     endings = " or ".join(row.name for row in counts)
     return [

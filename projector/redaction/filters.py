@@ -12,12 +12,21 @@ characters depend on those n characters alone, not on where the pieces end. `end
 from __future__ import annotations
 
 import re
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from projector.contracts.kinds import REDACTED
 from projector.redaction.detector import Detector, Values
 from projector.redaction.json_grammar import COMPLETE_STATES, DIGIT_RUN, DIGIT_STATES, NUMBER
 from projector.redaction.steps import Step, StepWriter
+from projector.redaction.value_reader import BEFORE_CHARS, Reading, ValueReader
+
+
+class Carry(NamedTuple):
+    """What a string leaves to the string after it in a list: a key, an unfinished private key or credential."""
+
+    key: str = ""
+    reader: ValueReader | None = None
+    tail: re.Pattern[str] | None = None
 
 
 class Filter(Protocol):
@@ -37,6 +46,10 @@ class ContentFilter(Filter, Protocol):
 
     def mark_of_rest(self, rest: str, /) -> str | None:
         """Return the mark in place of the remaining text if the string ends before `rest`; None if it may be shown."""
+        ...
+
+    def carry(self) -> Carry:
+        """Return what the string leaves to the next string of its list, after `end`."""
         ...
 
 
@@ -81,35 +94,54 @@ class ValueFilter:
 
 
 class FormatFilter:
-    """The filter that withholds credentials of known formats."""
+    """The filter that withholds credentials of known formats, and the values of sensitive words (`ValueReader`)."""
 
-    __slots__ = ("_detector", "_held", "_in_word", "_shown", "_tail")
+    __slots__ = ("_before", "_detector", "_held", "_reader", "_shown", "_tail")
 
     def __init__(self, detector: Detector) -> None:
         self._detector = detector
+        self._before = ""  # the last characters that were shown; empty behind a mark
         self._held = ""
-        self._in_word = False
+        self._reader: ValueReader | None = None
         self._shown = 0  # number of held characters that were already shown
         self._tail: re.Pattern[str] | None = None
 
     @property
     def in_credential(self) -> bool:
         """Whether the last credential may still continue."""
-        return self._tail is not None
+        return self._tail is not None or (self._reader is not None and self._reader.is_taken)
 
     def mark_of_rest(self, rest: str, /) -> str | None:
         """Return an empty mark, which drops the text, if it continues a credential; None if it may be shown."""
+        if self._reader is not None and self._reader.is_taken:
+            return ""
         return "" if self._tail is not None and self._tail.fullmatch(rest[:1]) else None
+
+    def carry(self) -> Carry:
+        """Return what the text leaves to the next string of its list, after `end`."""
+        reader = self._reader
+        return Carry(reader=reader if reader is not None and reader.continues else None, tail=self._tail)
+
+    def begin_after(self, carry: Carry) -> None:
+        """Begin a string behind another one of its list."""
+        if carry.key:
+            self._reader = ValueReader("entry", carry.key, "", self._detector.keys)
+        elif carry.reader is not None:
+            self._reader = carry.reader.again()
+        elif carry.tail is not None:
+            self._reader = ValueReader("tail", carry.tail.pattern, "", self._detector.keys)
 
     def continue_after(self, shown: str) -> None:
         """Continue after text that was already shown. A credential may have started in that text."""
         self.feed(shown)
-        self._shown = len(self._held)
+        self._shown = len(self._held) + (self._reader.held if self._reader is not None else 0)
 
     def feed(self, text: str, /) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""
         steps: list[Step] = []
-        if self._tail is not None:
+        if self._reader is not None:
+            text = self._read_value(self._reader.feed(text), steps)
+        elif self._tail is not None:
             text = self._drop_tail(self._tail, text, steps)
         self._filter(self._held + text, steps, at_end=False)
         return self._without_shown(steps) if self._shown else steps
@@ -117,8 +149,13 @@ class FormatFilter:
     def end(self) -> list[Step]:
         """Return the steps over the held characters at the end of the text; a credential may still be unfinished."""
         steps: list[Step] = []
-        self._filter(self._held, steps, at_end=True)
-        self._in_word = False
+        text = self._held
+        while text or self._reader is not None:
+            self._filter(text, steps, at_end=True)
+            text = "" if self._reader is None else self._read_value(self._reader.end(), steps)
+            if self.in_credential:
+                break
+        self._before = ""
         return self._without_shown(steps) if self._shown else steps
 
     def _without_shown(self, steps: list[Step]) -> list[Step]:
@@ -131,20 +168,34 @@ class FormatFilter:
         return found
 
     def _filter(self, text: str, steps: list[Step], *, at_end: bool) -> None:
-        while text:
-            before = 1 if self._in_word else 0  # one character stands for the word before this text
-            found = self._detector.find("0" + text if before else text, before, at_end=at_end)
+        while text and self._reader is None:
+            before = len(self._before)
+            found = self._detector.find(self._before + text, before, at_end=at_end)
             certain = len(text) if found is None else found.withheld - before
             if certain:
                 steps.append((certain, None))
-                self._in_word = _is_word(text[certain - 1])
+                self._before = (self._before + text[:certain])[-BEFORE_CHARS:]
             if found is None or found.row is None:
                 text = text[certain:]
                 break
+            if found.row.value:
+                anchor = "" if found.row.keep_anchor else text[certain : found.end - before]
+                self._reader = ValueReader(found.row.value, self._before, anchor, self._detector.keys)
+                text = self._read_value(self._reader.feed(text[certain:]), steps)
+                continue
             end = found.end - before
             steps.append((end - certain, REDACTED))
             text = self._drop_tail(self._detector.formats.tail(found.row), text[end:], steps)
         self._held = text
+
+    def _read_value(self, reading: Reading, steps: list[Step]) -> str:
+        """Add the steps over a value and return the text after it, in which the search goes on."""
+        steps += reading.steps
+        if self._reader is None or reading.rest is None:
+            return ""
+        self._before = "" if self._reader.is_taken else (self._before + self._reader.anchor)[-BEFORE_CHARS:]
+        self._reader = None
+        return reading.rest
 
     def _drop_tail(self, tail: re.Pattern[str], text: str, steps: list[Step]) -> str:
         """Drop the remaining characters of a credential and return the text after it, which begins a new word."""
@@ -153,12 +204,8 @@ class FormatFilter:
         if count:
             steps.append((count, ""))
         self._tail = tail if count == len(text) else None
-        self._in_word = False
+        self._before = ""
         return text[count:]
-
-
-def _is_word(char: str) -> bool:
-    return char.isalnum() and char.isascii()
 
 
 class PlainFilter:
@@ -175,6 +222,14 @@ class PlainFilter:
     def mark_of_rest(self, rest: str, /) -> str | None:
         """Return an empty mark, which drops the text, if it continues a credential; None if it may be shown."""
         return self._formats.mark_of_rest(rest)
+
+    def carry(self) -> Carry:
+        """Return what the text leaves to the next string of its list, after `end`."""
+        return self._formats.carry()
+
+    def begin_after(self, carry: Carry) -> None:
+        """Begin a string behind another one of its list."""
+        self._formats.begin_after(carry)
 
     def continue_after(self, shown: str) -> None:
         """Continue after text that was already shown."""

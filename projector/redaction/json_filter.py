@@ -27,7 +27,7 @@ from projector.contracts import codec
 from projector.contracts.kinds import REDACTED
 from projector.redaction import json_grammar as grammar
 from projector.redaction.detector import Detector
-from projector.redaction.filters import ContentFilter, NumberFilter, ValueFilter, clean_plain, plain_filter
+from projector.redaction.filters import Carry, ContentFilter, NumberFilter, ValueFilter, clean_plain, plain_filter
 from projector.redaction.rules import Verdict
 from projector.redaction.steps import Step, StepBuffer
 
@@ -330,9 +330,10 @@ class _Mode(Enum):
 class StringFilter:
     """The filter of a decoded string: plain text, or a document in it."""
 
-    def __init__(self, detector: Detector, level: int = 0) -> None:
+    def __init__(self, detector: Detector, level: int = 0, after: Carry | None = None) -> None:
         self._detector = detector
         self._level = level
+        self._after = after
         self._mode = _Mode.BLANK
         self._plain = plain_filter(detector)
         self._document: JsonStreamFilter | None = None
@@ -343,6 +344,10 @@ class StringFilter:
     def mark_of_rest(self, rest: str, /) -> str | None:
         """Return the mark in place of the remaining text if the string ends before `rest`; None if it may be shown."""
         return "" if self._mode is _Mode.WITHHELD else (self._document or self._plain).mark_of_rest(rest)
+
+    def carry(self) -> Carry:
+        """Return what the string leaves to the next string of its list, after `end`."""
+        return self._plain.carry() if self._document is None else Carry()
 
     @property
     def settled(self) -> ContentFilter | None:
@@ -369,7 +374,11 @@ class StringFilter:
         start = blanks.end() if blanks else 0
         if start == len(text):
             return self._plain.feed(text)
-        if text[start] not in OPENERS or self._level > _MAX_LEVELS:
+        is_document = text[start] in OPENERS and self._level <= _MAX_LEVELS
+        if self._after is not None and (not is_document or not self._after.key):
+            self._plain.begin_after(self._after)
+            is_document = False
+        if not is_document:
             self._mode = _Mode.PLAIN
             return self._plain.feed(text)
         self._mode = _Mode.DOCUMENT

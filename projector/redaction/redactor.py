@@ -76,6 +76,11 @@ class Redactor:
         """Return clean tool text: code, string outputs, error messages. Searches as `code_stream` does."""
         return whole_values.clean_text(self._detector, text, max_chars)
 
+    def texts(self, texts: Iterable[str], max_chars: int | None = None) -> list[Cleaned[CleanText]]:
+        """Return texts that follow each other, as entries of a log, cleaned as one context and each cut to a limit."""
+        adjacent = whole_values.Adjacent(self._detector)
+        return [adjacent.clean(text, max_chars) for text in texts]
+
     def provider_message(self, text: str) -> Cleaned[CleanText]:
         """Return an error message of a provider, without names of accounts and infrastructure (CONTRACT D41)."""
         return whole_values.clean_message(self._detector, text, self.policy.limits.error_message_max_chars)

@@ -20,7 +20,7 @@ from projector.redaction import patterns
 from projector.redaction.detector import Detector
 from projector.redaction.filters import clean_plain
 from projector.redaction.internals import Internals
-from projector.redaction.rules import Format, Rules, Verdict, Word
+from projector.redaction.rules import Context, Format, Rules, Verdict, Word
 
 FILES: Final = (
     "words.toml",
@@ -64,6 +64,14 @@ def _pattern(text: str) -> str:
     return text
 
 
+def _expression(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error:
+        raise ValueError("expected a regular expression") from None
+    return text
+
+
 def _without_word(text: str) -> str:
     if patterns.WORD in text:
         raise ValueError("expected a pattern without `WORD`, which stands in anchors only")
@@ -78,6 +86,7 @@ def _class(text: str) -> str:
 
 _Anchor: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_pattern)]
 _Pattern: TypeAlias = Annotated[_Anchor, AfterValidator(_without_word)]
+_Expression: TypeAlias = Annotated[str, AfterValidator(_expression)]
 _Samples: TypeAlias = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
 _Words: TypeAlias = tuple[Annotated[str, Field(min_length=1)], ...]
 
@@ -116,6 +125,7 @@ class _FormatEntry(_Entry):
     keep_anchor: bool = False
     ignore_case: bool = False
     inside_words: bool = False
+    value: Annotated[str, Field(pattern=r"^[a-z-]*$")] = ""
 
     @model_validator(mode="after")
     def _check_length(self) -> _FormatEntry:
@@ -132,19 +142,27 @@ class _FormatEntry(_Entry):
         return self
 
 
+class _ContextEntry(_Entry):
+    link: str
+    value: str
+    before: _Expression = ""
+    key: _Expression = ""
+
+
 _LITERAL_CHARS: Final = 3
-_Kind = TypeVar("_Kind", Format, Word, Format | Word)
+_Kind = TypeVar("_Kind", Format, Word, Context, Format | Word | Context)
 
 
 def _length(pattern: str, *, literal_only: bool = False) -> int:
     return sum(piece.least for piece in patterns.pieces(pattern) if not literal_only or piece.atom[0] != "[")
 
 
-_TABLES: Final[Mapping[str, tuple[type[_Entry], type[Format | Word]]]] = {
+_TABLES: Final[Mapping[str, tuple[type[_Entry], type[Format | Word | Context]]]] = {
     "format": (_FormatEntry, Format),
     "word": (_WordEntry, Word),
     "exception": (_ExceptionEntry, Word),
     "count": (_CountEntry, Word),
+    "context": (_ContextEntry, Context),
 }
 """Table of a rule file -> model of its entries, and the type that they are converted to."""
 
@@ -189,12 +207,12 @@ def shipped_files() -> Rules:
 
 def compiled() -> bytes:
     """Return the content of `rules.json`: the shipped files without samples, one entry per line."""
-    tables: dict[str, tuple[Format | Word, ...]] = dict(zip(Rules._fields, shipped_files(), strict=True))
+    tables: dict[str, tuple[Format | Word | Context, ...]] = dict(zip(Rules._fields, shipped_files(), strict=True))
     lines = {name: [codec.dumps(_without_defaults(row)).decode() for row in rows] for name, rows in tables.items()}
     return ("{" + ",\n".join(f'"{name}": [\n' + ",\n".join(lines[name]) + "\n]" for name in lines) + "}\n").encode()
 
 
-def _without_defaults(row: Format | Word) -> dict[str, object]:
+def _without_defaults(row: Format | Word | Context) -> dict[str, object]:
     fields = row._replace(matches=(), harmless=())._asdict()
     return {name: value for name, value in fields.items() if value != row._field_defaults.get(name)}
 
@@ -232,7 +250,7 @@ def _toml(path: Path) -> dict[str, Any]:
         raise RuleFileError(f"{path.name}: expected a TOML file in UTF-8: {reason}") from None
 
 
-def _entry(table: str, row: dict[str, Any], location: str) -> Format | Word:
+def _entry(table: str, row: dict[str, Any], location: str) -> Format | Word | Context:
     form, kind = _TABLES[table]
     try:
         return _row(kind, form.model_validate(row))
@@ -259,12 +277,18 @@ def _material(match: re.Match[str]) -> str:
 def check_samples(rules: Rules, detector: Detector) -> list[str]:
     """Return an error for each sample that a detector does not treat as its entry expects."""
 
-    def is_withheld(row: Format | Word, sample: str) -> bool:
-        if isinstance(row, Format):
+    def is_withheld(row: Format | Word | Context, sample: str) -> bool:
+        if isinstance(row, Format | Context):
             return clean_plain(detector, sample) != sample
         return detector.keys.verdict(sample) is Verdict.SENSITIVE
 
-    entries: list[Format | Word] = [*rules.formats, *rules.words, *rules.exceptions, *rules.counts]
+    entries: list[Format | Word | Context] = [
+        *rules.formats,
+        *rules.words,
+        *rules.exceptions,
+        *rules.counts,
+        *rules.contexts,
+    ]
     return [
         f"`{row.name}`: `{field}` {number}: expected to be {'withheld' if expected else 'shown'}"
         for row in entries

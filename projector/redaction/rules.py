@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -38,6 +38,25 @@ class Format(NamedTuple):
     keep_anchor: bool = False
     ignore_case: bool = False
     inside_words: bool = False
+    value: str = ""
+    matches: tuple[str, ...] = ()
+    harmless: tuple[str, ...] = ()
+
+
+class Context(NamedTuple):
+    """A text between a sensitive key and its value, and which values count there (`projector.redaction.value_reader`).
+
+    `before` and `key` are expressions that the end of the text before the key and the key contain; `link` is in the
+    pattern language.
+    """
+
+    name: str
+    about: str
+    source: str
+    link: str
+    value: str
+    before: str = ""
+    key: str = ""
     matches: tuple[str, ...] = ()
     harmless: tuple[str, ...] = ()
 
@@ -72,6 +91,8 @@ class Rules(NamedTuple):
     """Harmless words, removed from a key before it is compared, or first or last words of harmless keys."""
     counts: tuple[Word, ...] = ()
     """Words of keys that count tokens if their value is a number: `max_tokens`."""
+    contexts: tuple[Context, ...] = ()
+    """What stands between a sensitive key and its value, in order of precedence."""
 
 
 @cache
@@ -79,7 +100,8 @@ def shipped() -> Rules:
     """Return the entries of `rules.json`, without their samples."""
     tables: Any = codec.loads((Path(__file__).parent / "rules.json").read_bytes())
     formats = tuple(Format(**row) for row in tables["formats"])
-    return Rules(formats, *(tuple(map(_word, tables[name])) for name in Rules._fields[1:]))
+    words = {name: tuple(map(_word, tables[name])) for name in ("words", "exceptions", "counts")}
+    return Rules(formats, **words, contexts=tuple(Context(**row) for row in tables["contexts"]))
 
 
 def _word(row: dict[str, Any]) -> Word:
@@ -100,6 +122,13 @@ _LOOKALIKES: Final = str.maketrans(
 """Cyrillic and Greek small letters that look like Latin ones."""
 _COUNT: Final = re.compile(r"[-+]?[0-9][0-9.,_]{0,15}")
 _NO_SECRET: Final = re.compile(r"(?i:null|none|nil|undefined|true|false|nan|n/a|\[\]|\{\}|\*+|\.\.\.)?")
+_NAME: Final = re.compile(r"[\w./:-]{1,80}")
+_NAMES_OF_PAIRS: Final = frozenset(
+    {"name", "key", "header", "field", "parametername", "parameterkey", "variable", "env"}
+)
+_VALUES_OF_PAIRS: Final = frozenset({"value", "val", "content", "default", "secretstring", "parametervalue", "data"})
+_PAIR_MAX_MEMBERS: Final = 32
+"""An object that names a value has few members; the limit bounds the search."""
 _MEMO_MAX_KEYS: Final = 4_096
 _MEMO_KEY_CHARS: Final = 64
 """Limits of the cache of verdicts: real schemas repeat a few short keys, hostile ones must not fill the memory."""
@@ -130,6 +159,16 @@ def is_count(value: object) -> bool:
     return isinstance(value, int | float) if not isinstance(value, str) else _COUNT.fullmatch(value) is not None
 
 
+def names_a_value(key: str) -> bool:
+    """Return whether a member has the name of a value: `name`, `key`, `header`."""
+    return key.lower() in _NAMES_OF_PAIRS
+
+
+def is_value_of_pair(key: str) -> bool:
+    """Return whether a member has the value that another one names: `value`."""
+    return key.lower() in _VALUES_OF_PAIRS
+
+
 def normal_form(key: str) -> str:
     """Return the key in the form that is compared; letters that look like plain ones become those."""
     return _SEPARATORS.sub("", _plain_letters(key).lower())
@@ -156,6 +195,15 @@ class KeyRules:
         self.last_words = tuple(word for word in _spellings(rules.words, "ends") if word not in self._plain)
         """Words that make a key sensitive as its last whole words."""
         self._is = frozenset(_spellings(rules.words, "is")) - self._plain
+        letters = {word[0] for word in self.words}
+        words = sorted(
+            {*self.words, *(word for word in (*self.last_words, *self._is) if word[0] in letters and self.words)}
+        )
+        self.beginnings = tuple(word for word in words if not word.startswith(tuple({*words} - {word})))
+        """What a text is searched for: words but those that begin with another one. Their whole key decides.
+
+        No letter is added to those with which the words of any key begin: each one holds every text that ends with it.
+        """
         self._ends = frozenset(self.last_words)
         self._harmless_begins = frozenset(_spellings(rules.exceptions, "begins"))
         self._harmless_ends = frozenset(_spellings(rules.exceptions, "ends"))
@@ -172,6 +220,19 @@ class KeyRules:
             if len(key) <= _MEMO_KEY_CHARS and len(self._known) < _MEMO_MAX_KEYS:
                 self._known[key] = known
         return known
+
+    def verdict_of_pair(self, members: Mapping[object, object]) -> Verdict:
+        """Return the verdict of the value of an object that names it: `{"name": "X-Api-Key", "value": ".."}`."""
+        if len(members) > _PAIR_MAX_MEMBERS:
+            return Verdict.PLAIN
+        names = (value for key, value in members.items() if isinstance(value, str) and names_a_value(str(key)))
+        return next(
+            (verdict for name in names if (verdict := self.verdict_of_name(name)) is not Verdict.PLAIN), Verdict.PLAIN
+        )
+
+    def verdict_of_name(self, name: str) -> Verdict:
+        """Return the verdict of a name that is the value of a member; it may have a path: `prod/db/password`."""
+        return self.verdict(name) if _NAME.fullmatch(name) else Verdict.PLAIN
 
     def hides(self, key: str, value: object) -> bool:
         """Return whether the value of a key is withheld."""

@@ -24,13 +24,14 @@ from projector.redaction.clean import (
     render,
 )
 from projector.redaction.detector import Detector
-from projector.redaction.filters import clean_plain
+from projector.redaction.filters import Carry, clean_plain
 from projector.redaction.internals import without_internals
 from projector.redaction.json_filter import OPENERS, StringFilter
 from projector.redaction.json_grammar import BLANKS
 from projector.redaction.policy import Limits
-from projector.redaction.rules import Verdict
+from projector.redaction.rules import Verdict, is_value_of_pair
 from projector.redaction.steps import StepWriter, in_pieces
+from projector.redaction.value_reader import announces
 
 _MESSAGE_MAX_CHARS: Final = 4_096
 """Characters of an error message that are read: several times as many as are shown, as names are replaced."""
@@ -55,10 +56,34 @@ def clean_message(detector: Detector, text: str, max_chars: int) -> Cleaned[Clea
 
 def clean_text(detector: Detector, text: str, max_chars: int | None = None) -> Cleaned[CleanText]:
     """Return a text without credentials, registered values and sensitive values of JSON in it, cut to a limit."""
-    text = codec.scrub(text)
-    if is_clean(detector, text):
-        return bound(text, max_chars)
-    string, writer = StringFilter(detector, 1), StepWriter()
+    return Adjacent(detector).clean(text, max_chars)
+
+
+class Adjacent:
+    """Cleaner of strings that follow each other, as entries of an array or of a log: together they are one context.
+
+    A key or an option announces the next string, a private key may be a list of its lines, and a credential may be cut.
+    """
+
+    def __init__(self, detector: Detector) -> None:
+        self._detector = detector
+        self._after = Carry()
+
+    def clean(self, text: str, max_chars: int | None = None) -> Cleaned[CleanText]:
+        """Return the next string, cleaned, cut to a limit."""
+        text = codec.scrub(text)
+        after, self._after = self._after, Carry(text if announces(text, self._detector.keys) else "")
+        if after == Carry() and is_clean(self._detector, text):
+            return bound(text, max_chars)
+        string = StringFilter(self._detector, 1, None if after == Carry() else after)
+        cleaned = _clean(string, text, max_chars)
+        if not self._after.key:
+            self._after = string.carry()
+        return cleaned
+
+
+def _clean(string: StringFilter, text: str, max_chars: int | None) -> Cleaned[CleanText]:
+    writer = StepWriter()
     parts: list[str] = []
     count = 0
     for piece in in_pieces(text):
@@ -181,10 +206,10 @@ class _Walk:
     def _notice(self, kind: NoticeType) -> None:
         self.notices[notice(kind, render(self._path) if len(self.notices) < _MAX_PATHS else "")] = None
 
-    def _string(self, text: str) -> str:
+    def _string(self, text: str, adjacent: Adjacent | None = None) -> str:
         if self._detector is None:
             return self._noticed(bound(codec.scrub(text), self._string_max_chars))
-        return self._noticed(clean_text(self._detector, text, self._string_max_chars))
+        return self._noticed((adjacent or Adjacent(self._detector)).clean(text, self._string_max_chars))
 
     def _key(self, text: str) -> Cleaned[CleanText]:
         if self._detector is None:
@@ -211,9 +236,15 @@ class _Walk:
         found: list[object] = []
         most = self._max_entries()
         self._path.append(0)
+        adjacent: Adjacent | None = None
         for at, entry in enumerate(entries[:most]):
             self._path[-1] = at
-            found.append(self.value(entry))
+            if isinstance(entry, str) and self._detector is not None:
+                adjacent = adjacent or Adjacent(self._detector)
+                found.append(self._string(entry, adjacent))
+            else:
+                adjacent = None
+                found.append(self.value(entry))
         self._path.pop()
         if len(entries) > most:
             self._notice("truncated")
@@ -223,17 +254,19 @@ class _Walk:
         found: dict[str, object] = {}
         most = self._max_entries()
         self._path.append("")
+        verdict = Verdict.PLAIN if self._detector is None else self._detector.keys.verdict_of_pair(members)
         for name, member in list(members.items())[:most]:
             cleaned = self._key(str(name))
             self._path[-1] = cleaned.value
-            found[self._noticed(cleaned)] = self._member(str(name), member)
+            found[self._noticed(cleaned)] = self._member(str(name), member, verdict)
         self._path.pop()
         if len(members) > most:
             self._notice("truncated")
         return found
 
-    def _member(self, name: str, member: object) -> object:
-        if self._detector is None or not self._detector.keys.hides(name, member):
+    def _member(self, name: str, member: object, pair: Verdict) -> object:
+        is_hidden = self._detector is not None and self._detector.keys.hides(name, member)
+        if not is_hidden and not (is_value_of_pair(name) and pair.hides(member)):
             return self.value(member)
         self._notice("redacted")
         return REDACTED

@@ -1,0 +1,137 @@
+"""Whether a value behind a sensitive key is a secret: a placeholder, a word of a language, code or prose is none.
+
+The tables are the decision. They were chosen by counting: source files of the standard library and of packages must
+stay as they are, and passwords as people and generators make them must not.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_NOT_SET: Final = (
+    "none null nil nan true false undefined yes no on off empty missing unset default unknown unspecified n/a"
+)
+_STATES: Final = "required optional invalid expired hidden masked redacted removed omitted changed na tbd todo"
+_TYPES: Final = (
+    "string str text bytes int integer float number bool boolean object any array list dict date secret value"
+)
+_SCHEMES: Final = "bearer basic digest negotiate"
+LITERALS: Final = frozenset(f"{_NOT_SET} {_STATES} {_TYPES} {_SCHEMES}".split())
+"""Values that name a state, a type or a scheme, compared in lower case."""
+
+_PLACEHOLDER: Final = re.compile(
+    r"""
+    <[^<>]*> | \[(?:REDACTED|redacted|hidden|masked|removed|FILTERED)[^\[\]]{0,80}\]   # <password>, our own marks
+    | \$\{?\{? [^{}]* \}?\}? | \$\( .* \)? | %\w+% | \{\{? [^{}]* \}?\}? | @[\w.]+@   # ${VAR}, $(cmd), {{ name }}
+    | %(?:\(\w+\))?[-+#0-9.]*[a-zA-Z] | :\w+ | \?+ | &[\w.]+                           # %(name)s, :name of SQL
+    | [*xX.\-_#•…]+ | (?:your|my|the|an?|some|insert|enter|replace)(?:[-_ ]\w+)+        # ****, your-api-key
+    | [^\w]+ | \#[0-9a-fA-F]{3,8}                                                      # colours
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_INTERPOLATION: Final = re.compile(
+    r"\$\{\{?[^{}]*\}?\}|\$\([^()]*\)|\{\{?[^{}]*\}?\}|%\(\w+\)[a-z]|%[sdrx]|\$[A-Za-z_]\w*|<[\w .:-]+>|#\{[^{}]*\}"
+)
+_NUMBER: Final = re.compile(r"[-+]?(?:[0-9][0-9_,.]*(?:[eE][-+]?[0-9]+)?|0[xX][0-9a-fA-F]{1,4})[a-zA-Z%]{0,2}")
+_NUMBER_MAX_DIGITS: Final = 3
+"""A longer number may be a PIN."""
+_FUNCTION_WORD: Final = re.compile(
+    r"(?i)(?:^|\s|\b)(?:the|an?|is|are|was|be|been|to|of|for|from|in|on|at|by|with|and|or|not|no|if|must|should|may|can|"
+    r"cannot|will|has|have|had|your|you|this|that|it|its|as|per|any|all|when|used|use|uses|using|required|invalid|"
+    r"enter|please|which|does|did|do|only|but|than|into|found|given|e\.g\.)(?=$|[\s,.:;!?)'])"
+)
+_NAME: Final = re.compile(r"\.?[A-Za-z_][A-Za-z_]*(?:[-.:/ ][A-Za-z_]+)*[.:,!?]*")
+_HARMLESS_SHAPE: Final = re.compile(
+    r"""
+    v?[0-9]+(?:\.[0-9a-z]+)+                                   # versions, addresses
+    | [0-9]{4}-[0-9]{2}.* | [0-9:.]+[a-zA-Z%]{0,3}             # dates, times, sizes
+    | (?:https?|ftp|file|wss?|urn)://\S* | [.~]{0,2}/[\w./-]*  # addresses and paths
+    | [\w.-]+\.(?:py|js|ts|go|rs|rb|java|json|toml|ya?ml|txt|md|html?|conf|cfg|ini|pem|key|crt|sh|com|org|net)
+    | (?:sha|md|utf|base|rfc|hs|rs|es|aes|ed|ps|x|py|http|oauth|ipv|int|uint|float)-?_?[0-9]{1,5}(?:[-_].*)?
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_SYMBOL: Final = re.compile(
+    r"[A-Za-z0-9][^A-Za-z0-9\s_.:/,;()\[\]{}<>'\"\\-][A-Za-z0-9]|[A-Za-z0-9]{4,}[!@#$%^&*+?=~]+$"
+)
+_MIXED_CASE: Final = re.compile(r"[a-z][A-Z](?:[a-z]?[A-Z]|[A-Z])|[A-Z]{2,}[a-z]{1,2}[A-Z]")
+_SHAPE_MIN_CHARS: Final = 6
+_MIXED_MIN_CHARS: Final = 12
+
+
+def is_empty(value: str) -> bool:
+    """Return whether a value is empty, a placeholder, or a word that names no secret."""
+    bare = value.strip()
+    return not bare or bare.lower().rstrip(".,;") in LITERALS or _PLACEHOLDER.fullmatch(bare) is not None
+
+
+def is_path(value: str) -> bool:
+    """Return whether a value is a path of a file, as in `PWD=/home/app`."""
+    return _PATH.fullmatch(value) is not None and not is_random(value)
+
+
+_PATH: Final = re.compile(r"[.~]{0,2}/[\w./-]*")
+
+
+def is_prose(value: str) -> bool:
+    """Return whether a value is a sentence or a phrase, and not the words of a pass phrase."""
+    return " " in value.strip() and _FUNCTION_WORD.search(value) is not None and not has_secret_word(value)
+
+
+def has_secret_word(value: str) -> bool:
+    """Return whether one word of a text has the shape of a secret."""
+    return any(has_secret_shape(word.strip("\"'`,.:;()[]{}")) for word in value.split())
+
+
+def is_template(value: str) -> bool:
+    """Return whether a value is filled in later, and nothing around the gaps has the shape of a secret."""
+    rest, count = _INTERPOLATION.subn(" ", value)
+    return bool(count) and not has_secret_word(rest)
+
+
+def is_short_number(value: str) -> bool:
+    """Return whether a value is a number of few digits."""
+    return _NUMBER.fullmatch(value) is not None and sum(char.isdigit() for char in value) <= _NUMBER_MAX_DIGITS
+
+
+def is_name(value: str) -> bool:
+    """Return whether a value is made of letters, as names in code and words are."""
+    return _NAME.fullmatch(value) is not None
+
+
+def has_secret_shape(value: str) -> bool:
+    """Return whether a word looks like a password or a key, and not like a name, a number or an address."""
+    if len(value) < _SHAPE_MIN_CHARS or _HARMLESS_SHAPE.fullmatch(value) is not None or is_empty(value):
+        return False
+    has_digit = any(char.isdigit() for char in value)
+    has_letter = any(char.isalpha() for char in value)
+    if has_digit and has_letter:
+        return True
+    if not has_letter:
+        return False
+    return _SYMBOL.search(value) is not None or (
+        len(value) >= _MIXED_MIN_CHARS and value.isalpha() and len(_MIXED_CASE.findall(value)) > 1
+    )
+
+
+def is_random(value: str) -> bool:
+    """Return whether a word looks generated: long enough, with digits, small and capital letters."""
+    digits, lower, upper = (
+        len(found) for found in (_DIGIT.findall(value), _LOWER.findall(value), _UPPER.findall(value))
+    )
+    is_mixed = min(digits, lower, upper) >= _RANDOM_MIN_OF_EACH and len(value) >= _RANDOM_MIN_CHARS
+    return is_mixed and has_secret_shape(value) and _RANDOM.fullmatch(value) is not None
+
+
+_DIGIT: Final = re.compile("[0-9]")
+_LOWER: Final = re.compile("[a-z]")
+_UPPER: Final = re.compile("[A-Z]")
+_RANDOM: Final = re.compile(r"[\w!@#$%^&*+=~/.-]+")
+_RANDOM_MIN_OF_EACH: Final = 2
+_RANDOM_MIN_CHARS: Final = 10
+
+
+def is_short_word(value: str) -> bool:
+    """Return whether a value is a short word in capital letters, as names of tokens in parsers are."""
+    return len(value) < _SHAPE_MIN_CHARS - 2 and value.isalpha() and value.isupper()

@@ -1,0 +1,133 @@
+"""Values behind sensitive words where text is not JSON: found in every context and at every cut, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
+from projector.redaction.rules import Context
+from tests.rule_samples import CONTEXTS
+
+REDACTOR = Redactor(Policy())
+SECRET = "kX9mQ2vT7wLzR4"
+PEM = "-----BEGIN {} " + "PRIVATE KEY-----\n" + SECRET * 4
+
+
+def streamed(text: str) -> str:
+    stream = REDACTOR.code_stream()
+    return "".join(stream.feed(char).value for char in text) + stream.close().value
+
+
+WITHHELD = {
+    "a credentials file": f"aws_secret_access_key = wJalr/{SECRET}",
+    "blanks around an equals sign": f"password = {SECRET}",
+    "an option in quotes": f'mysql --password "{SECRET}"',
+    "an option in single quotes": f"--token '{SECRET}'",
+    "arguments as a list in text": f'exec ["mysql","--password","{SECRET}"]',
+    "bytes": f"password = b'{SECRET}'",
+    "a wrapped string": f'password: Some("{SECRET}")',
+    "a string in triple quotes": f'password = """{SECRET}"""',
+    "an escaped quote in a string": rf'password = "ab\"2{SECRET}"',
+    "an environment file with symbols": f"DB_PASSWORD=kX9(mQ2)v,T'7{SECRET}",
+    "an element": f"<password>{SECRET}</password>",
+    "a block of YAML": f"password: |\n  {SECRET}\n  {SECRET}",
+    "a list of YAML": f"tokens:\n  - {SECRET}\n  - {SECRET}",
+    "a member and its value": f"- name: DB_PASSWORD\n  value: {SECRET}",
+    "a login": f"machine db login me password {SECRET}",
+    "a default of the environment": f'os.environ.get("DB_PASSWORD", "{SECRET}")',
+    "many letters first": f"password: abcdefghijklmnopqrstuvwxyzab{SECRET}",
+    "a container behind a head": f'HTTP 200\n{{"tokens":["{SECRET}"]}}',
+    "a container in broken JSON": f'{{"a":1,, "tokens":["{SECRET}"]}}',
+    "a container behind a comment": f'{{ // note\n "credentials":{{"a":"{SECRET}"}}}}',
+    "a container of Python": f"x {{'tokens': ('{SECRET}',)}}",
+    "a value far behind its key": f'x "password":{" " * 40}"{SECRET}"',
+    "a cookie with quotes": f'Cookie: theme="dark"; sid={SECRET}',
+    "a header with parameters": f'Authorization: Digest username="me", response="{SECRET}"',
+    "a header as a pair": f'x [["X-Api-Key","{SECRET}"]]',
+    "a header as a member": f'x {{"name":"Authorization","value":"Basic {SECRET}"}}',
+    "a short bearer token": f"Bearer {SECRET}",
+    "a scheme alone": "Basic YWxhZGRpbjpvcGVuc2VzYW1l" + SECRET,
+    "a type": f'password: str = "{SECRET}"',
+    "an alternative": f'password = env.X or "{SECRET}"',
+    **{f"a private key of {kind}": PEM.format(kind) for kind in ("ED25519", "X25519", "ANY", "RSA ", "ec")},
+}
+
+
+@pytest.mark.parametrize("text", WITHHELD.values(), ids=WITHHELD.keys())
+def test_a_value_is_withheld_at_every_cut(text: str) -> None:
+    cleaned = REDACTOR.text(text)
+    assert SECRET[:6] not in cleaned.value
+    assert [notice.type for notice in cleaned.notices] == ["redacted"]
+    assert streamed(text) == cleaned.value
+
+
+SHOWN = (
+    "api_key=None",
+    '"admin_api_key_auth": True',
+    "token: 3 of 5",
+    "password: required",
+    "For the Cookies:**",
+    "tokens_used=5",
+    "token = tokens[0]",
+    "password = self._password",
+    "token: Optional[str] = None",
+    "token = get_token('name')",
+    "secret = base64.b64encode(data)",
+    "--password <password>",
+    "password=${PASSWORD}",
+    "DB_PASSWORD=$PASSWORD",
+    'password = "****"',
+    'password = "{}".format(x)',
+    'f"token={token}"',
+    'Authorization: f"Bearer {token}"',
+    '["password", "token", "secret"]',
+    '"token": "The token to use for requests"',
+    "the cookie is stored by the browser",
+    "-----BEGIN CERTIFICATE-----\nMIIB",
+)
+
+
+@pytest.mark.parametrize("text", SHOWN)
+def test_what_is_no_secret_is_shown(text: str) -> None:
+    assert (REDACTOR.text(text).value, streamed(text)) == (text, text)
+
+
+@pytest.mark.parametrize("row", CONTEXTS, ids=[row.name for row in CONTEXTS])
+def test_the_samples_of_a_context_at_every_cut(row: Context) -> None:
+    for text in (f"x\n{sample}" for sample in row.matches):
+        assert streamed(text) == REDACTOR.text(text).value != text
+    for text in (f"x\n{sample}" for sample in row.harmless):
+        assert streamed(text) == REDACTOR.text(text).value == text
+
+
+LISTS = {
+    "lines of a private key": (
+        ["-----BEGIN RSA " + "PRIVATE KEY-----", SECRET * 4, SECRET, "-----END RSA PRIVATE KEY-----", "x"],
+        ["<redacted>", "<redacted>", "<redacted>", "<redacted>", "x"],
+    ),
+    "arguments": (["mysql", "--password", "hunter2", "-v"], ["mysql", "--password", "<redacted>", "-v"]),
+    "a header": (["Host", "x", "Authorization", "Basic abc"], ["Host", "x", "Authorization", "<redacted>"]),
+    "a cut credential": (["ghp" + "_a1B2c3", "D4e5F6a1B2c3D4", "x"], ["<redacted>", "<redacted>", "x"]),
+    "words": (["password", "token", "secret", ""], ["password", "token", "secret", ""]),
+}
+
+
+@pytest.mark.parametrize(("texts", "said"), LISTS.values(), ids=LISTS.keys())
+def test_strings_of_a_list_are_one_context(texts: list[str], said: list[str]) -> None:
+    assert [cleaned.value for cleaned in REDACTOR.texts(texts)] == said
+    tree: object = {"a": texts}
+    assert REDACTOR.json(tree, string_max_chars=1000).value == {"a": said}
+
+
+@pytest.mark.parametrize(
+    ("tree", "said"),
+    [
+        ({"name": "Authorization", "value": "Basic x"}, {"name": "Authorization", "value": "<redacted>"}),
+        ({"value": "x", "name": "DB_PASSWORD"}, {"value": "<redacted>", "name": "DB_PASSWORD"}),
+        ({"Name": "/prod/db/password", "Value": "x"}, {"Name": "/prod/db/password", "Value": "<redacted>"}),
+        ({"name": "Accept", "value": "x"}, {"name": "Accept", "value": "x"}),
+    ],
+)
+def test_a_member_names_the_value_of_another(tree: object, said: object) -> None:
+    assert REDACTOR.json(tree, string_max_chars=1000).value == said
