@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator
 from typing import Any, Final
 
@@ -13,8 +12,8 @@ from structlog.testing import capture_logs
 from projector.server.app import rebuild
 from projector.server.config.settings import Settings
 from projector.server.control.budgets import MemoryBudgets
-from projector.server.control.token_meter import OUTPUT_DEFAULT
-from tests.asgi.callers import REFUSED, Clock, Server, Upstream, completed, keys, text
+from projector.server.control.token_meter import OUTPUT_DEFAULT, TokenMeter
+from tests.asgi.callers import REFUSED, Clock, Server, Upstream, completed, event, keys, text
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -247,10 +246,6 @@ def reports(**usage: Any) -> Any:
     return script
 
 
-INPUT: Final = 4 * 10
-"""Tokens of the input, more or less: ten texts of sixteen characters."""
-
-
 @pytest.mark.parametrize(
     ("name", "script", "least", "most"),
     [
@@ -273,12 +268,8 @@ async def test_tokens_of_every_end(name: str, script: Any, least: int, most: int
     site, _ = server(settings, Upstream(script))
     body = {CHAT: {"message": "hi " * 20, "agent": "a"}, RESPONSES: ASKED | {"input": "hi " * 20}}[path]
     await site.run(path, body)
-    site.upstream.script = reports(total_tokens=1)
-    last = await site.ask(path, body | {} if path == CHAT else body | {"max_output_tokens": 1})
-    reserved = OUTPUT_DEFAULT if path == CHAT else 1
-    used = 86_400 - int(last.headers["x-ratelimit-remaining-tokens"]) - reserved
-    own = len(json.dumps(site.upstream.requests[-1].body, separators=(",", ":"))) // 4
-    assert least <= used - own <= most, name
+    invalid = await site.ask(path, {"message": 1})  # it reserves nothing
+    assert least <= 86_400 - int(invalid.headers["x-ratelimit-remaining-tokens"]) <= most, name
 
 
 async def test_a_client_that_leaves_pays_for_what_was_made(serve: Any, upstream: Any) -> None:
@@ -316,6 +307,38 @@ async def test_a_client_that_leaves_before_the_answer_pays_for_its_request(serve
     third = await site.post(body={"message": 1})
     await third.read_head()
     assert 1_000 <= 90_000 - int(third.headers["x-ratelimit-remaining-tokens"]) <= 1_100
+
+
+async def asks_first(request: Any) -> AsyncGenerator[bytes, None]:
+    """Ask for an approval in the first response."""
+    if "previous_response_id" not in request.body:
+        item = {"id": "mcpr_1", "type": "mcp_approval_request", "name": "t", "arguments": "{}", "server_label": "s"}
+        yield event("response.created", response={"id": "r1", "status": "in_progress"})
+        yield event("response.output_item.added", output_index=0, item=item)
+        yield event("response.output_item.done", output_index=0, item=item)
+    yield completed("r1", total_tokens=500)
+
+
+async def test_a_run_that_waits_for_approval_has_paid_for_what_it_used() -> None:
+    site, _ = server(limited(tokens_per_day=86_400, requests_per_day=4), Upstream(asks_first))
+    started = (await site.run("/v1/runs", {"workflowId": "a", "inputs": {"message": "hi"}})).json()
+
+    async def used() -> int:
+        answer = await site.ask(CHAT, {"message": 1})
+        return 86_400 - int(answer.headers["x-ratelimit-remaining-tokens"])
+
+    assert await used() == 500
+    answer = await site.run(f"/v1/runs/{started['runId']}/interrupts/agent", {"resumeValue": {"action": "accept"}})
+    assert (answer.status, answer.headers["x-ratelimit-remaining-requests"]) == (200, "1")
+    assert await used() == 1_000
+    await site.app.state.aclose()
+
+
+async def test_a_meter_keeps_no_request() -> None:
+    """A run may wait for a person longer than its input is needed."""
+    meter = TokenMeter(["a"], {"input": "x" * 4_000})
+    meter.estimate()
+    assert "x" * 4_000 not in [value for one in vars(meter).values() if isinstance(one, dict) for value in one.values()]
 
 
 # settings

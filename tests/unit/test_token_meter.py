@@ -8,7 +8,7 @@ import pytest
 
 from projector.server.control.token_meter import INPUT_MAX, OUTPUT_DEFAULT, OUTPUT_MAX, REPORTED_MAX, TokenMeter
 
-BODY = {"input": "x" * 388}
+BODY = {"input": "x" * 383}
 """400 bytes: 100 tokens."""
 
 
@@ -72,10 +72,14 @@ def test_steps_are_counted_for_their_agents() -> None:
 @pytest.mark.parametrize(
     ("name", "body", "reserved"),
     [
-        ("no limit", {}, OUTPUT_DEFAULT),
-        ("a limit", {"max_output_tokens": 40}, 46),
-        ("another name", {"max_completion_tokens": 40}, 47),
-        ("the old name", {"max_tokens": 40}, 44),
+        ("no limit", {}, OUTPUT_DEFAULT + 1),
+        ("a limit", {"max_output_tokens": 40}, 47),
+        ("another name", {"max_completion_tokens": 40}, 48),
+        ("the old name", {"max_tokens": 40}, 45),
+        ("characters of several bytes", {"a": "\u20ac" * 400}, OUTPUT_DEFAULT + 303),
+        ("half characters", {"a": "\ud800" * 400}, OUTPUT_DEFAULT + 303),
+        ("many values", {"a": [[{"b": 1}]] * 1_000_000}, OUTPUT_DEFAULT + INPUT_MAX),
+        ("a long number", {"a": 10**4_000}, OUTPUT_DEFAULT + 3),
         ("a huge limit", {"max_output_tokens": 10**40}, None),
         ("a limit of nothing", {"max_output_tokens": 0}, None),
         ("a negative limit", {"max_output_tokens": -(10**9)}, None),

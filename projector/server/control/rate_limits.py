@@ -126,16 +126,12 @@ class Admission:
         self.meter = meter if tokens else None
 
     async def settle(self, code: str | None = None) -> None:
-        """Replace the reserved tokens with those that were used; idempotent. `code` is the error of the stream."""
-        reserved = [receipt for receipt in self._receipts if receipt.limit.unit == "tokens"]
-        self._receipts = []
+        """Replace the reserved tokens with those that were used until now; `code` is the error of the stream."""
         total, by_agent = self.meter.used(code) if self.meter is not None else (0, {})
-        await self._settle(
-            [
-                (receipt, float(total if (agent := receipt.limit.agent) is None else by_agent.get(agent, 0)))
-                for receipt in reserved
-            ]
-        )
+        tokens = [receipt for receipt in self._receipts if receipt.limit.unit == "tokens"]
+        agents = [receipt.limit.agent for receipt in tokens]
+        amounts = [total if agent is None else by_agent.get(agent, 0) for agent in agents]
+        await self._settle([(receipt, float(amount)) for receipt, amount in zip(tokens, amounts, strict=True)])
 
     @asynccontextmanager
     async def stream(self, stats: StreamStats) -> AsyncGenerator[None, None]:
@@ -159,6 +155,7 @@ class Admission:
         self._receipts += [receipt for receipt in receipts if receipt.amount > 0]
 
     async def _settle(self, used: Sequence[tuple[Receipt, float]]) -> None:
+        self._receipts = [receipt._replace(amount=amount) for receipt, amount in used]
         with anyio.CancelScope(shield=True):  # also after a disconnect
             if used:
                 await self._budgets.settle(used)

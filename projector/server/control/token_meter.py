@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from projector.contracts import codec
 from projector.contracts.kinds import PrivateKind
 from projector.core.canonical import Frame
 
@@ -18,6 +17,8 @@ OUTPUT_MAX: Final = 4_000
 a body may have megabytes of images, and few answers are as long as they may be."""
 OUTPUT_DEFAULT: Final = 1_000
 
+_VALUE_BYTES: Final = 4
+"""Quotes, and the mark before or after a value."""
 _BYTES_PER_TOKEN: Final = 4
 """Of English text and of JSON; other texts have fewer."""
 _OUTPUT_LIMITS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
@@ -44,10 +45,12 @@ class TokenMeter:
         """Agent and ID of a response -> characters of its output, until its tokens are reported."""
 
     def estimate(self) -> int:
-        """Return the tokens to reserve for the first response."""
+        """Return the tokens to reserve for the first response; to be called once."""
         limits = (value for name in _OUTPUT_LIMITS if type(value := self._body.get(name)) is int and value > 0)
+        output = min(next(limits, OUTPUT_DEFAULT), OUTPUT_MAX)
         self._body_tokens = _input_tokens(self._body)
-        return self._body_tokens + min(next(limits, OUTPUT_DEFAULT), OUTPUT_MAX)
+        self._body = {}  # the stream may last longer than it is needed
+        return self._body_tokens + output
 
     def on_request(self, body: Mapping[str, object]) -> None:
         """Count a request to a provider."""
@@ -92,4 +95,16 @@ def _reported_tokens(usage: Mapping[str, int]) -> int:
 
 
 def _input_tokens(body: Mapping[str, object]) -> int:
-    return min(len(codec.dumps(body)) // _BYTES_PER_TOKEN, INPUT_MAX)
+    """Return the tokens of a body by its size; it is not read any further than to the most that counts."""
+    n_bytes = 0
+    values: list[object] = [body]
+    while values and n_bytes < INPUT_MAX * _BYTES_PER_TOKEN:
+        value = values.pop()
+        n_bytes += _VALUE_BYTES
+        if isinstance(value, str):
+            n_bytes += len(value) if value.isascii() else len(value.encode(errors="surrogatepass"))
+        elif isinstance(value, Mapping):
+            values += (*value, *value.values())
+        elif isinstance(value, list):
+            values += value
+    return min(n_bytes // _BYTES_PER_TOKEN, INPUT_MAX)
