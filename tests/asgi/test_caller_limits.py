@@ -116,7 +116,7 @@ async def test_a_refusal_has_the_form_of_its_route(path: str, kind: str, expecte
     document = document["error"] if path == RESPONSES else document
     assert {name: document.get(name) for name in expected} == expected
     message = document["detail" if path == CHAT else "message"]
-    assert message == f"Rate limit of this caller reached: 1 {kind} per minute. Try again in 1m0s."
+    assert message == f"Rate limit reached: 1 {kind} per minute for this caller. Try again in 1m0s."
     assert refused.headers["retry-after"] == "60"
     assert refused.headers.get("x-should-retry") == ("true" if path == RESPONSES else None)
     if path == CHAT:

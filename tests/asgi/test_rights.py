@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Any, Final
 
 import jwt
@@ -236,6 +237,26 @@ def test_mistakes_are_found(tmp_path: Any, name: str, text: str, message: str) -
     with pytest.raises(SettingsError) as caught:
         load({}, config=config)
     assert message in str(caught.value), name
+
+
+def test_the_example_of_the_page_is_valid(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    example = page.partition("## Rate limits and rights")[2].partition("```toml")[2].partition("```")[0]
+    config = tmp_path / "projector.toml"
+    config.write_text(
+        f"""
+        upstreams.one.models = ["fast"]
+        passthrough.responses = "one"
+        auth.api_keys.frontend = "sha256:{"0" * 64}"
+        auth.jwt = {{ issuer = "i", audience = "a", jwks_url = "https://login.example/jwks", groups_claim = "groups" }}
+        agents.helper = {{ upstream = "one", model = "m" }}
+        agents.reports.upstream = "one"
+        agents.reports.model = "m"
+        {example}
+        """,
+        encoding="utf-8",
+    )
+    assert load({}, config=config).callers.keys() == {"default", "key:frontend", "group:analysts"}
 
 
 def test_limits_are_variables() -> None:

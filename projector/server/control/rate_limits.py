@@ -34,6 +34,8 @@ RETRY_MAX_S: Final = 60
 _PERIODS_S: Final = {"minute": 60.0, "day": 86_400.0}
 _UNITS: Final[tuple[Unit, ...]] = ("requests", "tokens")
 _IPV6_HOST_BITS: Final = 64
+_SECOND_PART: Final = 1e-6
+"""A part of a second that rounding may have added."""
 
 
 def owner_of(caller: str) -> str:
@@ -176,14 +178,11 @@ def _headers(levels: Iterable[Level]) -> list[tuple[bytes, bytes]]:
 
 def _refusal(level: Level) -> Problem:
     """Return the problem of a request that a limit refuses."""
-    limit, wait_s = level.limit, math.ceil(level.wait_s)
+    limit, wait_s = level.limit, max(1, math.ceil(level.wait_s - _SECOND_PART))
     period = next(name for name, seconds in _PERIODS_S.items() if seconds == limit.period_s)
-    what = "this caller" if limit.agent is None else "this caller's use of an agent"
-    refused = problem(
-        CODES[limit.unit],
-        f"Rate limit of {what} reached: {limit.most} {limit.unit} per {period}. Try again in {duration_text(wait_s)}.",
-    )
-    refused.headers["retry-after"] = str(max(1, wait_s))
+    what = f"{limit.most} {limit.unit} per {period} for this caller" + ("" if limit.agent is None else " and agent")
+    refused = problem(CODES[limit.unit], f"Rate limit reached: {what}. Try again in {duration_text(wait_s)}.")
+    refused.headers["retry-after"] = str(wait_s)
     refused.error_type = limit.unit
     refused.should_retry = wait_s <= RETRY_MAX_S
     return refused
@@ -191,7 +190,7 @@ def _refusal(level: Level) -> Problem:
 
 def duration_text(seconds: float) -> str:
     """Return a duration as the OpenAI API has it in headers: `120ms`, `1s`, `6m0s`."""
-    ms = math.ceil(seconds * 1000 - 1e-6)
+    ms = math.ceil((seconds - _SECOND_PART) * 1000)
     if ms < 1000:  # noqa: PLR2004 - a second
         return f"{ms}ms" if ms > 0 else "0s"
     minutes, ms = divmod(ms, 60_000)
