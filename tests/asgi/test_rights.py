@@ -99,6 +99,18 @@ async def test_models_are_listed_for_their_callers(caller: str, listed: list[str
     assert statuses == [200 if name in listed else 404 for name in MODELS]
 
 
+async def test_models_with_several_targets_have_their_own_names() -> None:
+    targets = [{"upstream": "one", "model": "real-m"}, {"upstream": "one", "model": "real-n"}]
+    callers = {"default": {"models": "fast"}}
+    site = Server(
+        SETTINGS | {"models": {"fast": {"targets": targets}, "slow": {"targets": targets}}, "callers": callers}
+    )
+    asked = [await site.ask(RESPONSES, {"model": name, "input": "hi"}) for name in ("fast", "slow", "m", "real-m")]
+    assert [answer.status for answer in asked] == [200, 404, 404, 404]
+    models = (await site.ask("/v1/models", method="GET")).json()["data"]
+    assert [model["id"] for model in models] == ["fast"]
+
+
 async def test_without_a_passthrough_route_no_model_is_listed() -> None:
     answer = await Server(SETTINGS).ask("/v1/models", key="carol", method="GET")
     error = answer.json()["error"]

@@ -22,7 +22,7 @@ _VALUE_BYTES: Final = 4
 _BYTES_PER_TOKEN: Final = 4
 """Of English text and of JSON; other texts have fewer."""
 _OUTPUT_LIMITS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
-_NOT_PROCESSED: Final = ("upstream_http_", "upstream_unreachable", "upstream_timeout_connect")
+_NOT_PROCESSED: Final = ("upstream_http_", "upstream_unavailable", "upstream_unreachable", "upstream_timeout_connect")
 """Codes of requests that a provider did not process."""
 
 
