@@ -164,6 +164,8 @@ def chat_calls(count: int) -> Input:
     return Input(cut(wire(chunks)), provider="openai_chat")
 
 
+COMPLETED: Final = {"type": "response.completed", "response": {"status": "completed", "output": []}}
+
 ROWS: Final = (
     # bytes
     Row("one huge event in tiny reads", lambda n: Input(cut(wire([text("a" * n)]), 7)), 10_000),
@@ -199,6 +201,10 @@ ROWS: Final = (
     Row("a huge output of the host", hosted_output, 3),
     # of the host
     Row("many registered values", registered, 100),
+    # reasoning in tags
+    Row("deltas in a think tag", lambda n: events([text("<think>"), *[text("word ")] * n]), 300),
+    Row("beginnings of its end", lambda n: events([text("<think>"), *[text("</thin"), text("k")] * n]), 150),
+    Row("ends of responses", lambda n: events([*(text("a", at) for at in range(n)), *[COMPLETED] * n]), 150),
     # Chat
     Row("a long unclosed think tag", lambda n: chat(["<think>", *["word "] * n]), 400),
     Row("many beginnings of a think tag's end", lambda n: chat(["<think>", *["</thin", "k"] * n]), 200),

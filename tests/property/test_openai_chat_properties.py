@@ -15,8 +15,8 @@ from projector.core.faults import Fault
 from projector.core.sse import SseMessage
 from projector.providers.openai_chat.chat_profile import ChatProfile
 from projector.providers.openai_chat.chat_stage import OpenAIChatStage
-from projector.providers.openai_chat.think import MARKS, Operation, ThinkMode, ThinkSplitter
-from projector.providers.openai_chat.think import SPELLINGS as TAG_PAIRS
+from projector.providers.think import MARKS, Operation, ThinkMode, ThinkSplitter
+from projector.providers.think import SPELLINGS as TAG_PAIRS
 from tests.property.cost import assert_linear
 from tests.property.soundness import assert_sound, cut, examples, frames_of, play
 

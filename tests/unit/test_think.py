@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from projector.providers.openai_chat.think import Operation, ThinkMode, ThinkSplitter
+from projector.providers.think import Operation, ThinkMode, ThinkSplitter
 
 CLOSE = Operation("close")
 

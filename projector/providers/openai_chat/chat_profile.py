@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from projector.providers.openai_chat.think import ThinkMode
+from projector.providers.think import ThinkMode
 
 NonEmpty = Annotated[str, StringConstraints(min_length=1)]
 
@@ -21,7 +21,7 @@ class ChatProfile(BaseModel):
     chunk, by the first listed here."""
 
     think_mode: ThinkMode = "start"
-    """Where reasoning between tags may begin in the text: see `projector.providers.openai_chat.think`."""
+    """Where reasoning between tags may begin in the text: see `projector.providers.think`."""
 
     think_tags: tuple[NonEmpty, NonEmpty] = ("<think>", "</think>")
     """The tags that open and close reasoning in the text. The default also reads the other `SPELLINGS` of `think`."""

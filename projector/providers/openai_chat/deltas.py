@@ -13,7 +13,7 @@ from projector.providers.openai_chat import chunk_fields
 from projector.providers.openai_chat.chat_profile import ChatProfile
 from projector.providers.openai_chat.chunk_fields import Drops
 from projector.providers.openai_chat.output import LEGACY_INDEX, ChatOutput
-from projector.providers.openai_chat.think import Operation, ThinkSplitter
+from projector.providers.think import Operation, ThinkSplitter
 
 SUMMARY: Final = "reasoning.summary"
 ENCRYPTED: Final = "reasoning.encrypted"

@@ -9,6 +9,7 @@ from projector.providers.descriptor import PassthroughRoute, Provider
 
 PROVIDER: Final = Provider(
     title="OpenAI Responses",
+    profile="projector.providers.openai_responses.responses_profile:ResponsesProfile",
     stage=lazy("projector.providers.openai_responses.responses_stage:OpenAIResponsesStage"),
     request_writer=lazy("projector.providers.openai_responses.responses_request:write_request"),
     recording=lazy("projector.providers.openai_responses.responses_recording:recording_shape"),

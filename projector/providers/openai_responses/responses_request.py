@@ -11,7 +11,7 @@ ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
 PARAMETERS: Final[ParameterPaths] = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("text", "verbosity")}
 
 
-def write_request(request: ModelRequest, _profile: None = None) -> Body:
+def write_request(request: ModelRequest, _profile: object = None) -> Body:
     """Return the body of a request."""
     body = request.start(PARAMETERS, request.client_tools)
     body["input"] = request.input if isinstance(request.input, str) else list(map(_item, request.input))

@@ -1,4 +1,7 @@
-"""OpenAI Responses streams: their events are the canonical vocabulary, so they are only parsed and checked."""
+"""OpenAI Responses streams: their events are the canonical vocabulary, so they are only parsed and checked.
+
+Reasoning that a model writes between tags in its text is the one thing that is translated (`tagged_texts`).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,10 @@ from projector.contracts import codec
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
 from projector.core.sse import DONE, SseMessage
+from projector.providers.openai_responses.responses_profile import ResponsesProfile
+from projector.providers.openai_responses.tagged_texts import TaggedTexts
+
+DEFAULT: Final = ResponsesProfile()
 
 ERROR: Final = "error"
 
@@ -16,9 +23,10 @@ ERROR: Final = "error"
 class OpenAIResponsesStage:
     """Parses each message as one event. The last item is a fault if a payload is not JSON (CONTRACT D12)."""
 
-    def __init__(self, _profile: None = None) -> None:
+    def __init__(self, profile: ResponsesProfile = DEFAULT) -> None:
         self.dropped: Counter[str] = Counter()
         """Messages that are not events, by reason."""
+        self._texts = TaggedTexts(profile.think_mode, profile.think_tags)
         self._is_over = False
 
     def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
@@ -34,20 +42,20 @@ class OpenAIResponsesStage:
             if data.strip() in {b"", DONE}:
                 return []
             self._is_over = True
-            return [FAULTS["upstream_malformed"]]
+            return [*self.close(), FAULTS["upstream_malformed"]]
         if type(event) is not dict:
             return self._drop("(no object)")
-        return [event] if "type" in event else self._untyped(event, message.event)
+        return self._texts.read(event) if "type" in event else self._untyped(event, message.event)
 
     def close(self) -> list[CanonicalEvent | Fault]:
-        """Return nothing: no input is held back."""
-        return []
+        """Return text that might have been the beginning of a tag."""
+        return [*self._texts.close()]
 
     def _untyped(self, event: dict[str, object], name: str) -> list[CanonicalEvent | Fault]:
         """Return an event with the type that its message names; an object with `error` is an error."""
         if event.get("error"):
             name = ERROR
-        return [{**event, "type": name}] if name else self._drop("(no type)")
+        return self._texts.read({**event, "type": name}) if name else self._drop("(no type)")
 
     def _drop(self, reason: str) -> list[CanonicalEvent | Fault]:
         self.dropped[reason] += 1

@@ -1,0 +1,222 @@
+"""Reasoning that a model writes between tags in the texts of a Responses stream (CONTRACT D46).
+
+Some servers with the Responses API do not read the tags of a model's template. The reasoning becomes an item of its
+own, without an output index, and the texts of events, finished items and the final snapshot are those without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
+
+from projector.core import canonical as read
+from projector.core.canonical import CanonicalEvent
+from projector.core.faults import Fault
+from projector.providers.think import THINK, Operation, Tags, ThinkMode, ThinkSplitter
+
+Place: TypeAlias = tuple[int | str | None, int]
+"""Output index or item ID, and content index."""
+
+ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
+POSITIONS: Final = ("start_index", "end_index", "index")
+ID_PREFIX: Final = "rs_think_"
+
+
+class _Text:
+    """One text while it arrives."""
+
+    __slots__ = ("event", "item_id", "received", "shown", "splitter")
+
+    def __init__(self, splitter: ThinkSplitter, item_id: str, event: Mapping[str, object]) -> None:
+        self.splitter = splitter
+        self.item_id = item_id
+        """ID of the item of its reasoning."""
+        self.event = event
+        """Members of a delta of it."""
+        self.received = 0
+        self.shown = 0
+
+    @property
+    def removed(self) -> int:
+        """Characters before the end that are no part of the answer."""
+        return self.received - self.shown
+
+
+class TaggedTexts:
+    """Separates reasoning from the texts of one response."""
+
+    def __init__(self, mode: ThinkMode, tags: Tags = THINK) -> None:
+        self._mode: ThinkMode = mode
+        self._tags = tags
+        self._texts: dict[Place, _Text] = {}
+        self._open: list[_Text] = []
+        """Texts since the end of a response; another end does not end those before it again."""
+        self._count = 0
+        self._readers = _READERS if mode != "off" else {}
+
+    def read(self, event: dict[str, Any]) -> list[CanonicalEvent | Fault]:
+        """Return the events of an event: itself, changed or not, and those of reasoning before it."""
+        name = event["type"]
+        reader = self._readers.get(name) if type(name) is str else None
+        return [event] if reader is None else [*reader(self, event)]
+
+    def close(self) -> list[CanonicalEvent]:
+        """Return what was held back, because the stream has ended."""
+        open_texts, self._open = self._open, []
+        return [said for text in open_texts for said in self._end(text)]
+
+    def on_delta(self, event: dict[str, Any]) -> list[CanonicalEvent]:
+        """Separate a delta."""
+        delta = event.get("delta")
+        if type(delta) is not str:
+            return [event]
+        text = self._texts.get(_place(event))
+        if text is None:
+            text = self._begin(event)
+        splitter = text.splitter
+        if splitter.is_plain and text.received == text.shown:
+            return [event]  # nearly every delta
+        text.received += len(delta)
+        return self._said(text, splitter.push(delta) if not splitter.is_plain else [Operation("text", delta)], event)
+
+    def on_text_done(self, event: dict[str, Any]) -> list[CanonicalEvent]:
+        """End a text."""
+        whole = event.get("text")
+        if type(whole) is not str:
+            return [event]
+        return [*self._finish(event, whole), {**event, "text": self._split(whole)[0]}]
+
+    def on_annotation(self, event: dict[str, Any]) -> list[CanonicalEvent]:
+        """Move the positions of a citation to the text without reasoning."""
+        text, annotation = self._texts.get(_place(event)), event.get("annotation")
+        if text is None or not text.removed or not read.is_mapping(annotation):
+            return [event]
+        return [{**event, "annotation": _moved(annotation, text.removed)}]
+
+    def on_item_done(self, event: dict[str, Any]) -> list[CanonicalEvent]:
+        """Separate the texts of a finished item."""
+        item = read.mapping_or_empty(event, "item")
+        said, clean = self._item(item, event.get("output_index"))
+        return [*said, event if clean is item else {**event, "item": clean}]
+
+    def on_end(self, event: dict[str, Any]) -> list[CanonicalEvent]:
+        """End all texts, and separate those of the final snapshot."""
+        response = read.mapping_or_empty(event, "response")
+        output = response.get("output")
+        said = self.close()
+        if not isinstance(output, list):
+            return [*said, event]
+        items: list[object] = []
+        for at, item in enumerate(output):
+            more, clean = self._item(item, at) if read.is_mapping(item) else ([], item)
+            said += more
+            items.append(clean)
+        return [*said, {**event, "response": {**response, "output": items}}]
+
+    def _item(self, item: Mapping[str, object], index: object) -> tuple[list[CanonicalEvent], Mapping[str, object]]:
+        """Return the events of reasoning that no delta contained, and the item without reasoning."""
+        content = item.get("content")
+        if item.get("type") != "message" or not isinstance(content, list):
+            return [], item
+        said: list[CanonicalEvent] = []
+        parts: list[object] = []
+        for at, part in enumerate(content):
+            whole = part.get("text") if read.is_mapping(part) and part.get("type") == "output_text" else None
+            if type(whole) is not str:
+                parts.append(part)
+                continue
+            said += self._finish({"output_index": index, "item_id": item.get("id"), "content_index": at}, whole)
+            answer, removed = self._split(whole)
+            parts.append(_without(part, answer, removed) if removed else part)
+        return said, {**item, "content": parts}
+
+    def _finish(self, event: Mapping[str, object], whole: str) -> list[CanonicalEvent]:
+        """Return the rest of a text that is complete now; all of its reasoning, if there were no deltas."""
+        text = self._texts.get(_place(event)) or self._texts.get(_by_id(event))
+        if text is not None:
+            return self._end(text)
+        text = self._begin(event)
+        operations = [*text.splitter.push(whole), *text.splitter.close()]
+        text.splitter.is_plain = True
+        return self._said(text, [one for one in operations if one.kind != "text"], {})
+
+    def _begin(self, event: Mapping[str, object]) -> _Text:
+        """Add a text, at its output index and under the ID of its item: a snapshot may have either."""
+        place = {name: event[name] for name in PLACE if name in event}
+        text = _Text(ThinkSplitter(self._mode, self._tags), self._new_id(), {"type": DELTA, **place})
+        self._open.append(text)
+        self._texts[_place(event)] = text
+        if _by_id(event)[0] is not None:
+            self._texts.setdefault(_by_id(event), text)
+        return text
+
+    def _end(self, text: _Text) -> list[CanonicalEvent]:
+        said = self._said(text, text.splitter.close(), text.event)
+        text.splitter.is_plain = True
+        return said
+
+    def _said(self, text: _Text, operations: list[Operation], event: Mapping[str, object]) -> list[CanonicalEvent]:
+        said: list[CanonicalEvent] = []
+        for kind, group in groupby(operations, attrgetter("kind")):
+            content = "".join([operation.text for operation in group])
+            if kind == "text":
+                text.shown += len(content)
+                said.append({**event, "delta": content})
+            elif kind == "reasoning":
+                said.append({"type": REASONING_DELTA, "item_id": text.item_id, "content_index": 0, "delta": content})
+            else:
+                item = {"type": "reasoning", "id": text.item_id, "status": "completed"}
+                said.append({"type": ITEM_DONE, "item": item})
+                text.item_id = self._new_id()
+        return said
+
+    def _split(self, whole: str) -> tuple[str, int]:
+        """Return a complete text without reasoning, and how many characters less it has."""
+        splitter = ThinkSplitter(self._mode, self._tags)
+        operations = [*splitter.push(whole), *splitter.close()]
+        answer = "".join(content for kind, content in operations if kind == "text")
+        return answer, len(whole) - len(answer)
+
+    def _new_id(self) -> str:
+        self._count += 1
+        return f"{ID_PREFIX}{self._count}"
+
+
+def _place(event: Mapping[str, object]) -> Place:
+    """Return the place of a text: its output index, or the ID of its item if it has none."""
+    index = read.index_or_none(event, "output_index")
+    return (_by_id(event)[0] if index is None else index), read.index_or_none(event, "content_index") or 0
+
+
+def _by_id(event: Mapping[str, object]) -> Place:
+    return read.text_or_none(event, "item_id"), read.index_or_none(event, "content_index") or 0
+
+
+def _without(part: Mapping[str, object], answer: str, removed: int) -> dict[str, object]:
+    """Return a part with the answer only, and its citations at their places in it."""
+    clean = {**part, "text": answer}
+    if isinstance(part.get("annotations"), list):
+        clean["annotations"] = [_moved(one, removed) for one in read.mappings(part, "annotations")]
+    return clean
+
+
+def _moved(annotation: Mapping[str, object], removed: int) -> dict[str, object]:
+    """Return a citation whose positions are those without the characters before them."""
+    positions = {name: at for name in POSITIONS if (at := read.index_or_none(annotation, name)) is not None}
+    return {**annotation, **{name: max(at - removed, 0) for name, at in positions.items()}}
+
+
+PLACE: Final = ("output_index", "item_id", "content_index")
+DELTA: Final = "response.output_text.delta"
+REASONING_DELTA: Final = "response.reasoning_text.delta"
+ITEM_DONE: Final = "response.output_item.done"
+
+_READERS: Final[Mapping[str, Callable[[TaggedTexts, dict[str, Any]], list[CanonicalEvent]]]] = {
+    DELTA: TaggedTexts.on_delta,
+    "response.output_text.done": TaggedTexts.on_text_done,
+    "response.output_text.annotation.added": TaggedTexts.on_annotation,
+    ITEM_DONE: TaggedTexts.on_item_done,
+    **dict.fromkeys(ENDS, TaggedTexts.on_end),
+}
