@@ -74,6 +74,10 @@ OPEN: Final = ("fail", "fail", "fail")
         ((*OPEN, "wait 10"), State.OPEN, 0),  # due, but nothing was sent yet
         ((*OPEN, "wait 10", "begin"), State.HALF_OPEN, 1),
         ((*OPEN, "wait 10", "begin", "drop"), State.HALF_OPEN, 0),
+        ((*OPEN, "wait 10", "begin", "wait 9"), State.HALF_OPEN, 1),
+        ((*OPEN, "wait 10", "begin", "wait 10"), State.HALF_OPEN, 0),  # the probe takes long
+        ((*OPEN, "wait 10", "begin", "wait 10", "begin", "held-ok"), State.CLOSED, 0),
+        ((*OPEN, "wait 10", "begin", "wait 10", "begin", "held-fails"), State.OPEN, 10),
         ((*OPEN, "wait 10", "begin", "held-ok"), State.CLOSED, 0),
         ((*OPEN, "wait 10", "begin", "held-fails"), State.OPEN, 10),
         ((*OPEN, "wait 10", "begin", "held-ok", "fail", "fail"), State.CLOSED, 0),

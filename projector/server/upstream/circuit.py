@@ -31,7 +31,7 @@ class State(IntEnum):
     """State of a circuit; the numbers are those of the metric."""
 
     CLOSED = 0  # requests are sent
-    HALF_OPEN = 1  # one request at a time is sent
+    HALF_OPEN = 1  # one request is sent
     OPEN = 2  # no request is sent
 
 
@@ -101,10 +101,11 @@ class Circuit:
         self._probe: Permit | None = None
 
     def wait_s(self) -> float:
-        """Return the seconds until a request may be sent: 0 if it may be sent now, 1 while a probe runs."""
+        """Return the seconds until a request may be sent: 0 if it may be sent now, at most 1 while a probe runs."""
         if self.state is State.CLOSED or not self.settings.failures:
             return 0.0
-        return max(self._due_at - self._clock(), 0.0 if self._probe is None else 1.0)
+        wait_s = max(self._due_at - self._clock(), 0.0)
+        return wait_s if self.state is State.OPEN else min(wait_s, 1.0)
 
     def permit(self) -> Permit | None:
         """Return the permit of a request, None if none may be sent now."""
@@ -115,6 +116,7 @@ class Circuit:
         permit = Permit(self, self._period)
         if self.state is State.HALF_OPEN:
             self._probe = permit
+            self._due_at = self._clock() + self.settings.open_s  # a model may think for minutes, others need not wait
         return permit
 
     @property
@@ -130,6 +132,7 @@ class Circuit:
         """Record the result of a permit; None if it is not known."""
         if permit is self._probe:
             self._probe = None
+            self._due_at = self._clock()
         if signal is None or period != self._period or not self.settings.failures:
             return
         self._count(is_failure=signal is Signal.FAILURE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from projector.core.intake import MakeStage
 from projector.providers import PROVIDERS, profile_of
@@ -31,7 +31,7 @@ class UpstreamBinding:
     """Model of a passthrough request -> the provider's name of it; None if every model is accepted."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Target:
     """An upstream and a model of it."""
 
@@ -42,7 +42,7 @@ class Target:
     budget: RetryBudget
     weight: int = 1
 
-    @property
+    @cached_property
     def make_stage(self) -> MakeStage:
         """Returns the stage that reads a response of the upstream."""
         provider = self.provider
