@@ -128,6 +128,10 @@ class Attempts:
             stats.meter.on_request(body)
         return ProviderRequest(self.target.provider.api, body, stats.trace.headers, stats.stream_id)
 
+    def release(self) -> None:
+        """Drop the request: a byte of the response was used, so it is not sent again."""
+        del self._body_of
+
     def after(self, error: UpstreamError, permit: Permit, chance: float) -> Step | None:
         """Report a failure of the current target; return the next attempt, None if there is none.
 

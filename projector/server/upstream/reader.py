@@ -201,6 +201,7 @@ class UpstreamReader:
         if not self._has_bytes:
             self._has_bytes = True
             permit.succeed()
+            self._attempts.release()
             if self._stats.first_byte_at is None:
                 self._stats.first_byte_at = time.monotonic()
 
