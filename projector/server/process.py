@@ -45,11 +45,22 @@ def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = Fa
     """
     signals = ReceivedSignals()
     signals.install(with_reload=read is not None)
-    configure_logs(level=settings.log_level)
+    writer = configure_logs(level=settings.log_level)
     log.info("start", version=__version__, pid=os.getpid(), python=sys.version.partition(" ")[0])
     for reason in warnings(settings):
         log.warning("configuration_warning", reason=reason)
     raise_file_limit(settings)
+    try:
+        _serve(settings, read, signals, demo=demo)
+    except SettingsError as error:
+        log.error("stop", exit_code=2, reason=str(error))
+        writer.close()  # the command line prints the error next
+        raise
+    log.info("stop", exit_code=0)
+    return 0
+
+
+def _serve(settings: Settings, read: ReadSettings | None, signals: ReceivedSignals, *, demo: bool) -> None:
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(contextlib.closing(listen(settings)))
         url = url_of(listener, is_tls=settings.tls is not None)
@@ -66,8 +77,6 @@ def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = Fa
             serving.admin_listener = stack.enter_context(contextlib.closing(admin))
             _print(f"Metrics and health on {url_of(admin)}\n")
         serving.run(sockets=[listener])
-    log.info("stop", exit_code=0)
-    return 0
 
 
 def _demo_words() -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import shlex
 import socket
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,6 +123,23 @@ def test_an_unavailable_address() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(SettingsError, match=f"cannot listen on 127.0.0.1, port {port}: "):
             listen(Settings(port=port))
+
+
+async def test_a_start_that_fails_is_logged(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "projector", "serve", "--port", str(port)),
+            cwd=tmp_path,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, errors = await process.communicate()
+    assert process.returncode == 2
+    lines = [json.loads(line) for line in errors.decode().splitlines() if line.startswith("{")]
+    reason = f"cannot listen on 127.0.0.1, port {port}: Address already in use"
+    assert [line["event"] for line in lines if line["level"] != "warning"] == ["start", "stop"]
+    assert (lines[-1]["level"], lines[-1]["exit_code"], lines[-1]["reason"]) == ("error", 2, reason)
+    assert f"projector: {reason}" in errors.decode()
 
 
 def test_a_missing_configuration_file(tmp_path: Any) -> None:
