@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -76,6 +77,7 @@ def _serve(settings: Settings, read: ReadSettings | None, signals: ReceivedSigna
         if admin is not None:
             serving.admin_listener = stack.enter_context(contextlib.closing(admin))
             _print(f"Metrics and health on {url_of(admin)}\n")
+        gc.freeze()  # a collection of the objects of all modules would hold the event loop for 50 ms
         serving.run(sockets=[listener])
 
 

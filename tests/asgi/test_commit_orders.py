@@ -30,7 +30,7 @@ from projector.dialects import DIALECTS
 from projector.server.config.settings import Settings
 from projector.server.http.error_responses import respond
 from projector.server.http.problems import Problem
-from projector.server.streaming import memory, response_writer
+from projector.server.streaming import memory, response_writer, session
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.streaming.session import ProviderSource, StreamSession
@@ -421,7 +421,9 @@ async def test_every_order_while_large_events_are_parsed_in_threads(
 ) -> None:
     """Events and JSON documents are processed while other signals arrive, and the processing is not cancelled."""
     monkeypatch.setattr(memory, "LARGE_EVENT_BYTES", 0)
+    monkeypatch.setattr(memory, "HEAVY_BYTES", -1)
     monkeypatch.setattr(response_writer, "LARGE_EVENT_BYTES", 0)
+    monkeypatch.setattr(session, "to_thread", SlowThreads)
     monkeypatch.setattr(response_writer, "to_thread", SlowThreads)
     monkeypatch.setattr(reader, "to_thread", SlowThreads)
     await explore(app, clock, mode, orders_of(2, (0, 1, 2), [("head",), ("head", "text")]), FAST_CLIENTS[:1])

@@ -25,6 +25,8 @@ STREAM_BYTES: Final = 262_144
 """Memory of a stream that has not grown: its state, and what is buffered on its connections if its client is slow."""
 SMALL_BYTES: Final = 65_536
 """Streams that have grown by less may always read; most of them never grow by more."""
+HEAVY_BYTES: Final = 2**20
+"""Streams that have grown by more, as by a hundred items, are processed off the event loop."""
 TEXT_COPIES: Final = 3
 """Copies of a text: in the state of the stream, in its dialect, and in its terminal event."""
 
@@ -125,6 +127,11 @@ class Account:
         """Whether the stream has received more than one stream may."""
         stream, memory = self._stream, self.memory
         return self._grown_bytes > memory.share_bytes or stream.text_bytes > memory.max_text_bytes
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether the stream has grown so much that its last chunk, which ends all its items, takes long."""
+        return self._grown_bytes > HEAVY_BYTES
 
     @property
     def _grown_bytes(self) -> int:

@@ -19,6 +19,7 @@ from math import inf
 from typing import Final, Protocol
 
 import anyio
+from anyio import to_thread
 from starlette.types import Message, Receive, Scope, Send
 
 from projector import Pipeline, UsageError
@@ -247,7 +248,8 @@ class StreamSession:
         if not self._state.accepts(Signal.SEND):
             return
         try:
-            last = self._last_bytes()
+            is_heavy = self._account.is_heavy
+            last = await to_thread.run_sync(self._last_bytes) if is_heavy else self._last_bytes()
             if self.stats.terminal.get("error", {}).get("is_retryable") is False:
                 writer.add_header(b"x-should-retry", b"false")
             await writer.end(last)

@@ -88,6 +88,8 @@ class UpstreamReader:
         if self._account.read(chunk):
             async with self._account.memory.processing():
                 output = await to_thread.run_sync(feed, chunk)
+        elif self._account.is_heavy:
+            output = await to_thread.run_sync(feed, chunk)
         else:
             output = feed(chunk)
         if self._account.is_exceeded:
