@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from projector.contracts.kinds import TERMINAL_KINDS
+from projector.openwop.contract.checker import check_log
+from projector.openwop.event_log import RUN_TERMINALS
 from tests.asgi.conftest import Answer, request_bytes
 from tests.asgi.faulty_provider import BROKEN, CANARY, FAULTS, WHOLE, FaultyProvider, Plan, providing
 from tests.asgi.process import COUNTING, SERVE, Process, running
@@ -54,12 +57,14 @@ dialects = ["responses", "chat_completions", "openresponses", "public_sse_v1"]
 [agents.helper]
 upstream = "one"
 model = "m"
-dialects = ["public_sse_v1", "ag_ui"]
+dialects = ["public_sse_v1", "ag_ui", "openwop"]
 [agents.chatty]
 upstream = "two"
 model = "m"
 dialects = ["public_sse_v1", "ag_ui"]
+[openwop]
 [workflows.both]
+dialects = ["public_sse_v1", "openwop"]
 stages = [
   {{name = "first", steps = [{{name = "a", agent = "helper"}}, {{name = "b", agent = "helper"}}]}},
   {{name = "second", steps = [{{name = "c", agent = "helper", input = "{{{{request.message}}}}"}}]}},
@@ -92,12 +97,16 @@ R_TOOLS: Final = "openai_responses/chat-parallel-tools"
 C_ONE: Final = "openai_chat/chat-completions-text"
 C_TOOLS: Final = "openai_chat/chat-completions-parallel-tools"
 STREAM: Final = {"stream": True}
+RUNS: Final = "/v1/runs"
+"""The route that starts a run of OpenWOP; its events are another response."""
 CASES: Final = {
     "chat-stream": Case("/api/v1/chat/stream", {"message": "PLAN", "agent": "helper"}, "public_sse_v1", R_ONE),
     "chat-stream-chat": Case("/api/v1/chat/stream", {"message": "PLAN", "agent": "chatty"}, "public_sse_v1", C_TOOLS),
     "workflow": Case("/api/v1/workflows/both/run-stream", {"message": "PLAN"}, "public_sse_v1", R_ONE),
     "ag-ui": Case("/api/v1/ag-ui/helper", RUN_INPUT, "ag_ui", R_TOOLS),
     "ag-ui-chat": Case("/api/v1/ag-ui/chatty", RUN_INPUT, "ag_ui", C_ONE),
+    "openwop": Case(RUNS, {"workflowId": "helper", "inputs": {"message": "PLAN"}}, "openwop", R_TOOLS),
+    "openwop-workflow": Case(RUNS, {"workflowId": "both", "inputs": {"message": "PLAN"}}, "openwop", R_ONE),
     "responses": Case("/v1/responses", IN_RESPONSES | STREAM, "responses", R_TOOLS),
     "responses-public": Case("/v1/responses", IN_RESPONSES | STREAM, "public_sse_v1", R_ONE),
     "responses-open": Case("/v1/responses", IN_RESPONSES | STREAM, "openresponses", R_ONE),
@@ -140,7 +149,8 @@ def plans_of(name: str) -> list[Plan]:
 class Outcome(NamedTuple):
     """What a client received."""
 
-    status: int
+    status: int | None
+    """HTTP status of the response; None for a run."""
     is_complete: bool
     problems: list[str]
 
@@ -211,10 +221,43 @@ def read_error(path: str, status: int, headers: dict[str, str], data: bytes) -> 
 async def ask(server: Process, case: Case, key: str) -> Outcome:
     """Send a request and read everything that the server sends."""
     body = json.dumps(case.body).replace("PLAN", key).encode()
+    if case.path == RUNS:
+        return await ask_run(server, body)
     path = f"{case.path}?dialect={case.dialect}" if case.path.startswith("/v1/") else case.path
+    return await exchange(server, case, request_bytes(path, body, connection="close"))
+
+
+async def ask_run(server: Process, body: bytes) -> Outcome:
+    """Start a run of OpenWOP, and read its events to the end."""
+    created = await (await server.connect(request_bytes(RUNS, body, connection="close").decode())).read()
+    run_id = re.search(rb'"runId": ?"([\w-]+)"', created)
+    if run_id is None:
+        return Outcome(int(created[9:12] or 0), False, [f"no run: {created[:200]!r}"])
+    path = f"{RUNS}/{run_id[1].decode()}/events"
+    streamed = await get(server, path, "text/event-stream")  # until the run has ended
+    events = json.loads((await get(server, path, "application/json")).partition(b"\r\n\r\n")[2])["events"]
+    found = [str(one) for one in check_log([json.dumps(event) for event in events])]
+    types = [event["type"] for event in events]
+    if [at for at, name in enumerate(types) if name in RUN_TERMINALS] != [len(types) - 1]:
+        found.append(f"terminal events in {types}")
+    if sum(streamed.count(b'"type":"%b"' % name.encode()) for name in RUN_TERMINALS) != 1:
+        found.append("the stream of the run has not one terminal event")
+    data = json.dumps(events).encode()
+    found += [f"a run with {name!r}" for name in (b"internal_error", CANARY) if name in data]
+    return Outcome(None, types[-1:] == ["run.completed"], found)
+
+
+async def get(server: Process, path: str, accept: str) -> bytes:
+    """Return a whole response."""
+    head = f"GET {path} HTTP/1.1\r\nhost: a\r\naccept: {accept}\r\nconnection: close\r\n\r\n"
+    return await (await server.connect(head)).read()
+
+
+async def exchange(server: Process, case: Case, request: bytes) -> Outcome:
+    """Send a request, and check the whole response."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=2**24)
     try:
-        writer.write(request_bytes(path, body, connection="close"))
+        writer.write(request)
         answer = Answer(reader, writer)
         await answer.read_head()
         data = await answer.rest()
@@ -227,7 +270,7 @@ async def ask(server: Process, case: Case, key: str) -> Outcome:
     if CANARY in data:
         found.append("the answer of another user")
     if answer.status != 200:
-        return Outcome(answer.status, False, found + read_error(path, answer.status, answer.headers, data))
+        return Outcome(answer.status, False, found + read_error(case.path, answer.status, answer.headers, data))
     if answer.headers["content-type"] == "application/json":
         return Outcome(200, json.loads(data).get("status", "completed") == "completed", found)
     is_complete, violations = read_stream(case.dialect, data)
@@ -244,7 +287,7 @@ def mistakes(plan: Plan, outcome: Outcome) -> list[str]:
         found.append("the answer is not complete")
     if row.outcome == BROKEN and outcome.is_complete and plan.index <= last_of(plan.events):
         found.append("the answer seems complete")
-    if row.status is not None and outcome.status != row.status:
+    if None not in {row.status, outcome.status} and outcome.status != row.status:
         found.append(f"status {outcome.status}")
     return found
 

@@ -137,6 +137,16 @@ class ScriptedClient:
         if self._is_slow:
             await asyncio.sleep(0)
 
+    async def write(self, data: bytes) -> None:
+        """Receive a part of a stream without HTTP."""
+        if self._is_complete:
+            self.violations.append("written after a failure")
+        await self.reads.wait()
+        if self.left.is_set():
+            self._is_complete = True
+            raise ClientLeftError
+        self.messages.append({"body": data})
+
     def _check(self, message: dict[str, Any]) -> None:
         """Check a message when it is handed over, before it is received."""
         is_start = message["type"] == "http.response.start"
@@ -162,11 +172,16 @@ class ScriptedClient:
         return headers[b"content-type"].partition(b";")[0]
 
 
+class ClientLeftError(Exception):
+    """The receiver of a stream without HTTP failed."""
+
+
 class Mode(NamedTuple):
     """A kind of response."""
 
     dialect: str
     writer: type[ResponseWriter] = ResponseWriter
+    is_headless: bool = False
 
     def __str__(self) -> str:
         return f"{self.dialect}-{'json' if self.writer is JsonResponseWriter else 'stream'}"
@@ -225,7 +240,10 @@ class Scene:
         prefix = "/v1" if self.mode.dialect in OPENAI_DIALECTS else "/api/v1"
         scope = {"type": "http", "http_version": "1.1", "method": "POST", "path": f"{prefix}/x", "headers": []}
         scope |= {"query_string": b"", "root_path": "", "state": {"request_id": "req_1"}, "scene": self}
-        task = asyncio.create_task(app(scope, self.client.receive, self.client.send))  # type: ignore[arg-type]
+        if self.mode.is_headless:
+            task = asyncio.create_task(self._run_without_http())
+        else:
+            task = asyncio.create_task(app(scope, self.client.receive, self.client.send))  # type: ignore[arg-type]
         await self.settle()
         for signal, pause in zip(signals, turns, strict=True):
             SIGNALS[signal](self)
@@ -243,24 +261,33 @@ class Scene:
         assert task.done(), "the response does not end"
         await task
 
+    async def _run_without_http(self) -> None:
+        try:
+            await self.session.run_without_http(self.client.write)
+        except ClientLeftError:
+            assert self.client.left.is_set()
+
     def check(self) -> None:
         """Check what the client received."""
         client = self.client
         assert client.violations == []
         assert self.upstream.opened == self.upstream.closed
+        if self.mode.is_headless:
+            self._check_stream(is_complete=not client.left.is_set())
+            return
         assert client.is_complete or client.left.is_set()
         if not client.messages:
             return
         if client.content_type == b"text/event-stream":
-            self._check_stream()
+            self._check_stream(is_complete=client.is_complete)
         elif client.is_complete:
             self._check_document()
 
-    def _check_stream(self) -> None:
+    def _check_stream(self, *, is_complete: bool) -> None:
         assert self.mode.writer is ResponseWriter
-        assert self.client.messages[0]["status"] == 200
+        assert self.mode.is_headless or self.client.messages[0]["status"] == 200
         lines = [line[6:] for line in self.client.body.split(b"\n") if line.startswith(b"data: ")]
-        if self.client.is_complete:
+        if is_complete:
             assert violations_of(self.mode.dialect, lines) == []
             last = self.client.body[:-2].rpartition(b"\n\n")[2]
             assert b"data: " in last, "a comment after the terminal"
@@ -407,6 +434,17 @@ async def test_every_order_of_two_signals(
 @pytest.mark.parametrize("mode", MODES[2:], ids=str)
 async def test_every_order_of_two_signals_in_the_other_dialects(app: Starlette, clock: ManualTime, mode: Mode) -> None:
     await explore(app, clock, mode, orders_of(2, (0, None), PREFIXES[:3]), FAST_CLIENTS[:1])
+
+
+HEADLESS: Final = Mode("public_sse_v1", is_headless=True)
+
+
+@pytest.mark.parametrize("prefix", PREFIXES, ids=lambda prefix: "-".join(prefix) or "start")
+async def test_every_order_of_two_signals_without_http(
+    app: Starlette, clock: ManualTime, prefix: tuple[str, ...]
+) -> None:
+    """A stream without a status, whose receiver waits or fails instead of a client."""
+    await explore(app, clock, HEADLESS, orders_of(2, (0, 1, None), [prefix]), FAST_CLIENTS[:1])
 
 
 @pytest.mark.parametrize("mode", MODES[:2], ids=str)
