@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import re
 import sys
+import time
+from typing import Any
 
 import uvicorn
 import uvloop
@@ -36,6 +39,18 @@ LARGE = (
     b'"partial_image_index":0,"partial_image_b64":"%b"}\n\n' % (b"A" * 2_000_000)
 )
 GARBAGE = b'data: {"type":\n\n'
+ITEM = (
+    b'data: {"type":"response.output_item.added","output_index":%d,"item":{"type":"function_call","id":"fc_%d",'
+    b'"call_id":"call_%d","name":"f","arguments":""}}\n\n'
+)
+ATTACKS = {
+    b"items": lambda: (ITEM % (at, at, at) for at in range(10_000)),
+    b"objects": lambda: iter([b'data: {"x":[' + b"{}," * 2**20 + b"0]}\n\n"]),
+    b"lines": lambda: iter([b"data:\n" * 100_000]),
+}
+"""Load -> events of which the server must not read all."""
+WATCHED_S = 0.002
+"""Period of the beats of the event loop that is watched."""
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -51,6 +66,14 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             await asyncio.sleep(1 / EVENTS_PER_S)
         else:
             await writer.drain()
+    for load, events in ATTACKS.items():
+        if load in body:
+            with contextlib.suppress(ConnectionError):
+                for event in events():
+                    writer.write(_chunk(event))
+                    await writer.drain()
+            writer.close()
+            return
     if b"large" in body:
         writer.write(_chunk(LARGE))
     if b"broken" in body:
@@ -94,7 +117,40 @@ def pass_through(port: int, provider: int) -> None:
 def project(port: int, provider: int) -> None:
     """Serve the server under test, with its log enabled."""
     configure_logs()
-    _serve(create_app(Settings(base_url=f"http://127.0.0.1:{provider}/v1")), port)
+    app = create_app(Settings(base_url=f"http://127.0.0.1:{provider}/v1"))
+    gc.freeze()  # as `projector serve` does
+    _serve(Watch(app), port)
+
+
+class Watch:
+    """Middleware that answers `/blocks` with tasks, and the longest block of the event loop since it was asked last.
+
+    A block is the CPU time of the process between two beats, in seconds, at most the time that passed.
+    """
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self._longest_s = 0.0
+        self._last: tuple[float, float] | None = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer `/blocks`, or pass the request on."""
+        if scope.get("path") != "/blocks":
+            await self._app(scope, receive, send)
+            return
+        if self._last is None:
+            self._beat()
+        body = b"%.4f %d" % (self._longest_s, len(asyncio.all_tasks()))
+        self._longest_s = 0.0
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+        await send({"type": "http.response.body", "body": body})
+
+    def _beat(self) -> None:
+        now = time.process_time(), time.monotonic()
+        if self._last is not None:
+            self._longest_s = max(self._longest_s, min(now[0] - self._last[0], now[1] - self._last[1]))
+        self._last = now
+        asyncio.get_running_loop().call_later(WATCHED_S, self._beat)
 
 
 def idle(port: int) -> None:

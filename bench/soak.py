@@ -1,7 +1,7 @@
-"""Minutes of mixed traffic: `make soak`, Linux only. Streams complete, fail, lose their client or are cancelled.
+"""Minutes of mixed traffic and attacks: `make soak`, Linux only.
 
-Every stream must have exactly one terminal event, nothing may be open at the end, memory must not grow after warm-up,
-and the event loop must not delay requests.
+Streams complete, fail, send too much, lose their client or are cancelled. Every stream must have exactly one terminal
+event, nothing may be open at the end, memory must not grow after warm-up, and the event loop must not delay requests.
 
 To tolerate other load on the machine, the delay is compared with that of an idle server, probes during which a process
 waited for a CPU are excluded, and memory is judged by its trend.
@@ -34,6 +34,9 @@ GROWTH_MAX: Final = 0.05
 """Maximum growth of the trend after warm-up; a leak of a hundred bytes per stream exceeds it."""
 LAG_MAX_MS: Final = 100.0
 """Maximum difference of the 99th percentile of the delay to that of the idle server; users do not notice it."""
+BLOCK_MAX_MS: Final = 50.0
+"""Longest time in which the event loop may do nothing else, with all streams of the run; not a condition, because a
+machine that shares its processors takes longer."""
 REPORT_S: Final = 15.0
 PROBE_S: Final = 0.1
 STARVED_S: Final = 0.01
@@ -135,11 +138,13 @@ async def run(minutes: float) -> bool:
     sites = [provider, control, Site("proxy", provider.port)]
     proxy, idle = Watched(sites[-1]), Watched(control)
     try:
+        await get(proxy.site, "/blocks")  # starts the watch
         files = proxy.open_files()
         command = [sys.executable, str(CLIENTS), str(proxy.site.port), str(minutes * 60)]
         clients = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         memory = await watch(proxy, idle, clients)
         seen = json.loads((await clients.communicate())[0])
+        longest_s, tasks = (float(part) for part in (await get(proxy.site, "/blocks")).split()[-2:])
         await asyncio.sleep(CLOSE_S)
         left_open = await still_open(proxy, files)
     finally:
@@ -147,6 +152,7 @@ async def run(minutes: float) -> bool:
             site.stop()
     added, lag_ms, control_ms = growth(memory), proxy.lag_ms(), idle.lag_ms()
     print(f"streams: {', '.join(f'{count} {name}' for name, count in sorted(seen.items()))}")
+    print(f"tasks: {tasks:.0f}; longest block of the event loop: {longest_s * 1e3:.0f} ms; target: {BLOCK_MAX_MS} ms")
     print(f"still open: {', '.join(left_open) or 'nothing'}")
     print(f"memory: trend {added:+.1%} after warm-up; target: at most {GROWTH_MAX:.0%}")
     print(f"probes: {len(proxy.lags_ms)}, excluded {proxy.starved}")

@@ -25,6 +25,8 @@ PAUSE_S: Final = 1.0
 """Longest pause between two visits. Without pauses, the probes would only measure the server's queue."""
 LEAVES_AFTER_S: Final = 2.0
 """Latest time at which a client disconnects or cancels; paced streams last five seconds."""
+SLOW_BYTES: Final = 2_000_000
+"""Size of a body of which half is sent."""
 ENDS_S: Final = 60.0
 """Time limit of a stream."""
 TERMINAL: Final = re.compile(rb'"kind":"(?:final|error)".*?"(?:status|code)":"(\w+)"')
@@ -48,6 +50,10 @@ VISITS: Final = (
     Visit(b"broken", b"upstream_malformed", 12),
     Visit(b"paced", b"cancelled", 10),
     Visit(b"paced", b"", 10),  # the client disconnects
+    Visit(b"items", b"upstream_response_too_large", 1),
+    Visit(b"objects", b"upstream_event_too_large", 1),
+    Visit(b"lines", b"upstream_event_too_large", 1),
+    Visit(b"slow", b"", 1),  # the client sends half of a large body
 )
 
 
@@ -77,7 +83,8 @@ class Clients:
                 self.seen["wrong"] += 1
 
     async def _is_well(self, visit: Visit) -> bool:
-        reader, writer = await self._ask(b"/api/v1/chat/stream", b'{"message": "%b"}' % visit.load)
+        size = SLOW_BYTES if visit.load == b"slow" else 0
+        reader, writer = await self._ask(b"/api/v1/chat/stream", b'{"message": "%b"}' % visit.load, missing_bytes=size)
         try:
             if not visit.end:
                 await asyncio.sleep(self._chance.random() * LEAVES_AFTER_S)
@@ -97,11 +104,13 @@ class Clients:
         finally:
             writer.close()
 
-    async def _ask(self, path: bytes, body: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _ask(
+        self, path: bytes, body: bytes, *, missing_bytes: int = 0
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=2**22)
         writer.write(
             b"POST %b HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\n"
-            b"content-length: %d\r\n\r\n%b" % (path, len(body), body)
+            b"content-length: %d\r\n\r\n%b" % (path, len(body) + missing_bytes, body + b" " * (missing_bytes // 2))
         )
         return reader, writer
 
