@@ -149,6 +149,13 @@ def test_a_stream_that_breaks_off_keeps_what_was_held() -> None:
     assert said[-1]["error"]["code"] == "upstream_truncated"
 
 
+def test_another_message_at_the_same_place() -> None:
+    first = [added(), delta("a"), *ends("a")[:2]]
+    second = [{**event, "item_id": "n"} for event in (delta("<think>Hm</think>"), delta("b"))]
+    again = {**added(), "item": {"type": "message", "id": "n"}}
+    assert answer(run([*first, again, *second])) == "ab"
+
+
 @pytest.mark.parametrize("place", [{"output_index": [1]}, {"item_id": {}}, {"content_index": "x"}, {}], ids=str)
 def test_wrong_places_cost_no_stream(place: Event) -> None:
     said = run([{"type": "response.output_text.delta", "delta": "<think>a", **place}, *ends("Yes.")])

@@ -27,7 +27,7 @@ ID_PREFIX: Final = "rs_think_"
 class _Text:
     """One text while it arrives."""
 
-    __slots__ = ("event", "item_id", "received", "shown", "splitter")
+    __slots__ = ("event", "is_over", "item_id", "received", "shown", "splitter")
 
     def __init__(self, splitter: ThinkSplitter, item_id: str, event: Mapping[str, object]) -> None:
         self.splitter = splitter
@@ -35,6 +35,7 @@ class _Text:
         """ID of the item of its reasoning."""
         self.event = event
         """Members of a delta of it."""
+        self.is_over = False
         self.received = 0
         self.shown = 0
 
@@ -54,11 +55,15 @@ class TaggedTexts:
         self._open: list[_Text] = []
         """Texts since the end of a response; another end does not end those before it again."""
         self._count = 0
+        self._plain: object = None
+        """Place of the last text that has nothing but text to come and no reasoning."""
         self._readers = _READERS if mode != "off" else {}
 
     def read(self, event: dict[str, Any]) -> list[CanonicalEvent | Fault]:
         """Return the events of an event: itself, changed or not, and those of reasoning before it."""
         name = event["type"]
+        if name == DELTA and (event.get("output_index"), event.get("content_index")) == self._plain:
+            return [event]  # nearly every event of a stream
         reader = self._readers.get(name) if type(name) is str else None
         return [event] if reader is None else [*reader(self, event)]
 
@@ -76,10 +81,21 @@ class TaggedTexts:
         if text is None:
             text = self._begin(event)
         splitter = text.splitter
-        if splitter.is_plain and text.received == text.shown:
-            return [event]  # nearly every delta
+        if splitter.is_plain and not text.removed:
+            index, at = event.get("output_index"), event.get("content_index")
+            self._plain = (index, at) if type(index) is int and type(at) is int else None
+            return [event]
         text.received += len(delta)
         return self._said(text, splitter.push(delta) if not splitter.is_plain else [Operation("text", delta)], event)
+
+    def on_added(self, event: dict[str, Any]) -> list[CanonicalEvent]:
+        """Forget the text of an item that has ended: another one has its place or ID."""
+        place = {**event, "item_id": read.mapping_or_empty(event, "item").get("id")}
+        for known in (_place(place), _by_id(place)):
+            if (text := self._texts.get(known)) is not None and text.is_over:
+                del self._texts[known]
+                self._plain = None
+        return [event]
 
     def on_text_done(self, event: dict[str, Any]) -> list[CanonicalEvent]:
         """End a text."""
@@ -139,7 +155,7 @@ class TaggedTexts:
             return self._end(text)
         text = self._begin(event)
         operations = [*text.splitter.push(whole), *text.splitter.close()]
-        text.splitter.is_plain = True
+        text.splitter.is_plain = text.is_over = True
         return self._said(text, [one for one in operations if one.kind != "text"], {})
 
     def _begin(self, event: Mapping[str, object]) -> _Text:
@@ -154,7 +170,7 @@ class TaggedTexts:
 
     def _end(self, text: _Text) -> list[CanonicalEvent]:
         said = self._said(text, text.splitter.close(), text.event)
-        text.splitter.is_plain = True
+        text.splitter.is_plain = text.is_over = True
         return said
 
     def _said(self, text: _Text, operations: list[Operation], event: Mapping[str, object]) -> list[CanonicalEvent]:
@@ -217,6 +233,7 @@ _READERS: Final[Mapping[str, Callable[[TaggedTexts, dict[str, Any]], list[Canoni
     DELTA: TaggedTexts.on_delta,
     "response.output_text.done": TaggedTexts.on_text_done,
     "response.output_text.annotation.added": TaggedTexts.on_annotation,
+    "response.output_item.added": TaggedTexts.on_added,
     ITEM_DONE: TaggedTexts.on_item_done,
     **dict.fromkeys(ENDS, TaggedTexts.on_end),
 }
