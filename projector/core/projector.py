@@ -63,7 +63,7 @@ class PublicStreamProjector:
         self._is_run = is_run
         self.ended = False
         """Whether the terminal event has been emitted."""
-        self._envelopes = EnvelopeWriter(redactor.identifier(context.stream_id or ""), redactor.replaced)
+        self._envelopes = EnvelopeWriter(redactor.stream_identifier(context.stream_id or ""), redactor.replaced)
 
     def tick(self, timestamp: str) -> None:
         """Set the timestamp of the following frames; the clock is read once per call of the pipeline (D2)."""

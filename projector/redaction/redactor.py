@@ -24,6 +24,7 @@ from projector.redaction.stream import ArgumentStream, TextStream, ValueStream
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]*+={0,2}")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:\[\]/-]{0,127}")
+_RANDOM_ID: Final = re.compile(r"stream_[0-9a-f]{32}")  # as `build_pipeline` makes them (CONTRACT D2)
 _QUANTUM: Final = 4
 """Base64 writes three bytes as four characters."""
 
@@ -59,6 +60,10 @@ class Redactor:
     def identifier(self, text: str) -> CleanText:
         """Return an ID of at most `id_max_chars`; one that holds something withheld is replaced by a pseudonym."""
         return self._names_of_stream.identifier(text)
+
+    def stream_identifier(self, text: str) -> CleanText:
+        """Return the ID of a stream. A random one is not searched: any short value is in it now and then."""
+        return CleanText(text) if _RANDOM_ID.fullmatch(text) else self.identifier(text)
 
     def noted_identifier(self, text: str) -> Cleaned[CleanText]:
         """Return an ID with its notice, for a place inside a tree."""

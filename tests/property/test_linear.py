@@ -227,6 +227,13 @@ def alternating(*said: Event) -> Callable[[int], Input]:
     return lambda count: events([*said] * count)
 
 
+def guarded(make: Callable[[int], Input]) -> Callable[[int], Input]:
+    """Return the same stream under a policy with registered values."""
+    policy = Policy.model_validate({"registered": [{"value": "Quiet-Heron-7741"}, {"value": "eter\n\nnal"}]})
+    redactor = Redactor(policy)
+    return lambda count: make(count)._replace(redactor=lambda: redactor)
+
+
 def outputs_of_one_prefix(count: int) -> Input:
     """Return calls whose IDs have a long prefix in common, and their outputs."""
     said: list[Event] = []
@@ -265,6 +272,7 @@ PROVOKED: Final = (
     Row("summaries in turn", alternating(summary(0), summary(1)), 16),
     Row("text and refusal in turn", alternating(ANSWER, REFUSAL), 16),
     Row("two texts in turn", alternating(text(at=0), text(at=1)), 16),
+    Row("two texts in turn with registered values", guarded(alternating(text("say Qui"), text("eter", 1))), 12),
     Row("deltas and contradictions in turn", alternating(ANSWER, CONTRADICTION), 20),
     Row("outputs of calls with one long prefix", outputs_of_one_prefix, 32),
     Row("calls with the IDs of others", chained_call_ids, 12),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from projector.contracts.kinds import ChunkField
@@ -104,11 +104,12 @@ def _finish_interpreter(state: StreamState, item: Item, call: ToolCall, raw: Map
     if not raw_outputs:
         return []
     most = state.policy.limits.container_max_entries
-    outputs = [_interpreter_output(state, output) for output in raw_outputs]
+    logs = _logs(state, raw_outputs)
+    outputs = [_interpreter_output(state, *pair) for pair in zip(raw_outputs, logs, strict=True)]
     output = _emit_output(state, item, call, compose.listed(outputs, most))
     images = [_image(state, raw_output) for raw_output in raw_outputs[:most]]
     if output and any(images):
-        shown = [_interpreter_output(state, *pair) for pair in zip(raw_outputs, images, strict=False)]
+        shown = [_interpreter_output(state, *entry) for entry in zip(raw_outputs, logs, images, strict=False)]
         details = compose.record({"output": compose.listed(shown, most)})
         output.append(frames.item_details(item.slot, item.item_id, details))
     return output
@@ -180,11 +181,22 @@ def _clean(state: StreamState, output: object) -> Cleaned[CleanJson]:
     return state.redactor.json(output, string_max_chars=state.policy.limits.output_string_max_chars)
 
 
+def _logs(state: StreamState, outputs: Sequence[Mapping[str, object]]) -> list[Cleaned[CleanText] | None]:
+    """Return the logs of each output; they are cleaned as one text, because a program may write a line in two."""
+    texts = [read.text_or_none(output, "logs") for output in outputs]
+    most = state.policy.limits.output_string_max_chars
+    cleaned = iter(state.redactor.texts([text for text in texts if text is not None], most))
+    return [None if text is None else next(cleaned) for text in texts]
+
+
 def _interpreter_output(
-    state: StreamState, output: Mapping[str, object], image: Cleaned[CleanText] | None = None
+    state: StreamState,
+    output: Mapping[str, object],
+    logs: Cleaned[CleanText] | None,
+    image: Cleaned[CleanText] | None = None,
 ) -> Cleaned[CleanJson]:
     """Read logs, an image URL or files, by allow-list. `image` replaces the URL, in private frames only."""
-    logs, url = read.text_or_none(output, "logs"), read.text_or_none(output, "url")
+    url = read.text_or_none(output, "url")
     files = [
         compose.record({name: _label(state, file, name) for name in ("file_id", "filename", "mime_type")})
         for file in read.mappings(output, "files")
@@ -192,7 +204,7 @@ def _interpreter_output(
     return compose.record(
         {
             "type": _label(state, output, "type"),
-            "logs": state.redactor.text(logs, state.policy.limits.output_string_max_chars) if logs else None,
+            "logs": logs,
             "url": image or (state.redactor.url(url) if url else None),
             "files": compose.listed(files, state.policy.limits.container_max_entries) if files else None,
         }
