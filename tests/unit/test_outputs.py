@@ -90,6 +90,21 @@ def ran(*results: object) -> list[Event]:
             [("truncated", "output[0].logs")],
             id="8.1-logs",
         ),
+        pytest.param(
+            ran(
+                {"type": "logs", "logs": "ghp" + "_a1B2c3D4e5F6"},
+                {"type": "image", "url": "https://a.example/p.png"},
+                {"type": "logs", "logs": "a1B2c3D4e5F6a1B2c3D4e5F6 end"},
+            ),
+            "code_interpreter",
+            [
+                {"type": "logs", "logs": HIDDEN},
+                {"type": "image", "url": "https://a.example/p.png"},
+                {"type": "logs", "logs": f"{HIDDEN} end"},
+            ],
+            [("redacted", "output[0].logs"), ("redacted", "output[2].logs")],
+            id="D25-a-credential-in-two-entries",
+        ),
         pytest.param(ran({}), "code_interpreter", [{}], [], id="D30-an-output-without-members"),
     ],
 )
