@@ -384,11 +384,11 @@ def test_roles(role: str | None, said: str) -> None:
     assert play(done(0, "message", role=role, content=[]), COMPLETED)[2]["item"]["role"] == said
 
 
-def test_text_after_the_end_of_a_part_starts_another() -> None:
+def test_text_after_the_end_of_a_part_is_dropped() -> None:
     reasoned = {"type": "response.reasoning_text.done", "output_index": 0, "text": "So."}
     more = {"type": "response.reasoning_text.delta", "output_index": 0, "delta": " And so."}
     said = play(reasoned, more, COMPLETED, reasoning="full")
-    assert [part["text"] for part in said[-1]["response"]["output"][0]["content"]] == ["So.", " And so."]
+    assert [part["text"] for part in said[-1]["response"]["output"][0]["content"]] == ["So."]
 
 
 def test_encrypted_reasoning_has_its_own_setting() -> None:

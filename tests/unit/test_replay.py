@@ -60,7 +60,7 @@ def test_a_case_without_settings(folder: Path) -> None:
         ),
         ('stream_id = "stream_7"', "stream_id", "stream_7"),
         ('context = { agent = "triage" }', "agent", "triage"),
-        ('policy = { registered = [{ value = "resp_1" }] }', "response_id", "<redacted>"),
+        ('policy = { registered = [{ value = "resp_1" }] }', "response_id", "redacted_1"),
     ],
 )
 def test_settings_of_a_case(folder: Path, table: str, member: str, value: str) -> None:

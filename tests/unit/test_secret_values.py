@@ -70,7 +70,7 @@ def test_the_beginning_of_a_secret_is_withheld_if_it_is_long(secret: str, text: 
 
 
 def test_another_verbosity_keeps_the_secrets() -> None:
-    assert Redactor(Policy(), [KEY]).with_reasoning("off").identifier(KEY) == "<redacted>"
+    assert Redactor(Policy(), [KEY]).with_reasoning("off").name(KEY) == "<redacted>"
 
 
 def test_a_value_of_the_policy_keeps_its_mark_and_its_rule() -> None:
