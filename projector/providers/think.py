@@ -7,7 +7,8 @@ character: text and reasoning together are the input without the tags that it ac
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 ThinkMode: TypeAlias = Literal["start", "anywhere", "assume_open", "off"]
@@ -42,12 +43,11 @@ CLOSE: Final = Operation("close")
 class ThinkSplitter:
     """Splits one message. Once neighbours of one kind are joined, the operations do not depend on how it was cut."""
 
+    __slots__ = ("_close", "_closing", "_held", "_is_anywhere", "_is_inside", "_open", "is_plain")
+
     def __init__(self, mode: ThinkMode = "start", tags: Tags = THINK) -> None:
-        pairs, marks = (SPELLINGS, MARKS) if tags == THINK else ((tags,), ())
-        self._open = _Tags((*(opening for opening, _ in pairs), *marks))
-        self._closing = {opening.lower(): _Tags((closing,)) for opening, closing in pairs}
-        self._close = _Tags(closing for _, closing in pairs)
-        """The closing tag of the open block; before any, those of all blocks."""
+        self._open, self._closing, self._close = _tables(tuple(tags))
+        """The closing tag is that of the open block; before any, those of all blocks."""
         self._is_anywhere = mode == "anywhere"
         self._is_inside = mode == "assume_open"
         self._held = ""
@@ -115,6 +115,14 @@ class ThinkSplitter:
         closing = self._closing.get(opening.lower())
         if closing is not None:
             self._is_inside, self._close = True, closing
+
+
+@lru_cache(maxsize=64)
+def _tables(tags: Tags) -> tuple[_Tags, Mapping[str, _Tags], _Tags]:
+    """Return the opening tags, the closing tag of each of them, and all closing tags: the same for every text."""
+    pairs, marks = (SPELLINGS, MARKS) if tags == THINK else ((tags,), ())
+    closing = {opening.lower(): _Tags((closing,)) for opening, closing in pairs}
+    return _Tags((*(opening for opening, _ in pairs), *marks)), closing, _Tags(closing for _, closing in pairs)
 
 
 class _Tags:

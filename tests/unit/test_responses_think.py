@@ -14,6 +14,7 @@ from projector.core.sse import SseMessage
 from projector.dialects import DIALECTS
 from projector.providers.openai_responses.responses_profile import ResponsesProfile
 from projector.providers.openai_responses.responses_stage import OpenAIResponsesStage
+from projector.providers.openai_responses.tagged_texts import TEXTS_MAX
 from projector.redaction.policy import Policy
 
 Event: TypeAlias = dict[str, Any]
@@ -160,6 +161,14 @@ def test_another_message_at_the_same_place() -> None:
 def test_wrong_places_cost_no_stream(place: Event) -> None:
     said = run([{"type": "response.output_text.delta", "delta": "<think>a", **place}, *ends("Yes.")])
     assert said[-1]["final"]["status"] == "completed"
+
+
+def test_texts_are_bounded() -> None:
+    stage = OpenAIResponsesStage(ResponsesProfile())
+    events = [{**delta("a"), "content_index": at} for at in range(TEXTS_MAX + 3)]
+    read = [stage.feed(SseMessage(json.dumps(event).encode())) for event in events]
+    assert sum(map(len, read)) <= TEXTS_MAX
+    assert stage.dropped["(too many texts)"] == len(events) - sum(map(len, read))
 
 
 def test_a_plain_text_passes_unchanged() -> None:

@@ -26,7 +26,7 @@ class OpenAIResponsesStage:
     def __init__(self, profile: ResponsesProfile = DEFAULT) -> None:
         self.dropped: Counter[str] = Counter()
         """Messages that are not events, by reason."""
-        self._texts = TaggedTexts(profile.think_mode, profile.think_tags)
+        self._texts = TaggedTexts(profile.think_mode, profile.think_tags, self.dropped)
         self._is_over = False
 
     def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:

@@ -6,35 +6,39 @@ own, without an output index, and the texts of events, finished items and the fi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
+from projector.contracts.limits import ITEMS_MAX
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
-from projector.providers.think import THINK, Operation, Tags, ThinkMode, ThinkSplitter
+from projector.providers.think import Operation, Tags, ThinkMode, ThinkSplitter
 
 Place: TypeAlias = tuple[int | str | None, int]
 """Output index or item ID, and content index."""
 
 ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
 POSITIONS: Final = ("start_index", "end_index", "index")
+TEXTS_MAX: Final = 4 * ITEMS_MAX
+"""Texts that are followed at a time; a stream with as many items has ended before."""
 ID_PREFIX: Final = "rs_think_"
 
 
 class _Text:
     """One text while it arrives."""
 
-    __slots__ = ("event", "is_over", "item_id", "received", "shown", "splitter")
+    __slots__ = ("is_over", "item_id", "place", "received", "shown", "splitter")
 
-    def __init__(self, splitter: ThinkSplitter, item_id: str, event: Mapping[str, object]) -> None:
+    def __init__(self, splitter: ThinkSplitter, item_id: str, place: tuple[object, ...]) -> None:
         self.splitter = splitter
         self.item_id = item_id
         """ID of the item of its reasoning."""
-        self.event = event
-        """Members of a delta of it."""
+        self.place = place
+        """Values of the members `PLACE` of its first event."""
         self.is_over = False
         self.received = 0
         self.shown = 0
@@ -46,9 +50,10 @@ class _Text:
 
 
 class TaggedTexts:
-    """Separates reasoning from the texts of one response."""
+    """Separates reasoning from the texts of one response; `dropped` counts what is not read."""
 
-    def __init__(self, mode: ThinkMode, tags: Tags = THINK) -> None:
+    def __init__(self, mode: ThinkMode, tags: Tags, dropped: Counter[str]) -> None:
+        self._dropped = dropped
         self._mode: ThinkMode = mode
         self._tags = tags
         self._texts: dict[Place, _Text] = {}
@@ -79,6 +84,9 @@ class TaggedTexts:
             return [event]
         text = self._texts.get(_place(event))
         if text is None:
+            if len(self._texts) >= TEXTS_MAX:
+                self._dropped["(too many texts)"] += 1
+                return []
             text = self._begin(event)
         splitter = text.splitter
         if splitter.is_plain and not text.removed:
@@ -160,8 +168,10 @@ class TaggedTexts:
 
     def _begin(self, event: Mapping[str, object]) -> _Text:
         """Add a text, at its output index and under the ID of its item: a snapshot may have either."""
-        place = {name: event[name] for name in PLACE if name in event}
-        text = _Text(ThinkSplitter(self._mode, self._tags), self._new_id(), {"type": DELTA, **place})
+        place = tuple(event.get(name) for name in PLACE)
+        text = _Text(ThinkSplitter(self._mode, self._tags), self._new_id(), place)
+        if len(self._texts) >= TEXTS_MAX:
+            return text  # of a finished item, which is read once
         self._open.append(text)
         self._texts[_place(event)] = text
         if _by_id(event)[0] is not None:
@@ -169,7 +179,8 @@ class TaggedTexts:
         return text
 
     def _end(self, text: _Text) -> list[CanonicalEvent]:
-        said = self._said(text, text.splitter.close(), text.event)
+        place = {name: value for name, value in zip(PLACE, text.place, strict=True) if value is not None}
+        said = self._said(text, text.splitter.close(), {"type": DELTA, **place})
         text.splitter.is_plain = text.is_over = True
         return said
 
