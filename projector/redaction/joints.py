@@ -64,7 +64,7 @@ def at_beginning(rests: Iterable[Rest], text: str) -> tuple[int, str] | None:
 
 def at_end(rests: Iterable[Rest], text: str) -> tuple[int, str]:
     """Return the same for a text that ends here: most of a value counts as the whole."""
-    marks = [rest.mark for rest in rests if rest.text.startswith(text) and len(text) >= rest.missing]
+    marks = [rest.mark for rest in rests if text and rest.text.startswith(text) and len(text) >= rest.missing]
     return (len(text), marks[0]) if marks else _whole(rests, text)
 
 
