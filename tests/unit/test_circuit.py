@@ -120,8 +120,9 @@ def test_a_circuit_that_is_off_never_opens() -> None:
     assert scene.run(*OPEN * 5) is State.CLOSED
     scene = Scene()
     scene.run(*OPEN)
-    scene.circuit.settings = CircuitBreaker(failures=0)
-    assert scene.circuit.permit() is not None
+    scene.circuit.use(CircuitBreaker(failures=0))
+    assert (scene.circuit.state, scene.circuit.wait_s()) == (State.CLOSED, 0)
+    assert scene.run(*OPEN) is State.CLOSED
 
 
 def test_every_state_has_a_row_and_every_signal_an_effect() -> None:

@@ -128,6 +128,12 @@ class Circuit:
         """Prefer other targets for some seconds."""
         self._cooled_until = max(self._cooled_until, self._clock() + min(seconds, COOLED_MAX_S))
 
+    def use(self, settings: CircuitBreaker) -> None:
+        """Change the settings; a circuit that is turned off is closed."""
+        self.settings = settings
+        if not settings.failures and self.state is not State.CLOSED:
+            self._enter(State.CLOSED)
+
     def report(self, permit: Permit, signal: Signal | None, period: int, code: str) -> None:
         """Record the result of a permit; None if it is not known."""
         if permit is self._probe:
@@ -148,11 +154,14 @@ class Circuit:
         state = TRANSITIONS[self.state].get(signal, self.state)
         if state is self.state:
             return False
+        self._enter(state)
+        return True
+
+    def _enter(self, state: State) -> None:
         self.state = state
         self._period += 1
         self._failures = 0
         self._recent.clear()
-        return True
 
     def _count(self, *, is_failure: bool) -> None:
         now, size = self._clock(), 4 * self.settings.failures
@@ -209,7 +218,7 @@ class Circuits:
         self._settings, targets = settings, set().union(*keys)
         self._circuits = {key: circuit for key, circuit in self._circuits.items() if key in targets}
         for circuit in self._circuits.values():
-            circuit.settings = settings
+            circuit.use(settings)
         names = {upstream for upstream, _ in targets}
         self._budgets = {name: budget for name, budget in self._budgets.items() if name in names}
 
