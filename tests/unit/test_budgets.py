@@ -119,6 +119,14 @@ async def test_a_refund_never_covers_the_use_of_another_request() -> None:
     assert (await run.level("a", TOKENS)).remaining == 5_999
 
 
+async def test_the_last_token_admits_one_request() -> None:
+    """What is reserved is not limited to what is left, or each token that becomes available would admit a request."""
+    run = Run()
+    assert await run.passed("a", 100, TOKENS, amount=2_500) == 3
+    run.clock.now_s += 1  # a hundred tokens
+    assert await run.passed("a", 100, TOKENS, amount=2_500) == 0
+
+
 async def test_a_debt_is_waited_off() -> None:
     run = Run()
     _, receipts = await run.budgets.take("a", [(TOKENS, 100)])

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from projector.server.control.rate_limits import duration_text, owner_of
+from projector.server.config.caller_settings import RateLimits
+from projector.server.control.budgets import MemoryBudgets
+from projector.server.control.rate_limits import RateLimiter, duration_text, owner_of
+from projector.server.control.token_meter import TokenMeter
+from projector.server.telemetry.request_facts import facts_of
 
 
 @pytest.mark.parametrize(
@@ -49,3 +55,32 @@ def test_durations(seconds: float, text: str) -> None:
 )
 def test_the_owner_of_limits(caller: str, owner: str) -> None:
     assert owner_of(caller) == owner
+
+
+async def test_a_running_stream_is_settled_with_more_only() -> None:
+    limiter = RateLimiter(MemoryBudgets(lambda: 0.0), {})
+    table = RateLimits(tokens_per_day=100_000)
+
+    async def used() -> int:
+        scope: dict[str, Any] = {}
+        await limiter.enter(scope, "key:a", table)
+        return 100_000 - int(dict(facts_of(scope).headers)[b"x-ratelimit-remaining-tokens"])
+
+    admission = await limiter.enter({}, "key:a", table)
+    meter = TokenMeter(["a"], {"max_output_tokens": 1_000})
+    await admission.take_stream(meter)
+    reserved = await used()
+    assert reserved > 1_000
+    meter.on_request({})
+    found = []
+    for chars in (400, 40_000, 40_000):
+        meter.on_frame({"kind": "message.delta", "delta": "x" * chars})
+        await admission.settle(is_running=True)
+        found.append(await used())
+    meter.on_frame({"kind": "response.usage", "usage": {"total_tokens": 3}})
+    await admission.settle(is_running=True)
+    found.append(await used())
+    for _ in range(2):
+        await admission.close()
+        found.append(await used())
+    assert found == [reserved, 10_101, 20_101, 20_101, 3, 3]

@@ -127,7 +127,7 @@ class Host:
             return run
         finally:
             if not is_started:
-                await admission.settle()
+                await admission.close()
 
     def _begin(
         self, caller: str, workflow_id: str, key: IdempotencyKey | None, begin: Begin, admission: Admission

@@ -111,7 +111,8 @@ class StreamWork(Work):
         self._release()
         self._pipeline.cancel()
         self.stats.dropped = self._pipeline.dropped
-        await self._settle(self.stats.code)
+        if self._rate_limits is not None:
+            await self._rate_limits.close(self.stats.code)
         await self._site.observer.report(self.stats)
 
     async def _read(self, source: StreamSource) -> None:
@@ -136,11 +137,6 @@ class StreamWork(Work):
         self._account = account = self._admission.enter_context(streams.admitted(self._run.caller))
         self._admission.enter_context(streams.running(self))
         return account
-
-    async def _settle(self, code: str | None = None) -> None:
-        """Settle the tokens that were used until now."""
-        if self._rate_limits is not None:
-            await self._rate_limits.settle(code)
 
     def _release(self) -> None:
         self._account = None
@@ -255,7 +251,8 @@ class AgentWork(StreamWork):
             self._targets = (source.target,)  # it stores the response that the answers belong to
             kept = {name: value for name, value in self._body_of(source.target).items() if name != "input"}
             self._body_of = _same(kept)  # the input is not needed while the run waits
-            await self._settle()  # the run may wait for hours
+            if self._rate_limits is not None:
+                await self._rate_limits.settle()  # the run may wait for hours
             if run.log.state.pending:
                 self._release()
                 if self._site.streams.is_draining:

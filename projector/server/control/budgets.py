@@ -68,8 +68,8 @@ class Budgets(Protocol):
     async def take(self, caller: str, wanted: Sequence[tuple[Limit, float]]) -> tuple[list[Level], list[Receipt]]:
         """Reserve units of several limits, or of none if one of them has no unit left.
 
-        A limit with some units left is enough: no more than these are reserved. Without receipts the request was
-        refused; the levels are those of all limits in their order.
+        One unit that is left is enough to reserve more. Without receipts the request was refused; the levels are
+        those of all limits in their order.
         """
 
     async def settle(self, used: Sequence[tuple[Receipt, float]]) -> None:
@@ -120,8 +120,7 @@ class MemoryBudgets:
         receipts: list[Receipt] = []
         if all(units >= 1 - _SLACK for units in free):
             receipts = [
-                Receipt(owner, limit, min(amount, max(units, 0.0)), now_s)
-                for owner, (limit, amount), units in zip(owners, wanted, free, strict=True)
+                Receipt(owner, limit, amount, now_s) for owner, (limit, amount) in zip(owners, wanted, strict=True)
             ]
             for receipt in receipts:
                 self._add(receipt.caller, receipt.limit, receipt.amount, now_s)

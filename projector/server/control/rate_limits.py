@@ -7,6 +7,7 @@ request that is refused by a limit is not counted.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -33,6 +34,8 @@ RETRY_MAX_S: Final = 60
 
 _PERIODS_S: Final = {"minute": 60.0, "day": 86_400.0}
 _UNITS: Final[tuple[Unit, ...]] = ("requests", "tokens")
+_SETTLED_S: Final = 5.0
+"""Seconds between two settlements of a running stream: models write some hundred tokens in them."""
 _IPV6_HOST_BITS: Final = 64
 _SECOND_PART: Final = 1e-6
 """A part of a second that rounding may have added."""
@@ -103,6 +106,7 @@ class Admission:
         self._agents = agents
         self._levels: dict[Limit, Level] = {}
         self._receipts: list[Receipt] = []
+        self._settling: asyncio.Task[None] | None = None
         self.meter: TokenMeter | None = None
         """Counts the tokens of the stream, if they are limited."""
 
@@ -125,15 +129,32 @@ class Admission:
         except Problem:
             await self._settle([(receipt, 0.0) for receipt in self._receipts])
             raise
-        self.meter = meter if tokens else None
+        if tokens:
+            self.meter = meter
+            self._settling = asyncio.create_task(self._settle_often())
 
-    async def settle(self, code: str | None = None) -> None:
-        """Replace the reserved tokens with those that were used until now; `code` is the error of the stream."""
+    async def close(self, code: str | None = None) -> None:
+        """Settle the stream at its end; `code` is its error. Idempotent."""
+        if self._settling is not None:
+            self._settling.cancel()
+        await self.settle(code)
+
+    async def settle(self, code: str | None = None, *, is_running: bool = False) -> None:
+        """Replace the reserved tokens with those that were used; while the stream is running, only with more."""
         total, by_agent = self.meter.used(code) if self.meter is not None else (0, {})
         tokens = [receipt for receipt in self._receipts if receipt.limit.unit == "tokens"]
         agents = [receipt.limit.agent for receipt in tokens]
         amounts = [total if agent is None else by_agent.get(agent, 0) for agent in agents]
-        await self._settle([(receipt, float(amount)) for receipt, amount in zip(tokens, amounts, strict=True)])
+        least = [receipt.amount if is_running else 0.0 for receipt in tokens]
+        await self._settle(
+            [(receipt, max(one, float(amount))) for receipt, one, amount in zip(tokens, least, amounts, strict=True)]
+        )
+
+    async def _settle_often(self) -> None:
+        """Count what a long stream uses while it runs. Otherwise others could begin until it ends."""
+        while True:
+            await asyncio.sleep(_SETTLED_S)
+            await self.settle(is_running=True)
 
     @asynccontextmanager
     async def stream(self, stats: StreamStats) -> AsyncGenerator[None, None]:
@@ -144,7 +165,7 @@ class Admission:
         try:
             yield
         finally:
-            await self.settle(stats.code)
+            await self.close(stats.code)
 
     async def _take(self, wanted: Sequence[tuple[Limit, float]]) -> None:
         if not wanted:
