@@ -13,17 +13,21 @@ At each position where a format may begin, a search has one of three results:
 
 At the end of a text an open credential counts only if `open_chars` characters of its pattern are present.
 
-A search has two steps. One expression, the scan, looks for the first `PREFIX_CHARS` characters of all formats. Each of
-its branches begins with a literal, so that Python skips quickly to possible starts; the look-behind for the start of a
-word follows the first character for the same reason. Where the scan matches, one expression for all formats with that
-first character decides. It is compiled on first use: compiling all of them costs ten times what most streams need.
+A search has two steps. Expressions, the scans, look for the first `PREFIX_CHARS` characters of all formats:
+behind characters that end a word, and anywhere for the few formats with `inside_words`. Most of a text is inside words,
+so the scan of most formats looks at one character of five. Where a scan matches, one expression for all
+formats with that first character decides. It is compiled on first use: compiling all of them costs ten times what most
+streams need.
+
+A word also begins behind an escape that was not decoded: a literal `\n` or `\u003d`, `%20`, `=3D` of quoted-printable,
+the colours of a terminal. The text before the start of a search counts, so a caller passes `CONTEXT_CHARS` of it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, cached_property
 from typing import Final, NamedTuple, TypeAlias
 
 from projector.redaction.rules import Format
@@ -37,13 +41,26 @@ NEVER: Final = 1 << 30
 PREFIX_CHARS: Final = 5
 """Length of the prefixes in the scan; `rule_files` rejects shorter formats."""
 
+CONTEXT_CHARS: Final = 16
+"""Length of the longest escape behind which a word begins."""
+
 _PIECE: Final = re.compile(
     r"(?P<atom>WORD|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\\[\]{}|?()*+^$.])"
     r"(?:\{(?P<least>\d+)(?:,(?P<most>\d+))?\}|(?P<maybe>\?))?"
 )
 _ALTERNATIVE: Final = re.compile(r"(?:\[\^?\]?(?:\\.|[^\]\\])*\]|\\.|[^|])+")
 _SEPARATOR: Final = "[-_. ]?+"
-_WORD_START: Final = "word start"
+_WINDOW_CHARS: Final = 512
+_OVERLAP_CHARS: Final = 64
+"""A scan reads a window and the longest prefix behind it, so that the scans of a text with many finds stay linear."""
+_TAIL_CHARS: Final = 64
+"""End of a text that may continue, where prefixes may be unfinished; the scans for those cost twice as much."""
+_HEX: Final = "[0-9A-Fa-f]"
+_ESCAPES: Final = (
+    rf"\\(?:[abefnrtv0]|u{_HEX}{{4}}|x{_HEX}{{2}})()|%(?:25){{0,3}}{_HEX}{{2}}()|={_HEX}{{2}}()|\[[0-9;]{{0,12}}[mK]()"
+)
+"""Escapes that were not decoded: of strings, percent-encoding, quoted-printable, the colours of a terminal."""
+_UNFINISHED_ESCAPE: Final = re.compile(r"[\\%=\[][0-9A-Za-z;]{0,13}\Z")
 
 
 class Piece(NamedTuple):
@@ -61,7 +78,7 @@ class RestOfWord(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A step without characters: the start of a word, or the start (`body`) or end (`complete`) of a pattern."""
+    """A step without characters: the start (`body`) or end (`complete`) of a pattern."""
 
     what: str
     row: int = 0
@@ -138,56 +155,117 @@ class Search:
         for index, row in enumerate(rows):
             for way in alternatives(row.anchor):
                 if words or WORD not in way:
-                    self._add_anchor(index, row, pieces(way, ignore_case=row.ignore_case))
-        self._scan: re.Pattern[str] | None = None
-        self._units: dict[str, tuple[re.Pattern[str], tuple[Group, ...]]] = {}
+                    self._add_anchor(index, pieces(way, ignore_case=row.ignore_case))
+        self._units: dict[tuple[str, bool], tuple[re.Pattern[str], tuple[Group, ...]]] = {}
 
     def first(self, text: str, start: int = 0) -> Find | None:
         """Return the first credential at or after `start`, or the first text that may become one."""
-        scan = self._scan or self._compile_scan()
-        while (found := scan.search(text, start)) is not None:
-            start, end = found.span()
-            if not self._at_end and end == len(text) and end - start < PREFIX_CHARS:
-                return Find(start, start, end, None)  # too short to be complete
-            regex, groups = self._units.get(text[start]) or self._compile(text[start])
-            if (match := regex.match(text, start)) is not None:
-                group = groups[match.lastindex or 0]
-                is_open = not group.complete and not self._at_end
-                return Find(start, match.start(group.body), match.end(), None if is_open else self._rows[group.row])
-            start += 1
+        if not start:
+            found = self.first(f" {text}", 1)
+            return found and Find(found.start - 1, found.body - 1, found.end - 1, found.row)
+        tail = len(text) if self._at_end else max(start, len(text) - _TAIL_CHARS)
+        for begin in range(start, tail, _WINDOW_CHARS):
+            if (found := self._in_window(self._scans, text, begin, min(begin + _WINDOW_CHARS, tail))) is not None:
+                return found
+        return None if self._at_end else self._in_window(self._open_scans, text, tail, len(text))
+
+    def _in_window(self, scans: Scans, text: str, begin: int, end: int) -> Find | None:
+        """Return the first credential or open text that begins in a part of a text."""
+        stop = end + _OVERLAP_CHARS
+        escape = _UNFINISHED_ESCAPE.search(text, max(0, begin - CONTEXT_CHARS), begin)
+        word = scans.word.search(text, begin - 1, stop)
+        inside = scans.inside.search(text, begin if escape is None else escape.start(), stop)
+        if word is None and inside is None:
+            return None
+        starts = [(each.start() + 1, False, each.end()) for each in _overlapping(word, text, stop)]
+        for each in _overlapping(inside, text, stop):
+            if not each.lastindex:
+                starts.append((each.start(), True, each.end()))
+            elif prefix := scans.prefix.match(text, each.end(), stop):
+                starts.append((each.end(), False, prefix.end()))
+        for at, is_inside, prefix_end in sorted(starts):
+            if not begin <= at < end:
+                continue
+            if not self._at_end and prefix_end == len(text) and prefix_end - at < PREFIX_CHARS:
+                return Find(at, at, prefix_end, None)  # too short to be complete
+            if (found := self._match(text, at, is_word=not is_inside)) is not None:
+                return found
         return None
 
-    def _add_anchor(self, index: int, row: Format, anchor: Sequence[Piece]) -> None:
+    def _match(self, text: str, at: int, *, is_word: bool) -> Find | None:
+        """Return the credential or open text that begins at a position."""
+        regex, groups = self._units.get((text[at], is_word)) or self._compile(text[at], is_word=is_word)
+        match = regex.match(text, at)
+        if match is None:
+            return None
+        group = groups[match.lastindex or 0]
+        is_open = not group.complete and not self._at_end
+        return Find(at, match.start(group.body), match.end(), None if is_open else self._rows[group.row])
+
+    def _add_anchor(self, index: int, anchor: Sequence[Piece]) -> None:
         first, *more = anchor
-        rest: list[Step] = [] if row.inside_words else [Mark(_WORD_START)]
-        if first.most > 1:
-            rest.append(Piece(first.atom, first.least - 1, first.most - 1))
+        rest: list[Step] = [Piece(first.atom, first.least - 1, first.most - 1)] if first.most > 1 else []
         is_word = first.atom == WORD
         chars = dict.fromkeys(char for word in self._words for char in (word[0].upper(), word[0]))
         for char in chars if is_word else _ascii(first.atom):
             word = [RestOfWord(char)] if is_word else []
             self._anchors.setdefault(char, []).append((index, [*rest, *word, *more]))
 
-    def _compile_scan(self) -> re.Pattern[str]:
-        root = _Node()
-        for char, anchors in self._anchors.items():
-            node = root.child(Piece(re.escape(char)))
-            for _index, steps in anchors:
-                node.add([*_prefix(steps), Mark("complete")], char)
-        self._scan = re.compile(_Writer(self._words, at_end=self._at_end, is_scan=True).start(root))
-        return self._scan
+    @cached_property
+    def _scans(self) -> Scans:
+        """Scans for whole prefixes."""
+        return self._compile_scans(at_end=True)
 
-    def _compile(self, char: str) -> tuple[re.Pattern[str], tuple[Group, ...]]:
+    @cached_property
+    def _open_scans(self) -> Scans:
+        """Scans that find a prefix that the end of the text cuts off, too."""
+        return self._compile_scans(at_end=False)
+
+    def _compile_scans(self, *, at_end: bool) -> Scans:
+        tries = {False: _Node(), True: _Node()}
+        for char, anchors in self._anchors.items():
+            for index, steps in anchors:
+                node = tries[self._rows[index].inside_words].child(Piece(re.escape(char)))
+                node.add([*_prefix(steps), Mark("complete")])
+        writer = _Writer(self._words, at_end=at_end, is_scan=True)
+        firsts = [step.atom for step in tries[False].children if isinstance(step, Piece)]
+        return Scans(writer.start(tries[False]), firsts, writer.start(tries[True]))
+
+    def _compile(self, char: str, *, is_word: bool) -> tuple[re.Pattern[str], tuple[Group, ...]]:
+        """Compile the expression for all formats with a first character, at the start of a word or inside one."""
         root = _Node()
         node = root.child(Piece(re.escape(char)))
         for index, steps in self._anchors[char]:
             row = self._rows[index]
             bodies = alternatives(row.pattern) + (alternatives(row.pattern_at_end) if self._at_end else [])
-            for body in bodies:
-                node.add([*steps, Mark("body", index, row.open_chars), *pieces(body), Mark("complete", index)], char)
+            for body in bodies if is_word or row.inside_words else ():
+                node.add([*steps, Mark("body", index, row.open_chars), *pieces(body), Mark("complete", index)])
         writer = _Writer(self._words, at_end=self._at_end)
-        self._units[char] = unit = re.compile(writer.start(root)), tuple(writer.groups)
+        self._units[char, is_word] = unit = re.compile(writer.start(root)), tuple(writer.groups)
         return unit
+
+
+class Scans:
+    """The scans for two groups of prefixes: of formats at the start of a word, and of those anywhere."""
+
+    def __init__(self, word_prefixes: str, firsts: Sequence[str], inside_prefixes: str) -> None:
+        self.word = re.compile(f"[^0-9A-Za-z](?={'|'.join(firsts) or '(?!)'})(?:{word_prefixes})")
+        """Prefixes with the character before them."""
+        self.inside = re.compile(f"{inside_prefixes}|{_ESCAPES}")
+        """Prefixes anywhere, and escapes, which set a group."""
+        self._word_prefixes = word_prefixes
+
+    @cached_property
+    def prefix(self) -> re.Pattern[str]:
+        """Prefixes of formats at the start of a word; most texts have no escape and never compile it."""
+        return re.compile(self._word_prefixes)
+
+
+def _overlapping(found: re.Match[str] | None, text: str, stop: int) -> Iterator[re.Match[str]]:
+    """Yield a match and the further ones, which may begin inside it."""
+    while found is not None:
+        yield found
+        found = found.re.search(text, found.start() + 1, stop)
 
 
 @cache
@@ -217,11 +295,10 @@ class _Node:
     def child(self, step: Step) -> _Node:
         return self.children.setdefault(step, _Node())
 
-    def add(self, steps: Iterable[Step], first: str) -> None:
+    def add(self, steps: Iterable[Step]) -> None:
         node = self
         for step in steps:
-            at_start = step == Mark(_WORD_START)
-            node = node.child(Mark(f"(?<![0-9A-Za-z]{re.escape(first)})") if at_start else step)
+            node = node.child(step)
 
 
 class _Writer:
@@ -253,12 +330,10 @@ class _Writer:
             elif step.what == "complete":
                 self.groups.append(Group(step.row, complete=True, body=body))
                 ways.append("()")
-            elif step.what == "body":
+            else:
                 self.groups.append(Group(step.row, complete=False, body=len(self.groups)))
                 inner = (0, step.open_chars) if self._at_end else (seen, need)
                 ways.append("()" + self._rest(child, *inner, len(self.groups) - 1))
-            else:
-                ways.append(step.what + self._rest(child, seen, need, body))
         if seen >= need and any(not isinstance(step, Mark) for step in node.children):
             ways.append(r"\Z")
         return ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"

@@ -188,3 +188,70 @@ def test_words_begin_where_a_word_or_a_credential_ended(text: str, said: str) ->
 )
 def test_an_unfinished_one_at_the_end_is_withheld_once_its_anchor_is_certain(text: str, said: str) -> None:
     assert cleaned(text) == said
+
+
+DISGUISES = {
+    "newline": "\\n",
+    "tab": "\\t",
+    "carriage return": "\\r",
+    "unicode escape": "\\u003d",
+    "hexadecimal escape": "\\x3d",
+    "escape in an escape": "\\\\n",
+    "blank in an address": "%20",
+    "equals in an address": "%3D",
+    "slash in an address": "%2F",
+    "encoded twice": "%253D",
+    "quoted-printable": "=3D",
+    "colour": "\x1b[32m",
+    "bright colour": "\x1b[1;32m",
+    "literal colour": "\\u001b[0m",
+}
+DISGUISED = (
+    "aws-access-key-id",
+    "google-api-key",
+    "github-token",
+    "github-fine-grained-token",
+    "gitlab-token",
+    "npm-token",
+    "slack-token",
+    "stripe-key",
+    "openai-project-key",
+    "anthropic-key",
+    "huggingface-token",
+    "sendgrid-key",
+    "digitalocean-token",
+    "netlify-token",
+    "close-key",
+    "jwt-header",
+)
+
+
+@pytest.mark.parametrize("name", DISGUISED)
+@pytest.mark.parametrize("before", DISGUISES.values(), ids=DISGUISES.keys())
+def test_an_escape_that_was_not_decoded_ends_a_word(before: str, name: str) -> None:
+    (sample,) = next(row.matches for row in FORMATS if row.name == name)
+    assert cleaned(f"key{before}{sample}") == f"key{before}<redacted>"
+    assert cleaned(before + sample) == f"{before}<redacted>"
+
+
+@pytest.mark.parametrize("text", ["xAKIA" + "A" * 16, "nAKIA" + "A" * 16, "3DAKIA" + "A" * 16, "2mAKIA" + "A" * 16])
+def test_letters_that_end_no_escape_do_not_end_a_word(text: str) -> None:
+    assert cleaned(text) == text
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_a_search_reads_a_text_a_constant_number_of_times(size: int) -> None:
+    """Count the windows: those of a text with many possible starts and many credentials are as many as its length."""
+    counts: Counter[str] = Counter()
+
+    class Counting(patterns.Search):
+        def _in_window(self, scans: patterns.Scans, text: str, begin: int, end: int) -> patterns.Find | None:
+            counts["chars"] += end - begin
+            return super()._in_window(scans, text, begin, end)
+
+    search = Counting(DETECTOR.formats.rows, ["token"], at_end=True)
+    text = ("sk_live_no " * 40 + "ghp" + "_" + "a" * 36 + " ") * 16 * size
+    at = 0
+    while (found := search.first(text, at)) is not None:
+        at = found.end
+    assert counts["chars"] <= 3 * len(text)
