@@ -28,6 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
+from heapq import merge
 from typing import Final, NamedTuple, TypeAlias
 
 from projector.redaction.rules import Format
@@ -177,13 +178,8 @@ class Search:
         inside = scans.inside.search(text, begin if escape is None else escape.start(), stop)
         if word is None and inside is None:
             return None
-        starts = [(each.start() + 1, False, each.end()) for each in _overlapping(word, text, stop)]
-        for each in _overlapping(inside, text, stop):
-            if not each.lastindex:
-                starts.append((each.start(), True, each.end()))
-            elif prefix := scans.prefix.match(text, each.end(), stop):
-                starts.append((each.end(), False, prefix.end()))
-        for at, is_inside, prefix_end in sorted(starts):
+        words = ((each.start() + 1, False, each.end()) for each in _overlapping(word, text, stop))
+        for at, is_inside, prefix_end in merge(words, scans.starts(inside, text, stop)):
             if not begin <= at < end:
                 continue
             if not self._at_end and prefix_end == len(text) and prefix_end - at < PREFIX_CHARS:
@@ -254,6 +250,14 @@ class Scans:
         self.inside = re.compile(f"{inside_prefixes}|{_ESCAPES}")
         """Prefixes anywhere, and escapes, which set a group."""
         self._word_prefixes = word_prefixes
+
+    def starts(self, found: re.Match[str] | None, text: str, stop: int) -> Iterator[tuple[int, bool, int]]:
+        """Yield from matches of `inside`: start of a format, whether it may be inside a word, end of its prefix."""
+        for each in _overlapping(found, text, stop):
+            if not each.lastindex:
+                yield each.start(), True, each.end()
+            elif prefix := self.prefix.match(text, each.end(), stop):
+                yield each.end(), False, prefix.end()
 
     @cached_property
     def prefix(self) -> re.Pattern[str]:

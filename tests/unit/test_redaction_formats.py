@@ -122,6 +122,7 @@ LOOKALIKES = {
     "long word": "Donaudampfschifffahrtselektrizitatenhauptbetriebswerkbauunterbeamtengesellschaft",
     "chemistry": "methionylthreonylthreonylglutaminylarginyltyrosylglutamyl",
     "locale": "sk-SK",
+    "class of a stylesheet": "sk-fading-circle-container sk-folding-cube-wrapper",
     "words with sk-": "task-oriented disk-backed ask-me-anything-about-kubernetes-and-friends",
     "identifier": "call_0123456789abcdefghijklmn",
     "response id": "resp_0123456789abcdef0123456789abcdef0123456789abcdef",
@@ -177,7 +178,8 @@ def test_words_begin_where_a_word_or_a_credential_ended(text: str, said: str) ->
     ("text", "said"),
     [
         ("ends in sk-SK", "ends in sk-SK"),
-        ("ends in sk-abc", "ends in <redacted>"),
+        ("ends in sk-abc", "ends in sk-abc"),
+        ("ends in sk-aB3x", "ends in <redacted>"),
         ("ends in gh", "ends in gh"),
         ("ends in ghp_", "ends in ghp_"),
         ("ends in ghp_a", "ends in <redacted>"),
