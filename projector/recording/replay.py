@@ -25,7 +25,7 @@ from projector.core.faults import FAULTS
 from projector.core.pipeline import build_pipeline
 from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS
-from projector.redaction.policy import Policy, PolicyError
+from projector.redaction.policy import Policy, PolicyError, with_rules_in
 
 CASES_FILE: Final = "cases.toml"
 CLOCK: Final = "2025-12-15T12:00:00.000Z"
@@ -184,7 +184,8 @@ def load_settings(path: Path) -> dict[str, CaseSettings]:
         where = f"{path.name}: `{name or 'defaults'}`"
         values = {**defaults, **own} if isinstance(own, dict) else own
         try:
-            settings[name] = CaseSettings.model_validate(values)
+            case = CaseSettings.model_validate(values)
+            settings[name] = case.model_copy(update={"policy": with_rules_in(path.parent, case.policy)})
             Policy.load(settings[name].policy)
         except ValidationError as error:
             raise UsageError(f"{where}: {describe(error, values, CaseSettings)}") from None

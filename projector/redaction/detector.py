@@ -16,7 +16,7 @@ from projector.contracts.kinds import REDACTED
 from projector.redaction import patterns
 from projector.redaction.patterns import Find, Search
 from projector.redaction.policy import Policy
-from projector.redaction.rules import Format, KeyRules, shipped
+from projector.redaction.rules import Format, KeyRules, Rules, merged
 
 _NUMBER: Final = re.compile(r"-?[0-9][0-9.eE+-]*")
 _SYNTAX: Final = re.compile(r"^\s|[{}\[\]\"\\\x00-\x1f]")
@@ -34,9 +34,9 @@ _QUICK_CHARS: Final = 8
 class Formats:
     """The credential formats of a policy with its sensitive words, ready for searching."""
 
-    def __init__(self, keys: KeyRules, off: frozenset[str]) -> None:
+    def __init__(self, keys: KeyRules, rules: Rules, off: frozenset[str]) -> None:
         self.keys = keys
-        self.rows = tuple(row for row in shipped().formats if row.name not in off)
+        self.rows = tuple(row for row in rules.formats if row.name not in off)
         self._tails: dict[str, re.Pattern[str]] = {}
 
     @cached_property
@@ -63,16 +63,19 @@ class Formats:
 
 
 @lru_cache(maxsize=64)
-def _compiled(add: tuple[str, ...], remove: tuple[str, ...], off: frozenset[str]) -> Formats:
+def _compiled(own: Rules, add: tuple[str, ...], remove: tuple[str, ...], off: frozenset[str]) -> Formats:
     """Return the formats of a policy, compiled once. The cache holds no registered value and so no secret."""
-    return Formats(KeyRules(add, remove), off)
+    rules = merged(own)
+    return Formats(KeyRules(add, remove, rules), rules, off)
 
 
 class Detector:
     """A policy and the secrets of the configuration, ready for searching."""
 
     def __init__(self, policy: Policy, secrets: Iterable[str] = ()) -> None:
-        self.formats = _compiled(policy.sensitive_keys_add, policy.sensitive_keys_remove, policy.formats_off)
+        self.formats = _compiled(
+            policy.own_rules, policy.sensitive_keys_add, policy.sensitive_keys_remove, policy.formats_off
+        )
         self.keys = self.formats.keys
         registered = ((row.value.get_secret_value(), _mark(row.id)) for row in policy.registered)
         self.values = Values(registered, [value for value in secrets if len(value) >= SECRET_MIN_CHARS])

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from projector.contracts.kinds import REDACTED
 from projector.redaction.policy import Policy
-from projector.redaction.rules import normal_form, shipped
+from projector.redaction.rules import merged, normal_form
 
 
 class Rule(NamedTuple):
@@ -43,9 +43,9 @@ _REASONING: Final = {
 
 def rules(policy: Policy) -> list[Rule]:
     """Return the rules that a policy applies, by group. Registered values are listed by their ids only."""
-    formats, words, exceptions, counts, _ = shipped()
+    formats, words, exceptions, counts, _ = merged(policy.own_rules)
     removed = set(map(normal_form, policy.sensitive_keys_remove))
-    endings = " or ".join(row.name for row in counts)
+    endings = " or ".join(word for row in counts for word in row.spellings)
     return [
         *(Rule("keys", row.name, f"{row.where} {row.name}: {row.about}") for row in words if row.name not in removed),
         *(Rule("keys", word, "added by the policy") for word in policy.sensitive_keys_add),
@@ -54,8 +54,8 @@ def rules(policy: Policy) -> list[Rule]:
         *(Rule("formats", name, "switched off by the policy") for name in sorted(policy.formats_off)),
         *(Rule("values", row.id or REDACTED, "registered by the host") for row in policy.registered),
         *_ALWAYS,
-        Rule("keys", "counts", f"a key that ends in {endings} and holds a number is shown"),
-        Rule("keys", "exceptions", f"{', '.join(row.name for row in exceptions)} is not a sensitive word"),
+        Rule("keys", "counts", f"a key with {endings} in it that holds a number is shown"),
+        Rule("keys", "exceptions", f"harmless: {', '.join(row.name for row in exceptions)}"),
         *(Rule("limits", name, str(limit)) for name, limit in policy.limits),
         Rule("images", policy.images, _IMAGES[policy.images]),
         Rule("errors", policy.error_messages, _ERROR_MESSAGES[policy.error_messages]),

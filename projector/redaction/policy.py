@@ -7,14 +7,24 @@ policy in `redaction/policies/` (`Policy.named("strict")`, or `policy = "strict"
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, TypeAlias
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from projector._resources import resource
 from projector._validation import describe, nearest
 from projector.contracts import limits
-from projector.redaction.rules import shipped
+from projector.redaction.rules import Rules, shipped
 
 _MIN_VALUE_CHARS: Final = 4
 """Minimum length of a registered value; a shorter one would match parts of ordinary words."""
@@ -81,18 +91,27 @@ class Policy(_Table):
     names of accounts and infrastructure (`provider`). `auto` is `provider` on the routes of the OpenAI APIs, whose
     callers are developers, and `generic` elsewhere (CONTRACT D41).
     `sensitive_keys_remove` are shipped words that no longer count, or whole keys that are harmless (`page_token`).
-    `formats_off` are names of formats in `redaction/formats/`.
+    `formats_off` are names of formats in `redaction/formats/` or in the host's own files.
+    `rules` are the host's own rule files, in the form of those in `redaction/`. Their paths are relative to the folder
+    of the configuration file, or to the working directory if there is none.
     """
 
     limits: Limits = Limits()
     sensitive_keys_add: tuple[str, ...] = ()
     sensitive_keys_remove: tuple[str, ...] = ()
     formats_off: frozenset[str] = frozenset()
+    rules: tuple[Path, ...] = ()
     registered: tuple[RegisteredValue, ...] = ()
     images: Literal["chunks", "host"] = "chunks"
     reasoning: Literal["off", "summary", "full"] = "summary"
     encrypted_reasoning: bool = False
     error_messages: Literal["auto", "generic", "provider"] = "auto"
+    _own_rules: Rules = PrivateAttr(default=Rules())
+
+    @property
+    def own_rules(self) -> Rules:
+        """The entries of the host's own rule files, with their samples."""
+        return self._own_rules
 
     @property
     def shows_provider_messages(self) -> bool:
@@ -104,19 +123,25 @@ class Policy(_Table):
     def _read_named(cls, table: object) -> object:
         return _ready_table(table) if isinstance(table, str) else table
 
-    @field_validator("formats_off")
-    @classmethod
-    def _known_formats(cls, names: frozenset[str]) -> frozenset[str]:
-        known = {row.name for row in shipped().formats}
-        for name in sorted(names - known):
+    @model_validator(mode="after")
+    def _read_rules(self) -> Policy:
+        if self.rules:
+            from projector.redaction.rule_files import read_own  # noqa: PLC0415 - needed with own rules only
+
+            self._own_rules = read_own(self.rules)
+        known = {row.name for row in (*shipped().formats, *self._own_rules.formats)}
+        for name in sorted(self.formats_off - known):
             raise ValueError(f"unknown format `{name[:80]}`; did you mean `{nearest(name, known, cutoff=0.0)}`?")
-        return names
+        return self
 
     @classmethod
-    def load(cls, table: Mapping[str, object] | str) -> Policy:
-        """Read a policy from a mapping, such as a TOML table, or by its name; raise `PolicyError` if it is invalid."""
+    def load(cls, table: Mapping[str, object] | str, folder: Path | None = None) -> Policy:
+        """Read a policy from a mapping, such as a TOML table, or by its name; raise `PolicyError` if it is invalid.
+
+        `folder` is where relative paths of rule files begin: the folder of the file that the table is from.
+        """
         try:
-            return cls.model_validate(table)
+            return cls.model_validate(table if folder is None else with_rules_in(folder, table))
         except ValidationError as error:
             text = describe(error, table, cls, root="policy")
         raise PolicyError(text)
@@ -125,6 +150,14 @@ class Policy(_Table):
     def named(cls, name: str) -> Policy:
         """Return a policy of `redaction/policies/`, `default` or `strict`; raise `PolicyError` for another name."""
         return cls.load(name)
+
+
+def with_rules_in(folder: Path, table: object) -> Any:
+    """Return the table of a policy with the paths of its rule files resolved against a folder."""
+    if not isinstance(table, Mapping) or not isinstance(table.get("rules"), list | tuple):
+        return table
+    paths = [str((folder / name).absolute()) if isinstance(name, str | Path) else name for name in table["rules"]]
+    return {**table, "rules": paths}
 
 
 def _ready_table(name: str) -> dict[str, object]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
@@ -20,7 +20,7 @@ from projector.redaction import patterns
 from projector.redaction.detector import Detector
 from projector.redaction.filters import clean_plain
 from projector.redaction.internals import Internals
-from projector.redaction.rules import Context, Format, Rules, Verdict, Word
+from projector.redaction.rules import Context, Format, Rules, Verdict, Word, shipped
 
 FILES: Final = (
     "words.toml",
@@ -229,12 +229,64 @@ def read(*files: Path) -> Rules:
     return Rules(*map(tuple, found.values()))
 
 
+def read_own(files: Iterable[Path]) -> Rules:
+    """Read a host's own rule files; raise `RuleFileError` if one is invalid, too large, or repeats a shipped name."""
+    paths = [*files]
+    for path in paths:
+        own = read(path)
+        for table in Rules._fields:
+            known = frozenset(row.name for row in getattr(shipped(), table))
+            _check_own(path.name, table, getattr(own, table), known)
+    return read(*paths)
+
+
+def _check_own(file: str, table: str, rows: Sequence[Format | Word | Context], known: frozenset[str]) -> None:
+    if rows and table not in OWN_TABLES:
+        raise RuleFileError(f"{file}: expected entries that begin with one of {_tables(OWN_TABLES.values())}")
+    if len(rows) > OWN_MAX_ENTRIES:
+        raise RuleFileError(f"{file}: expected at most {OWN_MAX_ENTRIES} {table}")
+    for row in rows:
+        if row.name in known:
+            raise RuleFileError(f"{file}: `{row.name}`: `name`: expected a new name; a shipped entry has this one")
+        for field in ("anchor", "pattern", "pattern_at_end") if isinstance(row, Format) else ():
+            if problem := _cost_problem(getattr(row, field)):
+                raise RuleFileError(f"{file}: `{row.name}`: `{field}`: {problem}")
+
+
+OWN_TABLES: Final[Mapping[str, str]] = {
+    "formats": "format", "words": "word", "exceptions": "exception", "counts": "count"
+}  # fmt: skip
+OWN_MAX_ENTRIES: Final = 1_000
+OWN_MAX_ALTERNATIVES: Final = 64
+OWN_MAX_CHARS: Final = 2_048
+OWN_MAX_REPEATS: Final = 1_024
+"""Limits of a host's own rules. A search cannot backtrack, so a character costs at most as many steps as the pattern
+takes characters, and each alternative may have its own."""
+
+
+def _cost_problem(pattern: str) -> str | None:
+    """Return why a pattern could cost too much, or None."""
+    ways = patterns.alternatives(pattern)
+    if len(pattern) > OWN_MAX_CHARS:
+        return f"expected at most {OWN_MAX_CHARS} characters"
+    if len(ways) > OWN_MAX_ALTERNATIVES:
+        return f"expected at most {OWN_MAX_ALTERNATIVES} alternatives"
+    if any(sum(piece.most for piece in patterns.pieces(way)) > OWN_MAX_REPEATS for way in ways):
+        return f"expected counts of at most {OWN_MAX_REPEATS} characters in all"
+    return None
+
+
+def _tables(names: Iterable[str]) -> str:
+    return ", ".join(f"`[[{name}]]`" for name in names)
+
+
 def _rows(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield the entries of a file: table, file and entry for errors, row."""
     for table, rows in _toml(path).items():
         if table not in _TABLES or not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            expected = ", ".join(f"`[[{known}]]`" for known in _TABLES)
-            raise RuleFileError(f"{path.name}: `{table[:80]}`: expected entries that begin with one of {expected}")
+            raise RuleFileError(
+                f"{path.name}: `{table[:80]}`: expected entries that begin with one of {_tables(_TABLES)}"
+            )
         for number, row in enumerate(rows, 1):
             name = row.get("name")
             yield table, f"{path.name}: `{name[:64] if isinstance(name, str) else f'[[{table}]] {number}'}`", row

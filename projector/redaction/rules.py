@@ -108,6 +108,18 @@ def _word(row: dict[str, Any]) -> Word:
     return Word(**{**row, "words": tuple(row.get("words", ()))})
 
 
+def merged(own: Rules) -> Rules:
+    """Return a host's own rules, which take precedence, with the shipped ones."""
+    theirs = shipped()
+    return Rules(
+        own.formats + theirs.formats,
+        own.words + theirs.words,
+        own.exceptions + theirs.exceptions,
+        own.counts + theirs.counts,
+        own.contexts + theirs.contexts,
+    )
+
+
 _SEPARATORS: Final = re.compile(r"[-_.\s]+")
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 """Words of a key in snake, kebab or camel case; digits separate words: `db_pass2` ends with `pass`."""

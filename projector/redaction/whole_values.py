@@ -29,7 +29,7 @@ from projector.redaction.internals import without_internals
 from projector.redaction.json_filter import OPENERS, StringFilter
 from projector.redaction.json_grammar import BLANKS
 from projector.redaction.policy import Limits
-from projector.redaction.rules import Verdict, is_value_of_pair
+from projector.redaction.rules import Verdict, is_value_of_pair, normal_form
 from projector.redaction.steps import StepWriter, in_pieces
 from projector.redaction.value_reader import announces
 
@@ -130,6 +130,15 @@ _WEB: Final = re.compile(
 _READ_TIMES: Final = 2
 """Read at most this multiple of the limit of an address; a mark is rarely longer than the text that it replaces."""
 _PARAMETERS: Final = re.compile(r"([?&;#])([^?&;#]*)")
+_MAX_ENCODINGS: Final = 4
+"""Percent-encodings on top of each other that are decoded; redirects encode an address once more each."""
+_SECRET_PARAMETERS: Final = frozenset(
+    {"code", "signature", "sig", "key", "sid", "otp", "hmac", "jwt", "xamzsignature", "xgoogsignature", "qsignature"}
+    | {"xosssignature", "xobssignature", "cloudfrontsignature", "ticket", "samlresponse", "hdnea"}
+)
+"""Names of parameters that are secrets in addresses only: RFC 6749 section 4.1.2, signed addresses of object stores."""
+_VALUE_OF_SECRET: Final = re.compile(r"(?=.*[0-9A-Z%_.~+/=-]).{6,}", re.DOTALL)
+"""A secret in an address has six characters or more, and is not one word in lower case: `?key=name`."""
 
 
 def clean_url(detector: Detector, url: str, max_chars: int) -> Cleaned[CleanText]:
@@ -151,14 +160,30 @@ def clean_url(detector: Detector, url: str, max_chars: int) -> Cleaned[CleanText
 def _url_parameter(detector: Detector, text: str) -> str:
     """Return one parameter of a query or fragment; its name is checked like the key of an object."""
     name, equals, value = text.partition("=")
-    if equals and detector.keys.verdict(unquote_plus(name)) is not Verdict.PLAIN:
+    if not equals:  # an encoded equals sign, as in an address inside a parameter
+        return _url_part(detector, text, unquote_plus(text))
+    key = _decoded(unquote_plus(name))
+    is_secret = normal_form(key) in _SECRET_PARAMETERS and _VALUE_OF_SECRET.fullmatch(value)
+    if is_secret or detector.keys.verdict(key).hides_text(unquote_plus(value)):
         return f"{name}={REDACTED}"
     return name + equals + _url_part(detector, value, unquote_plus(value))
 
 
 def _url_part(detector: Detector, text: str, decoded: str) -> str:
-    """Return a part of an address, or a mark if its percent-encoding hides a secret."""
-    return text if text == decoded or not clean_text(detector, decoded).notices else REDACTED
+    """Return a part of an address, or a mark if its percent-encoding, which may be double, hides a secret."""
+    if text == decoded:
+        return text
+    return text if not any(clean_text(detector, way).notices for way in {decoded, _decoded(decoded)}) else REDACTED
+
+
+def _decoded(text: str) -> str:
+    """Return a text without its percent-encoding, however often it was encoded, within reason."""
+    for _ in range(_MAX_ENCODINGS):
+        decoded = unquote(text)
+        if decoded == text:
+            break
+        text = decoded
+    return text
 
 
 # trees

@@ -142,6 +142,7 @@ LOOKALIKES = {
     "certificate": "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
     "table": "| --- | --- |\n|-----|-----|",
     "times": "2025-01-01T12:00:00Z 12345678:30",
+    "publishable key": "pk_live_" + "a1B2c3D4" * 12,
     "css": "sk-spinner hf_model fw_version re_compile key-value fc-bayern",
     "code": "def author(tokens, authors): return [t for t in tokens if t in authors]",
     "empty assignments": "password = \"\"; token = ''; secret=",

@@ -125,6 +125,37 @@ URLS = {
         "https://example.com/?api%5Fkey=<redacted>",
         ["redacted"],
     ),
+    "its name encoded twice": (
+        "https://example.com/?api%255Fkey=xyz",
+        "https://example.com/?api%255Fkey=<redacted>",
+        ["redacted"],
+    ),
+    "part of its name encoded twice": (
+        "https://example.com/?to%256Ben=xyz",
+        "https://example.com/?to%256Ben=<redacted>",
+        ["redacted"],
+    ),
+    "an address in a parameter": (
+        "https://example.com/?next=https%253A%252F%252Fb.example%252F%253Faccess_token%253Dxyz123",
+        "https://example.com/?next=<redacted>",
+        ["redacted"],
+    ),
+    "a code": (
+        "https://example.com/?code=4a8xYz12&state=1",
+        "https://example.com/?code=<redacted>&state=1",
+        ["redacted"],
+    ),
+    "a code of a country": ("https://example.com/?code=de", "https://example.com/?code=de", []),
+    "a key": ("https://example.com/?key=a1B2c3D4", "https://example.com/?key=<redacted>", ["redacted"]),
+    "a key that is a word": ("https://example.com/?key=authors", "https://example.com/?key=authors", []),
+    "a session": ("https://example.com/?sid=a1B2c3D4", "https://example.com/?sid=<redacted>", ["redacted"]),
+    "a code of six digits": ("https://example.com/?otp=481923", "https://example.com/?otp=<redacted>", ["redacted"]),
+    "a signature": (
+        "https://d1.example.com/x?Expires=9&Signature=a1B2~c3D4__&Key-Pair-Id=K2",
+        "https://d1.example.com/x?Expires=9&Signature=<redacted>&Key-Pair-Id=K2",
+        ["redacted"],
+    ),
+    "a page": ("https://example.com/?page_token=3", "https://example.com/?page_token=3", []),
     "in the fragment": (
         "https://example.com/#access_token=x",
         "https://example.com/#access_token=<redacted>",

@@ -71,8 +71,8 @@ class AgentSettings(Table):
     parameters: dict[str, JsonValue] = {}
     """Additional request fields in the format of the upstream API."""
     policy: Policy = Policy()
-    """Redaction policy: `default`, `strict`, or a table of limits, key words, formats, registered values, images,
-    reasoning."""
+    """Redaction policy: `default`, `strict`, or a table of limits, key words, formats, own rule files, registered
+    values, images, reasoning."""
     dialects: Dialects = (DEFAULT_DIALECT,)
     """Dialects that a request may select with `?dialect=`; the first is the default."""
     allowed_params: frozenset[AllowedParam] = frozenset({"previous_response_id", "metadata", "images", "history"})

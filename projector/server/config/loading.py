@@ -25,7 +25,7 @@ from pydantic.fields import FieldInfo
 from projector._errors import UsageError
 from projector._validation import FieldPath, invalid_fields, path_name
 from projector.contracts import codec
-from projector.redaction.policy import Policy
+from projector.redaction.policy import Policy, with_rules_in
 from projector.server.config.config_base import Table
 from projector.server.config.http_fields import is_credential
 from projector.server.config.settings import Settings
@@ -283,10 +283,15 @@ def _put(values: dict[str, Any], path: tuple[str, ...], value: object) -> None:
 
 
 def _read_files(node: Any, folder: Path, path: FieldPath = ()) -> None:
-    """Read the files that `X_file` settings name into `X`; where there is no `X`, make the path absolute."""
+    """Read the files that `X_file` settings name into `X`; where there is no `X`, make the path absolute.
+
+    Paths of the rule files of a policy are made absolute, too.
+    """
     for key, value in list(node.items()):
         at = (*path, key)
-        if isinstance(value, dict):
+        if key == "policy":
+            node[key] = with_rules_in(folder, value)
+        elif isinstance(value, dict):
             _read_files(value, folder, at)
         elif key.endswith(_FILE) and _is_setting(at) and isinstance(value, str):
             field = key.removesuffix(_FILE)

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
+from projector.redaction.policy import Policy
 from projector.server.config.loading import SettingsError
 from projector.server.config.settings import Settings, UpstreamSettings
 from projector.server.config.tls_settings import ListenerTls, UpstreamTls
@@ -26,6 +27,8 @@ def check_system(settings: Settings) -> None:
     for name, agent in settings.agents.items():
         if agent.record is not None:
             _check_folder(f"agents.{name}.record.folder", agent.record.folder)
+    for path, policy in _policies(settings):
+        _check_samples(path, policy)
     for path, tls in _tls_tables(settings):
         from projector.server.tls import context_of  # noqa: PLC0415 - a start without it is faster
 
@@ -44,6 +47,27 @@ def warnings(settings: Settings) -> Iterator[str]:
         from projector.server.tls import certificate_warnings  # noqa: PLC0415 - a start without it is faster
 
         yield from certificate_warnings(tls, path)
+
+
+def _policies(settings: Settings) -> Iterator[tuple[str, Policy]]:
+    """Yield each policy with its path."""
+    if settings.passthrough is not None:
+        yield "passthrough.policy", settings.passthrough.policy
+    for name, agent in settings.agents.items():
+        yield f"agents.{name}.policy", agent.policy
+    for name, workflow in settings.workflows.items():
+        if workflow.policy is not None:
+            yield f"workflows.{name}.policy", workflow.policy
+
+
+def _check_samples(path: str, policy: Policy) -> None:
+    """Raise `SettingsError` if a sample in the policy's own rule files is not treated as its entry expects."""
+    if policy.rules:
+        from projector.redaction.detector import Detector  # noqa: PLC0415 - needed with own rules only
+        from projector.redaction.rule_files import check_samples  # noqa: PLC0415
+
+        for error in check_samples(policy.own_rules, Detector(policy)):
+            raise SettingsError(f"`{path}.rules`: {error}")
 
 
 def _upstreams(settings: Settings) -> Iterator[tuple[str, UpstreamSettings]]:
