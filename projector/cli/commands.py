@@ -149,10 +149,21 @@ COMMANDS: Final = (
     ),
     Command(
         "explain",
-        "Explain how an event type, an item type or a chunk field is handled.",
+        "Explain how an event type, an item type or a chunk field is handled, or what is withheld in a file.",
         "mapping:explain_name",
-        ("projector explain response.mcp_call.completed", "projector explain rules"),
-        (_value("name", "NAME", "a name, or `rules` for the redaction rules (default: everything)", nargs="?"),),
+        (
+            "projector explain response.mcp_call.completed",
+            "projector explain rules",
+            "projector explain --redaction tool_output.json",
+        ),
+        (
+            _value("name", "NAME", "a name, or `rules` for the redaction rules (default: everything)", nargs="?"),
+            _value(
+                "--redaction",
+                "FILE",
+                "list what the default policy withholds in a file (text, JSON or JSON lines), and the rules",
+            ),
+        ),
     ),
     Command(
         "completion",

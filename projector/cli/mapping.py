@@ -6,8 +6,10 @@ import argparse
 import difflib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Final, NamedTuple
 
+from projector._errors import UsageError
 from projector.cli.terminal import print_error
 from projector.core.handlers import DROPPED, EMITS, HANDLERS, HOST_HANDLERS
 from projector.core.handlers.items import FINISHERS, ITEMS_ONLY
@@ -16,6 +18,7 @@ from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS
 from projector.redaction.explain import rules
 from projector.redaction.policy import Policy
+from projector.redaction.withholdings import Tracer
 
 UNKNOWN: Final = "counted and dropped, never forwarded (CONTRACT D30)"
 ITEM: Final = " (item)"
@@ -32,7 +35,10 @@ class Entry(NamedTuple):
 
 
 def explain_name(arguments: argparse.Namespace) -> int:
-    """Print how a name is handled, or all names; exit 1 if it is unknown."""
+    """Print how a name is handled, or all names, or what is withheld in a file; exit 1 if a name is unknown."""
+    if arguments.redaction is not None:
+        print("\n".join(withheld_lines(Path(arguments.redaction))))
+        return 0
     name = arguments.name
     if lines := list(everything()) if name is None else explain(name):
         print("\n".join(lines))
@@ -49,6 +55,16 @@ def explain(name: str) -> list[str]:
         return [f"{rule.group}: {rule.name}: {rule.about}" for rule in rules(Policy())]
     found = [entry for entry in _entries() if name in {entry.name, entry.name.removesuffix(ITEM)}]
     return [line for entry in found for line in _lines(entry)]
+
+
+def withheld_lines(file: Path) -> list[str]:
+    """Return a line for each withholding in a file: its line, place, rule and source."""
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from None
+    found = [f"{at.line}: {at.place}: {at.rule} ({at.source})" for at in Tracer(Policy()).file(text)]
+    return found or ["nothing is withheld"]
 
 
 def everything() -> Iterator[str]:

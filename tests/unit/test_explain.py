@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import pytest
 
+from projector.cli import main
 from projector.cli import mapping as explain
 from projector.contracts.kinds import PrivateKind
 from projector.core.handlers import DROPPED, HANDLERS, HOST_HANDLERS
@@ -90,3 +92,43 @@ def test_the_mapping_has_a_row_for_every_name() -> None:
 )
 def test_every_handler_has_a_summary(handler: object) -> None:
     assert explain.summary(handler).endswith(".")  # type: ignore[arg-type]  # handlers and finishers alike
+
+
+TOKEN: Final = "ghp" + "_" + "a1B2c3D4" * 5
+FILES: Final = {
+    "text": (
+        f"one\ntwo {TOKEN}\nthree",
+        ["2: text: github-token (GitHub documentation: about authentication, token formats)"],
+    ),
+    "clean text": ("one\ntwo", ["nothing is withheld"]),
+    "JSON": (
+        '{"a": [{"db_pass": "x", "password": null}], "url": "at AKIA' + "A" * 16 + '"}',
+        [
+            "1: .a[0].db_pass: pass (curl(1), PHP mail and database settings)",
+            "1: .url: aws-access-key-id (AWS IAM User Guide: IAM identifiers, unique ID prefixes)",
+        ],
+    ),
+    "JSON lines": (
+        '{"delta": "a"}\n\n{"delta": "' + TOKEN + '"}\n',
+        ["3: .delta: github-token (GitHub documentation: about authentication, token formats)"],
+    ),
+    "JSON in a string": (
+        '{"arguments": "{\\"client_secret\\": \\"x\\"}"}',
+        ["1: .arguments.client_secret: secret (RFC 6749 section 2.3.1)"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "lines"), FILES.values(), ids=FILES.keys())
+def test_what_is_withheld_in_a_file_is_explained_without_the_value(
+    content: str, lines: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text(content)
+    assert main(["explain", "--redaction", str(tmp_path / "file")]) == 0
+    printed = capsys.readouterr().out
+    assert printed.splitlines() == lines
+    assert TOKEN not in printed
+
+
+def test_a_file_that_cannot_be_read_is_an_error_of_usage(tmp_path: Path) -> None:
+    assert main(["explain", "--redaction", str(tmp_path / "none")]) == 2
