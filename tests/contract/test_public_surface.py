@@ -151,6 +151,7 @@ def test_every_argument_has_a_help() -> None:
         "host": "H",
         "name": "CASE",
         "port": "N",
+        "redaction": "FILE",
         "stream_id": "ID",
         "upstream": "NAME",
         "workers": "N",
