@@ -13,11 +13,10 @@ At each position where a format may begin, a search has one of three results:
 
 At the end of a text an open credential counts only if `open_chars` characters of its pattern are present.
 
-A search has two steps. Expressions, the scans, look for the first `PREFIX_CHARS` characters of all formats:
-behind characters that end a word, and anywhere for the few formats with `inside_words`. Most of a text is inside words,
-so the scan of most formats looks at one character of five. Where a scan matches, one expression for all
-formats with that first character decides. It is compiled on first use: compiling all of them costs ten times what most
-streams need.
+A search has two steps. Expressions, the scans, look for the first `PREFIX_CHARS` characters of all formats: behind
+characters that end a word, and anywhere for the few formats with `inside_words`. Most of a text is inside words, so the
+scan of most formats looks at one character of five. Where a scan matches, one expression for all formats with that
+first character decides. It is compiled on first use: compiling all of them costs ten times what most streams need.
 
 A word also begins behind an escape that was not decoded: a literal `\n` or `\u003d`, `%20`, `=3D` of quoted-printable,
 the colours of a terminal. The text before the start of a search counts, so a caller passes `CONTEXT_CHARS` of it.
@@ -54,6 +53,8 @@ _SEPARATOR: Final = "[-_. ]?+"
 _WINDOW_CHARS: Final = 512
 _OVERLAP_CHARS: Final = 64
 """A scan reads a window and the longest prefix behind it, so that the scans of a text with many finds stay linear."""
+_PREFIX_MAX_CHARS: Final = 48
+"""Greatest length of a prefix; with the separators of a word it is below the overlap."""
 _TAIL_CHARS: Final = 64
 """End of a text that may continue, where prefixes may be unfinished; the scans for those cost twice as much."""
 _HEX: Final = "[0-9A-Fa-f]"
@@ -279,15 +280,21 @@ def _ascii(atom: str) -> list[str]:
 
 
 def _prefix(steps: Iterable[Step]) -> Iterable[Step]:
-    """Yield the first steps, until they take `PREFIX_CHARS` with the character before them."""
-    count = 1
+    """Yield the first steps, until they take `PREFIX_CHARS` with the character before them, or could be too long."""
+    count = longest = 1
     for step in steps:
         if count >= PREFIX_CHARS:
             return
+        if isinstance(step, Piece):
+            longest += step.most
+            if longest > _PREFIX_MAX_CHARS:
+                if least := min(step.least, _PREFIX_MAX_CHARS - longest + step.most):
+                    yield Piece(step.atom, least, least)
+                return
+            count += step.least
         yield step
         if isinstance(step, RestOfWord) or step == Piece(WORD):
             return
-        count += step.least if isinstance(step, Piece) else 0
 
 
 class _Node:

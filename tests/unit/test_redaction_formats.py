@@ -258,3 +258,15 @@ def test_a_search_reads_a_text_a_constant_number_of_times(size: int) -> None:
     while (found := search.first(text, at)) is not None:
         at = found.end
     assert counts["chars"] <= 3 * len(text)
+
+
+@pytest.mark.parametrize("blanks", range(400, 520, 7))
+@pytest.mark.parametrize("anchor", ["abc[x]{0,256}:", "abc[x]{150}:", "[a-c]{3}[x]{2,256}[:]"])
+def test_a_long_anchor_is_found_where_the_windows_of_a_search_meet(blanks: int, anchor: str) -> None:
+    form = Format("x", "x", anchor, "[0-9]{4}", "x")
+    text = " " * blanks + "abc" + "x" * 150 + ":1234"
+    for at_end in (True, False):
+        found = patterns.Search([form], [], at_end=at_end).first(text + " " * 600)
+        assert (found and (found.start, found.row)) == (blanks, form)
+    is_open = patterns.Search([form], [], at_end=False).first(text[:-10])
+    assert (is_open and (is_open.start, is_open.row)) == (blanks, None)
