@@ -1,4 +1,4 @@
-"""Position of a frame in a workflow, read from its context (CONTRACT D9): no frame marks the start or end of a step."""
+"""Steps of a workflow, read from the context of frames (CONTRACT D9): no frame marks the start or end of a step."""
 
 from __future__ import annotations
 
@@ -24,3 +24,60 @@ def position_of(workflow: Mapping[str, object]) -> tuple[BranchPosition, str]:
     name = "/".join(str(part) for part in (stage, workflow.get("step_name")) if part)
     position = BranchPosition(stage, workflow.get("parallel_group"), index)
     return position, f"{name}#{index}" if name and index is not None else name
+
+
+class StepChange(NamedTuple):
+    """A step starts, or ends."""
+
+    name: str
+    workflow: Mapping[str, object] | None
+    """Context at the start of the step; None at its end."""
+
+
+class WorkflowSteps:
+    """Open steps of a workflow, derived from the context of the frames.
+
+    A step ends when its branch enters another step, or when the workflow moves to a position that is not parallel to
+    it. In a run with branches it also ends with its branch.
+    """
+
+    def __init__(self) -> None:
+        self._workflow: Mapping[str, object] | None = None
+        self._open: dict[BranchPosition | int, str] = {}
+        """Position -> step; in a run with branches, the number of the branch -> step."""
+
+    def follow(self, branch: int, workflow: Mapping[str, object] | None) -> list[StepChange]:
+        """Return the steps that a changed workflow context ends and starts; `branch` is 0 in a run without branches."""
+        if workflow is self._workflow or workflow == self._workflow:
+            return []
+        self._workflow = workflow
+        position, name = position_of(workflow or {})
+        key = branch or position
+        changes = [self._end(other) for other in self._left(key, name)]
+        if name and key not in self._open:
+            self._open[key] = name
+            changes.append(StepChange(name, workflow))
+        return changes
+
+    def end_branch(self, branch: int) -> list[StepChange]:
+        """Return the end of the step of a branch that is over."""
+        return [self._end(branch)] if branch in self._open else []
+
+    def close(self) -> list[StepChange]:
+        """Return the end of every step."""
+        return [self._end(key) for key in list(self._open)]
+
+    def _left(self, key: BranchPosition | int, name: str) -> list[BranchPosition | int]:
+        """Return the steps that entering a step ends. In a run with branches they are those of the same branch."""
+        if isinstance(key, int):
+            return [key] if self._open.get(key, name) != name else []
+        return [
+            other
+            for other, step in self._open.items()
+            if isinstance(other, BranchPosition)
+            and not (other == key and step == name)
+            and not (name and key.is_beside(other))
+        ]
+
+    def _end(self, key: BranchPosition | int) -> StepChange:
+        return StepChange(self._open.pop(key), None)

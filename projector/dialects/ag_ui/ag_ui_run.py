@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, Final, TypeAlias
-from zlib import crc32
 
 from projector.contracts.kinds import VENDOR
 from projector.contracts.limits import NOTICES_MAX_ITEMS
 from projector.core.canonical import Frame
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.id_allocator import IdAllocator
+from projector.dialects.sent_texts import BranchState, has_sent
 
 Event: TypeAlias = dict[str, Any]
 """One event of AG-UI. `projector.dialects.ag_ui.events` has the models."""
@@ -22,9 +21,6 @@ SAFE_INTEGER_MAX: Final = 2**53 - 1
 """Larger numbers are not exact in a browser, and the protocol rejects them."""
 
 COMPLETED: Final = "completed"
-TEXT: Final = "text"
-REFUSAL: Final = "refusal"
-PARAGRAPH: Final = "\n\n"
 
 _EMPTY: Final[tuple[object, ...]] = (None, [], "")
 
@@ -106,58 +102,6 @@ class Activity:
     """Members as last sent. For a growing list, only that it exists."""
 
 
-@dataclass(slots=True)
-class SentPart:
-    """Length and checksum of a part of a message that was sent. The text is not kept."""
-
-    chars: int = 0
-    checksum: int = 0
-
-    def add(self, delta: str) -> None:
-        """Add a delta."""
-        self.chars += len(delta)
-        self.checksum = crc32(delta.encode("utf-8", "surrogatepass"), self.checksum)
-
-
-SentText: TypeAlias = list[tuple[str, SentPart]]
-"""Parts of a text in order, each with the text before it in `final` (CONTRACT D13)."""
-
-
-def is_joined(sent: SentText, text: str) -> bool:
-    """Return whether a text is made of the sent parts."""
-    start = end = 0
-    for number, (separator, part) in enumerate(sent):
-        start = end + len(separator if number else "")
-        end = start + part.chars
-        if crc32(text[start:end].encode("utf-8", "surrogatepass")) != part.checksum:
-            return False
-    return end == len(text)
-
-
-@dataclass(slots=True)
-class BranchState:
-    """State of one branch of a run. A run without branches has one."""
-
-    response: int = 0
-    """Number of responses that have ended, which is the number of the current one."""
-    sent: dict[str, dict[int, dict[int, SentPart]]] = field(default_factory=lambda: {TEXT: {}, REFUSAL: {}})
-    """Kind of a text -> output indexes of the messages of the current response -> the parts that were sent."""
-    last_sent: dict[str, SentText] = field(default_factory=dict)
-    """Kind of a text -> what was sent of it in the last response that had any."""
-
-    def end_response(self) -> None:
-        """Count the response that has ended, and keep what it sent."""
-        self.response += 1
-        for kind, messages in self.sent.items():
-            sent = [
-                (PARAGRAPH if kind == REFUSAL or number == 0 else "", part)
-                for _, parts in sorted(messages.items())
-                for number, (_, part) in enumerate(sorted(parts.items()))
-            ]
-            self.last_sent |= {kind: sent} if sent else {}
-            messages.clear()
-
-
 class AgUiRun:
     """State of one run."""
 
@@ -192,9 +136,7 @@ class AgUiRun:
 
     def has_sent(self, kind: str, text: str) -> bool:
         """Return whether a text of `final` was sent: by one branch, or by the last ones together."""
-        states = [self.branch_states[branch] for branch in sorted(self.branch_states)]
-        sent = [state.last_sent[kind] for state in states if kind in state.last_sent]
-        return any(is_joined(list(chain(*sent[first:])), text) for first in range(len(sent)))
+        return has_sent([self.branch_states[branch] for branch in sorted(self.branch_states)], kind, text)
 
     def event(self, event_type: str, /, **fields: object) -> Event:
         """Return an event, without the fields that are None."""

@@ -16,7 +16,7 @@ from projector.dialects.ag_ui.ag_ui_run import (
     metadata,
     unless_completed,
 )
-from projector.dialects.workflow import BranchPosition, position_of
+from projector.dialects.workflow import StepChange
 
 OPEN_STATUSES: Final = frozenset({"queued", "in_progress"})
 """Statuses of a response that has not ended."""
@@ -43,56 +43,14 @@ def start_run(run: AgUiRun, frame: Frame) -> list[Event]:
     return [run.event("RUN_STARTED", **ids, metadata=metadata(stream_id=frame["stream_id"]))]
 
 
-class Steps:
-    """Open steps of a workflow, derived from the context of the frames.
-
-    A step ends when its branch enters another step, or when the workflow moves to a position that is not parallel to
-    it. In a run with branches it also ends with its branch.
-    """
-
-    def __init__(self) -> None:
-        self._workflow: Mapping[str, object] | None = None
-        self._open: dict[BranchPosition | int, str] = {}
-        """Position -> step; in a run with branches, the number of the branch -> step."""
-
-    def follow(self, run: AgUiRun, workflow: Mapping[str, object] | None) -> list[Event]:
-        """Write the steps that a changed workflow context ends and starts."""
-        if workflow is self._workflow or workflow == self._workflow:
-            return []
-        self._workflow = workflow
-        position, name = position_of(workflow or {})
-        key = run.branch or position
-        events = [self._finish(run, other) for other in self._left(key, name)]
-        if name and key not in self._open:
-            self._open[key] = name
-            events.append(run.event("STEP_STARTED", stepName=name, metadata=metadata(workflow=workflow)))
-        return events
-
-    def close(self, run: AgUiRun) -> list[Event]:
-        """Write the end of every step."""
-        return [self._finish(run, key) for key in list(self._open)]
-
-    def enter(self, run: AgUiRun, frame: Frame) -> list[Event]:
-        """Switch to a branch and follow it, or write the end of its step if the branch has ended."""
-        if frame["is_over"]:
-            return [self._finish(run, frame["branch"])] if frame["branch"] in self._open else []
-        run.enter(frame["branch"])
-        return self.follow(run, frame.get("workflow"))
-
-    def _left(self, key: BranchPosition | int, name: str) -> list[BranchPosition | int]:
-        """Return the steps that entering a step ends. In a run with branches they are those of the same branch."""
-        if isinstance(key, int):
-            return [key] if self._open.get(key, name) != name else []
-        return [
-            other
-            for other, step in self._open.items()
-            if isinstance(other, BranchPosition)
-            and not (other == key and step == name)
-            and not (name and key.is_beside(other))
-        ]
-
-    def _finish(self, run: AgUiRun, key: BranchPosition | int) -> Event:
-        return run.event("STEP_FINISHED", stepName=self._open.pop(key))
+def write_steps(run: AgUiRun, changes: Iterable[StepChange]) -> list[Event]:
+    """Write the start or end of steps of a workflow."""
+    return [
+        run.event("STEP_FINISHED", stepName=name)
+        if workflow is None
+        else run.event("STEP_STARTED", stepName=name, metadata=metadata(workflow=workflow))
+        for name, workflow in changes
+    ]
 
 
 def on_lifecycle(run: AgUiRun, frame: Frame) -> list[Event]:

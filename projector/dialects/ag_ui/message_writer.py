@@ -9,21 +9,16 @@ from projector.contracts import codec
 from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core.canonical import Frame
 from projector.dialects.ag_ui.ag_ui_run import (
-    REFUSAL,
-    TEXT,
     AgUiRun,
     Event,
     Message,
     Notices,
     Reasoning,
-    SentPart,
     metadata,
     unless_completed,
 )
+from projector.dialects.sent_texts import FINAL_TEXTS, REFUSAL, TEXT
 from projector.redaction.clean import TRUNCATED_HERE
-
-FINAL_TEXTS: Final[Mapping[str, str]] = {TEXT: "response_text", REFUSAL: "refusal_text"}
-"""Kind of a message -> member of `final` with the whole text of that kind."""
 
 CITATIONS_MAX_BYTES: Final = 262_144
 """JSON size for one message. More would make its last event too large for a client's buffer."""
@@ -40,8 +35,7 @@ def on_message_added(run: AgUiRun, frame: Frame) -> list[Event]:
     """Add a message. Its first text starts it on the wire."""
     message = run.messages[frame["item_id"]] = Message(frame["item_id"])
     message.notices.add(frame)
-    for messages in run.branch_state.sent.values():
-        messages[frame["output_index"]] = {}
+    run.branch_state.add_message(frame["output_index"])
     return []
 
 
@@ -53,8 +47,7 @@ def on_message_delta(kind: str, run: AgUiRun, frame: Frame) -> list[Event]:
     delta, content_index = frame["delta"], frame["content_index"]
     if not delta:
         return events
-    parts = run.branch_state.sent[kind].setdefault(frame["output_index"], {})
-    parts.setdefault(content_index, SentPart()).add(delta)
+    run.branch_state.add(kind, frame["output_index"], content_index, delta)
     content = _content(run, message, delta)
     if notices is not None or content_index != message.content_index:
         new_index = content_index if content_index != message.content_index else None

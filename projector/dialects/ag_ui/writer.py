@@ -12,8 +12,10 @@ from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.truncation import fit
 from projector.dialects.ag_ui import lifecycle_writer, message_writer, tool_writer
-from projector.dialects.ag_ui.ag_ui_run import REFUSAL, TEXT, AgUiRun, Event
+from projector.dialects.ag_ui.ag_ui_run import AgUiRun, Event
 from projector.dialects.descriptor import DialectOptions
+from projector.dialects.sent_texts import REFUSAL, TEXT
+from projector.dialects.workflow import WorkflowSteps
 
 Writer: TypeAlias = Callable[[AgUiRun, Frame], list[Event]]
 
@@ -93,7 +95,7 @@ class AgUi:
 
     def __init__(self, options: DialectOptions) -> None:
         self._run = AgUiRun(options)
-        self._steps = lifecycle_writer.Steps()
+        self._steps = WorkflowSteps()
         self._has_started = False
         self._has_failed = False
         self._timestamp = ""
@@ -119,15 +121,27 @@ class AgUi:
         if kind == Kind.FINAL:
             events += self._finish(frame)
         elif kind == PrivateKind.BRANCH:
-            events += self._steps.enter(run, frame)
+            events += self._enter(frame)
         elif kind != Kind.ERROR:  # which ends everything that is open
-            events += self._steps.follow(run, frame.get("workflow"))
+            events += self._follow(frame)
         return events + writer(run, _truncated(frame) if kind in LARGE else frame)
+
+    def _enter(self, frame: Frame) -> list[Event]:
+        """Switch to a branch and follow it, or write the end of its step if the branch is over."""
+        if frame["is_over"]:
+            return lifecycle_writer.write_steps(self._run, self._steps.end_branch(frame["branch"]))
+        self._run.enter(frame["branch"])
+        return self._follow(frame)
+
+    def _follow(self, frame: Frame) -> list[Event]:
+        changes = self._steps.follow(self._run.branch, frame.get("workflow"))
+        return lifecycle_writer.write_steps(self._run, changes) if changes else []
 
     def _finish(self, frame: Frame) -> list[Event]:
         run = self._run
         texts = message_writer.write_missing_texts(run, frame["final"])
-        return [*texts, *tool_writer.write_missing_results(run), *self._steps.close(run)]
+        steps = lifecycle_writer.write_steps(run, self._steps.close())
+        return [*texts, *tool_writer.write_missing_results(run), *steps]
 
 
 def _truncated(frame: Frame) -> Frame:
