@@ -11,6 +11,7 @@ DIALECTS: Final[Registry[Dialect]] = Registry(
     {
         "public_sse_v1": "projector.dialects.public_sse_v1:DIALECT",
         "ag_ui": "projector.dialects.ag_ui:DIALECT",
+        "ai_sdk": "projector.dialects.ai_sdk:DIALECT",
         "responses": "projector.dialects.responses:DIALECT",
         "openresponses": "projector.dialects.openresponses:DIALECT",
         "chat_completions": "projector.dialects.chat_completions:DIALECT",

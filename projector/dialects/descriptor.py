@@ -35,6 +35,7 @@ class DialectOptions:
         streams_reasoning: whether reasoning is written as deltas or once at its end (`openwop`).
         include_usage: whether the client requests usage (`chat_completions`).
         is_run: whether the host may execute calls, as in a run; set by the pipeline (`chat_completions`).
+        level: major version of the AI SDK that reads the stream: 5, 6 or 7 (`ai_sdk`).
         extensions: whether the client accepts members that the API does not define (`chat_completions`, `responses`).
     """
 
@@ -50,6 +51,7 @@ class DialectOptions:
     include_usage: bool = True
     is_run: bool = False
     extensions: bool = False
+    level: int = 6
 
 
 class DialectWriter(Protocol):

@@ -30,8 +30,9 @@ class StepChange(NamedTuple):
     """A step starts, or ends."""
 
     name: str
-    workflow: Mapping[str, object] | None
-    """Context at the start of the step; None at its end."""
+    workflow: Mapping[str, object]
+    """Context at the start of the step."""
+    is_start: bool
 
 
 class WorkflowSteps:
@@ -43,8 +44,8 @@ class WorkflowSteps:
 
     def __init__(self) -> None:
         self._workflow: Mapping[str, object] | None = None
-        self._open: dict[BranchPosition | int, str] = {}
-        """Position -> step; in a run with branches, the number of the branch -> step."""
+        self._open: dict[BranchPosition | int, StepChange] = {}
+        """Position -> start of the step there; in a run with branches, the branch -> start of its step."""
 
     def follow(self, branch: int, workflow: Mapping[str, object] | None) -> list[StepChange]:
         """Return the steps that a changed workflow context ends and starts; `branch` is 0 in a run without branches."""
@@ -55,8 +56,8 @@ class WorkflowSteps:
         key = branch or position
         changes = [self._end(other) for other in self._left(key, name)]
         if name and key not in self._open:
-            self._open[key] = name
-            changes.append(StepChange(name, workflow))
+            self._open[key] = StepChange(name, workflow or {}, is_start=True)
+            changes.append(self._open[key])
         return changes
 
     def end_branch(self, branch: int) -> list[StepChange]:
@@ -70,14 +71,14 @@ class WorkflowSteps:
     def _left(self, key: BranchPosition | int, name: str) -> list[BranchPosition | int]:
         """Return the steps that entering a step ends. In a run with branches they are those of the same branch."""
         if isinstance(key, int):
-            return [key] if self._open.get(key, name) != name else []
+            return [key] if key in self._open and self._open[key].name != name else []
         return [
             other
             for other, step in self._open.items()
             if isinstance(other, BranchPosition)
-            and not (other == key and step == name)
+            and not (other == key and step.name == name)
             and not (name and key.is_beside(other))
         ]
 
     def _end(self, key: BranchPosition | int) -> StepChange:
-        return StepChange(self._open.pop(key), None)
+        return self._open.pop(key)._replace(is_start=False)

@@ -64,6 +64,11 @@ _PLAYED: Final[dict[tuple[str, str, DialectOptions], list[Event]]] = {}
 
 
 def _play(source: Source, dialect: str, options: DialectOptions) -> list[Event]:
+    return [json.loads(line) for line in output_of(source, dialect, options).splitlines()]
+
+
+def output_of(source: Source, dialect: str, options: DialectOptions) -> bytes:
+    """Return the output of an input as lines."""
     settings = source.settings
     pipeline = build_pipeline(
         provider=source.provider,
@@ -78,8 +83,7 @@ def _play(source: Source, dialect: str, options: DialectOptions) -> list[Event]:
         redactor=_redactor(json.dumps(settings.policy)),
         options=options,
     )
-    said = pipeline.feed(_lines(source)) + pipeline.close(FAULTS[settings.close] if settings.close else None)
-    return [json.loads(line) for line in said.splitlines()]
+    return pipeline.feed(_lines(source)) + pipeline.close(FAULTS[settings.close] if settings.close else None)
 
 
 def as_sse(events: Iterable[Event]) -> str:

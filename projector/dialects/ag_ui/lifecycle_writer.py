@@ -46,10 +46,10 @@ def start_run(run: AgUiRun, frame: Frame) -> list[Event]:
 def write_steps(run: AgUiRun, changes: Iterable[StepChange]) -> list[Event]:
     """Write the start or end of steps of a workflow."""
     return [
-        run.event("STEP_FINISHED", stepName=name)
-        if workflow is None
-        else run.event("STEP_STARTED", stepName=name, metadata=metadata(workflow=workflow))
-        for name, workflow in changes
+        run.event("STEP_STARTED", stepName=name, metadata=metadata(workflow=workflow))
+        if is_start
+        else run.event("STEP_FINISHED", stepName=name)
+        for name, workflow, is_start in changes
     ]
 
 
