@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from projector._registry import resolve
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:  # a descriptor is read by commands that must start without py
     from projector.contracts.stream_rules.table import Checker
     from projector.core.canonical import Frame, WireEvent
     from projector.redaction.policy import Policy
+
+
+AI_SDK_LEVELS: Final = (5, 6, 7)
+"""Major versions of the AI SDK that can read `ai_sdk`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,7 @@ class DialectOptions:
         streams_reasoning: whether reasoning is written as deltas or once at its end (`openwop`).
         include_usage: whether the client requests usage (`chat_completions`).
         is_run: whether the host may execute calls, as in a run; set by the pipeline (`chat_completions`).
-        level: major version of the AI SDK that reads the stream: 5, 6 or 7 (`ai_sdk`).
+        level: major version of the AI SDK that reads the stream, one of `AI_SDK_LEVELS` (`ai_sdk`).
         extensions: whether the client accepts members that the API does not define (`chat_completions`, `responses`).
     """
 

@@ -94,6 +94,30 @@ async def test_extensions_are_written_on_request(
     assert ("public_sse" in text or "public-sse:" in text) is has_extensions
 
 
+@pytest.mark.parametrize(("query", "kinds"), [("", {"error"}), ("&level=5", {"error"}), ("&level=7", {"finish"})])
+async def test_the_level_of_ai_sdk_is_that_of_the_request(
+    serve: Any, upstream: Any, query: str, kinds: set[str]
+) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event({"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}})
+        await peer.end()
+
+    await upstream(script)
+    answer = await serve().ask(f"{RESPONSES}?dialect=ai_sdk{query}", BODIES[RESPONSES] | {"stream": True})
+    assert answer.headers["x-vercel-ai-ui-message-stream"] == "v1"
+    lines = (await answer.rest()).decode().splitlines()
+    assert lines[-2] == "data: [DONE]"
+    assert json.loads(lines[-4].removeprefix("data: "))["type"] in kinds
+
+
+@pytest.mark.parametrize("level", ["4", "8", "six", ""])
+async def test_an_unknown_level_is_refused(serve: Any, level: str) -> None:
+    answer = await serve().ask(f"{RESPONSES}?dialect=ai_sdk&level={level}", BODIES[RESPONSES] | {"stream": True})
+    error = json.loads(await answer.rest())["error"]
+    assert (answer.status, error["param"]) == (400, "level")
+
+
 async def test_long_arguments_are_whole(serve: Any, upstream: Any) -> None:
     arguments = json.dumps({"text": "a fjord " * 20_000})
     call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "write", "arguments": arguments}

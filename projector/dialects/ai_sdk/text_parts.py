@@ -39,7 +39,7 @@ def on_item_added(ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Add a message or a reasoning item. Its first text starts a part."""
     ui.texts[frame["item_id"]] = TextItem(frame["item_id"])
     if frame["item_type"] == "message":
-        ui.branch_state.add_message(frame["item_id"])
+        ui.branch_state.add_message(frame["output_index"])
     return []
 
 
@@ -49,7 +49,7 @@ def on_message_delta(kind: str, ui: UiMessage, frame: Frame) -> list[Chunk]:
     if not delta:
         return []
     item, index = ui.texts[frame["item_id"]], frame["content_index"]
-    ui.branch_state.add(kind, item.item_id, index, delta)
+    ui.branch_state.add(kind, frame["output_index"], index, delta)
     part_id = f"{item.item_id}:{index}" if kind == TEXT else f"{item.item_id}:{kind}:{index}"
     chunk: Chunk = {"type": "text-delta", "id": part_id, "delta": delta}
     return [chunk] if part_id in item.open else [_start_text(item, kind, part_id, frame.get("agent")), chunk]

@@ -12,6 +12,7 @@ from projector.contracts import codec
 from projector.contracts.schema_export import PlainSchema
 from projector.dialects import DIALECTS
 from projector.dialects.ag_ui.run_input import RunAgentInput
+from projector.dialects.descriptor import AI_SDK_LEVELS
 from projector.providers import PROVIDERS
 from projector.server.control.rate_limits import HEADERS as RATE_HEADERS
 from projector.server.http.problems import PROBLEMS
@@ -236,6 +237,9 @@ def _stream(path: str, dialects: Collection[str]) -> dict[str, Any]:
     parameters = [_parameter(name, "path", {}, "Name in the server's configuration.") for name in names]
     about = "Include members and events that the protocol of the dialect does not define."
     parameters.append(_parameter("extensions", "query", {"enum": ["true", "false"]}, about))
+    if "ai_sdk" in dialects:
+        about = "Major version of the AI SDK that reads the dialect `ai_sdk`. Default: 6."
+        parameters.append(_parameter("level", "query", {"enum": [str(level) for level in AI_SDK_LEVELS]}, about))
     about = "Dialect of the response. An agent may allow only some of these."
     parameters.append(_parameter("dialect", "query", {"enum": sorted(dialects)}, about))
     responses = {"200": _response("Stream of events. The last one is the terminal event.", content)}

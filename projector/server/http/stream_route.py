@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from projector import StreamContext
 from projector.dialects import DIALECTS
-from projector.dialects.descriptor import DialectOptions
+from projector.dialects.descriptor import AI_SDK_LEVELS, DialectOptions
 from projector.server.catalog import AgentBinding, chosen_dialect
 from projector.server.config.settings import Settings
 from projector.server.control.rate_limits import Admission, RateLimiter
@@ -37,7 +37,11 @@ from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream
 from projector.server.upstream.targets import BodyOf
 
-_SWITCH: Final = {"true": True, "false": False}
+_OPTIONS: Final[Mapping[str, Mapping[str, int]]] = {
+    "extensions": {"true": True, "false": False},
+    "level": {str(level): level for level in AI_SDK_LEVELS},
+}
+"""Query parameter -> its values, for the member of `DialectOptions` of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +81,14 @@ class Received(NamedTuple):
         return QueryParams(self.scope["query_string"]).get("dialect")
 
     def options(self, options: DialectOptions | None = None) -> DialectOptions:
-        """Return options with `?extensions=` of the request; raise `Problem` if it is invalid."""
-        given = QueryParams(self.scope["query_string"]).get("extensions", "false")
-        if given not in _SWITCH:
-            raise problem("invalid_request", "`extensions` must be true or false.", param="extensions")
-        return replace(options or DialectOptions(), extensions=_SWITCH[given])
+        """Return options with `?extensions=` and `?level=` of the request; raise `Problem` if one is invalid."""
+        query = QueryParams(self.scope["query_string"])
+        given = {name: query[name] for name in _OPTIONS if name in query}
+        for name, value in given.items():
+            if value not in _OPTIONS[name]:
+                raise problem("invalid_request", f"`{name}` must be {' or '.join(_OPTIONS[name])}.", param=name)
+        chosen: dict[str, Any] = {name: _OPTIONS[name][value] for name, value in given.items()}
+        return replace(options or DialectOptions(), **chosen)
 
 
 class SessionRoute:
