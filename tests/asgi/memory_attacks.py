@@ -349,4 +349,4 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "large histories": Attack(history(100), 30),
     "parallel steps": Attack(asks("/api/v1/workflows/wide/run-stream", {"message": "attack-outputs"}), 1),
 }
-"""Name -> attack. The first five are also the largest that were seen."""
+"""Name -> attack."""
