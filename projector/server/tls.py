@@ -54,6 +54,7 @@ def server_context(tls: ListenerTls) -> ssl.SSLContext:
     """Return the context of this server; raise `SettingsError` for a file that cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[tls.min_version]
+    context.options |= ssl.OP_NO_RENEGOTIATION  # it costs a client less than the server
     context.set_alpn_protocols(["http/1.1"])
     load_certificate(context, tls)
     return context
