@@ -25,9 +25,8 @@ the colours of a terminal. The text before the start of a search counts, so a ca
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
-from heapq import merge
 from typing import Final, NamedTuple, TypeAlias
 
 from projector.redaction.rules import Format
@@ -177,16 +176,16 @@ class Search:
         escape = _UNFINISHED_ESCAPE.search(text, max(0, begin - CONTEXT_CHARS), begin)
         word = scans.word.search(text, begin - 1, stop)
         inside = scans.inside.search(text, begin if escape is None else escape.start(), stop)
-        if word is None and inside is None:
-            return None
-        words = ((each.start() + 1, False, each.end()) for each in _overlapping(word, text, stop))
-        for at, is_inside, prefix_end in merge(words, scans.starts(inside, text, stop)):
-            if not begin <= at < end:
-                continue
-            if not self._at_end and prefix_end == len(text) and prefix_end - at < PREFIX_CHARS:
-                return Find(at, at, prefix_end, None)  # too short to be complete
-            if (found := self._match(text, at, is_word=not is_inside)) is not None:
-                return found
+        while (first := _earlier(word, inside)) is not None:
+            at, prefix_end = scans.start_of(first, text, stop)
+            if begin <= at < end:
+                if not self._at_end and prefix_end == len(text) and prefix_end - at < PREFIX_CHARS:
+                    return Find(at, at, prefix_end, None)  # too short to be complete
+                is_word = first is word or first.lastindex is not None
+                if (found := self._match(text, at, is_word=is_word)) is not None:
+                    return found
+            following = first.re.search(text, first.start() + 1, stop)
+            word, inside = (following, inside) if first is word else (word, following)
         return None
 
     def _match(self, text: str, at: int, *, is_word: bool) -> Find | None:
@@ -242,6 +241,13 @@ class Search:
         return unit
 
 
+def _earlier(word: re.Match[str] | None, inside: re.Match[str] | None) -> re.Match[str] | None:
+    """Return the match that begins first; a match at the start of a word has one character before it."""
+    if word is None or inside is None:
+        return word or inside
+    return word if word.start() < inside.start() else inside
+
+
 class Scans:
     """The scans for two groups of prefixes: of formats at the start of a word, and of those anywhere."""
 
@@ -252,25 +258,19 @@ class Scans:
         """Prefixes anywhere, and escapes, which set a group."""
         self._word_prefixes = word_prefixes
 
-    def starts(self, found: re.Match[str] | None, text: str, stop: int) -> Iterator[tuple[int, bool, int]]:
-        """Yield from matches of `inside`: start of a format, whether it may be inside a word, end of its prefix."""
-        for each in _overlapping(found, text, stop):
-            if not each.lastindex:
-                yield each.start(), True, each.end()
-            elif prefix := self.prefix.match(text, each.end(), stop):
-                yield each.end(), False, prefix.end()
+    def start_of(self, found: re.Match[str], text: str, stop: int) -> tuple[int, int]:
+        """Return where the prefix of a match begins and ends; an escape without a prefix behind it has none."""
+        if found.re is self.word:
+            return found.start() + 1, found.end()
+        if found.lastindex is None:
+            return found.span()
+        prefix = self.prefix.match(text, found.end(), stop)
+        return prefix.span() if prefix is not None else (-1, -1)
 
     @cached_property
     def prefix(self) -> re.Pattern[str]:
         """Prefixes of formats at the start of a word; most texts have no escape and never compile it."""
         return re.compile(self._word_prefixes)
-
-
-def _overlapping(found: re.Match[str] | None, text: str, stop: int) -> Iterator[re.Match[str]]:
-    """Yield a match and the further ones, which may begin inside it."""
-    while found is not None:
-        yield found
-        found = found.re.search(text, found.start() + 1, stop)
 
 
 @cache
