@@ -12,7 +12,7 @@ characters depend on those n characters alone, not on where the pieces end. `end
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from projector.contracts.kinds import REDACTED
 from projector.redaction.detector import Detector, Values
@@ -27,6 +27,12 @@ class Carry(NamedTuple):
     key: str = ""
     reader: ValueReader | None = None
     tail: re.Pattern[str] | None = None
+
+    def __bool__(self) -> bool:
+        return self != _NOTHING
+
+
+_NOTHING: Final = Carry()
 
 
 class Filter(Protocol):

@@ -19,6 +19,7 @@ other (JSON lines). After a syntax error the rest is plain text; inside a withhe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from enum import Enum, auto
 from typing import ClassVar, Final, TypeAlias
@@ -28,11 +29,20 @@ from projector.contracts.kinds import REDACTED
 from projector.redaction import json_grammar as grammar
 from projector.redaction.detector import Detector
 from projector.redaction.filters import Carry, ContentFilter, NumberFilter, ValueFilter, clean_plain, plain_filter
-from projector.redaction.rules import Verdict
+from projector.redaction.rules import Verdict, is_value_of_pair, names_a_value
 from projector.redaction.steps import Step, StepBuffer
+from projector.redaction.value_contexts import ANNOUNCE_CHARS, announces
 
 Path: TypeAlias = tuple[str | int, ...]
 _Handlers: TypeAlias = dict[str, Callable[["JsonStreamFilter", str], None]]
+
+_MAY_BE_SHOWN: Final = frozenset('"tfn')
+_SHOWN: Final = re.compile(r'""|null|true|false')
+_SHOWN_OPENS: Final = re.compile(r'"|n(?:ul?)?|t(?:ru?)?|f(?:a(?:ls?)?)?')
+_SHOWN_COUNT: Final = re.compile(r'"(?:[-+]?[0-9][0-9.,_]{0,15})?"|null|true|false')
+_COUNT_OPENS: Final = re.compile(rf'"[-+]?(?:[0-9][0-9.,_]{{0,15}})?|{_SHOWN_OPENS.pattern}')
+_SHOWN_MAX_CHARS: Final = 20
+"""Values that are shown under a sensitive key (CONTRACT D42), and their beginnings."""
 
 OPENERS: Final = frozenset('{["')
 """First characters of a text that may be JSON."""
@@ -67,7 +77,10 @@ class JsonStreamFilter:
         self._string_begins = False
         self._number = NumberFilter(detector.values)
         self._literal = ""
-        self._pending = ""  # an unfinished escape
+        self._pending = ""  # an unfinished escape, or the beginning of a value under a sensitive key
+        self._content_start = ""  # of the current string
+        self._after: Carry | None = None  # what the last string of this array leaves to the next one
+        self._pairs: dict[int, Verdict] = {}  # number of open containers -> verdict of the value that a member named
         self._steps = StepBuffer()
         self.withheld: dict[Path, None] = {}  # a set in order
         self.failed = False
@@ -104,7 +117,11 @@ class JsonStreamFilter:
     def end(self) -> list[Step]:
         """Return the steps over the held characters at the end of the text."""
         self._flush_string()
-        self._steps.show(len(self._pending))
+        if self._read is JsonStreamFilter._in_sensitive and self._pending:
+            self._steps.add(len(self._pending), f'"{REDACTED}"')
+            self._remember()
+        else:
+            self._steps.show(len(self._pending))
         self._pending = ""
         if self._read is JsonStreamFilter._in_number:
             self._steps.extend(self._number.end(at_end=True), "")
@@ -121,9 +138,13 @@ class JsonStreamFilter:
     # between values
 
     def _between(self, text: str, at: int) -> int:
-        handler = self._expect.get(text[at])
+        char = text[at]
+        handler = self._expect.get(char)
         if handler is not None:
-            handler(self, text[at])
+            if self._verdict is not Verdict.PLAIN and char in _MAY_BE_SHOWN and self._muted_at is None:
+                self._read = JsonStreamFilter._in_sensitive
+                return at
+            handler(self, char)
             return at + 1
         blanks = grammar.BLANKS.match(text, at)
         end = blanks.end() if blanks else at
@@ -131,8 +152,26 @@ class JsonStreamFilter:
         self.failed = end == at
         return end
 
+    def _in_sensitive(self, text: str, at: int) -> int:
+        """Show a value under a sensitive key if it is null, a boolean, empty, or a count in quotes; withhold others."""
+        is_count = self._verdict is Verdict.SENSITIVE_UNLESS_NUMBER
+        if len(text) - at < _SHOWN_MAX_CHARS and (_COUNT_OPENS if is_count else _SHOWN_OPENS).fullmatch(text, at):
+            self._pending = text[at:]
+            return len(text)
+        shown = (_SHOWN_COUNT if is_count else _SHOWN).match(text, at)
+        self._read = JsonStreamFilter._between
+        if shown is None or not self._detector.passes(shown[0]):
+            self._expect[text[at]](self, text[at])
+            return at + 1
+        self._verdict = Verdict.PLAIN
+        self._steps.show(shown.end() - at)
+        self._end_value()
+        return shown.end()
+
     def _begin_value(self, char: str) -> None:
         """Show the first character of a value, or the mark in place of the value."""
+        if char != '"':
+            self._after = None
         verdict, self._verdict = self._verdict, Verdict.PLAIN
         counts = verdict is Verdict.SENSITIVE_UNLESS_NUMBER and char in grammar.NUMBER["start"]
         if verdict is Verdict.PLAIN or counts or self._muted_at is not None:
@@ -160,6 +199,8 @@ class JsonStreamFilter:
 
     def _close(self, _char: str) -> None:
         self._steps.show(1)
+        self._pairs.pop(len(self._containers), None)
+        self._after = None
         self._containers.pop()
         self._path.pop()
         self._end_value()
@@ -186,6 +227,7 @@ class JsonStreamFilter:
         self._begin_value(char)
         self._read = JsonStreamFilter._in_string
         self._string_begins = True
+        self._content_start = ""
 
     def _in_string(self, text: str, at: int) -> int:
         if self._string_begins:
@@ -214,10 +256,12 @@ class JsonStreamFilter:
         end = run.end() if run else at
         content = text[at:end]
         closed = text[end : end + 1] == '"'
+        after, self._after = (None, self._after) if self._key is not None else (self._after, None)
         if closed and self._key is None and self._muted_at is None:
-            closed = content[:1] not in _MAY_BE_JSON
+            closed = content[:1] not in _MAY_BE_JSON and after is None
         if closed and (self._muted_at is not None or self._detector.passes(content)):
             self._key = None if self._key is None else [content]
+            self._content_start = content
             self._steps.show(end - at)
             self._close_string()
             return end + 1
@@ -226,13 +270,15 @@ class JsonStreamFilter:
         elif self._key is not None:
             self._string = plain_filter(self._detector)
         else:
-            self._string = StringFilter(self._detector, self._level + 1)
+            self._string = StringFilter(self._detector, self._level + 1, after)
         return at
 
     def _content(self, raw: str) -> None:
         decoded = raw if "\\" not in raw else codec.scrub(codec.loads(f'"{raw}"'))
         if self._key is not None:
             self._key.append(decoded)
+        elif len(self._content_start) <= ANNOUNCE_CHARS:
+            self._content_start += decoded
         if self._string is None:
             self._steps.show(len(raw))
             return
@@ -247,18 +293,34 @@ class JsonStreamFilter:
     def _close_string(self) -> None:
         self._flush_string()
         self._steps.show(1)
-        self._string = None
+        string, self._string = self._string, None
         if self._key is None:
+            if self._muted_at is None and self._path:
+                self._leave(string)
             self._end_value()
             return
         key, self._key = "".join(self._key), None
         self._verdict = self._detector.keys.verdict(key)
+        if self._pairs and self._verdict is Verdict.PLAIN and is_value_of_pair(key):
+            self._verdict = self._pairs.get(len(self._containers), Verdict.PLAIN)
         self._path[-1] = key
         if self._steps.marked:
             self._path[-1] = clean_plain(self._detector, key)
             self._remember()
         self._read = JsonStreamFilter._between
         self._expect = self._COLON
+
+    def _leave(self, string: ContentFilter | None) -> None:
+        """Keep what a string leaves to the next string of its array, or to the value that it names."""
+        content, keys = self._content_start, self._detector.keys
+        step = self._path[-1]
+        if isinstance(step, str):
+            if names_a_value(step) and (verdict := keys.verdict_of_name(content)) is not Verdict.PLAIN:
+                self._pairs[len(self._containers)] = verdict
+        elif announces(content, keys):
+            self._after = Carry(content)
+        elif string is not None:
+            self._after = string.carry() or None
 
     # numbers and literals
 

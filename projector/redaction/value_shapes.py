@@ -44,7 +44,7 @@ _FUNCTION_WORD: Final = re.compile(
 _NAME: Final = re.compile(r"\.?[A-Za-z_][A-Za-z_]*(?:[-.:/ ][A-Za-z_]+)*[.:,!?]*")
 _HARMLESS_SHAPE: Final = re.compile(
     r"""
-    v?[0-9]+(?:\.[0-9a-z]+)+                                   # versions, addresses
+    [0-9]+\*\w+ | v?[0-9]+(?:\.[0-9a-z]+)+                                   # versions, addresses
     | [0-9]{4}-[0-9]{2}.* | [0-9:.]+[a-zA-Z%]{0,3}             # dates, times, sizes
     | (?:https?|ftp|file|wss?|urn)://\S* | [.~]{0,2}/[\w./-]*  # addresses and paths
     | [\w.-]+\.(?:py|js|ts|go|rs|rb|java|json|toml|ya?ml|txt|md|html?|conf|cfg|ini|pem|key|crt|sh|com|org|net)
@@ -52,9 +52,7 @@ _HARMLESS_SHAPE: Final = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_SYMBOL: Final = re.compile(
-    r"[A-Za-z0-9][^A-Za-z0-9\s_.:/,;()\[\]{}<>'\"\\-][A-Za-z0-9]|[A-Za-z0-9]{4,}[!@#$%^&*+?=~]+$"
-)
+_SYMBOL: Final = re.compile(r"[A-Za-z0-9][^A-Za-z0-9\s_.:/,;()\[\]{}<>'\"\\=|-][A-Za-z0-9]")
 _MIXED_CASE: Final = re.compile(r"[a-z][A-Z](?:[a-z]?[A-Z]|[A-Z])|[A-Z]{2,}[a-z]{1,2}[A-Z]")
 _SHAPE_MIN_CHARS: Final = 6
 _MIXED_MIN_CHARS: Final = 12

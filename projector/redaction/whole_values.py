@@ -31,7 +31,7 @@ from projector.redaction.json_grammar import BLANKS
 from projector.redaction.policy import Limits
 from projector.redaction.rules import Verdict, is_value_of_pair, normal_form
 from projector.redaction.steps import StepWriter, in_pieces
-from projector.redaction.value_reader import announces
+from projector.redaction.value_contexts import announces
 
 _MESSAGE_MAX_CHARS: Final = 4_096
 """Characters of an error message that are read: several times as many as are shown, as names are replaced."""
@@ -73,9 +73,9 @@ class Adjacent:
         """Return the next string, cleaned, cut to a limit."""
         text = codec.scrub(text)
         after, self._after = self._after, Carry(text if announces(text, self._detector.keys) else "")
-        if after == Carry() and is_clean(self._detector, text):
+        if not after and is_clean(self._detector, text):
             return bound(text, max_chars)
-        string = StringFilter(self._detector, 1, None if after == Carry() else after)
+        string = StringFilter(self._detector, 1, after or None)
         cleaned = _clean(string, text, max_chars)
         if not self._after.key:
             self._after = string.carry()

@@ -46,7 +46,11 @@ SAID = {
         {"api_key": "<redacted>"},
     ),
     "a number under it": ('{"token":12.5,"a":1}', '{"token":"<redacted>","a":1}', {"token": "<redacted>", "a": 1}),
-    "a literal under it": ('{"token":null}', '{"token":"<redacted>"}', {"token": "<redacted>"}),
+    "literals under it": (
+        '{"token":null, "token2": true,"password":"" }',
+        '{"token":null, "token2": true,"password":"" }',
+        {"token": None, "token2": True, "password": ""},
+    ),
     "a container under it": (
         '{"secret":{"a":["x",{"b":"}]"}]},"c":[{"token":[[1]]},2]}',
         '{"secret":"<redacted>","c":[{"token":"<redacted>"},2]}',
@@ -57,7 +61,27 @@ SAID = {
         '{"max_tokens":5,"a_tokens":-1}',
         {"max_tokens": 5, "a_tokens": -1},
     ),
-    "counts that are text": ('{"max_tokens":"5"}', '{"max_tokens":"<redacted>"}', {"max_tokens": "<redacted>"}),
+    "counts that are text": (
+        '{"max_tokens":"5","n_tokens":"x5","a_tokens":"4711"}',
+        '{"max_tokens":"5","n_tokens":"<redacted>","a_tokens":"<redacted>"}',
+        {"max_tokens": "5", "n_tokens": "<redacted>", "a_tokens": "<redacted>"},
+    ),
+    "lines of a private key": (
+        json.dumps({"a": ["x", *PEM.split("\n")[:2], "abc"], "b": ["c"]}),
+        '{"a": ["x", "<redacted>", "<redacted>", "<redacted>"], "b": ["c"]}',
+        ...,
+    ),
+    "an option and its value": (
+        '{"argv":["mysql","--password","hunter","-v"],"b":["--password",{"a":"b"},"c"]}',
+        '{"argv":["mysql","--password","<redacted>","-v"],"b":["--password",{"a":"b"},"c"]}',
+        ...,
+    ),
+    "a header as a pair": ('[["X-Api-Key","a1b2c3d4"]]', '[["X-Api-Key","<redacted>"]]', None),
+    "a member that names a value": (
+        '[{"name":"Authorization","in":{"value":"b"},"value":"Basic x"},{"value":"c"}]',
+        '[{"name":"Authorization","in":{"value":"b"},"value":"<redacted>"},{"value":"c"}]',
+        None,
+    ),
     "duplicate keys": (
         '{"token":"x","token":"y"}',
         '{"token":"<redacted>","token":"<redacted>"}',

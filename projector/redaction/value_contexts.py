@@ -1,0 +1,118 @@
+"""What may stand between a sensitive word and its value: the contexts of the rule files, applied."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Final, NamedTuple
+
+from projector.redaction import patterns, value_shapes
+from projector.redaction.cursor import Cursor
+from projector.redaction.rules import Context, KeyRules, Verdict, shipped
+from projector.redaction.value_extents import Rest
+from projector.redaction.value_kinds import VALUES
+from projector.redaction.value_places import Place, Take, is_key_name
+from projector.redaction.value_strings import is_secret_string
+
+_MACROS: Final[Mapping[str, str]] = {
+    "QUOTES": r"[\"'`\\\])}]{0,16}",
+    "BLANKS": r"[ \t]{0,512}",
+    "SPACES": r"[ \t\r\n]{0,512}",
+    "GAP": r"[ \t]{1,512}",
+}
+"""Names in the separators of contexts."""
+
+
+class _Row(NamedTuple):
+    context: Context
+    before: re.Pattern[str]
+    key: re.Pattern[str]
+    ways: tuple[tuple[tuple[re.Pattern[str], int, int], ...], ...]
+
+
+@cache
+def _rows() -> tuple[_Row, ...]:
+    return tuple(
+        _Row(row, re.compile(rf"(?:{row.before})\Z"), re.compile(row.key, re.IGNORECASE), tuple(_ways(row.link)))
+        for row in shipped().contexts
+    )
+
+
+def _ways(link: str) -> list[tuple[tuple[re.Pattern[str], int, int], ...]]:
+    """Return the alternatives of a separator, each as a sequence of classes with their counts."""
+    ways = []
+    for way in patterns.alternatives(link):
+        spelled = "".join(_MACROS.get(item, item) for item in way.split(" "))
+        ways.append(tuple(map(_compiled, patterns.pieces(spelled, ignore_case=True))))
+    return ways
+
+
+def _compiled(piece: patterns.Piece) -> tuple[re.Pattern[str], int, int]:
+    return re.compile(f"{piece.atom}{{0,{piece.most}}}+"), piece.least, piece.most
+
+
+_KEY_BEFORE: Final = re.compile(r"[\w.\-\u200b-\u200d\u00ad\ufeff]*\Z")
+_KEY_REST: Final = re.compile(r"[\w.\-\u200b-\u200d\u00ad\ufeff]{0,64}+")
+_KEY_MAX_CHARS: Final = 64
+_PROPERTIES: Final = frozenset({"value", "default", "key", "text", "raw", "current"})
+"""Last parts of dotted keys that stand for the part before them."""
+
+
+def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
+    """Decide about the value behind a sensitive word."""
+    rest = cursor.run(_KEY_REST)
+    left = _KEY_BEFORE.search(before, max(0, len(before) - _KEY_MAX_CHARS))
+    begin = left[0] if left else ""
+    key = (begin + rest).strip("-.")
+    verdict = keys.verdict(key)
+    if "." in key and key.rpartition(".")[2].lower() not in _PROPERTIES:
+        verdict = keys.verdict(key.rpartition(".")[2])  # `token.position = ..` sets no token
+    if verdict is Verdict.PLAIN or len(rest) == _KEY_MAX_CHARS:
+        return None
+    dashes = len(begin) - len(begin.lstrip("-"))
+    place = Place(before[: len(before) - len(begin) + dashes], key, keys, verdict)
+    start = cursor.at
+    for row in _rows():
+        if row.before.search(place.head) is None or row.key.search(key) is None:
+            continue
+        for way in row.ways:
+            if cursor.sequence(way):
+                place = place._replace(link=cursor.text[start : cursor.at])
+                return VALUES[row.context.value](cursor, place)
+    return None
+
+
+# strings of a list
+
+_ENTRY: Final = re.compile(r"[\s\S]{0,512}+")
+_ENTRY_KEY: Final = re.compile(r"\s*(-{0,2})([\w.-]{1,64})\s*([=:]?)\s*")
+
+
+def announces(text: str, keys: KeyRules) -> bool:
+    """Return whether a string of a list is a sensitive key or option, whose value may be the next string."""
+    match = _ENTRY_KEY.fullmatch(text) if len(text) <= ANNOUNCE_CHARS else None
+    return match is not None and keys.verdict(match[2]) is Verdict.SENSITIVE
+
+
+ANNOUNCE_CHARS: Final = 80
+"""Maximum length of a string that is a key."""
+
+
+def after_entry(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
+    """Decide about a string of a list behind one that is a sensitive key."""
+    content = cursor.run(_ENTRY)
+    match = _ENTRY_KEY.fullmatch(before)
+    if match is None:
+        return None
+    place = Place("", match[2], keys)
+    is_any = bool(match[1] or match[3]) or _HEADERS.search(match[2]) is not None
+    if content.startswith("-") and match[1]:
+        return None
+    is_secret = is_secret_string(content, place, is_any=is_any) or (
+        " " not in content and value_shapes.has_secret_shape(content) and not is_key_name(content, keys)
+    )
+    return Take(0, Rest()) if is_secret else None
+
+
+_HEADERS: Final = re.compile(r"(?i:authorization|cookie2?)$")

@@ -1,0 +1,320 @@
+"""The kinds of values in the rule files, and the decisions about them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from projector.redaction import value_shapes
+from projector.redaction.cursor import Cursor, More
+from projector.redaction.rules import Verdict
+from projector.redaction.value_extents import Block, Extent, Fenced, Header, Line, Word
+from projector.redaction.value_places import BARE, BLANKS, QUOTES, SLASHES, SPACES, Place, Take, is_key_name
+from projector.redaction.value_strings import SCHEME, container, quoted
+
+_BARE_LINE: Final = re.compile(r"\S*+")
+_PREFIXES: Final = frozenset(
+    {"b", "u", "r", "f", "br", "rb", "fr", "rf", "n", "l", "u8", "e", "x", "q", "@", "$@", "$", "@$"}
+)
+"""Letters before a quote, compared in lower case: Python, SQL, C, PostgreSQL, Objective-C, C#, shell."""
+_WRAPPERS: Final = re.compile(
+    r"(?:(?:new\s)?(?:[A-Za-z_]+(?:\.|::))*(?:Some|Ok|Just|Secret\w*|String|Str|bytes|str|from|Password|Box|Rc|Arc|of|"
+    r"to_string|Buffer|SecureString|Sensitive|Redacted|Literal|literal|unquote|text|quote)\()+",
+)
+"""Calls around a literal that keep it."""
+_CALL: Final = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)*!?[(\[].*", re.DOTALL)
+_DOTTED: Final = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[.,:;)\]}]*")
+_MIXED: Final = re.compile(r"(?=[^.(\[]*[a-z])(?=[^.(\[]*[A-Z])[A-Za-z_]*[0-9]")
+_CLOSES_A_CALL: Final = re.compile(r"[)\]][A-Za-z0-9]")
+_OPERATORS: Final = frozenset({"or", "||", "??", "?:"})
+_OPERATOR: Final = re.compile(r"[a-z|?:]{0,3}+")
+_TYPE: Final = re.compile(r"[A-Za-z_][\w.\[\]|?]*")
+_TAG: Final = re.compile(r"[&!][\w!./-]*+")
+
+
+def _assigned(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about what follows `=` or `:`."""
+    cursor.run(BLANKS)
+    if cursor.peek() in ("\n", "\r"):
+        return _next_line(cursor, place)
+    return _value(cursor, place)
+
+
+def _next_line(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about a value on the lines behind its key: in quotes if the key is in quotes, or a block of YAML."""
+    start = cursor.at
+    cursor.run(SPACES)
+    if cursor.peek() in ("{", "[", "(") or (cursor.peek() in tuple(QUOTES) and place.link[:1] in tuple(QUOTES)):
+        return _value(cursor, place)
+    if ":" not in place.link:
+        return None
+    value = cursor.at
+    if value_shapes.is_random(cursor.run(BARE)):
+        return Take(value, Word())
+    cursor.at = start
+    return _indented(cursor) if place.begins_line else None
+
+
+_LINE: Final = re.compile(r"[^\n\r]*+")
+LINE_END: Final = re.compile(r"[\r\n]*+")
+_YAML_LINE: Final = re.compile(r"[ \t]+(?:- +)?(?:[\"']?[\w.-]+[\"']?: +)?[\"']?([^\s\"']+)[\"']?[ \t]*")
+
+
+def _indented(cursor: Cursor) -> Take | None:
+    """Take an indented block of values or members, if one of them has the shape of a secret."""
+    cursor.run(LINE_END)
+    start = cursor.at
+    while (line := _YAML_LINE.fullmatch(cursor.run(_LINE))) is not None:
+        if value_shapes.has_secret_shape(line[1]):
+            return Take(start, Block())
+        if not cursor.run(LINE_END):
+            return None
+    return None
+
+
+def _value(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about the value that begins here."""
+    char = cursor.peek()
+    if char in ("&", "!") and ":" in place.link:
+        cursor.run(_TAG)
+        cursor.run(BLANKS)
+        char = cursor.peek()
+    if char == "\\" and (after := _continued(cursor)):
+        char = after
+    if char == "\\" or (char and char in QUOTES):
+        return quoted(cursor, place, is_any=True)
+    if char and char in "{[(":
+        return container(cursor, place)
+    if char and char in "|>" and ":" in place.link:
+        return _block(cursor)
+    if char == "<":
+        return _angle(cursor)
+    if char == "/":
+        return _after_comment(cursor, place)
+    return _bare(cursor, place)
+
+
+def _continued(cursor: Cursor) -> str:
+    """Move to the next line behind a backslash and return its first character; stay if no line ends there."""
+    start = cursor.at
+    cursor.run(SLASHES)
+    if cursor.peek() not in ("\n", "\r"):
+        cursor.at = start
+        return ""
+    cursor.run(SPACES)
+    return cursor.peek()
+
+
+def _after_comment(cursor: Cursor, place: Place) -> Take | None:
+    start = cursor.at
+    if not cursor.sequence(_COMMENT):
+        return _bare(cursor, place)
+    end = cursor.text.find("*/", cursor.at)
+    if end < 0:
+        if not cursor.is_whole:
+            raise More
+        cursor.at = start
+        return _bare(cursor, place)
+    cursor.at = end + 2
+    cursor.run(BLANKS)
+    return quoted(cursor, place, is_any=True) if cursor.peek() in tuple(QUOTES) else _bare(cursor, place)
+
+
+_COMMENT: Final = ((re.compile(r"/?+"), 1, 1), (re.compile(r"\*?+"), 1, 1))
+
+
+_BLOCK_HEAD: Final = re.compile(r"[|>+0-9-]{0,4}+")
+
+
+def _block(cursor: Cursor) -> Take | None:
+    """Take a block scalar of YAML: `|` or `>`, and indented lines."""
+    cursor.run(_BLOCK_HEAD)
+    cursor.run(BLANKS)
+    if cursor.peek() not in ("\n", "\r"):
+        return None
+    cursor.run(LINE_END)
+    if not cursor.run(BLANKS):
+        return None
+    start = cursor.at - _indent(cursor)
+    return Take(start, Block())
+
+
+def _indent(cursor: Cursor) -> int:
+    line = max(cursor.text.rfind("\n", 0, cursor.at), cursor.text.rfind("\r", 0, cursor.at))
+    return cursor.at - line - 1
+
+
+_HEREDOC: Final = re.compile(r"[<~\-'\"A-Za-z0-9_]*+")
+
+
+def _angle(cursor: Cursor) -> Take | None:
+    """Decide about a heredoc, or a character section of XML; anything else in angle brackets is a placeholder."""
+    head = cursor.run(_HEREDOC)
+    if head.startswith("<<") and cursor.peek() in ("\n", "\r"):
+        cursor.run(LINE_END)
+        return Take(cursor.at, Fenced("\n" + head.strip("<~-'\"")))
+    if head == "<" and cursor.sequence(_SECTION):
+        return Take(cursor.at, Fenced("]]>"))
+    return None
+
+
+_SECTION: Final = tuple((re.compile(f"{re.escape(char)}?+"), 1, 1) for char in "![CDATA[")
+
+
+def _bare(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about a value without quotes."""
+    start = cursor.at
+    is_line = place.begins_line
+    word = cursor.run(_BARE_LINE if is_line and place.is_variable else BARE)
+    after = cursor.peek()
+    if after and after in QUOTES and (word.lower() in _PREFIXES or _WRAPPERS.fullmatch(word)):
+        return quoted(cursor, place, is_any=True)
+    if _is_secret_bare(word, place):
+        return Take(start, _bare_extent(place))
+    return _default(cursor, place, word)
+
+
+def _default(cursor: Cursor, place: Place, word: str) -> Take | None:
+    """Decide about a literal behind an annotation or a name: `token: str = ".."`, `env.TOKEN or ".."`."""
+    if _TYPE.match(word) is None:
+        return None
+    cursor.run(BLANKS)
+    if cursor.peek() == "=" and ":" in place.link:
+        cursor.at += 1
+        if cursor.peek() == "=":
+            return None
+    elif cursor.run(_OPERATOR) not in _OPERATORS:
+        return None
+    cursor.run(BLANKS)
+    return quoted(cursor, place, is_any=True) if cursor.peek() in tuple(QUOTES) else None
+
+
+def _is_secret_bare(word: str, place: Place) -> bool:
+    plain = word.rstrip(".,;:)]}")
+    if value_shapes.is_empty(plain) or value_shapes.is_template(plain) or value_shapes.is_short_number(plain):
+        return False
+    is_digits = plain.isdigit()
+    if place.verdict is Verdict.SENSITIVE_UNLESS_NUMBER and is_digits:
+        return False
+    if place.is_variable or place.is_parameter or "-" in place.head[-1:]:
+        return not is_key_name(plain, place.keys) and not value_shapes.is_path(plain)
+    if is_digits:
+        return _MAY_BE_NUMBER.search(place.key) is not None
+    return not _is_code(word) and value_shapes.has_secret_shape(plain) and not is_key_name(plain, place.keys)
+
+
+_MAY_BE_NUMBER: Final = re.compile(r"(?i)pass|pin|pwd|secret|otp|code")
+
+
+def _is_code(word: str) -> bool:
+    """Return whether a word is a call, an index or an attribute; `kX9(mQ2)vT7` is none."""
+    if _DOTTED.fullmatch(word) is not None:
+        return _MIXED.match(word) is None
+    if _CALL.fullmatch(word) is None:
+        return False
+    return _MIXED.match(word) is None and _CLOSES_A_CALL.search(word) is None
+
+
+def _bare_extent(place: Place) -> Extent:
+    if place.begins_line and place.is_variable:
+        return Line()
+    return Word(is_parameter=place.is_parameter)
+
+
+# further contexts
+
+
+def any_value(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about a value that stands where only a secret can: behind an option or a name with a value."""
+    cursor.run(BLANKS)
+    char = cursor.peek()
+    if char == "\\" or (char and char in QUOTES):
+        return quoted(cursor, place, is_any=True)
+    start = cursor.at
+    word = cursor.run(BARE)
+    after = cursor.peek()
+    if after and after in QUOTES and word.lower() in _PREFIXES:
+        return quoted(cursor, place, is_any=True)
+    plain = word.rstrip(".,;:)]}")
+    if plain.startswith("-") or value_shapes.is_empty(plain) or value_shapes.is_template(plain):
+        return None
+    if value_shapes.is_short_number(plain) or (place.verdict is not Verdict.SENSITIVE and plain.isdigit()):
+        return None
+    return None if is_key_name(plain, place.keys) else Take(start, Word())
+
+
+def _neighbour(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about the next word or column behind a key: it must look random."""
+    char = cursor.peek()
+    if char == "\\" or (char and char in QUOTES):
+        return quoted(cursor, place, is_any=False)
+    start = cursor.at
+    word = cursor.run(BARE)
+    return Take(start, Word()) if value_shapes.is_random(word) else None
+
+
+def _string(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about a string in quotes."""
+    char = cursor.peek()
+    return quoted(cursor, place, is_any=True) if char == "\\" or (char and char in QUOTES) else None
+
+
+def _markup(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about the content of an element: everything up to its closing tag."""
+    cursor.run(SPACES)
+    if cursor.peek() == "<":
+        return _angle(cursor)
+    start = cursor.at
+    content = cursor.run(_CONTENT)
+    cursor.at = min(cursor.at + 1, len(cursor.text))
+    if cursor.peek() not in ("/", "") or value_shapes.is_empty(content) or value_shapes.is_prose(content):
+        return None
+    return None if is_key_name(content.strip(), place.keys) else Take(start, Fenced("</"))
+
+
+_CONTENT: Final = re.compile(r"[^<]*+")
+
+
+def _header(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about the value of a header, to the end of its line or of the string that holds the header."""
+    cursor.run(BLANKS)
+    start = cursor.at
+    if cursor.peek() in ("\\", *QUOTES):
+        return quoted(cursor, place, is_any=True)
+    word = cursor.run(_HEADER_WORD)
+    name, equals, value = word.partition("=")
+    if "cookie" in place.key.lower():
+        is_secret = bool(equals) and _COOKIE_NAME.fullmatch(name) is not None and not value_shapes.is_template(value)
+        return Take(start, _header_extent(place)) if is_secret else None
+    if SCHEME.fullmatch(word + " ") is not None:
+        cursor.run(BLANKS)
+        word = cursor.run(_HEADER_WORD)
+        is_secret = not value_shapes.is_empty(word) and not value_shapes.is_name(word)
+        is_secret = is_secret or (value_shapes.is_name(word) and len(word) >= _SCHEME_MIN_CHARS)
+        is_secret = is_secret and not value_shapes.is_template(word) and not is_key_name(word, place.keys)
+    else:
+        is_secret = value_shapes.has_secret_shape(word) and not _is_code(word)
+    return Take(start, _header_extent(place)) if is_secret else None
+
+
+_HEADER_WORD: Final = re.compile(r"[^\s\"'`]*+")
+_COOKIE_NAME: Final = re.compile(r"[A-Za-z0-9_.$-]{1,64}")
+_SCHEME_MIN_CHARS: Final = 2
+_OPENING_QUOTE: Final = re.compile(r"(\\*)([\"'`])(?:-H)?[A-Za-z-]*\Z")
+
+
+def _header_extent(place: Place) -> Extent:
+    quote = _OPENING_QUOTE.search(place.head)
+    return Header(quote[2], len(quote[1])) if quote else Line()
+
+
+VALUES: Final[Mapping[str, Callable[[Cursor, Place], Take | None]]] = {
+    "assigned": _assigned,
+    "any": any_value,
+    "neighbour": _neighbour,
+    "string": _string,
+    "markup": _markup,
+    "header": _header,
+}
+"""Name of a kind of value in the rule files -> its decision."""

@@ -1,0 +1,75 @@
+"""Decisions about values that no key announces: what follows a scheme, private keys, the rest of a credential."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import Final
+
+from projector.redaction import value_shapes
+from projector.redaction.cursor import Cursor
+from projector.redaction.rules import KeyRules
+from projector.redaction.value_extents import PrivateKey, Tail
+from projector.redaction.value_kinds import any_value
+from projector.redaction.value_places import Place, Take, is_key_name
+
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]*+")
+_TOKEN_CHARS: Final = 20
+
+
+def bearer(cursor: Cursor, _before: str, keys: KeyRules) -> Take | None:
+    """Decide about what follows `Bearer`."""
+    word = cursor.run(_TOKEN).rstrip(".")
+    is_long = len(word) >= _TOKEN_CHARS and not value_shapes.is_name(word)
+    is_secret = (is_long or value_shapes.has_secret_shape(word)) and not is_key_name(word, keys)
+    return Take(0, Tail(_TOKEN)) if is_secret and not value_shapes.is_empty(word) else None
+
+
+def basic(cursor: Cursor, _before: str, _keys: KeyRules) -> Take | None:
+    """Decide about what follows `Basic`: the base64 of a name, a colon and a password."""
+    word = cursor.run(_TOKEN).rstrip(".")
+    try:
+        decoded = base64.b64decode(word + "=" * (-len(word) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return Take(0, Tail(_TOKEN)) if b":" in decoded[1:] or value_shapes.is_random(word) else None
+
+
+_PEM_HEAD: Final = re.compile(r"[- A-Za-z0-9]{0,96}+")
+_PRIVATE: Final = re.compile(r"-{4,5} ?BEGIN [A-Z0-9 ]*PRIVATE +KEY", re.IGNORECASE)
+
+
+def pem(cursor: Cursor, _before: str, _keys: KeyRules) -> Take | None:
+    """Take a private key in PEM."""
+    head = cursor.run(_PEM_HEAD)
+    return Take(0, PrivateKey()) if _PRIVATE.match(head) is not None else None
+
+
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/=]{0,88}+")
+
+
+def encoded_pem(cursor: Cursor, _before: str, _keys: KeyRules) -> Take | None:
+    """Take the base64 of a private key in PEM."""
+    word = cursor.run(_BASE64).rstrip("=")
+    head = base64.b64decode(word[: len(word) // 4 * 4])
+    return Take(0, Tail(_TOKEN)) if b"PRIVATE" in head or len(word) < _ENCODED_HEAD_CHARS else None
+
+
+_ENCODED_HEAD_CHARS: Final = 48
+
+
+def argument(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
+    """Decide about the argument of a command's option."""
+    return any_value(cursor, Place(before, "password", keys))
+
+
+_NEVER_MORE: Final = 8
+
+
+def after_cut(cursor: Cursor, before: str, _keys: KeyRules) -> Take | None:
+    """Decide whether a string continues a credential at the end of the string before it; `before` is its class."""
+    tail = re.compile(before)
+    found = cursor.run(tail)
+    is_secret = value_shapes.has_secret_shape(found) and len(found) >= _NEVER_MORE
+    return Take(0, Tail(tail)) if is_secret or "\n" in found else None
