@@ -16,7 +16,7 @@ from projector.contracts.kinds import REDACTED
 from projector.redaction import patterns
 from projector.redaction.patterns import Find, Search
 from projector.redaction.policy import Policy
-from projector.redaction.rules import Format, KeyRules, Rules, merged
+from projector.redaction.rules import LOOKALIKES, Format, KeyRules, Rules, merged
 
 _NUMBER: Final = re.compile(r"-?[0-9][0-9.eE+-]*")
 _SYNTAX: Final = re.compile(r"^\s|[{}\[\]\"\\\x00-\x1f]")
@@ -83,11 +83,23 @@ class Detector:
 
     def passes(self, text: str) -> bool:
         """Return whether a single search shows that nothing in a complete plain text is withheld."""
-        return self.values.lacks(text) and self.formats.last.first(text) is None
+        return self.values.lacks(text) and self.formats.last.first(_undisguised(text)) is None
 
     def find(self, text: str, start: int, *, at_end: bool) -> Find | None:
         """Return the first credential at or after a position, or text that may become one if more text follows."""
-        return (self.formats.last if at_end else self.formats.live).first(text, start)
+        return (self.formats.last if at_end else self.formats.live).first(_undisguised(text), start)
+
+
+_DISGUISES: Final[dict[int, str | int]] = {
+    **LOOKALIKES,
+    **dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"), "_"),
+}
+_DISGUISE: Final = re.compile(f"[{''.join(map(chr, _DISGUISES))}]")
+
+
+def _undisguised(text: str) -> str:
+    """Return a text of the same length in which sensitive words have ASCII letters, and `_` for what is invisible."""
+    return text if text.isascii() or _DISGUISE.search(text) is None else text.translate(_DISGUISES)
 
 
 def _mark(name: str | None) -> str:

@@ -127,7 +127,7 @@ _LAST_WORDS: Final = 3
 """Maximum number of words that `ends` compares: `service_role_key`."""
 _INVISIBLE: Final = frozenset({"Cf", "Mn"})
 """Unicode categories of characters that change nothing that a reader sees: zero-width spaces, soft hyphens, accents."""
-_LOOKALIKES: Final = str.maketrans(
+LOOKALIKES: Final = str.maketrans(
     "\u0430\u0441\u0501\u0435\u04bb\u0456\u0458\u043a\u04cf\u043e\u0440\u051b\u0455\u0442\u0443\u051d\u0445\u03b1\u03b5\u03b9\u03ba\u03bf\u03c1\u03c4\u03c5\u03c7\u0131",
     "acdehijklopqstywxaeikoptuxi",
 )
@@ -192,7 +192,7 @@ def _plain_letters(key: str) -> str:
         return key
     decomposed = unicodedata.normalize("NFKD", key)
     visible = "".join(char for char in decomposed if unicodedata.category(char) not in _INVISIBLE)
-    return visible if visible.isascii() else visible.casefold().translate(_LOOKALIKES)
+    return visible if visible.isascii() else visible.casefold().translate(LOOKALIKES)
 
 
 class KeyRules:

@@ -210,7 +210,7 @@ class Block:
 
 
 _BLANK_LINES: Final = re.compile(r"[ \t\n\r]*+")
-_END_OF_KEY: Final = re.compile(r"-{4,5}[ ]{0,2}END[A-Z0-9 ]{1,48}?KEY[A-Z ]{0,16}-{4,5}", re.IGNORECASE)
+_END_OF_KEY: Final = re.compile(r"-{4,5}[ ]{0,2}END[A-Z0-9 ]{1,48}?KEY[A-Z ]{0,16}(?:-{5}|-{4}(?=[^-]))", re.IGNORECASE)
 _END_LINE_CHARS: Final = 96
 """Maximum length of the last line of a PEM block."""
 

@@ -62,15 +62,21 @@ _YAML_LINE: Final = re.compile(r"[ \t]+(?:- +)?(?:[\"']?[\w.-]+[\"']?: +)?[\"']?
 
 
 def _indented(cursor: Cursor) -> Take | None:
-    """Take an indented block of values or members, if one of them has the shape of a secret."""
+    """Take an indented block of values or members, if one of its first lines has the shape of a secret."""
     cursor.run(LINE_END)
     start = cursor.at
-    while (line := _YAML_LINE.fullmatch(cursor.run(_LINE))) is not None:
+    for _ in range(_BLOCK_MAX_LINES):
+        line = _YAML_LINE.fullmatch(cursor.run(_LINE))
+        if line is None:
+            break
         if value_shapes.has_secret_shape(line[1]):
             return Take(start, Block())
         if not cursor.run(LINE_END):
-            return None
+            break
     return None
+
+
+_BLOCK_MAX_LINES: Final = 8
 
 
 def _value(cursor: Cursor, place: Place) -> Take | None:
@@ -192,7 +198,12 @@ def _default(cursor: Cursor, place: Place, word: str) -> Take | None:
 
 def _is_secret_bare(word: str, place: Place) -> bool:
     plain = word.rstrip(".,;:)]}")
-    if value_shapes.is_empty(plain) or value_shapes.is_template(plain) or value_shapes.is_short_number(plain):
+    if (
+        value_shapes.begins_key_file(word)
+        or value_shapes.is_empty(plain)
+        or value_shapes.is_template(plain)
+        or value_shapes.is_short_number(plain)
+    ):
         return False
     is_digits = plain.isdigit()
     if place.verdict is Verdict.SENSITIVE_UNLESS_NUMBER and is_digits:

@@ -30,7 +30,7 @@ from projector.redaction import value_contexts, value_tokens
 from projector.redaction.cursor import Cursor, More
 from projector.redaction.rules import KeyRules
 from projector.redaction.value_extents import Extent, PrivateKey
-from projector.redaction.value_places import Decide
+from projector.redaction.value_places import Decide, Take
 
 if TYPE_CHECKING:
     from projector.redaction.steps import Step
@@ -39,6 +39,9 @@ BEFORE_CHARS: Final = 96
 """Characters before a key that a reader looks at."""
 _DECIDE_CHARS: Final = 1_024
 """Characters behind a key that are held at most until it is decided."""
+_EACH_CHARS: Final = 64
+_STEP_CHARS: Final = 64
+"""A decision is tried with each of the first characters, then at every so many, because each attempt costs."""
 
 
 class Reading(NamedTuple):
@@ -51,7 +54,7 @@ class Reading(NamedTuple):
 class ValueReader:
     """The reader of one value. Its text begins with `anchor`, which is withheld too."""
 
-    __slots__ = ("_before", "_decide", "_extent", "_held", "_is_unmarked", "_keys", "anchor")
+    __slots__ = ("_before", "_decide", "_extent", "_held", "_is_unmarked", "_keys", "_tried", "anchor")
 
     def __init__(self, reader: str, before: str, anchor: str, keys: KeyRules) -> None:
         self.anchor = anchor
@@ -61,6 +64,7 @@ class ValueReader:
         self._held = ""
         self._extent: Extent | None = None
         self._is_unmarked = False
+        self._tried = -1  # number of characters of the last attempt to decide
 
     @property
     def is_taken(self) -> bool:
@@ -98,13 +102,22 @@ class ValueReader:
             self._held = ""
         return reading
 
+    def _decided(self, text: str, *, is_whole: bool) -> Take | None:
+        """Return the decision about a value; raise `More` if it needs more text."""
+        short = text[:_DECIDE_CHARS]
+        is_whole = is_whole or len(short) == _DECIDE_CHARS
+        if not is_whole and len(short) > _EACH_CHARS:
+            short = short[: len(short) - len(short) % _STEP_CHARS]
+        if len(short) == self._tried and not is_whole:
+            raise More
+        self._tried = len(short)
+        return self._decide(Cursor(short, is_whole=is_whole), self._before, self._keys)
+
     def _read(self, text: str, *, is_whole: bool) -> Reading:
         steps: list[Step] = []
         if self._extent is None:
             try:
-                short = text[:_DECIDE_CHARS]
-                cursor = Cursor(short, is_whole=is_whole or len(short) == _DECIDE_CHARS)
-                take = self._decide(cursor, self._before, self._keys)
+                take = self._decided(text, is_whole=is_whole)
             except More:
                 self._held = text
                 return Reading([], None)

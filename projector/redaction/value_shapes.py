@@ -31,7 +31,8 @@ _PLACEHOLDER: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _INTERPOLATION: Final = re.compile(
-    r"\$\{\{?[^{}]*\}?\}|\$\([^()]*\)|\{\{?[^{}]*\}?\}|%\(\w+\)[a-z]|%[sdrx]|\$[A-Za-z_]\w*|<[\w .:-]+>|#\{[^{}]*\}"
+    r"\$\{\{?[^{}]*\}?\}|\$\([^()]*\)|\{\{?[^{}]*\}?\}|%\(\w+\)[a-z]|%[sdrx]"
+    r"|(?<![A-Za-z0-9])\$[A-Za-z_]\w*|<[\w .:-]+>|#\{[^{}]*\}"
 )
 _NUMBER: Final = re.compile(r"[-+]?(?:[0-9][0-9_,.]*(?:[eE][-+]?[0-9]+)?|0[xX][0-9a-fA-F]{1,4})[a-zA-Z%]{0,2}")
 _NUMBER_MAX_DIGITS: Final = 3
@@ -45,7 +46,7 @@ _NAME: Final = re.compile(r"\.?[A-Za-z_][A-Za-z_]*(?:[-.:/ ][A-Za-z_]+)*[.:,!?]*
 _HARMLESS_SHAPE: Final = re.compile(
     r"""
     [0-9]+\*\w+ | v?[0-9]+(?:\.[0-9a-z]+)+                                   # versions, addresses
-    | [0-9]{4}-[0-9]{2}.* | [0-9:.]+[a-zA-Z%]{0,3}             # dates, times, sizes
+    | [0-9]{4}-[0-9]{2}.* | [0-9:.]{1,6}[a-zA-Z%]{0,3}             # dates, times, sizes
     | (?:https?|ftp|file|wss?|urn)://\S* | [.~]{0,2}/[\w./-]*  # addresses and paths
     | [\w.-]+\.(?:py|js|ts|go|rs|rb|java|json|toml|ya?ml|txt|md|html?|conf|cfg|ini|pem|key|crt|sh|com|org|net)
     | (?:sha|md|utf|base|rfc|hs|rs|es|aes|ed|ps|x|py|http|oauth|ipv|int|uint|float)-?_?[0-9]{1,5}(?:[-_].*)?
@@ -53,15 +54,18 @@ _HARMLESS_SHAPE: Final = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _SYMBOL: Final = re.compile(r"[A-Za-z0-9][^A-Za-z0-9\s_.:/,;()\[\]{}<>'\"\\=|-][A-Za-z0-9]")
-_MIXED_CASE: Final = re.compile(r"[a-z][A-Z](?:[a-z]?[A-Z]|[A-Z])|[A-Z]{2,}[a-z]{1,2}[A-Z]")
 _SHAPE_MIN_CHARS: Final = 6
-_MIXED_MIN_CHARS: Final = 12
 
 
 def is_empty(value: str) -> bool:
     """Return whether a value is empty, a placeholder, or a word that names no secret."""
     bare = value.strip()
     return not bare or bare.lower().rstrip(".,;") in LITERALS or _PLACEHOLDER.fullmatch(bare) is not None
+
+
+def is_address(value: str) -> bool:
+    """Return whether a value is a web address, which is searched as such."""
+    return value.lstrip().startswith(("https://", "http://"))
 
 
 def is_path(value: str) -> bool:
@@ -108,9 +112,26 @@ def has_secret_shape(value: str) -> bool:
         return True
     if not has_letter:
         return False
-    return _SYMBOL.search(value) is not None or (
-        len(value) >= _MIXED_MIN_CHARS and value.isalpha() and len(_MIXED_CASE.findall(value)) > 1
-    )
+    return _SYMBOL.search(value) is not None or _is_jumble(value)
+
+
+def _is_jumble(value: str) -> bool:
+    """Return whether letters change their case more often than the words of a name: `vBQfyFEprv`."""
+    parts = _PARTS.findall(value)
+    return value.isalpha() and len(parts) >= _JUMBLE_MIN_PARTS and len(value) < _JUMBLE_MAX_PART_CHARS * len(parts)
+
+
+_PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_JUMBLE_MIN_PARTS: Final = 4
+_JUMBLE_MAX_PART_CHARS: Final = 2.6
+
+
+def begins_key_file(value: str) -> bool:
+    """Return whether a value is a private key of several lines, which a format reads to its end."""
+    return _KEY_FILE.match(value) is not None
+
+
+_KEY_FILE: Final = re.compile(r"\s*(?:-{4,5} ?BEGIN|PuTTY-User-Key-File)", re.IGNORECASE)
 
 
 def is_random(value: str) -> bool:

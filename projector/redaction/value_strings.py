@@ -63,7 +63,13 @@ def is_secret_string(content: str, place: Place, *, is_any: bool) -> bool:
     """Return whether the content of a string is a secret; `is_any` if it need not look random."""
     scheme = SCHEME.match(content)
     text = content[scheme.end() :] if scheme else content
-    if value_shapes.is_empty(text) or value_shapes.is_template(text) or value_shapes.is_prose(text):
+    if (
+        value_shapes.is_address(text)
+        or value_shapes.begins_key_file(text)
+        or value_shapes.is_empty(text)
+        or value_shapes.is_template(text)
+        or value_shapes.is_prose(text)
+    ):
         return False
     if place.verdict is Verdict.SENSITIVE_UNLESS_NUMBER and text.strip().isdigit():
         return False
@@ -90,6 +96,7 @@ def container(cursor: Cursor, place: Place) -> Take | None:
     end += start
     text = cursor.text[start:end]
     is_data = place.link[:1] in ("\\", *QUOTES) and text[0] != "(" and _CODE_IN_DATA.search(text) is None
+    is_data = is_data or _ONE_STRING.fullmatch(text) is not None
     at = start
     while (found := _STRING.search(cursor.text, at, end if is_end else len(cursor.text))) is not None:
         inner = Cursor(cursor.text, is_whole=cursor.is_whole or is_end)
@@ -105,4 +112,5 @@ def container(cursor: Cursor, place: Place) -> Take | None:
 
 
 _CODE_IN_DATA: Final = re.compile(r"[,\[(]\s*[A-Z][A-Za-z.]*\s*[,\])]|[A-Za-z_]\w*\(")
+_ONE_STRING: Final = re.compile(r"\(\s*[bBuUrR]?(?:\"[^\"]*\"|'[^']*')\s*\)")
 _BARE_WORDS: Final = re.compile(r"(?<=[\s\[{(:,=])[^\s\"'`,;:<>()\[\]{}]+(?=[\s,\]})])")

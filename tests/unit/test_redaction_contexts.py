@@ -50,6 +50,13 @@ WITHHELD = {
     "a scheme alone": "Basic YWxhZGRpbjpvcGVuc2VzYW1l" + SECRET,
     "a type": f'password: str = "{SECRET}"',
     "an alternative": f'password = env.X or "{SECRET}"',
+    "letters that are no name": "password=vBQfyFEprv" + SECRET,
+    "digits before letters": "secret_key = 71551940829T" + SECRET,
+    "a dollar inside": "authToken=QbJ$SvTL*Ba/VsxkIzXFs:Z" + SECRET,
+    "a private key as a value": "password=" + PEM.format("RSA") + "\n" + SECRET,
+    "a string in brackets": f'client_secret = (\n    "w231584279R{SECRET}"\n)',
+    "a key in letters that look alike": f'\u0430_\u0440i_k\u0435\u0443 = "{SECRET}"',
+    "a key with invisible characters": f"p\u200ba\u200bssword={SECRET}",
     **{f"a private key of {kind}": PEM.format(kind) for kind in ("ED25519", "X25519", "ANY", "RSA ", "ec")},
 }
 
