@@ -42,7 +42,7 @@ _SHOWN_OPENS: Final = re.compile(r'"|n(?:ul?)?|t(?:ru?)?|f(?:a(?:ls?)?)?')
 _SHOWN_COUNT: Final = re.compile(r'"(?:[-+]?[0-9][0-9.,_]{0,15})?"|null|true|false')
 _COUNT_OPENS: Final = re.compile(rf'"[-+]?(?:[0-9][0-9.,_]{{0,15}})?|{_SHOWN_OPENS.pattern}')
 _SHOWN_MAX_CHARS: Final = 20
-"""Values that are shown under a sensitive key (CONTRACT D42), and their beginnings."""
+"""Values that are shown under a sensitive key, and their beginnings."""
 
 OPENERS: Final = frozenset('{["')
 """First characters of a text that may be JSON."""
