@@ -44,7 +44,7 @@ soak: .venv/dev             # minutes of traffic on loopback; measures memory an
 	$(BIN)/python bench/soak.py
 
 fuzz: .venv/dev             # many thousands of random inputs; turn each finding into a test
-	PROJECTOR_TESTS_EFFORT=50 $(BIN)/python -m pytest tests/asgi/test_chaos.py tests/fuzz tests/property/test_pipeline_properties.py tests/property/test_recording_properties.py --timeout=0
+	PROJECTOR_TESTS_EFFORT=50 $(BIN)/python -m pytest tests/asgi/test_chaos.py tests/fuzz tests/property/test_pipeline_properties.py tests/property/test_recording_properties.py tests/property/test_redaction_draws.py --timeout=0
 
 check-latest: .venv/dev     # compare the tables with the newest SDKs
 	$(BIN)/python tests/latest_sdk.py

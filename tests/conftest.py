@@ -24,8 +24,9 @@ SAMPLED: Final = {
     "asgi": 6,
     "golden/test_goldens.py::test_it_does_not_matter_how_the_bytes_arrive": 8,
     "property": 24,
+    "property/test_redaction_draws.py": 1,
 }
-"""Folder or test -> one in how many is in `make test`, chosen by its name; the others are in `make test-all`."""
+"""Folder, file or test -> one in how many is in `make test`, chosen by its name; the others are in `make test-all`."""
 REST: Final = {
     "clients": "real clients of the protocols, under node too",
     "corpus": "recorded streams of others, which a user does not have",
@@ -50,6 +51,7 @@ REST: Final = {
     "property/test_sse_properties.py::test_cost_is_linear": "the same",
     "unit/test_provider_messages.py::test_hostile_text_takes_linear_time": "the same",
     "unit/test_stream_rules.py::test_cost_is_linear": "the same",
+    "unit/test_harmless_sources.py::test_sources_stay": "1,200 files",
     "unit/test_ag_ui.py::test_large_trees_are_truncated_with_a_notice": "megabytes of JSON",
     "unit/test_pipeline.py::test_an_ended_stream_keeps_nothing_of_what_it_said": "searches all objects of the process",
 }
@@ -92,7 +94,7 @@ def _tier_of(item: pytest.Item) -> str:
     if folder == DOCS:
         return DOCS
     parts = (folder, path, f"{path}::{getattr(item, 'originalname', item.name)}")
-    one_in = max(SAMPLED.get(part, 1) for part in parts)
+    one_in = next((SAMPLED[part] for part in reversed(parts) if part in SAMPLED), 1)
     is_sampled = zlib.crc32(item.nodeid.encode()) % one_in == 0
     return "test" if is_sampled and not any(part in REST for part in parts) else "rest"
 
