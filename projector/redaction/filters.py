@@ -31,6 +31,11 @@ class Carry(NamedTuple):
     def __bool__(self) -> bool:
         return self != _NOTHING
 
+    @property
+    def takes_all(self) -> bool:
+        """Whether the next string is withheld even if it begins like a document."""
+        return self.reader is not None or (self.tail is not None and self.tail.fullmatch('{"\n') is not None)
+
 
 _NOTHING: Final = Carry()
 

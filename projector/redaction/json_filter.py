@@ -437,7 +437,7 @@ class StringFilter:
         if start == len(text):
             return self._plain.feed(text)
         is_document = text[start] in OPENERS and self._level <= _MAX_LEVELS
-        if self._after is not None and (not is_document or not self._after.key):
+        if self._after is not None and (not is_document or self._after.takes_all):
             self._plain.begin_after(self._after)
             is_document = False
         if not is_document:

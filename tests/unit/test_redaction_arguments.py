@@ -76,6 +76,11 @@ SAID = {
         '{"argv":["mysql","--password","<redacted>","-v"],"b":["--password",{"a":"b"},"c"]}',
         ...,
     ),
+    "json behind a credential": (
+        json.dumps([GITHUB, json.dumps({"token": "abc"})]),
+        json.dumps(["<redacted>", json.dumps({"token": "<redacted>"})]),
+        None,
+    ),
     "a header as a pair": ('[["X-Api-Key","a1b2c3d4"]]', '[["X-Api-Key","<redacted>"]]', None),
     "a member that names a value": (
         '[{"name":"Authorization","in":{"value":"b"},"value":"Basic x"},{"value":"c"}]',
