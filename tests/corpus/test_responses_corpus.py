@@ -34,14 +34,6 @@ OPEN_REDACTOR: Final = Redactor(Policy(reasoning="full", encrypted_reasoning=Tru
 
 DISAGREEMENTS: Final = {
     (
-        "vercel-ai__openai_responses_openai-mcp-tool-approval.3",
-        "inputs",
-    ): "the value of `password` is withheld, though it is empty (D25)",
-    (
-        "vercel-ai__openai_responses_openai-mcp-tool-approval.4",
-        "inputs",
-    ): "the value of `password` is withheld, though it is empty (D25)",
-    (
         "vercel-ai__openai_responses_openai-shell-container.1",
         "text",
     ): "its recorder shortened the deltas but not the `done`; what was shown wins (D30)",
