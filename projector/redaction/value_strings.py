@@ -17,7 +17,7 @@ def quoted(cursor: Cursor, place: Place, *, is_any: bool) -> Take | None:
     """Decide about a string in quotes; `is_any` if it need not have the shape of a secret."""
     slashes = cursor.run(SLASHES)
     quote = cursor.peek()
-    if quote and quote == place.head[-1:] and not place.link.lstrip("\\").startswith(quote):
+    if quote and place.head.endswith(slashes + quote) and _closes(place, slashes, quote):
         return None  # it closes the string that holds the key
     if not quote or quote not in QUOTES:
         return None
@@ -40,6 +40,12 @@ def quoted(cursor: Cursor, place: Place, *, is_any: bool) -> Take | None:
 
 
 _LONG_CHARS: Final = 64
+
+
+def _closes(place: Place, slashes: str, quote: str) -> bool:
+    """Return whether a quote closes the string that its key opens: it is escaped alike, and none is behind the key."""
+    before = place.head[: len(place.head) - len(slashes + quote)]
+    return not before.endswith("\\") and not place.link.lstrip("\\").startswith(quote)
 
 
 @cache

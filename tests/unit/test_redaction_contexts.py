@@ -37,6 +37,7 @@ WITHHELD = {
     "a login": f"machine db login me password {SECRET}",
     "a default of the environment": f'os.environ.get("DB_PASSWORD", "{SECRET}")',
     "many letters first": f"password: abcdefghijklmnopqrstuvwxyzab{SECRET}",
+    "a string in a string": rf"x \"a b\" :\"password=\\\"{SECRET}\\\"\\n\"",
     "a container behind a head": f'HTTP 200\n{{"tokens":["{SECRET}"]}}',
     "a container in broken JSON": f'{{"a":1,, "tokens":["{SECRET}"]}}',
     "a container behind a comment": f'{{ // note\n "credentials":{{"a":"{SECRET}"}}}}',
