@@ -111,5 +111,5 @@ async def test_each_address_has_its_own_number() -> None:
 
 
 def test_the_default_leaves_room_for_idle_connections() -> None:
-    assert Limits(max_streams=10).connections == 20
+    assert Limits(max_streams=10).connections == 120
     assert Limits(max_streams=10, max_connections=15).connections == 15

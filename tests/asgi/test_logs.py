@@ -16,7 +16,7 @@ import structlog
 
 from projector.server import Terminal
 from projector.server.telemetry import logs
-from projector.server.telemetry.logs import LogWriter, SafeLogger, configure_logs, lost_lines
+from projector.server.telemetry.logs import LogWriter, configure_logs, lost_lines
 from projector.server.telemetry.observer import Observer
 from projector.server.telemetry.stream_stats import StreamStats
 from tests.asgi.process import SERVE, running
@@ -58,7 +58,7 @@ def configured(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> Iterator[LogWrite
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     before = structlog.get_config()
     writer = configure_logs(pipe.write_end)
-    monkeypatch.setattr(logs, "log", SafeLogger())
+    monkeypatch.setattr(logs.log, "_logger", structlog.get_logger())  # it keeps the configuration of its first use
     yield writer
     writer.close()
     structlog.configure(**before)

@@ -183,6 +183,10 @@ class Auth(Table):
         return [*(f"key:{name}" for name in self.api_keys), *tokens]
 
 
+_OTHER_CONNECTIONS: Final = 100
+"""Connections that a server with few streams needs as well: probes, long polls, requests that are refused."""
+
+
 class Limits(Table):
     """Limits on resources: of one request, of one caller, and of the server."""
 
@@ -198,14 +202,14 @@ class Limits(Table):
     max_streams_per_caller: int | None = Field(None, gt=0)
     """Concurrent streams of one caller; behind a reverse proxy without authentication it needs `trusted_proxies`."""
     max_connections: int | None = Field(None, gt=0)
-    """Open connections of clients; by default twice `max_streams`. Further ones get 503 and are closed."""
+    """Open connections of clients; by default twice `max_streams` and 100. Further ones get 503 and are closed."""
     max_connections_per_address: int | None = Field(None, gt=0)
     """Open connections from one address; a reverse proxy is one address."""
 
     @property
     def connections(self) -> int:
-        """The limit of open connections: half of the default are idle ones."""
-        return self.max_connections or 2 * self.max_streams
+        """The limit of open connections. By default there is room for idle ones, probes and refused requests."""
+        return self.max_connections or 2 * self.max_streams + _OTHER_CONNECTIONS
 
 
 class Admin(Table):
