@@ -4,9 +4,11 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from projector.server.config.settings import Settings
 from projector.server.http import requests
+from projector.server.http.input_items import MEMBERS_MAX
 from projector.server.http.problems import Problem
 from projector.server.streaming.memory import Account, Memory
 
@@ -15,6 +17,7 @@ UNSUPPORTED = (
     "'custom_tool_call', 'custom_tool_call_output', 'mcp_approval_response'."
 )
 USER = {"role": "user", "content": "hello"}
+WIDE = {f"member_{number}": 1 for number in range(MEMBERS_MAX + 1)}
 
 
 @pytest.mark.parametrize(
@@ -143,12 +146,31 @@ def test_valid_bodies(body: dict[str, Any], expected: object) -> None:
             {"input": [{"type": "mcp_approval_response", "approval_request_id": "m", "approve": "yes"}]},
             "`input[0].approve` must be true or false.",
         ),
+        (WIDE, "`body`: must have at most 64 members."),
+        ({"message": "a", "parameters": WIDE}, "`parameters`: must have at most 64 members."),
+        ({"message": "a", "metadata": WIDE}, "`metadata`: must have at most 64 members."),
+        ({"input": [USER | WIDE]}, "`input[0]`: must have at most 64 members."),
     ],
 )
 def test_invalid_bodies(body: dict[str, Any], detail: str) -> None:
     with pytest.raises(Problem) as caught:
         requests.parse(requests.ChatRequest, body)
     assert (caught.value.status, caught.value.code, caught.value.detail) == (422, "invalid_request", detail)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"role": "user"},
+        {"role": "user", "content": [{"type": "input_text"}] * 1_000},
+        {"role": "assistant", "content": [{"type": "refusal"}] * 1_000},
+    ],
+)
+def test_errors_are_not_collected_without_a_limit(item: dict[str, Any]) -> None:
+    """pydantic describes each of them, and nothing else runs meanwhile."""
+    with pytest.raises(ValidationError) as caught:
+        requests.ChatRequest.model_validate({"input": [item] * 1_000})
+    assert caught.value.error_count() < MEMBERS_MAX
 
 
 async def _read(*parts: bytes, max_bytes: int = 100, **headers: str) -> dict[str, Any]:

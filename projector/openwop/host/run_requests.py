@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 from starlette.datastructures import Headers, QueryParams
 
@@ -13,6 +13,7 @@ from projector._validation import sentences
 from projector.openwop.contract.payloads import Share
 from projector.openwop.event_log import Verbosity
 from projector.openwop.host.host_errors import HostError
+from projector.server.http.input_items import check_members
 
 _ID_MAX_CHARS: Final = 256
 _TAGS_MAX: Final = 100
@@ -44,7 +45,7 @@ class Configurable(_Body):
     temperature: float | None = None
     max_tokens: int | None = None
     model: str | None = None
-    prompt_overrides: dict[str, str] | None = None
+    prompt_overrides: Annotated[dict[str, str], BeforeValidator(check_members)] | None = None
     mock_provider: dict[str, Any] | None = None
 
 

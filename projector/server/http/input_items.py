@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_serializer
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_serializer, model_validator
 
 from projector.contracts.limits import ID_MAX_CHARS, NAME_MAX_CHARS, REQUEST_ITEMS_MAX, REQUEST_TEXT_MAX_CHARS
 
@@ -14,11 +14,30 @@ AnyText: TypeAlias = Annotated[str, Field(max_length=REQUEST_TEXT_MAX_CHARS)]
 Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=ID_MAX_CHARS)]
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=NAME_MAX_CHARS)]
 
+MEMBERS_MAX: Final = 64
+"""Members of an object, several times those of the largest model. pydantic describes each invalid one: 200,000 of them
+would block the event loop for a second."""
+
+
+def check_members(value: object) -> object:
+    """Return a value before its validation; raise `ValueError` for an object with too many members."""
+    if isinstance(value, dict) and len(value) > MEMBERS_MAX:
+        raise ValueError(f"must have at most {MEMBERS_MAX} members")
+    return value
+
 
 class RequestModel(BaseModel):
-    """Base of the models of request bodies: exact types, unknown members are rejected."""
+    """Base of the models of request bodies: exact types, unknown members are rejected.
+
+    Lists are `fail_fast`, so that the number of errors is limited like that of the members.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_members(cls, value: object) -> object:
+        return check_members(value)
 
 
 class InputText(RequestModel):
@@ -38,7 +57,7 @@ class InputImage(RequestModel):
 
 _Parts: TypeAlias = Annotated[
     list[Annotated[InputText | InputImage, Field(discriminator="type")]],
-    Field(min_length=1, max_length=REQUEST_ITEMS_MAX),
+    Field(min_length=1, max_length=REQUEST_ITEMS_MAX, fail_fast=True),
 ]
 
 
@@ -82,7 +101,7 @@ class Refusal(RequestModel):
 
 _OutputParts: TypeAlias = Annotated[
     list[Annotated[OutputText | Refusal, Field(discriminator="type")]],
-    Field(min_length=1, max_length=REQUEST_ITEMS_MAX),
+    Field(min_length=1, max_length=REQUEST_ITEMS_MAX, fail_fast=True),
 ]
 
 
@@ -164,7 +183,7 @@ _Item: TypeAlias = Annotated[
     | Annotated[ApprovalResponse, Tag("mcp_approval_response")],
     Discriminator(_item_type),
 ]
-Items: TypeAlias = Annotated[list[_Item], Field(min_length=1, max_length=REQUEST_ITEMS_MAX)]
+Items: TypeAlias = Annotated[list[_Item], Field(min_length=1, max_length=REQUEST_ITEMS_MAX, fail_fast=True)]
 
 
 def is_history(item: RequestModel) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import anyio
 from anyio import to_thread
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
@@ -15,7 +15,7 @@ from projector._validation import sentences
 from projector.contracts import codec
 from projector.contracts.json_values import count_values
 from projector.server.config.settings import Settings
-from projector.server.http.input_items import Id, Items, RequestModel, Text, has_image, is_history
+from projector.server.http.input_items import Id, Items, RequestModel, Text, check_members, has_image, is_history
 from projector.server.http.problems import problem
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
 
@@ -33,6 +33,7 @@ _WIDE_BYTES: Final = 4
 _Metadata: TypeAlias = Annotated[
     dict[Annotated[str, Field(min_length=1, max_length=64)], Annotated[str, Field(max_length=512)]],
     Field(max_length=16),
+    BeforeValidator(check_members),
 ]
 """The limits are those of the Responses API."""
 
