@@ -174,12 +174,14 @@ class AgentWorkflow(RunnableWorkflow):
             ownership.enter_conversation(conversation_id, caller)
         home = home_targets(body, targets, self._binding.targets.targets, ownership)
         redactor = self.redactor(request.configurable.reasoning_verbosity)
-        stats = begin_stream(scope, self._binding.stats(DIALECT, caller, body, conversation_id))
+        stats = self._binding.stats(DIALECT, caller, body, conversation_id)
 
         def begin(run: HostRun) -> AgentWork:
             stats.stream_id = run.run_id
             binding = replace(self._binding, redactor=redactor)
-            return AgentWork(run, binding, body_of, home, stats, self._site)
+            work = AgentWork(run, binding, body_of, home, stats, self._site)
+            begin_stream(scope, stats)  # the work reports its end
+            return work
 
         return begin
 
@@ -321,18 +323,19 @@ class StepsWorkflow(RunnableWorkflow):
         if inputs.conversation_id is not None:
             self._site.ownership.enter_conversation(inputs.conversation_id, caller)
         redactor = self.redactor(request.configurable.reasoning_verbosity)
-        facts = StreamStats(
+        stats = StreamStats(
             dialect=DIALECT,
             caller=caller,
             agent=self._binding.name,
             conversation_id=inputs.conversation_id,
             metadata=inputs.metadata or {},
         )
-        stats = begin_stream(scope, facts)
 
         def begin(run: HostRun) -> StepsWork:
             stats.stream_id = run.run_id
-            return StepsWork(run, replace(self._binding, redactor=redactor), inputs.message, stats, self._site)
+            work = StepsWork(run, replace(self._binding, redactor=redactor), inputs.message, stats, self._site)
+            begin_stream(scope, stats)
+            return work
 
         return begin
 

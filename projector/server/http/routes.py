@@ -37,7 +37,6 @@ from projector.server.http.stream_route import ProviderCall, Received, SessionRo
 from projector.server.streaming.session import StreamSession
 from projector.server.streaming.workflow_source import workflow_source
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.telemetry.tracing import begin_stream
 from projector.server.upstream.targets import Target
 
 _AG_UI: Final = "ag_ui"
@@ -103,10 +102,10 @@ class StreamRoutes:
         options = received.options()
         if request.conversation_id is not None:
             self._site.ownership.enter_conversation(request.conversation_id, caller)
-        facts = StreamStats(
+        stats = StreamStats(
             dialect=dialect, caller=caller, conversation_id=request.conversation_id, metadata=request.metadata or {}
         )
-        stats, settings = begin_stream(scope, facts), self._site.settings
+        settings = self._site.settings
         stats.meter = TokenMeter([*binding.agents], body)
         source = workflow_source(binding, request.message, stats, account, options=options)
         return StreamSession(stats, source, account, timeouts=settings.timeouts, heartbeat_s=settings.heartbeat_s)

@@ -116,6 +116,7 @@ class SessionRoute:
             session = self._open_session(Received(scope, body, caller, account, grant))
             with site.streams.running(session):
                 async with admission.stream(session.stats):
+                    begin_stream(scope, session.stats)  # the observer reports its end
                     await site.observer.run(session, scope, receive, send)
 
 
@@ -137,17 +138,16 @@ class ProviderCall:
 
 def provider_session(site: Site, received: Received, call: ProviderCall) -> StreamSession:
     """Return the session for the response of one provider; raise `Problem` if the caller may not make the call."""
-    scope, caller, account = received.scope, received.caller, received.account
+    caller, account = received.caller, received.account
     binding, ownership = call.binding, site.ownership
     dialect, is_json = _response_mode(binding, received.dialect, is_stream=call.is_stream)
     ordered, body_of = binding.targets.in_order(), cache(call.body_of)
     body = body_of(ordered[0])
     _check_ownership(ownership, body, call.conversation_id, caller)
     targets = home_targets(body, ordered, binding.targets.targets, ownership)
-    facts = binding.stats(dialect, caller, body, call.conversation_id, call.metadata)
-    _record_ownership(ownership, facts, body, caller)
+    stats = binding.stats(dialect, caller, body, call.conversation_id, call.metadata)
+    _record_ownership(ownership, stats, body, caller)
     options = received.options(call.options)
-    stats = begin_stream(scope, facts)
     context = StreamContext(stats.stream_id, call.conversation_id, call.agent)
     stats.meter = TokenMeter([binding.name] if binding.name is not None else [], body)
     pipeline = binding.pipeline(
