@@ -6,6 +6,7 @@ after a restart, or at another replica, every id is answered with 404.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -27,11 +28,11 @@ class Ownership:
 
     def __init__(self, kept_max: int = _KEPT_MAX) -> None:
         self._kept_max = kept_max
-        self._responses: dict[str, _Owner] = {}
-        self._items: dict[str, _Owner] = {}
-        self._conversations: dict[str, _Owner] = {}
-        self._places: dict[str, _Owner] = {}
-        self._approvals: dict[str, str] = {}
+        self._responses: OrderedDict[str, _Owner] = OrderedDict()  # a dict takes linear time to find its first key
+        self._items: OrderedDict[str, _Owner] = OrderedDict()
+        self._conversations: OrderedDict[str, _Owner] = OrderedDict()
+        self._places: OrderedDict[str, _Owner] = OrderedDict()
+        self._approvals: OrderedDict[str, str] = OrderedDict()
 
     def add_response(self, response_id: str, caller: str, upstream: str = "") -> None:
         """Record the caller that created a response; if an id is repeated, the first caller keeps it."""
@@ -96,14 +97,14 @@ class Ownership:
         """Return the upstream that stores a conversation, None if it is not known."""
         return _upstream(self._places, conversation_id)
 
-    def _keep(self, owners: dict[str, _Owner], key: str, owner: _Owner) -> None:
+    def _keep(self, owners: OrderedDict[str, _Owner], key: str, owner: _Owner) -> None:
         known = owners.pop(key, owner)
         owners[key] = owner if known.caller == owner.caller else known  # LRU: move to the end
         self._limit(owners)
 
-    def _limit(self, kept: dict[str, _Owner] | dict[str, str]) -> None:
+    def _limit(self, kept: OrderedDict[str, _Owner] | OrderedDict[str, str]) -> None:
         if len(kept) > self._kept_max:
-            del kept[next(iter(kept))]
+            kept.popitem(last=False)
 
 
 def _upstream(owners: Mapping[str, _Owner], key: object) -> str | None:

@@ -13,12 +13,14 @@ from projector.server.app import rebuild
 from projector.server.config.settings import Settings
 from projector.server.control.budgets import MemoryBudgets
 from projector.server.control.token_meter import OUTPUT_DEFAULT, TokenMeter
+from projector.server.telemetry import tracing
 from tests.asgi.callers import REFUSED, Clock, Server, Upstream, completed, event, keys, text
 
 pytestmark = pytest.mark.timeout(20)
 
 CHAT: Final = "/api/v1/chat/stream"
 RESPONSES: Final = "/v1/responses"
+PASSTHROUGH: Final = (RESPONSES, "/v1/chat/completions")
 ASKED: Final = {"model": "m", "input": "hi"}
 
 STEPS: Final = {"stages": [{"name": "one", "steps": [{"name": "s", "agent": "a"}, {"name": "t", "agent": "b"}]}]}
@@ -116,7 +118,7 @@ async def test_a_refusal_has_the_form_of_its_route(path: str, kind: str, expecte
     document = document["error"] if path == RESPONSES else document
     assert {name: document.get(name) for name in expected} == expected
     message = document["detail" if path == CHAT else "message"]
-    assert message == f"Rate limit reached: 1 {kind} per minute for this caller. Try again in 1m0s."
+    assert message == f"Rate limit reached: 1 {kind.removesuffix('s')} per minute for this caller. Try again in 1m0s."
     assert refused.headers["retry-after"] == "60"
     assert refused.headers.get("x-should-retry") == ("true" if path == RESPONSES else None)
     if path == CHAT:
@@ -151,6 +153,19 @@ async def test_a_limit_of_an_agent_is_one_of_each_caller() -> None:
     assert await status("a", "bob") == 200
     assert [await status("b") for _ in range(3)] == [200, 200, 429]  # refused requests were returned
     assert (await site.ask("/api/v1/workflows/w/run-stream", {"message": "hi"}, key="bob")).status == 429
+
+
+@pytest.mark.parametrize(("name", "path", "body"), [row for row in ROUTES if row[1] not in PASSTHROUGH])
+async def test_a_refused_stream_has_no_span(
+    monkeypatch: pytest.MonkeyPatch, name: str, path: str, body: dict[str, Any]
+) -> None:
+    """A span that is not ended is never exported."""
+    calls: list[str] = []
+    monkeypatch.setattr(tracing.telemetry, "begin", lambda *_: calls.append("begin"))
+    monkeypatch.setattr(tracing.telemetry, "end", lambda _: calls.append("end"))
+    site, _ = server(limited({"a": {"requests_per_minute": 1}}))
+    assert [is_accepted(await site.run(path, body)) for _ in range(2)] == [True, False], name
+    assert calls == ["begin", "end"]
 
 
 async def test_tokens_of_steps_count_for_their_agents() -> None:

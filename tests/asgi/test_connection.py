@@ -75,6 +75,15 @@ async def test_a_head_that_is_too_large(serve: Any) -> None:
     writer.close()
 
 
+async def test_a_head_that_is_too_large_in_one_piece(serve: Any) -> None:
+    reader, writer = await connected(serve())
+    writer.write(PROBE[:-2] + b"x: " + b"y" * HEAD_MAX_BYTES + b"\r\n\r\n" + PROBE)
+    answer = await asyncio.wait_for(reader.read(), 10)
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert answer.endswith(b"The request head is too large.")
+    writer.close()
+
+
 async def test_a_stream_may_outlast_the_time_limit_of_a_head(serve: Any, upstream: Any, text_events: Any) -> None:
     async def script(peer: Any) -> None:
         await peer.start()

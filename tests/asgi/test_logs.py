@@ -77,6 +77,16 @@ def test_libraries_are_logged_without_their_arguments(configured: LogWriter, pip
     assert b"payload" not in pipe.written
 
 
+def test_what_the_server_reports_itself_is_logged_once(configured: LogWriter, pipe: Pipe) -> None:
+    """uvicorn has a warning for bytes that are no request; `malformed_http` reports them."""
+    logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+    logging.getLogger("uvicorn.error").warning("Another warning.")
+    configured.close()
+    pipe.close()
+    pipe.read_all()
+    assert json.loads(pipe.written)["message"] == "Another warning."
+
+
 def test_a_pipe_that_is_not_read_delays_nothing_and_losses_are_counted_and_reported(pipe: Pipe) -> None:
     reported: list[int] = []
     writer = LogWriter(reported.append, pipe.write_end, max_lines=100)

@@ -201,7 +201,8 @@ def _refusal(level: Level) -> Problem:
     """Return the problem of a request that a limit refuses."""
     limit, wait_s = level.limit, max(1, math.ceil(level.wait_s - _SECOND_PART))
     period = next(name for name, seconds in _PERIODS_S.items() if seconds == limit.period_s)
-    what = f"{limit.most} {limit.unit} per {period} for this caller" + ("" if limit.agent is None else " and agent")
+    units = limit.unit.removesuffix("s") if limit.most == 1 else limit.unit
+    what = f"{limit.most} {units} per {period} for this caller" + ("" if limit.agent is None else " and agent")
     refused = problem(CODES[limit.unit], f"Rate limit reached: {what}. Try again in {duration_text(wait_s)}.")
     refused.headers["retry-after"] = str(wait_s)
     refused.error_type = limit.unit

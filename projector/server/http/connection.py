@@ -153,8 +153,10 @@ class GuardedProtocol(HttpToolsProtocol):
         end = _HEAD_END.search(head, searched)
         if end is None:
             self._start_timer()
-            if len(head) > HEAD_MAX_BYTES:
-                self._refuse("The request head is too large.")
+        if (len(head) if end is None else end.end()) > HEAD_MAX_BYTES:
+            self._refuse("The request head is too large.")
+            return len(data)
+        if end is None:
             return start + len(head) - kept
         whole = bytes(head[: end.end()])
         head.clear()

@@ -141,10 +141,16 @@ def configure_logs(fd: int = STDERR, *, level: str = "info") -> LogWriter:
     return writer
 
 
+_REPORTED: Final = frozenset({"Invalid HTTP request received."})
+"""Messages of libraries that the server has a line of its own for: `malformed_http`."""
+
+
 class _LibraryHandler(logging.Handler):
     """Logs the message templates of libraries, the type and position of an exception. Arguments may contain payload."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        if str(record.msg) in _REPORTED:
+            return
         error = record.exc_info[1] if record.exc_info else None
         fields = {"logger": record.name, "message": str(record.msg).partition("\n")[0]}
         if error is not None:
