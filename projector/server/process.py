@@ -24,6 +24,7 @@ from projector.server.config.settings import Settings
 from projector.server.generations import Generations, ReadSettings
 from projector.server.http.connection import GuardedProtocol
 from projector.server.http.connections import Connections
+from projector.server.http.tls_listener import TlsListener
 from projector.server.listening import BACKLOG, limit_stalls, listen, listen_admin, raise_file_limit, url_of
 from projector.server.signals import RELOAD, ReceivedSignals
 from projector.server.telemetry.logs import configure_logs, log
@@ -169,18 +170,13 @@ class DrainingServer(uvicorn.Server):
         self.started = True
 
     async def _accept(self, listener: socket.socket, served: _Listener) -> asyncio.Server:
-        def protocol() -> asyncio.Protocol:
-            made: asyncio.Protocol = served.protocol(served.config, self.server_state, self.lifespan.state)
+        def protocol() -> GuardedProtocol:
+            made: GuardedProtocol = served.protocol(served.config, self.server_state, self.lifespan.state)
             return made
 
-        tls = self._tls.context if self._tls is not None and served is self._public else None
-        return await asyncio.get_running_loop().create_server(
-            protocol,
-            sock=listener,
-            ssl=tls,
-            ssl_handshake_timeout=None if tls is None else self._handshake_s,
-            backlog=BACKLOG,
-        )
+        if self._tls is not None and served is self._public:
+            return TlsListener(listener, protocol, self._tls.context, self._handshake_s)  # type: ignore[return-value] # all that uvicorn uses
+        return await asyncio.get_running_loop().create_server(protocol, sock=listener, backlog=BACKLOG)
 
     async def on_tick(self, counter: int) -> bool:
         """Handle the other signals; return whether the server should exit."""

@@ -160,6 +160,28 @@ async def test_a_handshake_has_a_time_limit(site: Any) -> None:
     writer.close()
 
 
+async def test_a_handshake_counts_towards_the_limits(serve: Any, files: dict[str, str]) -> None:
+    """A client that does not even begin it takes as much as another one."""
+    site = serve(tls=files, limits={"max_connections": 2}, timeouts={"request_read_s": 1}, admin={"port": 0})
+
+    async def connections() -> list[str]:
+        text = (await (await site.get("/metrics", port=site.admin_port)).rest()).decode()
+        return [
+            line for line in text.splitlines() if line.startswith("projector_connections_") and "created" not in line
+        ]
+
+    peers = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(3)]
+    assert await asyncio.wait_for(peers[2][0].read(), 10) == b""
+    assert await connections() == [
+        "projector_connections_open 2.0",
+        'projector_connections_closed_total{reason="limit"} 1.0',
+    ]
+    for reader, writer in peers:
+        assert await asyncio.wait_for(reader.read(), 10) == b""  # the time limit of a handshake
+        writer.close()
+    assert (await connections())[0] == "projector_connections_open 0.0"
+
+
 @pytest.mark.parametrize(("min_version", "is_accepted"), [("1.2", True), ("1.3", False)])
 async def test_the_least_version(
     serve: Any, files: dict[str, str], authority: Authority, min_version: str, *, is_accepted: bool

@@ -60,7 +60,8 @@ class GuardedProtocol(HttpToolsProtocol):
     _is_in_head = True
     _overhead_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
-    _is_admitted = False
+    is_admitted = False
+    """Whether the connection is counted; before the handshake, if it has TLS."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own signature
         """Start the time limit of the first head; refuse the connection if there are too many."""
@@ -69,8 +70,8 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.scheme == "https":
             transport.set_write_buffer_limits(_TLS_BUFFER_BYTES)
             transport.set_read_buffer_limits(_TLS_BUFFER_BYTES)  # type: ignore[attr-defined] # of TLS only
-        self._is_admitted = self.admission.admit(self._address)
-        if self._is_admitted:
+        self.is_admitted = self.is_admitted or self.admission.admit(self._address)
+        if self.is_admitted:
             self._start_timer()
         else:
             transport.write(_REFUSAL)
@@ -79,7 +80,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the time limit."""
         self._stop_timer()
-        if self._is_admitted:
+        if self.is_admitted:
             self.admission.release(self._address)
         super().connection_lost(exc)
 
