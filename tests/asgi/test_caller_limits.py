@@ -121,10 +121,10 @@ async def test_a_refusal_has_the_form_of_its_route(path: str, kind: str, expecte
     assert message == f"Rate limit reached: 1 {kind.removesuffix('s')} per minute for this caller. Try again in 1m0s."
     assert refused.headers["retry-after"] == "60"
     assert refused.headers.get("x-should-retry") == ("true" if path == RESPONSES else None)
-    if path == CHAT:
-        assert [line["code"] for line in lines if line["event"] == "request"] == [expected["code"]]
-        text = site.app.state.metrics.text().decode()
-        assert f'projector_refusals_total{{code="{expected["code"]}",route="{path}"}} 1.0' in text
+    code = {"requests": "request_limit_exceeded", "tokens": "token_limit_exceeded"}[kind]
+    assert [line["code"] for line in lines if line["event"] == "request" and line["status"] == refused.status] == [code]
+    text = site.app.state.metrics.text().decode()
+    assert f'projector_refusals_total{{code="{code}",route="{path}"}} 1.0' in text
 
 
 async def test_a_client_should_not_retry_after_a_long_wait() -> None:

@@ -13,6 +13,7 @@ import pytest
 import structlog
 
 from projector.core.faults import FAULTS
+from projector.openwop.host.host_errors import HOST_ERRORS
 from projector.providers.agents_sdk.failures import RUN_FAULTS
 from projector.server.http.problems import PROBLEMS
 from projector.server.telemetry.labels import code_label, status_label
@@ -137,7 +138,7 @@ async def test_the_words_of_a_caller_are_in_no_label(serve: Any) -> None:
 
 
 def test_labels_come_from_tables() -> None:
-    known = [*PROBLEMS, *FAULTS, *RUN_FAULTS, "upstream_http_500"]
+    known = [*PROBLEMS, *FAULTS, *RUN_FAULTS, *HOST_ERRORS, "upstream_http_500"]
     assert [code_label(code) for code in known] == known
     assert [code_label(code) for code in ("invented", "upstream_http_599")] == ["provider_error"] * 2
     assert [status_label(status) for status in (None, 200, 599)] == ["none", "200", "other"]

@@ -16,6 +16,7 @@ from starlette.types import Scope
 from projector.contracts import codec
 from projector.core.faults import Fault
 from projector.server.http.problems import Problem, request_id
+from projector.server.telemetry.request_facts import facts_of
 
 LOG_FULL: Final = Fault("log_full", "server", "The event log of the run exceeds its size limit.", False)
 INTERRUPT_TIMEOUT: Final = Fault("interrupt_timeout", "server", "The approval request timed out.", False)
@@ -75,7 +76,8 @@ class HostError(Problem):
 
 
 def error_response(problem: Problem, scope: Scope) -> Response:
-    """Return a problem as an error response of the protocol."""
+    """Return a problem as an error response of the protocol, and note its code for the report of the request."""
+    facts_of(scope).code = problem.code
     details = dict(problem.details) if isinstance(problem, HostError) else {}
     if "retry-after" in problem.headers:
         details["retryAfter"] = int(problem.headers["retry-after"])

@@ -23,9 +23,15 @@ REASONS: Final = frozenset({
 })  # fmt: skip
 """Reasons why a request to an upstream failed."""
 
+_OPENWOP_CODES: Final = frozenset({
+    "validation_error", "unsupported_stream_mode", "capability_not_provided", "forbidden", "mock_provider_forbidden",
+    "workflow_not_found", "interrupt_not_found", "interrupt_already_resolved", "idempotency_key_mismatch",
+    "run_already_terminal",
+})  # fmt: skip
+"""Codes of an OpenWOP host, which this module must not import."""
 _STATUSES: Final = frozenset(status.value for status in HTTPStatus)
 _CODES: Final = frozenset(
-    {*PROBLEMS, *FAULTS, MALFORMED_HTTP, "run_max_turns", "run_guardrail", "run_model_behavior"}
+    {*PROBLEMS, *FAULTS, *_OPENWOP_CODES, MALFORMED_HTTP, "run_max_turns", "run_guardrail", "run_model_behavior"}
     | {f"upstream_http_{status}" for status in _STATUSES}
 )
 
