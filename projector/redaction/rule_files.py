@@ -43,12 +43,13 @@ MATERIAL: Final[Mapping[str, str]] = {
     "upper": "A2B3C4D5E6F7G2H3" * 8,
     "lower": "a1b2c3d4e5g6h7k8" * 8,
     "hex": "0123456789abcdef" * 10,
+    "rhex": "fedcba9876543210" * 10,
     "uuid": "01234567-89ab-cdef-0123-456789abcdef",
     "join": "",
 }
 """Made-up text for `{mixed:40}` in a sample, so that no line of a file looks like a real secret."""
 
-_MATERIAL: Final = re.compile(r"\{(mixed|upper|lower|hex):(\d{1,3})\}|\{(uuid|join)\}")
+_MATERIAL: Final = re.compile(r"\{(mixed|upper|lower|hex|rhex):(\d{1,3})\}|\{(uuid|join)\}")
 
 
 class RuleFileError(ValueError):

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any, Final, TypeAlias
 
+from projector.redaction import patterns
+from tests.rule_samples import KEY_WORDS, WORD, Format
+
 Event: TypeAlias = dict[str, Any]
 
 WINDOW_CHARS: Final = 8
@@ -18,6 +21,29 @@ ESCAPE_LEVELS: Final = 3
 """Levels of unescaping: JSON, in JSON text, in JSON text."""
 
 _ESCAPE: Final = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
+
+
+def secret_of(row: Format) -> tuple[str, str]:
+    """Return the secret of an example and the text before it, found without the detector.
+
+    A secret that is too short to be recognised includes its anchor, if that is withheld too.
+    """
+    words = "|".join("[-_. ]?".join(rule.name) for rule in KEY_WORDS)
+    anchor = re.compile(row.anchor.replace(WORD, f"(?:{words})"), re.IGNORECASE if row.ignore_case else 0)
+    sample = row.matches[0]
+    found = anchor.search(sample)
+    assert found is not None
+    start = found.end()
+    if row.value:
+        rest = sample[start:].lstrip("=")
+        return rest.rstrip("\"'}"), sample[: len(sample) - len(rest)]
+    last = patterns.pieces(patterns.alternatives(row.pattern)[0])[-1].atom
+    tail = (row.tail or last) + "*" if last[0] == "[" else ""
+    body = re.compile(f"(?:{row.pattern}){tail}").match(sample, start)
+    assert body is not None
+    if len(body[0]) < WINDOW_CHARS and not row.keep_anchor:
+        start = found.start()
+    return sample[start : body.end()], sample[:start]
 
 
 def leaks(said: bytes, secret: str, context: str = "", window_chars: int = WINDOW_CHARS) -> set[str]:

@@ -26,10 +26,9 @@ from projector.dialects.descriptor import DialectOptions
 from projector.recording.replay import Case, CaseSettings
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from tests.property.canaries import everywhere, leaks
+from tests.property.canaries import everywhere, leaks, secret_of
 from tests.property.mutations import CASES, Lines, lines_of, spoiled, weave
 from tests.property.soundness import CALLS, OURS, examples, interrupted
-from tests.property.test_canaries import secret_of
 from tests.rule_samples import FORMATS, Format
 
 Event = dict[str, Any]

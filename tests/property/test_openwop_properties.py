@@ -24,10 +24,9 @@ from projector.openwop.event_log import RUN_TERMINALS
 from projector.recording.replay import Case, CaseSettings
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from tests.property.canaries import everywhere, leaks
+from tests.property.canaries import everywhere, leaks, secret_of
 from tests.property.mutations import CASES, MUTATIONS, Lines, lines_of, parsed, spoiled, weave
 from tests.property.soundness import CALLS, OURS, examples, interrupted
-from tests.property.test_canaries import secret_of
 from tests.rule_samples import FORMATS, Format
 
 Event = dict[str, Any]

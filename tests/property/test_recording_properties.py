@@ -19,10 +19,19 @@ from projector.dialects import DIALECTS
 from projector.recording import record, replay
 from projector.redaction.policy import Policy
 from projector.redaction.spans import Finder
-from tests.property.canaries import DELTAS, NESTINGS, Event, cut_everywhere, deltas, errors_with, everywhere
+from tests.property.canaries import (
+    DELTAS,
+    NESTINGS,
+    Event,
+    cut_everywhere,
+    deltas,
+    errors_with,
+    everywhere,
+    secret_of,
+)
 from tests.property.recordings import FINDER, essence, leaks, lines_of, recorded, strings
 from tests.property.soundness import cut, examples, play, sampled
-from tests.rule_samples import FORMATS, KEY_WORDS, WORD, Format, Word
+from tests.rule_samples import FORMATS, KEY_WORDS, Format, Word
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 CASES: Final = replay.load_cases(EXAMPLES)
@@ -83,15 +92,6 @@ def cases_of(places: Iterable[str], usual: Collection[str]) -> list[ParameterSet
     """Return each format in one of the usual places, in turn, and one format in each place."""
     rows = [*sampled(FORMATS, [*usual]), *((FORMATS[0], place) for place in places if place not in usual)]
     return [pytest.param(row, place, id=f"{row.name}-{place}") for row, place in rows]
-
-
-def secret_of(row: Format) -> tuple[str, str]:
-    """Return the secret of an example and its context: the text after the anchor, found without the detector."""
-    words = "|".join("[-_. ]?".join(rule.name) for rule in KEY_WORDS)
-    anchor = re.compile(row.anchor.replace(WORD, f"(?:{words})"), re.IGNORECASE if row.ignore_case else 0)
-    found = anchor.search(row.matches[0])
-    assert found is not None
-    return row.matches[0][found.end() :].rstrip("\"'}"), row.matches[0][: found.end()]
 
 
 @pytest.mark.parametrize(("row", "kind"), cases_of(KINDS, ("function_call_arguments", "output_text", "not_known")))
