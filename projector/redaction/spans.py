@@ -87,14 +87,18 @@ def _spans(steps: list[Step], positions: range | list[int]) -> list[Span]:
     uncovered = len(positions) - 1 - sum(count for count, _ in steps)
     found: list[Span] = []
     at = 0
+    announced = ""  # the mark of a value that is read after it
     for count, mark in (*steps, (uncovered, REDACTED)):
         start, at = at, at + count
-        if mark is None or not count:
+        if mark is None:
             continue
-        if not mark and found and found[-1].end == positions[start]:
+        if not count:
+            announced = announced or mark
+        elif not mark and not announced and found and found[-1].end == positions[start]:
             found[-1] = found[-1]._replace(end=positions[at])
         else:
-            found.append(Span(positions[start], positions[at], mark))
+            found.append(Span(positions[start], positions[at], announced or mark))
+            announced = ""
     return found
 
 

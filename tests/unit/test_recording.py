@@ -330,6 +330,18 @@ def test_spans_are_cut_out(text: str, spans: list[Span], left: str) -> None:
     assert without(text, spans) == left
 
 
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("Authorization: Bearer example-bearer-000", "Authorization: <redacted>"),
+        ("token: 'abcd1234' AKIAIOSFODNN7EXAMPLE", "token: '<redacted>' <redacted>"),
+        ("say password=hunter2", "say password=<redacted>"),
+    ],
+)
+def test_a_value_behind_a_sensitive_word_leaves_a_mark(text: str, clean: str) -> None:
+    assert without(text, FINDER.spans(text)) == clean
+
+
 def test_spans_are_positions_in_the_original_text() -> None:
     text = "\ud83d\udd11 quiet heron \ud83d"
     assert FINDER.spans(text) == [Span(3, 14, "[REDACTED:vault]")]
