@@ -9,6 +9,7 @@ from typing import Final
 from projector.redaction import value_shapes
 from projector.redaction.cursor import Cursor, More
 from projector.redaction.rules import Verdict
+from projector.redaction.value_bare import is_code, is_secret_place, is_secret_shape
 from projector.redaction.value_extents import Block, Extent, Fenced, Header, Line, Word
 from projector.redaction.value_places import BARE, BLANKS, QUOTES, SLASHES, SPACES, Place, Take, is_key_name
 from projector.redaction.value_strings import SCHEME, container, quoted
@@ -23,10 +24,6 @@ _WRAPPERS: Final = re.compile(
     r"to_string|Buffer|SecureString|Sensitive|Redacted|Literal|literal|unquote|text|quote)\()+",
 )
 """Calls around a literal that keep it."""
-_CALL: Final = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)*!?[(\[].*", re.DOTALL)
-_DOTTED: Final = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[.,:;)\]}]*")
-_MIXED: Final = re.compile(r"(?=[^.(\[]*[a-z])(?=[^.(\[]*[A-Z])[A-Za-z_]*[0-9]")
-_CLOSES_A_CALL: Final = re.compile(r"[)\]][A-Za-z0-9]")
 _OPERATORS: Final = frozenset({"or", "||", "??", "?:"})
 _OPERATOR: Final = re.compile(r"[a-z|?:]{0,3}+")
 _TYPE: Final = re.compile(r"[A-Za-z_][\w.\[\]|?]*")
@@ -176,7 +173,8 @@ def _bare(cursor: Cursor, place: Place) -> Take | None:
     after = cursor.peek()
     if after and after in QUOTES and (word.lower() in _PREFIXES or _WRAPPERS.fullmatch(word)):
         return quoted(cursor, place, is_any=True)
-    if _is_secret_bare(word, place):
+    before = cursor.text[start - 1 : start]
+    if is_secret_shape(word, place) or is_secret_place(word, place, before, after):
         return Take(start, _bare_extent(place))
     return _default(cursor, place, word)
 
@@ -194,37 +192,6 @@ def _default(cursor: Cursor, place: Place, word: str) -> Take | None:
         return None
     cursor.run(BLANKS)
     return quoted(cursor, place, is_any=True) if cursor.peek() in tuple(QUOTES) else None
-
-
-def _is_secret_bare(word: str, place: Place) -> bool:
-    plain = word.rstrip(".,;:)]}")
-    if (
-        value_shapes.begins_key_file(word)
-        or value_shapes.is_empty(plain)
-        or value_shapes.is_template(plain)
-        or value_shapes.is_short_number(plain)
-    ):
-        return False
-    is_digits = plain.isdigit()
-    if place.verdict is Verdict.SENSITIVE_UNLESS_NUMBER and is_digits:
-        return False
-    if place.is_variable or place.is_parameter or "-" in place.head[-1:]:
-        return not is_key_name(plain, place.keys) and not value_shapes.is_path(plain)
-    if is_digits:
-        return _MAY_BE_NUMBER.search(place.key) is not None
-    return not _is_code(word) and value_shapes.has_secret_shape(plain) and not is_key_name(plain, place.keys)
-
-
-_MAY_BE_NUMBER: Final = re.compile(r"(?i)pass|pin|pwd|secret|otp|code")
-
-
-def _is_code(word: str) -> bool:
-    """Return whether a word is a call, an index or an attribute; `kX9(mQ2)vT7` is none."""
-    if _DOTTED.fullmatch(word) is not None:
-        return _MIXED.match(word) is None
-    if _CALL.fullmatch(word) is None:
-        return False
-    return _MIXED.match(word) is None and _CLOSES_A_CALL.search(word) is None
 
 
 def _bare_extent(place: Place) -> Extent:
@@ -305,7 +272,7 @@ def _header(cursor: Cursor, place: Place) -> Take | None:
         is_secret = is_secret or (value_shapes.is_name(word) and len(word) >= _SCHEME_MIN_CHARS)
         is_secret = is_secret and not value_shapes.is_template(word) and not is_key_name(word, place.keys)
     else:
-        is_secret = value_shapes.has_secret_shape(word) and not _is_code(word)
+        is_secret = value_shapes.has_secret_shape(word) and not is_code(word)
     return Take(start, _header_extent(place)) if is_secret else None
 
 

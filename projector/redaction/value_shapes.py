@@ -12,7 +12,9 @@ from typing import Final
 _NOT_SET: Final = (
     "none null nil nan true false undefined yes no on off empty missing unset default unknown unspecified n/a"
 )
-_STATES: Final = "required optional invalid expired hidden masked redacted removed omitted changed na tbd todo"
+_STATES: Final = (
+    "required optional invalid expired hidden masked redacted removed omitted changed na tbd todo ok failed"
+)
 _TYPES: Final = (
     "string str text bytes int integer float number bool boolean object any array list dict date secret value"
 )
@@ -23,16 +25,19 @@ LITERALS: Final = frozenset(f"{_NOT_SET} {_STATES} {_TYPES} {_SCHEMES}".split())
 _PLACEHOLDER: Final = re.compile(
     r"""
     <[^<>]*> | \[(?:REDACTED|redacted|hidden|masked|removed|FILTERED)[^\[\]]{0,80}\]   # <password>, our own marks
-    | \$\{?\{? [^{}]* \}?\}? | \$\( .* \)? | %\w+% | \{\{? [^{}]* \}?\}? | @[\w.]+@   # ${VAR}, $(cmd), {{ name }}
-    | %(?:\(\w+\))?[-+#0-9.]*[a-zA-Z] | :\w+ | \?+ | &[\w.]+                           # %(name)s, :name of SQL
-    | [*xX.\-_#•…]+ | (?:your|my|the|an?|some|insert|enter|replace)(?:[-_ ]\w+)+        # ****, your-api-key
+    | \$\{\{? [^{}]* \}?\}? | \$\( .* \)? | \$(?:[A-Za-z_]+[0-9]?|[0-9@*\#?!$])(?:(?:->|::|[.:\[]).*)?  # ${VAR}, $VAR
+    | %\w+% | \{\{? [^{}]* \}?\}? | @[\w.]+@                                           # %VAR%, {{ name }}
+    | %(?:\(\w+\))?[-+#0-9.]*[a-zA-Z] | :[A-Za-z_]+[0-9]? | \?+ | &[\w.]+               # %(name)s, :name of SQL
+    | [*xX.\-_#•…]+                                                                    # ****
+    | (?:your|my|the|an?|some|insert|enter|replace)                                    # your-api-key
+      (?:[-_ ](?:[A-Z]?[a-z]+[0-9]?|[A-Z]+[0-9]?|[0-9]{1,3}))+
     | [^\w]+ | \#[0-9a-fA-F]{3,8}                                                      # colours
     """,
     re.VERBOSE | re.DOTALL,
 )
 _INTERPOLATION: Final = re.compile(
-    r"\$\{\{?[^{}]*\}?\}|\$\([^()]*\)|\{\{?[^{}]*\}?\}|%\(\w+\)[a-z]|%[sdrx]"
-    r"|(?<![A-Za-z0-9])\$[A-Za-z_]\w*|<[\w .:-]+>|#\{[^{}]*\}"
+    r"\$\{\{?[^{}]*\}?\}|\$\([^()]*\)|\{\{?[^{}]*\}?\}|%\(\w+\)[a-z]|(?<![A-Za-z])%[sdrx]|%[sdrx](?![A-Za-z])"
+    r"|(?<![A-Za-z0-9])\$[A-Za-z_]+[0-9]?(?![A-Za-z0-9])|<[\w .:-]+>|#\{[^{}]*\}"
 )
 _NUMBER: Final = re.compile(r"[-+]?(?:[0-9][0-9_,.]*(?:[eE][-+]?[0-9]+)?|0[xX][0-9a-fA-F]{1,4})[a-zA-Z%]{0,2}")
 _NUMBER_MAX_DIGITS: Final = 3
@@ -45,11 +50,12 @@ _FUNCTION_WORD: Final = re.compile(
 _NAME: Final = re.compile(r"\.?[A-Za-z_][A-Za-z_]*(?:[-.:/ ][A-Za-z_]+)*[.:,!?]*")
 _HARMLESS_SHAPE: Final = re.compile(
     r"""
-    [0-9]+\*\w+ | v?[0-9]+(?:\.[0-9a-z]+)+                                   # versions, addresses
-    | [0-9]{4}-[0-9]{2}.* | [0-9:.]{1,6}[a-zA-Z%]{0,3}             # dates, times, sizes
+    [0-9]+\*\w+ | v?[0-9]{1,4}(?:\.[0-9]{1,6}){1,4}(?:[-.+]?[a-z]{1,5}\.?[0-9]{0,4}){0,2}  # versions, addresses
+    | [0-9]{4}-[0-9]{2}(?:-[0-9]{2}(?:T[0-9:.,+Z-]*)?)? | [0-9:.]{1,6}[a-z%]{0,3}  # dates, times, sizes
     | (?:https?|ftp|file|wss?|urn)://\S* | [.~]{0,2}/[\w./-]*  # addresses and paths
     | [\w.-]+\.(?:py|js|ts|go|rs|rb|java|json|toml|ya?ml|txt|md|html?|conf|cfg|ini|pem|key|crt|sh|com|org|net)
-    | (?:sha|md|utf|base|rfc|hs|rs|es|aes|ed|ps|x|py|http|oauth|ipv|int|uint|float)-?_?[0-9]{1,5}(?:[-_].*)?
+    | (?:sha|md|utf|base|rfc|hs|rs|es|aes|ed|ps|x|py|http|oauth|ipv|int|uint|float)-?_?[0-9]{1,5}
+      (?:[-_](?:[a-z]{1,16}|[0-9]{1,5})){0,4}
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -60,7 +66,9 @@ _SHAPE_MIN_CHARS: Final = 6
 def is_empty(value: str) -> bool:
     """Return whether a value is empty, a placeholder, or a word that names no secret."""
     bare = value.strip()
-    return not bare or bare.lower().rstrip(".,;") in LITERALS or _PLACEHOLDER.fullmatch(bare) is not None
+    if not bare or bare.lower().rstrip(".,;") in LITERALS:
+        return True
+    return _PLACEHOLDER.fullmatch(bare) is not None and not _is_jumble(bare.lstrip("$"))
 
 
 def is_address(value: str) -> bool:
@@ -70,10 +78,16 @@ def is_address(value: str) -> bool:
 
 def is_path(value: str) -> bool:
     """Return whether a value is a path of a file, as in `PWD=/home/app`."""
-    return _PATH.fullmatch(value) is not None and not is_random(value)
+    if _PATH.fullmatch(value) is None or is_random(value):
+        return False
+    return not any(map(_MIXED.fullmatch, value.split("/")))
 
 
 _PATH: Final = re.compile(r"[.~]{0,2}/[\w./-]*")
+
+
+_MIXED: Final = re.compile(r"(?=.{6})(?![A-Za-z_.-]*[0-9.]*$)(?=.*[A-Za-z]).*[0-9].*")
+"""A part of a path with digits among its letters."""
 
 
 def is_prose(value: str) -> bool:
@@ -88,6 +102,8 @@ def has_secret_word(value: str) -> bool:
 
 def is_template(value: str) -> bool:
     """Return whether a value is filled in later, and nothing around the gaps has the shape of a secret."""
+    if value.startswith("$") and _is_jumble(value[1:]):
+        return False
     rest, count = _INTERPOLATION.subn(" ", value)
     return bool(count) and not has_secret_word(rest)
 
@@ -118,12 +134,22 @@ def has_secret_shape(value: str) -> bool:
 def _is_jumble(value: str) -> bool:
     """Return whether letters change their case more often than the words of a name: `vBQfyFEprv`."""
     parts = _PARTS.findall(value)
-    return value.isalpha() and len(parts) >= _JUMBLE_MIN_PARTS and len(value) < _JUMBLE_MAX_PART_CHARS * len(parts)
+    if not value.isalpha() or len(parts) < _JUMBLE_MIN_PARTS:
+        return False
+    if len(value) < _JUMBLE_LONG_CHARS:
+        return len(value) < _JUMBLE_MAX_PART_CHARS * len(parts)
+    has_few_vowels = len(_VOWEL.findall(value)) < _JUMBLE_MAX_VOWELS * len(value)
+    return len(value) < _JUMBLE_LONG_PART_CHARS[has_few_vowels] * len(parts)
 
 
 _PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _JUMBLE_MIN_PARTS: Final = 4
 _JUMBLE_MAX_PART_CHARS: Final = 2.6
+_JUMBLE_LONG_CHARS: Final = 20
+_JUMBLE_LONG_PART_CHARS: Final = (3.6, 4.5)
+_JUMBLE_MAX_VOWELS: Final = 0.32
+"""Part of the letters of a long word; English has two in five."""
+_VOWEL: Final = re.compile("(?i)[aeiou]")
 
 
 def begins_key_file(value: str) -> bool:

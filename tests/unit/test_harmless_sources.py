@@ -20,6 +20,7 @@ SAMPLE: Final = 100
 REDACTOR: Final = Redactor(Policy())
 
 RIGHTLY: Final[Mapping[str, str]] = {
+    "distutils/tests/test_config.py": "a password in a file of settings",
     "ftplib.py": "the password of the anonymous user",
     "test/test_http_cookies.py": "cookies",
     "test/test_netrc.py": "passwords",

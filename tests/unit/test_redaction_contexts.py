@@ -70,6 +70,42 @@ def test_a_value_is_withheld_at_every_cut(text: str) -> None:
     assert streamed(text) == cleaned.value
 
 
+WHOLE = (
+    "api_key=§39555181",
+    "api_key=§39555181P",
+    "token: §20481-7731",
+    "'passcode': §395551",
+    "password=§correcthorse",
+    "user=me, password=§hunter§, port=1",
+    "user=me password=§Sommer.Winter§ port=1",
+    "passwd:§KGADfEhusOlmcuaTzvLcZvoAADZOi",
+    "(token=§KGADfEhusOlmcuaTzvLcZvoAADZOi)",
+    "password=§vBQfyFEprv",
+    "passphrase=§D1K6k",
+    "password=§$kX9mQ2vT7w",
+    'password="§$QbJvSTvLBa§"',
+    'password="§my-kX9mQ2vT7w§"',
+    "password=§2048-11kX9mQ2",
+    "api_key: §7.2eaJDlvG99Qi",
+    "api_key=§e.wHlQcIbMI9eU65",
+    "secret=§x5-kX9mQ2vT7w",
+    "token=§/kX9mQ2v/T7wLzR4x",
+    "password: §~kXmQvTwLz",
+    "password: §summer_night",
+    "password=§wLzRk%dmQvTx",
+    '"password": §abcdefg!',
+)
+"""Texts with a value between `§`."""
+
+
+@pytest.mark.parametrize("text", WHOLE)
+def test_a_value_is_withheld_whatever_its_shape(text: str) -> None:
+    before, _, rest = text.partition("§")
+    value, _, after = rest.partition("§")
+    whole = before + value + after
+    assert REDACTOR.text(whole).value == streamed(whole) == f"{before}<redacted>{after}"
+
+
 SHOWN = (
     "api_key=None",
     '"admin_api_key_auth": True',
@@ -93,6 +129,20 @@ SHOWN = (
     '"token": "The token to use for requests"',
     "the cookie is stored by the browser",
     "-----BEGIN CERTIFICATE-----\nMIIB",
+    "login(user, password=hunter)",
+    "login(\n    user,\n    password=hunter,\n)",
+    "{'token': session.token, 'password': pw}",
+    "cookies=jar.get('a')",
+    "scopes: token:read secret:write",
+    "f({token:e.token,secret:t})",
+    '{"token":t.token}',
+    "let t = Token::End;",
+    "password=/run/secrets/db",
+    "password=$PASSWORD",
+    "token=$this->token",
+    'token = "your-api-key-2"',
+    "auth=ok",
+    "token: 2 of 512",
 )
 
 
