@@ -109,6 +109,7 @@ def sdk_text(said: list[Event]) -> str:
 JOINED: Final[dict[str, Callable[[list[Event]], str]]] = {
     "public_sse_v1": lambda said: deltas(said, "message.delta", "delta"),
     "ag_ui": lambda said: deltas(said, "TEXT_MESSAGE_CONTENT", "delta"),
+    "ai_sdk": lambda said: deltas(said, "text-delta", "delta"),
     "responses": lambda said: deltas(said, "response.output_text.delta", "delta") + "|" + sdk_text(said),
     "openresponses": lambda said: deltas(said, "response.output_text.delta", "delta") + "|" + sdk_text(said),
     "chat_completions": chat_content,
