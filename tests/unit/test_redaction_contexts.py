@@ -135,7 +135,7 @@ SHOWN = (
     "cookies=jar.get('a')",
     "scopes: token:read secret:write",
     "f({token:e.token,secret:t})",
-    '{"token":t.token}',
+    'f({"token":t.token})',
     "let t = Token::End;",
     "password=/run/secrets/db",
     "password=$PASSWORD",
