@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from typing import Final
 
@@ -28,12 +27,14 @@ def bearer(cursor: Cursor, _before: str, keys: KeyRules) -> Take | None:
 
 def basic(cursor: Cursor, _before: str, _keys: KeyRules) -> Take | None:
     """Decide about what follows `Basic`: the base64 of a name, a colon and a password."""
-    word = cursor.run(_TOKEN).rstrip(".")
-    try:
-        decoded = base64.b64decode(word + "=" * (-len(word) % 4), validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return Take(0, Tail(_TOKEN)) if b":" in decoded[1:] or value_shapes.is_random(word) else None
+    word = cursor.run(_TOKEN)
+    found = _ENCODED.match(word)
+    decoded = base64.b64decode(found[0]) if found else b""
+    is_login = b":" in decoded[1:] and min(decoded) >= ord(" ")
+    return Take(0, Tail(_TOKEN)) if is_login or value_shapes.is_random(word.rstrip(".")) else None
+
+
+_ENCODED: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})+")
 
 
 _PEM_HEAD: Final = re.compile(r"[- A-Za-z0-9]{0,96}+")
