@@ -98,14 +98,13 @@ def _is_open(text: str, opening: str, closing: str) -> bool:
 _CALL: Final = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)*!?[(\[].*", re.DOTALL)
 _DOTTED: Final = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[.,:;)\]}]*")
 _MIXED: Final = re.compile(r"(?=[^.(\[]*[a-z])(?=[^.(\[]*[A-Z])[A-Za-z_]*[0-9]")
-_MIXED_PARTS: Final = 2
 _CLOSES_A_CALL: Final = re.compile(r"[)\]][A-Za-z0-9]")
 
 
 def is_code(word: str) -> bool:
     """Return whether a word is a call, an index or an attribute; `kX9(mQ2)vT7` is none."""
     if _DOTTED.fullmatch(word) is not None:
-        return _MIXED.match(word) is None and sum(map(bool, map(_MIXED.match, word.split(".")))) < _MIXED_PARTS
+        return not any(map(_MIXED.match, word.split(".")))
     if _CALL.fullmatch(word) is None:
         return False
     return _MIXED.match(word) is None and _CLOSES_A_CALL.search(word) is None

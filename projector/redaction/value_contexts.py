@@ -55,6 +55,8 @@ def _compiled(piece: patterns.Piece) -> tuple[re.Pattern[str], int, int]:
 _KEY_BEFORE: Final = re.compile(r"[\w.\-\u200b-\u200d\u00ad\ufeff]*\Z")
 _KEY_REST: Final = re.compile(r"[\w.\-\u200b-\u200d\u00ad\ufeff]{0,64}+")
 _KEY_MAX_CHARS: Final = 64
+_FIRST_WORD: Final = re.compile(r"(?<![A-Za-z])[A-Za-z]{1,16} \Z")
+"""The first of two words of a key: `private key`."""
 _PROPERTIES: Final = frozenset({"value", "default", "key", "text", "raw", "current"})
 """Last parts of dotted keys that stand for the part before them."""
 
@@ -66,6 +68,10 @@ def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
     begin = left[0] if left else ""
     key = (begin + rest).strip("-.")
     verdict = keys.verdict(key)
+    if verdict is Verdict.PLAIN and (first := _FIRST_WORD.search(before, 0, len(before) - len(begin))) is not None:
+        begin = first[0] + begin
+        key = begin + rest
+        verdict = keys.verdict(key)
     if "." in key and key.rpartition(".")[2].lower() not in _PROPERTIES:
         verdict = keys.verdict(key.rpartition(".")[2])  # `token.position = ..` sets no token
     if verdict is Verdict.PLAIN or len(rest) == _KEY_MAX_CHARS:

@@ -31,6 +31,7 @@ _PLACEHOLDER: Final = re.compile(
     | [*xX.\-_#•…]+                                                                    # ****
     | (?:your|my|the|an?|some|insert|enter|replace)                                    # your-api-key
       (?:[-_ ](?:[A-Z]?[a-z]+[0-9]?|[A-Z]+[0-9]?|[0-9]{1,3}))+
+    | (?:(?:[Aa]lt|[Ss]hift|[Cc]trl|[Cc]ontrol|[Oo]ption|[Cc]md|[Cc]ommand|[Mm]eta)\+)+\w{1,8}  # keys of a keyboard
     | [^\w]+ | \#[0-9a-fA-F]{3,8}                                                      # colours
     """,
     re.VERBOSE | re.DOTALL,
