@@ -83,11 +83,20 @@ class Detector:
 
     def passes(self, text: str) -> bool:
         """Return whether a single search shows that nothing in a complete plain text is withheld."""
-        return self.values.lacks(text) and self.formats.last.first(_undisguised(text)) is None
+        if not self.values.lacks(text):
+            return False
+        return self.shown(f" {text}", 1, at_end=True) >= 0 or self.formats.last.first(_undisguised(text)) is None
 
     def find(self, text: str, start: int, *, at_end: bool) -> Find | None:
         """Return the first credential at or after a position, or text that may become one if more text follows."""
         return (self.formats.last if at_end else self.formats.live).first(_undisguised(text), start)
+
+
+    def shown(self, text: str, start: int, *, at_end: bool) -> int:
+        """Return the position up to which a text is shown; -1 if only `find` can decide. `start` is at least 1."""
+        if not text.isascii() and _DISGUISE.search(text, max(0, start - patterns.CONTEXT_CHARS)) is not None:
+            return -1
+        return (self.formats.last if at_end else self.formats.live).quick(text, start)
 
 
 _DISGUISES: Final[dict[int, str | int]] = {

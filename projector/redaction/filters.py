@@ -38,10 +38,22 @@ class Carry(NamedTuple):
 
 
 _NOTHING: Final = Carry()
+_WORD_END: Final = " "
+"""Stands for what is before a text, so that a word begins with it."""
+_BEFORE_MAX_CHARS: Final = 4 * BEFORE_CHARS
+"""Shown characters are kept up to this length, because to cut them after each fragment costs more."""
 
 
 class Filter(Protocol):
     """The interface of every filter."""
+
+    def quick(self, text: str, /) -> int:
+        """Read a piece that needs no steps, as nearly every piece of a growing text.
+
+        Return how many of the held characters and `text` are shown; the rest is held. -1 if nothing was read because
+        only `feed` can decide.
+        """
+        ...
 
     def feed(self, text: str, /) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""
@@ -73,6 +85,10 @@ class ValueFilter:
         self._values = values
         self.held = ""
         """Characters that may begin a value."""
+
+    def quick(self, text: str, /) -> int:
+        """Leave every piece to `feed`; `ValueStream` has a quick search of its own."""
+        return -1
 
     def feed(self, text: str, /) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""
@@ -111,7 +127,7 @@ class FormatFilter:
 
     def __init__(self, detector: Detector) -> None:
         self._detector = detector
-        self._before = ""  # the last characters that were shown; empty behind a mark
+        self._before = ""  # the last characters that were shown, at least `BEFORE_CHARS`; empty behind a mark
         self._held = ""
         self._reader: ValueReader | None = None
         self._shown = 0  # number of held characters that were already shown
@@ -147,8 +163,30 @@ class FormatFilter:
         self.feed(shown)
         self._shown = len(self._held) + (self._reader.held if self._reader is not None else 0)
 
+    def quick(self, text: str, /) -> int:
+        """Read a piece in which nothing begins, or only at its end.
+
+        It is exact because `feed` does the same: it searches behind the shown text, and holds what may begin there.
+        """
+        if self._reader is not None or self._tail is not None or self._shown:
+            return -1
+        before = self._before or _WORD_END
+        start = len(before)
+        whole = before + self._held + text
+        end = self._detector.shown(whole, start, at_end=False)
+        if end < 0:
+            return -1
+        self._held = whole[end:]
+        if end > _BEFORE_MAX_CHARS:
+            self._before = whole[end - BEFORE_CHARS : end]
+        else:
+            self._before = whole[:end] if self._before else whole[start:end]
+        return end - start
+
     def feed(self, text: str, /) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""
+        if (count := self.quick(text)) >= 0:
+            return [(count, None)] if count else []
         steps: list[Step] = []
         if self._reader is not None:
             text = self._read_value(self._reader.feed(text), steps)
@@ -161,6 +199,11 @@ class FormatFilter:
         """Return the steps over the held characters at the end of the text; a credential may still be unfinished."""
         steps: list[Step] = []
         text = self._held
+        if self._reader is None and not self._shown:
+            before = self._before or _WORD_END
+            if not text or self._detector.shown(before + text, len(before), at_end=True) >= 0:
+                self._before = self._held = ""
+                return [(len(text), None)] if text else []
         while text or self._reader is not None:
             self._filter(text, steps, at_end=True)
             text = "" if self._reader is None else self._read_value(self._reader.end(), steps)
@@ -191,7 +234,7 @@ class FormatFilter:
                 break
             if found.row.value:
                 anchor = "" if found.row.keep_anchor else text[certain : found.end - before]
-                self._reader = ValueReader(found.row.value, self._before, anchor, self._detector.keys)
+                self._reader = ValueReader(found.row.value, self._before[-BEFORE_CHARS:], anchor, self._detector.keys)
                 text = self._read_value(self._reader.feed(text[certain:]), steps)
                 continue
             end = found.end - before
@@ -245,6 +288,10 @@ class PlainFilter:
     def continue_after(self, shown: str) -> None:
         """Continue after text that was already shown."""
         self._formats.continue_after(shown)
+
+    def quick(self, text: str, /) -> int:
+        """Read a piece as `FormatFilter.quick` does, if no registered value begins in it."""
+        return self._formats.quick(text) if not self._held and self._lacks(text) else -1
 
     def feed(self, text: str, /) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""

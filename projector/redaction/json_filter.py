@@ -50,6 +50,8 @@ _MAY_BE_JSON: Final = frozenset(" \t\n\r") | OPENERS
 
 _MAX_PATHS: Final = 64
 """Maximum number and depth of kept paths. An event has fewer notices, and a tree fewer levels."""
+_MAX_KEYS: Final = 64
+"""Maximum number of keys that are remembered; arrays of objects repeat fewer."""
 _MAX_LEVELS: Final = 3
 """Maximum levels of JSON inside strings; deeper JSON is read as plain text."""
 _CONTEXT_CHARS: Final = 512
@@ -80,6 +82,7 @@ class JsonStreamFilter:
         self._pending = ""  # an unfinished escape, or the beginning of a value under a sensitive key
         self._content_start = ""  # of the current string
         self._after: Carry | None = None  # what the last string of this array leaves to the next one
+        self._plain_keys: set[str] = set()  # keys that were shown whole, and whose values are not sensitive
         self._pairs: dict[int, Verdict] = {}  # number of open containers -> verdict of the value that a member named
         self._steps = StepBuffer()
         self.withheld: dict[Path, None] = {}  # a set in order
@@ -102,6 +105,19 @@ class JsonStreamFilter:
             return ""
         verdict = self._verdict if self._key is None else self._detector.keys.verdict("".join(self._key))
         return None if verdict is Verdict.PLAIN else REDACTED
+
+    def quick(self, text: str, /) -> int:
+        """Read a piece of the inside of a string, without escapes and syntax (`Filter.quick`).
+
+        It is exact because such a piece changes nothing but the string, whose characters are their own spelling.
+        """
+        string, steps = self._string, self._steps
+        if string is None or self._pending or "\\" in steps.held or grammar.NOT_PLAIN.search(text) is not None:
+            return -1
+        if (count := string.quick(text)) >= 0:
+            steps.held = (steps.held + text)[count:]
+            self._add_content(text)
+        return count
 
     def feed(self, text: str, /) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""
@@ -139,6 +155,8 @@ class JsonStreamFilter:
 
     def _between(self, text: str, at: int) -> int:
         char = text[at]
+        if char in grammar.MEMBER and self._plain_keys and (end := self._known_member(text, at)) > at:
+            return end
         handler = self._expect.get(char)
         if handler is not None:
             if self._verdict is not Verdict.PLAIN and char in _MAY_BE_SHOWN and self._muted_at is None:
@@ -151,6 +169,22 @@ class JsonStreamFilter:
         self._steps.show(end - at)
         self.failed = end == at
         return end
+
+    def _known_member(self, text: str, at: int) -> int:
+        """Read a key that was read before and the syntax around it, up to the value; return `at` if it is another one.
+
+        It is exact because what a key does depends on the key alone, unless it is in a pair of a name and a value.
+        """
+        expected = (self._NEXT_MEMBER,) if text[at] == "," else (self._KEY, self._FIRST_KEY)
+        if not any(self._expect is handlers for handlers in expected) or self._pairs or self._muted_at is not None:
+            return at
+        member = grammar.MEMBER[text[at]].match(text, at)
+        if member is None or (key := member[1]) not in self._plain_keys:
+            return at
+        self._path[-1] = key
+        self._steps.show(member.end() - at)
+        self._expect = self._VALUE
+        return member.end()
 
     def _in_sensitive(self, text: str, at: int) -> int:
         """Show a value under a sensitive key if it is null, a boolean, empty, or a count in quotes; withhold others."""
@@ -275,16 +309,19 @@ class JsonStreamFilter:
 
     def _content(self, raw: str) -> None:
         decoded = raw if "\\" not in raw else codec.scrub(codec.loads(f'"{raw}"'))
-        if self._key is not None:
-            self._key.append(decoded)
-        elif len(self._content_start) <= ANNOUNCE_CHARS:
-            self._content_start += decoded
+        self._add_content(decoded)
         if self._string is None:
             self._steps.show(len(raw))
             return
         self._steps.extend_decoded(self._string.feed(decoded), raw)
         if isinstance(self._string, StringFilter) and (settled := self._string.settled) is not None:
             self._string = settled
+
+    def _add_content(self, decoded: str) -> None:
+        if self._key is not None:
+            self._key.append(decoded)
+        elif len(self._content_start) <= ANNOUNCE_CHARS:
+            self._content_start += decoded
 
     def _flush_string(self) -> None:
         if self._string is not None:
@@ -307,6 +344,8 @@ class JsonStreamFilter:
         if self._steps.marked:
             self._path[-1] = clean_plain(self._detector, key)
             self._remember()
+        elif self._verdict is Verdict.PLAIN and self._muted_at is None and len(self._plain_keys) < _MAX_KEYS:
+            self._plain_keys.add(key)  # withheld keys are not searched
         self._read = JsonStreamFilter._between
         self._expect = self._COLON
 
@@ -415,6 +454,10 @@ class StringFilter:
     def settled(self) -> ContentFilter | None:
         """Filter that can replace this one once the text is known to be plain."""
         return self._plain if self._mode is _Mode.PLAIN else None
+
+    def quick(self, text: str, /) -> int:
+        """Read a piece that needs no steps (`Filter.quick`)."""
+        return self._plain.quick(text) if self._mode is _Mode.PLAIN else -1
 
     def feed(self, text: str, /) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""

@@ -31,7 +31,12 @@ DIGIT_STATES: Final = frozenset({"whole", "fraction", "power"})
 COMPLETE_STATES: Final = DIGIT_STATES | {"zero"}
 
 PLAIN_RUN: Final = re.compile(r'[^"\\\x00-\x1f]*+')
+NOT_PLAIN: Final = re.compile(r'["\\\x00-\x1f]')
 BLANKS: Final = re.compile(r"[ \t\n\r]*+")
+_MEMBER: Final = r'"([^"\\\x00-\x1f]*+)"[ \t\n\r]*+:[ \t\n\r]*+'
+MEMBER: Final = {'"': re.compile(_MEMBER), ",": re.compile(rf",[ \t\n\r]*+{_MEMBER}")}
+"""First character -> a member of an object up to its value, as its first and after another one. Keys with escapes
+do not match."""
 DIGIT_RUN: Final = re.compile(r"[0-9]*+")
 
 # Characters and whole escapes of a string. Its last part: a high surrogate escape and the low one after it are

@@ -25,7 +25,7 @@ the colours of a terminal. The text before the start of a search counts, so a ca
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from typing import Final, NamedTuple, TypeAlias
 
@@ -49,6 +49,7 @@ _PIECE: Final = re.compile(
 )
 _ALTERNATIVE: Final = re.compile(r"(?:\[\^?\]?(?:\\.|[^\]\\])*\]|\\.|[^|])+")
 _SEPARATOR: Final = "[-_. ]?+"
+_END: Final = r"\Z"
 _WINDOW_CHARS: Final = 512
 _OVERLAP_CHARS: Final = 64
 """A scan reads a window and the longest prefix behind it, so that the scans of a text with many finds stay linear."""
@@ -87,6 +88,9 @@ class Mark(NamedTuple):
 
 
 Step: TypeAlias = Piece | RestOfWord | Mark
+
+
+_Scan: TypeAlias = Callable[[str, int], "re.Match[str] | None"]
 
 
 class Group(NamedTuple):
@@ -170,6 +174,28 @@ class Search:
                 return found
         return None if self._at_end else self._in_window(self._open_scans, text, tail, len(text))
 
+    def quick(self, text: str, start: int) -> int:
+        """Return the position up to which a text is shown; -1 if only `first` can decide.
+
+        Nearly every fragment is decided here, with the same result: nothing begins at or after `start`, or what begins
+        first is cut off by the end of the text before it could be complete. `start` is at least 1.
+        """
+        if _UNFINISHED_ESCAPE.search(text, max(0, start - CONTEXT_CHARS), start) is not None:
+            return -1
+        if not self._at_end and len(text) - start > _TAIL_CHARS:
+            return -1
+        word_scan, inside_scan = self._quick_scans
+        word = word_scan(text, start - 1)
+        inside = inside_scan(text, start)
+        if word is None and inside is None:
+            return len(text)
+        first = _earlier(word, inside)
+        if self._at_end or first is None or first.lastindex is not None:
+            return -1
+        at = first.start() + (first is word)
+        end = first.end()
+        return at if end == len(text) and end - at < PREFIX_CHARS else -1
+
     def _in_window(self, scans: Scans, text: str, begin: int, end: int) -> Find | None:
         """Return the first credential or open text that begins in a part of a text."""
         stop = end + _OVERLAP_CHARS
@@ -216,6 +242,11 @@ class Search:
     def _open_scans(self) -> Scans:
         """Scans that find a prefix that the end of the text cuts off, too."""
         return self._compile_scans(at_end=False)
+
+    @cached_property
+    def _quick_scans(self) -> tuple[_Scan, _Scan]:
+        scans = self._scans if self._at_end else self._open_scans
+        return scans.word.search, scans.inside.search
 
     def _compile_scans(self, *, at_end: bool) -> Scans:
         tries = {False: _Node(), True: _Node()}
@@ -364,12 +395,24 @@ class _Writer:
     def _word(self, step: RestOfWord, child: _Node, seen: int, need: int, body: int) -> list[str]:
         words = [word[len(step.first) :] for word in self._words if word.startswith(step.first.lower())]
         if self._is_scan:
-            words = list(dict.fromkeys(word[: PREFIX_CHARS - seen] for word in words))
+            begins = _letters([word[: PREFIX_CHARS - seen] for word in words], is_open=seen >= need)
+            return [begins if step.first else begins.removeprefix(_SEPARATOR)]
         spelled = [_spelled(word)[0 if step.first else 1 :] for word in words]
         ways = [f"(?:{'|'.join(map(''.join, spelled))}){self._rest(child, seen + 1, need, body)}"]
         if seen >= need:
             ways += [_beginning(steps) for steps in spelled if len(steps) > 1]
         return ways
+
+
+def _letters(words: Iterable[str], *, is_open: bool) -> str:
+    """Return the expression for the letters of one of the words, or for a text that ends inside them."""
+    following: dict[str, list[str]] = {}
+    for word in words:
+        if not word:
+            return ""
+        following.setdefault(word[0], []).append(word[1:])
+    ways = [_any_case(char) + _letters(rests, is_open=is_open) for char, rests in following.items()]
+    return f"{_SEPARATOR}(?:{'|'.join([*ways, *([_END] if is_open else [])])})"
 
 
 def _spelled(word: str) -> list[str]:

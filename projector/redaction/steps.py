@@ -50,6 +50,12 @@ class StepWriter:
         """Characters that no step covers yet."""
         self.marked = False
 
+    def show(self, count: int, text: str) -> str:
+        """Return the first `count` of the held characters and `text`, and hold the others."""
+        text = self.held + text if self.held else text
+        self.held = text[count:]
+        return text[:count]
+
     def write(self, steps: list[Step], text: str) -> str:
         """Return the clean text that results from applying the steps to the held characters and `text`."""
         text = self.held + text
@@ -69,12 +75,13 @@ class StepWriter:
 class StepBuffer:
     """Gathers the steps of a document. While `muted` everything is dropped; `marked` once a mark was added."""
 
-    __slots__ = ("_held", "_shown", "_steps", "marked", "muted")
+    __slots__ = ("_shown", "_steps", "held", "marked", "muted")
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
         self._shown = 0  # characters shown since the last step
-        self._held = ""  # characters held by the filter of a string or number
+        self.held = ""
+        """Characters held by the filter of a string or number."""
         self.muted = False
         self.marked = False
 
@@ -101,21 +108,21 @@ class StepBuffer:
 
     def extend(self, steps: list[Step], text: str) -> None:
         """Add a filter's steps over the held characters and `text`; uncovered characters are held."""
-        text = self._held + text
+        text = self.held + text
         covered = 0
         for count, mark in steps:
             self.add(count, mark)
             covered += count
-        self._held = text[covered:]
+        self.held = text[covered:]
 
     def extend_decoded(self, steps: list[Step], raw: str) -> None:
         """Add a filter's steps over the decoded characters of a string that is spelled as `raw`."""
-        if len(steps) == 1 and steps[0][1] is None and not self._held and "\\" not in raw:
+        if len(steps) == 1 and steps[0][1] is None and not self.held and "\\" not in raw:
             self.show(steps[0][0])
-            self._held = raw[steps[0][0] :]
+            self.held = raw[steps[0][0] :]
             return
-        if "\\" in raw or "\\" in self._held:
-            steps = raw_steps(steps, self._held + raw)
+        if "\\" in raw or "\\" in self.held:
+            steps = raw_steps(steps, self.held + raw)
         self.extend([(count, mark and _escaped(mark)) for count, mark in steps], raw)
 
     def take(self) -> list[Step]:

@@ -90,7 +90,12 @@ class TextStream:
         if self._filter is None and fragment.isascii() and not self._joiner.held:
             return _new_tuple(Cleaned, (fragment, ()))
         text = self._joiner.feed(fragment)
-        return Cleaned(CleanText(text)) if self._filter is None else self._filtered(self._filter, text)
+        if self._filter is None:
+            return Cleaned(CleanText(text))
+        if (count := self._filter.quick(text)) < 0:
+            return self._filtered(self._filter, text)
+        self.positions.read += count
+        return _new_tuple(Cleaned, (self._writer.show(count, text), ()))
 
     def take_place_of(self, other: TextStream, /) -> None:
         """Read the same text as another stream, again from its start."""
@@ -254,6 +259,8 @@ class ArgumentStream:
         if self._is_cut:
             self._keep_late(text)
             return _NOTHING
+        if (count := self._filter.quick(text)) >= 0:
+            return self._delta(self._writer.show(count, text))
         if len(text) <= PIECE_CHARS:
             return self._delta(self._writer.write(self._filter.feed(text), text))
         return self._delta(self._filtered(text))

@@ -26,33 +26,50 @@ _MACROS: Final[Mapping[str, str]] = {
 
 class _Row(NamedTuple):
     context: Context
-    before: re.Pattern[str]
+    before: re.Pattern[str] | None
     key: re.Pattern[str]
+    begins: re.Pattern[str]
+    """Matches where one of `ways` does, or where the text ends before that is certain: most rows have neither."""
     ways: tuple[tuple[tuple[re.Pattern[str], int, int], ...], ...]
 
 
 @cache
 def _rows() -> tuple[_Row, ...]:
-    return tuple(
-        _Row(row, re.compile(rf"(?:{row.before})\Z"), re.compile(row.key, re.IGNORECASE), tuple(_ways(row.link)))
-        for row in shipped().contexts
+    return tuple(map(_row, shipped().contexts))
+
+
+def _row(context: Context) -> _Row:
+    ways = _ways(context.link)
+    return _Row(
+        context,
+        re.compile(rf"(?:{context.before})\Z") if context.before else None,
+        re.compile(context.key, re.IGNORECASE),
+        re.compile("|".join(map(_beginning, ways))),
+        tuple(tuple(map(_compiled, way)) for way in ways),
     )
 
 
-def _ways(link: str) -> list[tuple[tuple[re.Pattern[str], int, int], ...]]:
+def _ways(link: str) -> list[list[patterns.Piece]]:
     """Return the alternatives of a separator, each as a sequence of classes with their counts."""
     ways = []
     for way in patterns.alternatives(link):
         spelled = "".join(_MACROS.get(item, item) for item in way.split(" "))
-        ways.append(tuple(map(_compiled, patterns.pieces(spelled, ignore_case=True))))
+        ways.append(patterns.pieces(spelled, ignore_case=True))
     return ways
+
+
+def _beginning(way: list[patterns.Piece]) -> str:
+    """Return the expression for a sequence of classes, or for the end of the text in it."""
+    expression = ""
+    for atom, least, most in reversed(way):
+        expression = rf"(?:{atom}{{{least},{most}}}+{expression}|{atom}{{0,{most}}}+\Z)"
+    return expression
 
 
 def _compiled(piece: patterns.Piece) -> tuple[re.Pattern[str], int, int]:
     return re.compile(f"{piece.atom}{{0,{piece.most}}}+"), piece.least, piece.most
 
 
-_KEY_BEFORE: Final = re.compile(r"[\w.\-\u200b-\u200d\u00ad\ufeff]*\Z")
 _KEY_REST: Final = re.compile(r"[\w.\-\u200b-\u200d\u00ad\ufeff]{0,64}+")
 _KEY_MAX_CHARS: Final = 64
 _FIRST_WORD: Final = re.compile(r"(?<![A-Za-z])[A-Za-z]{1,16} \Z")
@@ -64,8 +81,8 @@ _PROPERTIES: Final = frozenset({"value", "default", "key", "text", "raw", "curre
 def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
     """Decide about the value behind a sensitive word."""
     rest = cursor.run(_KEY_REST)
-    left = _KEY_BEFORE.search(before, max(0, len(before) - _KEY_MAX_CHARS))
-    begin = left[0] if left else ""
+    left = _KEY_REST.match(before[: -_KEY_MAX_CHARS - 1 : -1])  # of the reversed text, because its length is unknown
+    begin = before[len(before) - left.end() :] if left else ""
     key = (begin + rest).strip("-.")
     verdict = keys.verdict(key)
     if verdict is Verdict.PLAIN and (first := _FIRST_WORD.search(before, 0, len(before) - len(begin))) is not None:
@@ -80,7 +97,9 @@ def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
     place = Place(before[: len(before) - len(begin) + dashes], key, keys, verdict)
     start = cursor.at
     for row in _rows():
-        if row.before.search(place.head) is None or row.key.search(key) is None:
+        if row.begins.match(cursor.text, start) is None or row.key.search(key) is None:
+            continue
+        if row.before is not None and row.before.search(place.head) is None:
             continue
         for way in row.ways:
             if cursor.sequence(way):
