@@ -94,7 +94,7 @@ class Detector:
 
     def shown(self, text: str, start: int, *, at_end: bool) -> int:
         """Return the position up to which a text is shown; -1 if only `find` can decide. `start` is at least 1."""
-        if not text.isascii() and _DISGUISE.search(text, max(0, start - patterns.CONTEXT_CHARS)) is not None:
+        if not text.isascii() and _DISGUISE.search(text, start - patterns.CONTEXT_CHARS) is not None:
             return -1
         return (self.formats.last if at_end else self.formats.live).quick(text, start)
 

@@ -163,7 +163,11 @@ class JsonStreamFilter:
                 self._read = JsonStreamFilter._in_sensitive
                 return at
             handler(self, char)
-            return at + 1
+            at += 1
+            if char in ",:" and text[at : at + 1] == " ":
+                self._steps.show(1)
+                at += 1
+            return at
         blanks = grammar.BLANKS.match(text, at)
         end = blanks.end() if blanks else at
         self._steps.show(end - at)
@@ -175,8 +179,9 @@ class JsonStreamFilter:
 
         It is exact because what a key does depends on the key alone, unless it is in a pair of a name and a value.
         """
-        expected = (self._NEXT_MEMBER,) if text[at] == "," else (self._KEY, self._FIRST_KEY)
-        if not any(self._expect is handlers for handlers in expected) or self._pairs or self._muted_at is not None:
+        expect = self._expect
+        is_expected = expect is self._NEXT_MEMBER if text[at] == "," else expect is self._KEY or expect is self._FIRST_KEY
+        if not is_expected or self._pairs or self._muted_at is not None:
             return at
         member = grammar.MEMBER[text[at]].match(text, at)
         if member is None or (key := member[1]) not in self._plain_keys:
@@ -324,8 +329,8 @@ class JsonStreamFilter:
             self._content_start += decoded
 
     def _flush_string(self) -> None:
-        if self._string is not None:
-            self._steps.extend_decoded(self._string.end(), "")
+        if self._string is not None and ((steps := self._string.end()) or self._steps.held):
+            self._steps.extend_decoded(steps, "")
 
     def _close_string(self) -> None:
         self._flush_string()

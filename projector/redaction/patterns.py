@@ -180,9 +180,9 @@ class Search:
         Nearly every fragment is decided here, with the same result: nothing begins at or after `start`, or what begins
         first is cut off by the end of the text before it could be complete. `start` is at least 1.
         """
-        if _UNFINISHED_ESCAPE.search(text, max(0, start - CONTEXT_CHARS), start) is not None:
+        if len(text) - start > _TAIL_CHARS and not self._at_end:
             return -1
-        if not self._at_end and len(text) - start > _TAIL_CHARS:
+        if _UNFINISHED_ESCAPE.search(text, start - CONTEXT_CHARS, start) is not None:
             return -1
         word_scan, inside_scan = self._quick_scans
         word = word_scan(text, start - 1)
@@ -192,8 +192,9 @@ class Search:
         first = _earlier(word, inside)
         if self._at_end or first is None or first.lastindex is not None:
             return -1
-        at = first.start() + (first is word)
-        end = first.end()
+        at, end = first.span()
+        if first is word:
+            at += 1
         return at if end == len(text) and end - at < PREFIX_CHARS else -1
 
     def _in_window(self, scans: Scans, text: str, begin: int, end: int) -> Find | None:
@@ -274,8 +275,10 @@ class Search:
 
 def _earlier(word: re.Match[str] | None, inside: re.Match[str] | None) -> re.Match[str] | None:
     """Return the match that begins first; a match at the start of a word has one character before it."""
-    if word is None or inside is None:
-        return word or inside
+    if word is None:
+        return inside
+    if inside is None:
+        return word
     return word if word.start() < inside.start() else inside
 
 

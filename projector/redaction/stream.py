@@ -253,7 +253,7 @@ class ArgumentStream:
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
         """Read a fragment and return a delta; it is empty after a syntax error or beyond the limit (D23, D24)."""
-        text = self._joiner.feed(fragment)
+        text = fragment if fragment.isascii() and not self._joiner.held else self._joiner.feed(fragment)
         if not text or self._filter.failed:
             return _NOTHING
         if self._is_cut:
@@ -292,10 +292,12 @@ class ArgumentStream:
 
     def _delta(self, clean: str) -> Cleaned[CleanText]:
         """Return clean text as a delta, up to the limit."""
+        if not clean and not self._writer.marked and not self._filter.failed:
+            return _NOTHING
         self._clean.add(CleanText(clean))
         if len(clean) <= self._remaining and not self._writer.marked and not self._filter.failed:
             self._remaining -= len(clean)
-            return Cleaned(CleanText(clean)) if clean else _NOTHING
+            return _new_tuple(Cleaned, (clean, ()))
         delta = _cut(clean, self._remaining)
         self._remaining -= len(delta)
         self._is_cut = len(delta) < len(clean)
