@@ -91,7 +91,6 @@ class Detector:
         """Return the first credential at or after a position, or text that may become one if more text follows."""
         return (self.formats.last if at_end else self.formats.live).first(_undisguised(text), start)
 
-
     def shown(self, text: str, start: int, *, at_end: bool) -> int:
         """Return the position up to which a text is shown; -1 if only `find` can decide. `start` is at least 1."""
         if not text.isascii() and _DISGUISE.search(text, start - patterns.CONTEXT_CHARS) is not None:

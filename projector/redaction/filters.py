@@ -40,7 +40,7 @@ class Carry(NamedTuple):
 _NOTHING: Final = Carry()
 _WORD_END: Final = " "
 """Stands for what is before a text, so that a word begins with it."""
-_BEFORE_MAX_CHARS: Final = 4 * BEFORE_CHARS
+_BEFORE_MAX_CHARS: Final = 2 * BEFORE_CHARS
 """Shown characters are kept up to this length, because to cut them after each fragment costs more."""
 
 
@@ -86,7 +86,7 @@ class ValueFilter:
         self.held = ""
         """Characters that may begin a value."""
 
-    def quick(self, text: str, /) -> int:
+    def quick(self, _text: str, /) -> int:
         """Leave every piece to `feed`; `ValueStream` has a quick search of its own."""
         return -1
 
@@ -172,11 +172,11 @@ class FormatFilter:
             return -1
         before = self._before or _WORD_END
         start = len(before)
-        whole = before + self._held + text
+        whole = before + self._held + text if self._held else before + text
         end = self._detector.shown(whole, start, at_end=False)
         if end < 0:
             return -1
-        self._held = whole[end:]
+        self._held = whole[end:] if end < len(whole) else ""
         if end > _BEFORE_MAX_CHARS:
             self._before = whole[end - BEFORE_CHARS : end]
         else:

@@ -115,7 +115,7 @@ class JsonStreamFilter:
         if string is None or self._pending or "\\" in steps.held or grammar.NOT_PLAIN.search(text) is not None:
             return -1
         if (count := string.quick(text)) >= 0:
-            steps.held = (steps.held + text)[count:]
+            steps.held = (steps.held + text)[count:] if steps.held or count < len(text) else ""
             self._add_content(text)
         return count
 
@@ -180,7 +180,9 @@ class JsonStreamFilter:
         It is exact because what a key does depends on the key alone, unless it is in a pair of a name and a value.
         """
         expect = self._expect
-        is_expected = expect is self._NEXT_MEMBER if text[at] == "," else expect is self._KEY or expect is self._FIRST_KEY
+        is_expected = (
+            expect is self._NEXT_MEMBER if text[at] == "," else expect is self._KEY or expect is self._FIRST_KEY
+        )
         if not is_expected or self._pairs or self._muted_at is not None:
             return at
         member = grammar.MEMBER[text[at]].match(text, at)
@@ -273,8 +275,10 @@ class JsonStreamFilter:
             self._string_begins = False
             if (end := self._at_once(text, at)) > at:
                 return end
-        run = grammar.STRING_RUN.match(text, at)
+        run = grammar.PLAIN_RUN.match(text, at)
         end = run.end() if run else at
+        if text[end : end + 1] == "\\" and (run := grammar.STRING_RUN.match(text, at)) is not None:
+            end = run.end()
         if end > at:
             self._content(text[at:end])
         if end == len(text):
@@ -306,7 +310,7 @@ class JsonStreamFilter:
             return end + 1
         if self._muted_at is not None:
             self._string = None
-        elif self._key is not None:
+        elif self._key is not None or (after is None and content and content[0] not in _MAY_BE_JSON):
             self._string = plain_filter(self._detector)
         else:
             self._string = StringFilter(self._detector, self._level + 1, after)
@@ -349,8 +353,13 @@ class JsonStreamFilter:
         if self._steps.marked:
             self._path[-1] = clean_plain(self._detector, key)
             self._remember()
-        elif self._verdict is Verdict.PLAIN and self._muted_at is None and len(self._plain_keys) < _MAX_KEYS:
-            self._plain_keys.add(key)  # withheld keys are not searched
+        elif (
+            self._verdict is Verdict.PLAIN
+            and self._muted_at is None  # what is muted was not searched
+            and len(key) <= ANNOUNCE_CHARS
+            and len(self._plain_keys) < _MAX_KEYS
+        ):
+            self._plain_keys.add(key)
         self._read = JsonStreamFilter._between
         self._expect = self._COLON
 

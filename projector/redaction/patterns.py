@@ -182,7 +182,7 @@ class Search:
         """
         if len(text) - start > _TAIL_CHARS and not self._at_end:
             return -1
-        if _UNFINISHED_ESCAPE.search(text, start - CONTEXT_CHARS, start) is not None:
+        if text[start - 1] != " " and _UNFINISHED_ESCAPE.search(text, start - CONTEXT_CHARS, start) is not None:
             return -1
         word_scan, inside_scan = self._quick_scans
         word = word_scan(text, start - 1)

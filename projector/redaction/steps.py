@@ -117,9 +117,10 @@ class StepBuffer:
 
     def extend_decoded(self, steps: list[Step], raw: str) -> None:
         """Add a filter's steps over the decoded characters of a string that is spelled as `raw`."""
-        if len(steps) == 1 and steps[0][1] is None and not self.held and "\\" not in raw:
-            self.show(steps[0][0])
-            self.held = raw[steps[0][0] :]
+        if len(steps) == 1 and steps[0][1] is None and "\\" not in raw and "\\" not in self.held:
+            count = steps[0][0]
+            self.show(count)
+            self.held = (self.held + raw)[count:]
             return
         if "\\" in raw or "\\" in self.held:
             steps = raw_steps(steps, self.held + raw)

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from projector.redaction.json_filter import JsonStreamFilter
+from projector.redaction.patterns import Search
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from tests.property.redaction_documents import LAWS, POLICY, pieces
@@ -81,6 +83,77 @@ def test_scraps_of_text_are_cleaned_the_same_for_every_cut(text: str, cuts: list
         whole = redactor.message_stream()
         expected = whole.feed(text).value + whole.close().value
         assert "".join(message.feed(part).value for part in parts) + message.close().value == expected
+
+
+# What the quick path reads, and what it must leave to the other one: keys again, escapes in two parts, disguises.
+_ORDINARY = [
+    *(
+        " the ",
+        "word",
+        "pass word",
+        "tokens of ",
+        "secret",
+        "; ",
+        "st",
+        "a=3",
+        "D",
+        "%3",
+        "=",
+        "\\\\u00",
+        "7",
+        "\\x1b[0",
+        "m",
+    ),
+    *(
+        '{"room": ',
+        '"room": ',
+        '"a b": ',
+        '"name": "',
+        '"value": "',
+        '", ',
+        "1, ",
+        "}, ",
+        "[",
+        "]",
+        '"',
+        '"password": {',
+    ),
+    *(
+        "ghp" + "_" + "a1B2c3D4" * 5,
+        '"sk-' + "a1B2c3D4" * 5 + '": 1, ',
+        "p\u0430ssword: ",
+        "pa\u200bssword = x1Y2z3W4q5",
+    ),
+]
+ordinary = st.lists(st.sampled_from(_ORDINARY + _SCRAPS), max_size=30).map("".join)
+_KEY = "sk-" + "a1B2c3D4" * 5
+
+
+@settings(max_examples=400, deadline=None)
+@given(text=ordinary, count=st.integers(1, 40))
+@example(text=f'[{{"password": {{"{_KEY}": 1, "a": 2}}, "{_KEY}": 3, "a": 4}}, {{"{_KEY}": 5, "a": 6}}]', count=40)
+@example(text=f'[{{"name": "x", "value": "{_KEY}"}}, {{"name": "token", "value": "z"}}, {{"value": "z"}}]', count=40)
+@example(text="x =3Dpassword=hunter2A ", count=4)
+@example(text="=3Dpassword=hunter2A ", count=1)
+def test_the_quick_path_shows_the_same_at_every_cut(text: str, count: int) -> None:
+    """Every delta, not only the sum, is the same as without the quick path."""
+    parts = [text[start : start + count] for start in range(0, len(text), count)]
+    quick = _deltas(parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Search, "quick", lambda *_: -1)
+        patch.setattr(JsonStreamFilter, "_known_member", lambda _filter, _text, at: at)
+        assert quick == _deltas(parts)
+
+
+def _deltas(parts: list[str]) -> list[object]:
+    found: list[object] = []
+    for redactor in (PLAIN, REDACTOR):
+        code, arguments, inner = redactor.code_stream(), redactor.argument_stream(), redactor.argument_stream()
+        inner.feed('{"a": "')
+        for part in parts:
+            found += [code.feed(part), arguments.feed(part), inner.feed(part)]
+        found += [code.close(), arguments.finish(), inner.finish()]
+    return found
 
 
 @settings(max_examples=200, deadline=None)
