@@ -272,7 +272,7 @@ def _header(cursor: Cursor, place: Place) -> Take | None:
         is_secret = is_secret or (value_shapes.is_name(word) and len(word) >= _SCHEME_MIN_CHARS)
         is_secret = is_secret and not value_shapes.is_template(word) and not is_key_name(word, place.keys)
     else:
-        is_secret = value_shapes.has_secret_shape(word) and not is_code(word)
+        is_secret = (value_shapes.has_secret_shape(word) and not is_code(word)) or word.isdigit()
     return Take(start, _header_extent(place)) if is_secret else None
 
 

@@ -136,10 +136,7 @@ EXCLUDED: Final[Mapping[Excluded, str]] = {
 
 
 LIMITS: Final[Mapping[Excluded, str]] = {
-    **dict.fromkeys(
-        (Excluded(disguise=f"{name} in key") for name in ("zero-width", "soft hyphens")),
-        "a sensitive word in text that is not JSON is searched as it is written",
-    ),
+    Excluded(disguise="[zs]* in key"): "more than one character between two letters of a sensitive word",
     **dict.fromkeys(
         (Excluded(kind, disguise="* inside") for kind in ("format:", "password:quotes")),
         "text is searched as it is written, with its invisible characters",
@@ -150,18 +147,20 @@ LIMITS: Final[Mapping[Excluded, str]] = {
     Excluded("password:*", disguise="coloured value"): "a colour before a value is taken for its end",
     Excluded("password:*", disguise="json [34]"): "keys of text in JSON strings of four levels are not read",
     Excluded("registered:[aq]*", disguise="json 4"): "escapes of JSON strings of five levels are not read",
+    Excluded("registered:[aq]*", disguise="json 3", place="* JSON"): "escapes of five levels are not read",
     Excluded("password:*", "json:escaped key"): "a key with escapes is read in JSON only",
     Excluded("password:*", "*:python parentheses"): "a value in parentheses is on the line of its key",
     Excluded("password:*", "json:*pair*", "[!n]*"): "pairs are read in JSON only",
     Excluded("password:blanks", "json:*pair*"): "a text in a list is taken for prose",
     Excluded("password:quotes", "doubled:*"): "a backslash escapes the quote behind it",
-    Excluded("password:digits"): "a number may be a count or a size",
-    Excluded("password:letters"): "a word without digits may be a name",
-    Excluded("password:*", "bare:digest", "look-alikes*"): "a header is searched for as it is written",
+    Excluded("password:*", "bare:[bd]*", "look-alikes*"): "a header is searched for as it is written",
+    Excluded("password:*", "bare:cookie", "look-alikes*"): "a header is searched for as it is written",
+    Excluded("password:digits", "json:*pair*"): "a word of a list without capital letters may be a name",
+    Excluded("password:quotes", "json:*pair*"): "a word of a list without digits may be a name",
     Excluded("password:accents", "json:*pair*"): "escapes are read in JSON only",
     Excluded("password:marks"): "a value with parentheses, `=` or dots may be code",
     Excluded("pem", disguise="* inside"): "text is searched as it is written, with its invisible characters",
-    Excluded("password:safe"): "names with dots, and paths",
+    Excluded("password:safe", "single:header option"): "names with dots, and paths",
     Excluded("registered:[ae]*", "json:*"): "escapes are read in JSON only",
     Excluded("format:", disguise="entities"): "entities are decoded behind a sensitive word only",
     **dict.fromkeys(
