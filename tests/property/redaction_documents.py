@@ -58,8 +58,11 @@ _CREDENTIALS: Final = (
     'password="' + CREDENTIAL + 'hunter2"',
     "AKIA" + CREDENTIAL + "WERTYUI" * 3 + "ghp" + "_" + CREDENTIAL + "w2E3r" * 7,
 )
-_MORE_THAN_THREE_LETTERS: Final = rf"{SECRET}(?! ?[к\[]?(?:\\+(?:u[0-9]*)?)?$)"
-"""At the end of a text, the first letters of a registered value may be an ordinary word."""
+_MORE_THAN_THREE_LETTERS: Final = rf"{SECRET}(?! ?[к\[]?[\\u0-9]*$)"
+"""At the end of a text, the first letters of a registered value may be an ordinary word.
+
+Behind them may be the beginning of an escape, which may itself be written in escapes.
+"""
 _FRAGMENT: Final = f'"api_key": "{SECRET}abc", "b": 1'
 _BREAKERS: Final = ("{", "}", "[", "]", ",", ":", '"', "\\", "x", "1", "\n", "\x00", "'", "tru", "-", " ")
 
