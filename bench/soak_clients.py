@@ -3,7 +3,7 @@
     python bench/soak_clients.py PORT SECONDS
 
 Each client repeatedly makes a random visit of `VISITS`. At the end a line of JSON contains the number of visits by
-expected end, and as `wrong` the streams that did not end with exactly the expected terminal event.
+expected end, as `wrong` the streams that did not end with exactly the expected terminal event, and what these were.
 """
 
 from __future__ import annotations
@@ -78,22 +78,27 @@ class Clients:
             self.seen["left" if not visit.end else visit.end.decode()] += 1
             try:
                 async with asyncio.timeout(ENDS_S):
-                    self.seen["wrong"] += not await self._is_well(visit)
-            except (TimeoutError, OSError, asyncio.IncompleteReadError):
+                    found = await self._visit(visit)
+            except (TimeoutError, OSError, asyncio.IncompleteReadError) as error:
+                found = type(error).__name__
+            if found != visit.end.decode():
                 self.seen["wrong"] += 1
+                self.seen[f"wrong: {visit.load.decode()}: {found}"] += 1
 
-    async def _is_well(self, visit: Visit) -> bool:
+    async def _visit(self, visit: Visit) -> str:
+        """Return the terminal events of a stream; without one the status of the answer."""
         size = SLOW_BYTES if visit.load == b"slow" else 0
         reader, writer = await self._ask(b"/api/v1/chat/stream", b'{"message": "%b"}' % visit.load, missing_bytes=size)
         try:
             if not visit.end:
                 await asyncio.sleep(self._chance.random() * LEAVES_AFTER_S)
-                return True
+                return ""
             data = await reader.readuntil(b"\r\n\r\n")
             if visit.end == b"cancelled":
                 await asyncio.sleep(self._chance.random() * LEAVES_AFTER_S)
                 await self._cancel(STREAM_ID.search(data)[1])
-            return TERMINAL.findall(await reader.read()) == [visit.end]
+            ends = TERMINAL.findall(await reader.read())
+            return ", ".join(end.decode() for end in ends) or data.partition(b"\r\n")[0].decode("latin-1")
         finally:
             writer.close()
 
