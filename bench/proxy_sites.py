@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import re
 import sys
 import time
@@ -21,6 +20,7 @@ from openai import AsyncOpenAI, DefaultAioHttpClient
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
 from projector.server.listening import raise_file_limit
+from projector.server.process_memory import settle_memory
 from projector.server.telemetry.logs import configure_logs
 
 EVENTS_PER_S = 50
@@ -118,7 +118,7 @@ def project(port: int, provider: int) -> None:
     """Serve the server under test, with its log enabled."""
     configure_logs()
     app = create_app(Settings(base_url=f"http://127.0.0.1:{provider}/v1"))
-    gc.freeze()  # as `projector serve` does
+    settle_memory()  # as `projector serve` does
     _serve(Watch(app), port)
 
 

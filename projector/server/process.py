@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import signal
 import socket
@@ -26,6 +25,7 @@ from projector.server.http.connection import GuardedProtocol
 from projector.server.http.connections import Connections
 from projector.server.http.tls_listener import TlsListener
 from projector.server.listening import BACKLOG, limit_stalls, listen, listen_admin, raise_file_limit, url_of
+from projector.server.process_memory import settle_memory
 from projector.server.signals import RELOAD, ReceivedSignals
 from projector.server.telemetry.logs import configure_logs, log
 from projector.server.telemetry.metrics import Metrics
@@ -78,7 +78,7 @@ def _serve(settings: Settings, read: ReadSettings | None, signals: ReceivedSigna
         if admin is not None:
             serving.admin_listener = stack.enter_context(contextlib.closing(admin))
             _print(f"Metrics and health on {url_of(admin)}\n")
-        gc.freeze()  # a collection of the objects of all modules would hold the event loop for 50 ms
+        settle_memory()
         serving.run(sockets=[listener])
 
 

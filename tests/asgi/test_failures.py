@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 from typing import Any
 
@@ -272,3 +273,22 @@ async def test_an_unknown_dialect_is_a_problem(serve: Any) -> None:
     document = await answer.problem()
     assert (answer.status, document["code"]) == (422, "unknown_dialect")
     assert "public_sse_v1" in document["detail"]
+
+
+async def test_what_arrived_before_a_connection_broke_off_is_shown(serve: Any, upstream: Any) -> None:
+    """A provider may close at once behind its last event, without the end of the body, while we still read."""
+    words = [f"word {at:05} " + "x" * 50 for at in range(600)]
+
+    async def script(peer: Any) -> None:
+        await peer.start()
+        created = [{"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}}]
+        deltas = [{"type": "response.output_text.delta", "output_index": 0, "delta": word} for word in words]
+        done = [{"type": "response.completed", "response": {"id": "resp_1", "status": "completed"}}]
+        data = b"".join(b"data: %b\n\n" % json.dumps(event).encode() for event in [*created, *deltas, *done])
+        await peer.send(b"%x\r\n%b\r\n" % (len(data), data))
+
+    await upstream(script)
+    answer = await serve().ask()
+    events = [json.loads(line[6:]) for line in (await answer.rest()).splitlines() if line.startswith(b"data: ")]
+    assert "".join(event.get("delta", "") for event in events) == "".join(words)
+    assert (events[-1]["kind"], events[-1]["final"]["status"]) == ("final", "completed")

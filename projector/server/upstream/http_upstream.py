@@ -195,6 +195,9 @@ async def _read(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
         while chunk := await content.read(CHUNK_MAX_BYTES):
             yield chunk
     except (aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError) as error:
+        content.set_exception(None)  # type: ignore[arg-type]  # it would raise instead of returning what arrived before
+        while chunk := content.read_nowait(CHUNK_MAX_BYTES):
+            yield chunk
         raise _failed(error) from error
 
 
