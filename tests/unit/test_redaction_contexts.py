@@ -93,6 +93,7 @@ WHOLE = (
     "session_ids=§kXmQvTwLzabc",
     "> Authorization: §f.fyMOjl9l7dQ1",
     "> Authorization: §2049263053",
+    "\\apikey=§kXmQvTwLzabc",
     "secret=§x5-kX9mQ2vT7w",
     "token=§/kX9mQ2v/T7wLzR4x",
     "password: §~kXmQvTwLz",
