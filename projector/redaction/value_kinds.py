@@ -268,9 +268,9 @@ def _header(cursor: Cursor, place: Place) -> Take | None:
     if SCHEME.fullmatch(word + " ") is not None:
         cursor.run(BLANKS)
         word = cursor.run(_HEADER_WORD)
-        is_secret = not value_shapes.is_empty(word) and not value_shapes.is_name(word)
-        is_secret = is_secret or (value_shapes.is_name(word) and len(word) >= _SCHEME_MIN_CHARS)
-        is_secret = is_secret and not value_shapes.is_template(word) and not is_key_name(word, place.keys)
+        is_short = value_shapes.is_name(word) and len(word) < _SCHEME_MIN_CHARS and cursor.peek() != ""
+        is_secret = not (is_short or value_shapes.is_empty(word) or value_shapes.is_template(word))
+        is_secret = is_secret and not is_key_name(word, place.keys)
     else:
         is_secret = (value_shapes.has_secret_shape(word) and not is_code(word)) or word.isdigit()
     return Take(start, _header_extent(place)) if is_secret else None

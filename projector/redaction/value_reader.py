@@ -78,8 +78,8 @@ class ValueReader:
 
     @property
     def held(self) -> int:
-        """Number of characters that are not decided."""
-        return 0 if self._extent is not None else len(self._held)
+        """Number of characters that no step covers yet."""
+        return len(self._held)
 
     def again(self) -> ValueReader:
         """Return a reader of the next string, for which a new mark stands."""

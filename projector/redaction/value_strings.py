@@ -28,11 +28,9 @@ def quoted(cursor: Cursor, place: Place, *, is_any: bool) -> Take | None:
         extent = Quoted(quote, len(slashes), many_lines=quote == "`")
     content = _content(cursor, extent)
     is_closed = cursor.peek() == quote or (slashes and cursor.peek() == "\\")
-    if not is_secret_string(
-        content,
-        place,
-        is_any=is_any and bool(is_closed or len(content) >= _LONG_CHARS or cursor.at == len(cursor.text)),
-    ):
+    is_cut_off = not is_closed and cursor.at == len(cursor.text)
+    is_any = is_any and bool(is_closed or is_cut_off or len(content) >= _LONG_CHARS)
+    if not is_secret_string(content, place, is_any=is_any) and not (is_any and is_cut_off and content.isalpha()):
         return None
     start = cursor.at - len(content)
     extent = Fenced(quote * 3) if isinstance(extent, Fenced) else Quoted(quote, len(slashes), many_lines=quote == "`")
