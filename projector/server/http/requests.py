@@ -21,7 +21,7 @@ from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
 
 _TOKENS_MAX: Final = 10_000_000
 """More than any model generates, and a number that every provider can parse."""
-VALUES_MAX: Final = 200_000
+VALUES_MAX: Final = 100_000
 """JSON values in a request: a conversation of thousands of messages has tens of thousands."""
 _VALUE_BYTES: Final = 100
 """Approximate memory of a value: an empty object takes 64 bytes, a short string 60, its slot in a list 8."""
