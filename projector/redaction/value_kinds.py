@@ -59,7 +59,7 @@ _YAML_LINE: Final = re.compile(r"[ \t]+(?:- +)?(?:[\"']?[\w.-]+[\"']?: +)?[\"']?
 
 
 def _indented(cursor: Cursor) -> Take | None:
-    """Take an indented block of values or members, if one of its first lines has the shape of a secret."""
+    """Withhold an indented block of values or members, if one of its first lines has the shape of a secret."""
     cursor.run(LINE_END)
     start = cursor.at
     for _ in range(_BLOCK_MAX_LINES):
@@ -131,7 +131,7 @@ _BLOCK_HEAD: Final = re.compile(r"[|>+0-9-]{0,4}+")
 
 
 def _block(cursor: Cursor) -> Take | None:
-    """Take a block scalar of YAML: `|` or `>`, and indented lines."""
+    """Withhold a block scalar of YAML: `|` or `>`, and indented lines."""
     cursor.run(_BLOCK_HEAD)
     cursor.run(BLANKS)
     if cursor.peek() not in ("\n", "\r"):

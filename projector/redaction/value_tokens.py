@@ -42,7 +42,7 @@ _PRIVATE: Final = re.compile(r"-{4,5} ?BEGIN [A-Z0-9 ]*PRIVATE +KEY", re.IGNOREC
 
 
 def pem(cursor: Cursor, _before: str, _keys: KeyRules) -> Take | None:
-    """Take a private key in PEM."""
+    """Withhold a private key in PEM."""
     head = cursor.run(_PEM_HEAD)
     return Take(0, PrivateKey()) if _PRIVATE.match(head) is not None else None
 
@@ -51,7 +51,7 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/=]{0,88}+")
 
 
 def encoded_pem(cursor: Cursor, _before: str, _keys: KeyRules) -> Take | None:
-    """Take the base64 of a private key in PEM."""
+    """Withhold the base64 of a private key in PEM."""
     word = cursor.run(_BASE64).rstrip("=")
     head = base64.b64decode(word[: len(word) // 4 * 4])
     return Take(0, Tail(_TOKEN)) if b"PRIVATE" in head or len(word) < _ENCODED_HEAD_CHARS else None

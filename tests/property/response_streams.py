@@ -8,6 +8,8 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Final
 
+from hypothesis import strategies as st
+
 from projector.core.context import StreamContext
 from projector.core.faults import FAULTS
 from projector.core.pipeline import Pipeline, build_pipeline
@@ -18,6 +20,7 @@ from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from tests.property.cost import assert_linear
 from tests.property.mutations import Lines
+from tests.property.soundness import cut
 
 LEVELS: Final = ("off", "summary", "full")
 
@@ -56,6 +59,33 @@ def play(dialect: str, reads: Iterable[bytes], case: Case, **policy: Any) -> byt
 
 def play_lines(dialect: str, case: Case, lines: Lines, **policy: Any) -> bytes:
     return play(dialect, [b"\n".join(lines)], case, **policy)
+
+
+cuts: Final = st.lists(st.integers(0, 1 << 20), max_size=8)
+"""Places at which a stream may be cut."""
+
+host_calls: Final = st.lists(
+    st.tuples(st.integers(0, 30), st.sampled_from(["cancel", "next_response", "close"])),
+)
+"""Calls of the host, each before a line of the stream."""
+
+
+def assert_the_same_for_every_cut(dialect: str, stream: tuple[Case, Lines], places: list[int]) -> None:
+    """Check that the output does not depend on how the bytes of a stream are cut."""
+    case, lines = stream
+    data = b"\n".join(lines)
+    assert play(dialect, cut(data, places), case) == play(dialect, [data], case)
+
+
+def play_with_host(dialect: str, stream: tuple[Case, Lines], calls: list[tuple[int, str]]) -> bytes:
+    """Return all output of a run whose host calls methods of the pipeline between the lines."""
+    case, lines = stream
+    pipeline = pipeline_of(dialect, case.provider, case.settings.model_copy(update={"run": True}))
+    said = b""
+    for at, line in enumerate(lines):
+        said += b"".join(getattr(pipeline, name)() for when, name in calls if when == at)
+        said += pipeline.feed(line + b"\n")
+    return said + pipeline.close()
 
 
 SECRET: Final = 'quay vault/6fe1 \u00fc\n"'

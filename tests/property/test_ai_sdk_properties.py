@@ -22,18 +22,20 @@ from tests.property.response_streams import (
     SECRET,
     THOUGHT,
     assert_linear_cost,
+    assert_the_same_for_every_cut,
+    cuts,
+    host_calls,
     many_citations,
     many_deltas,
     many_items,
     many_parts,
-    pipeline_of,
-    play,
     play_lines,
+    play_with_host,
     reasoned,
     told,
 )
 from tests.property.response_streams import LEVELS as REASONING
-from tests.property.soundness import OURS, cut, examples
+from tests.property.soundness import OURS, examples
 
 each_case: Final = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 DIALECT: Final = "ai_sdk"
@@ -64,25 +66,17 @@ def test_any_stream_is_sound(stream: tuple[Case, Lines], reasoning: str, level: 
 
 
 @examples(60)
-@given(spoiled(), st.lists(st.integers(0, 1 << 20), max_size=8))
-def test_bytes_may_be_cut_anywhere(stream: tuple[Case, Lines], cuts: list[int]) -> None:
-    case, lines = stream
-    data = b"\n".join(lines)
-    assert play(DIALECT, cut(data, cuts), case) == play(DIALECT, [data], case)
+@given(spoiled(), cuts)
+def test_bytes_may_be_cut_anywhere(stream: tuple[Case, Lines], places: list[int]) -> None:
+    assert_the_same_for_every_cut(DIALECT, stream, places)
 
 
 @examples(100)
-@given(spoiled(most=2), st.lists(st.tuples(st.integers(0, 30), st.sampled_from(["cancel", "next_response", "close"]))))
+@given(spoiled(most=2), host_calls)
 def test_host_events_at_any_time_keep_the_stream_sound(
     stream: tuple[Case, Lines], calls: list[tuple[int, str]]
 ) -> None:
-    case, lines = stream
-    pipeline = pipeline_of(DIALECT, case.provider, case.settings.model_copy(update={"run": True}))
-    said = b""
-    for at, line in enumerate(lines):
-        said += b"".join(getattr(pipeline, name)() for when, name in calls if when == at)
-        said += pipeline.feed(line + b"\n")
-    assert_sound(said + pipeline.close())
+    assert_sound(play_with_host(DIALECT, stream, calls))
 
 
 # secrets

@@ -82,7 +82,7 @@ class RateLimiter:
         self._agents = other._agents
 
     async def enter(self, scope: Scope, caller: str, table: RateLimits) -> Admission:
-        """Take one request of a caller; raise `Problem` without one, or without a token."""
+        """Charge one request to a caller; raise `Problem` without one, or without a token."""
         admission = Admission(self._budgets, scope, owner_of(caller), limits_of(table), self._agents)
         await admission.take_request()
         return admission
@@ -111,11 +111,11 @@ class Admission:
         """Counts the tokens of the stream, if they are limited."""
 
     async def take_request(self) -> None:
-        """Take one request of the caller; raise `Problem` without one, or without a token."""
+        """Charge one request to the caller; raise `Problem` without one, or without a token."""
         await self._take([(limit, 1.0 if limit.unit == "requests" else 0.0) for limit in self._limits])
 
     async def take_stream(self, meter: TokenMeter) -> None:
-        """Take one request for each agent, and reserve tokens, which the meter counts.
+        """Charge one request for each agent, and reserve tokens, which the meter counts.
 
         Raises:
             Problem: one of the limits is reached. The request of the caller is returned.
@@ -158,7 +158,7 @@ class Admission:
 
     @asynccontextmanager
     async def stream(self, stats: StreamStats) -> AsyncGenerator[None, None]:
-        """Take what a stream needs, and settle it at its end; raise `Problem` if a limit is reached."""
+        """Charge what a stream needs, and settle it at its end; raise `Problem` if a limit is reached."""
         assert stats.meter is not None  # noqa: S101 - streams of a server have one
         await self.take_stream(stats.meter)
         stats.meter = self.meter

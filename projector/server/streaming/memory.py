@@ -183,7 +183,7 @@ class Account:
                 await self.memory.wait_for_change()
 
     def end_turn(self) -> None:
-        """Let another stream read, if it is the turn of this one."""
+        """End the turn of this stream, so that another one may read."""
         if self.memory.turn is self:
             self.memory.turn = None
             self.memory.notify()
