@@ -21,6 +21,7 @@ from projector.server.config.settings import Settings
 from projector.server.listening import listen, listen_admin
 from projector.server.process import DrainingServer, server
 from projector.server.streaming.registry import Streams
+from projector.server.telemetry.logs import log
 
 EXAMPLES = Path(__file__).parents[2] / "examples_ndjson" / "openai_responses"
 SSE_HEAD = (
@@ -264,10 +265,15 @@ class Site:
         return True
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(autouse=True)
 def _quiet() -> None:
-    """Omit the log of servers in threads from the test report; `capture_logs` still receives it."""
+    """Omit the log of servers in threads from the test report; `capture_logs` still receives it.
+
+    Commands that a test before ran configured levels and output, which the logger keeps.
+    """
+    structlog.reset_defaults()
     structlog.configure(processors=[], logger_factory=structlog.ReturnLoggerFactory())
+    log._logger = structlog.get_logger()
 
 
 @pytest.fixture(scope="session")
