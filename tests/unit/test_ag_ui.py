@@ -12,9 +12,10 @@ from pydantic import ValidationError
 from projector.contracts.kinds import Kind
 from projector.dialects.ag_ui import writer
 from projector.dialects.ag_ui.events import parse_event
-from projector.dialects.ag_ui.message_writer import CITATIONS_MAX_BYTES, ENCRYPTED_MAX_CHARS
+from projector.dialects.ag_ui.message_writer import CITATIONS_MAX_BYTES
 from projector.dialects.ag_ui.writer import AgUi
 from projector.dialects.descriptor import DialectOptions
+from projector.dialects.frame_writer import ENCRYPTED_MAX_CHARS, FRAME_MAX_BYTES
 from tests.unit.response_events import Event, added, delta, done
 
 Run: TypeAlias = Callable[..., list[Event]]
@@ -309,10 +310,9 @@ def test_a_citation_may_precede_its_text(run: Run) -> None:
 
 def test_citations_beyond_the_limit_are_dropped(run: Run) -> None:
     citations = [url_citation(f"https://a.example/{number:0>4000}") for number in range(100)]
-    kept = of(run(CREATED, text(0, "a"), *citations, COMPLETED), "TEXT_MESSAGE_END")[0]["metadata"][
-        "public-sse.citations"
-    ]
-    assert 60 < len(kept) < CITATIONS_MAX_BYTES // 4_000
+    about = of(run(CREATED, text(0, "a"), *citations, COMPLETED), "TEXT_MESSAGE_END")[0]["metadata"]
+    assert 60 < len(about["public-sse.citations"]) < CITATIONS_MAX_BYTES // 4_000
+    assert [(one["type"], one["path"]) for one in about["public-sse.notices"]] == [("truncated", "citation")]
 
 
 VALUE: Final = {"registered": [{"value": "marzipan"}]}
@@ -730,7 +730,7 @@ def test_large_trees_are_truncated_with_a_notice(run: Run) -> None:
     tree = {f"k{number}": ["x" * 7_000] * 100 for number in range(40)}
     said = run(CREATED, done(0, "function_call", call_id="c", name="f"), output("c", tree), COMPLETED)
     (result,) = of(said, "TOOL_CALL_RESULT")
-    assert len(result["content"]) < 2 * writer.FRAME_MAX_BYTES
+    assert len(result["content"]) < 2 * FRAME_MAX_BYTES
     assert {notice["type"] for notice in result["metadata"]["public-sse.notices"]} == {"truncated"}
 
 

@@ -13,6 +13,7 @@ from projector.dialects.ai_sdk import message_ends, text_parts
 from projector.dialects.ai_sdk.events import parse_chunk
 from projector.dialects.ai_sdk.writer import ITEMS, AiSdk
 from projector.dialects.descriptor import DialectOptions
+from projector.dialects.frame_writer import ENCRYPTED_MAX_CHARS
 from tests.unit.response_events import Event, added, delta, done
 
 Run: TypeAlias = Callable[..., list[Event]]
@@ -47,6 +48,15 @@ def of(said: list[Event], *kinds: str) -> list[Event]:
 
 def types(said: list[Event]) -> list[str]:
     return [chunk["type"] for chunk in said if not chunk["type"].startswith("data-")]
+
+
+def left_out(said: list[Event]) -> list[tuple[str, str, str]]:
+    """Return what notices name: item, type, path."""
+    return [
+        (chunk["data"]["item_id"], one["type"], one["path"])
+        for chunk in of(said, "data-notice")
+        for one in chunk["data"]["notices"]
+    ]
 
 
 # the message
@@ -196,6 +206,15 @@ def test_citations_are_limited(run: Run) -> None:
     events = [{"type": name, "output_index": 0, "annotation": one} for one in cited]
     said = run(CREATED, delta("output_text", 0, "a"), *events, COMPLETED)
     assert len(of(said, "source-url")) == text_parts.CITATIONS_MAX_ITEMS
+    assert left_out(said) == [("item_0", "truncated", "citation")]
+
+
+def test_encrypted_reasoning_beyond_the_limit_is_left_out(run: Run) -> None:
+    value = "g" * (ENCRYPTED_MAX_CHARS + 1)
+    events = [done(0, "reasoning", encrypted_content=value), delta("output_text", 1, "a")]
+    said = run(CREATED, *events, COMPLETED, policy={"encrypted_reasoning": True})
+    assert left_out(said) == [("item_0", "truncated", "encrypted_content")]
+    assert "reasoning-start" not in types(said)
 
 
 # calls

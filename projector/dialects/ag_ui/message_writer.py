@@ -17,8 +17,8 @@ from projector.dialects.ag_ui.ag_ui_run import (
     metadata,
     unless_completed,
 )
+from projector.dialects.frame_writer import ENCRYPTED_MAX_CHARS, left_out
 from projector.dialects.sent_texts import FINAL_TEXTS, REFUSAL, TEXT
-from projector.redaction.clean import TRUNCATED_HERE
 
 CITATIONS_MAX_BYTES: Final = 262_144
 """JSON size for one message. More would make its last event too large for a client's buffer."""
@@ -26,9 +26,6 @@ CITATIONS_MAX_BYTES: Final = 262_144
 SUMMARY: Final = "summary"
 FULL: Final = "full"
 PART_INDEXES: Final[Mapping[str, str]] = {SUMMARY: "summary_index", FULL: "content_index"}
-
-ENCRYPTED_MAX_CHARS: Final = 4_194_304
-"""A client's buffer holds 10,485,760 characters. A longer value is dropped, because a part of it is useless."""
 
 
 def on_message_added(run: AgUiRun, frame: Frame) -> list[Event]:
@@ -66,6 +63,8 @@ def on_citation(run: AgUiRun, frame: Frame) -> list[Event]:
     message.citations_bytes += len(codec.dumps(citation))
     if message.citations_bytes <= CITATIONS_MAX_BYTES:
         message.citations.append(citation)
+    else:
+        message.notices.add({"notices": left_out("citation")})
     return events
 
 
@@ -139,8 +138,7 @@ def on_encrypted(run: AgUiRun, frame: Frame) -> list[Event]:
     reasoning = run.reasonings[frame["item_id"]]
     value = frame["encrypted_content"]
     if len(value) > ENCRYPTED_MAX_CHARS:
-        notices = [notice._replace(path="encrypted_content")._asdict() for notice in TRUNCATED_HERE]
-        reasoning.notices.add({"notices": notices})
+        reasoning.notices.add({"notices": left_out("encrypted_content")})
         return []
     events = _start_part(run, reasoning, (SUMMARY, 0)) if reasoning.first_id is None else []
     entity = {"subtype": "message", "entityId": reasoning.first_id, "encryptedValue": value}

@@ -7,24 +7,16 @@ from datetime import datetime
 from functools import partial
 from typing import Final, TypeAlias
 
-from projector.contracts import codec
 from projector.contracts.kinds import Kind, PrivateKind
-from projector.core.canonical import Frame, WireEvent
-from projector.core.truncation import fit
+from projector.core.canonical import Frame
 from projector.dialects.ag_ui import lifecycle_writer, message_writer, tool_writer
 from projector.dialects.ag_ui.ag_ui_run import AgUiRun, Event
 from projector.dialects.descriptor import DialectOptions
+from projector.dialects.frame_writer import FrameWriter, within_limit
 from projector.dialects.sent_texts import REFUSAL, TEXT
 from projector.dialects.workflow import WorkflowSteps
 
 Writer: TypeAlias = Callable[[AgUiRun, Frame], list[Event]]
-
-FRAME_MAX_BYTES: Final = 1_048_576
-"""Limit of a frame that may contain JSON trees. Its event is at most a few times larger, because a result is JSON in
-JSON. Clients give up at 10 MiB (CONTRACT D37)."""
-
-LARGE: Final = frozenset({Kind.TOOL_STATUS, Kind.TOOL_OUTPUT, Kind.FINAL})
-"""Kinds of frames that may contain JSON trees."""
 
 
 def _nothing(_run: AgUiRun, _frame: Frame) -> list[Event]:
@@ -90,26 +82,15 @@ DROPPED: Final[Mapping[str, str]] = {
 }
 
 
-class AgUi:
+class AgUi(FrameWriter[Writer]):
     """The writer of one stream, as one run. The projector closes every item that it announces (CONTRACT D7)."""
 
     def __init__(self, options: DialectOptions) -> None:
+        super().__init__(HANDLED)
         self._run = AgUiRun(options)
         self._steps = WorkflowSteps()
         self._has_started = False
-        self._has_failed = False
         self._timestamp = ""
-
-    def feed(self, frame: Frame, /) -> list[WireEvent]:
-        """Return the events of a frame. After a failure only `RUN_ERROR` is written, which ends what is open."""
-        writer = HANDLED.get(frame["kind"])
-        if writer is None or (self._has_failed and frame["kind"] != Kind.ERROR):
-            return []
-        try:
-            return [(None, codec.dumps(event)) for event in self._write(writer, frame)]
-        except Exception:
-            self._has_failed = True
-            raise
 
     def _write(self, writer: Writer, frame: Frame) -> list[Event]:
         kind, run = frame["kind"], self._run
@@ -124,7 +105,7 @@ class AgUi:
             events += self._enter(frame)
         elif kind != Kind.ERROR:  # which ends everything that is open
             events += self._follow(frame)
-        return events + writer(run, _truncated(frame) if kind in LARGE else frame)
+        return events + writer(run, within_limit(frame))
 
     def _enter(self, frame: Frame) -> list[Event]:
         """Switch to a branch and follow it, or write the end of its step if the branch is over."""
@@ -142,11 +123,3 @@ class AgUi:
         texts = message_writer.write_missing_texts(run, frame["final"])
         steps = lifecycle_writer.write_steps(run, self._steps.close())
         return [*texts, *tool_writer.write_missing_results(run), *steps]
-
-
-def _truncated(frame: Frame) -> Frame:
-    """Return a frame within its limit. The texts of `final` are left out, because messages contain them."""
-    if frame["kind"] == Kind.FINAL:
-        final = {name: value for name, value in frame["final"].items() if not name.endswith("_text")}
-        frame = {**frame, "final": final}
-    return frame if len(codec.dumps(frame)) <= FRAME_MAX_BYTES else fit(frame, FRAME_MAX_BYTES)

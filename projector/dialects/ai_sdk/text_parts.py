@@ -16,15 +16,13 @@ from projector.dialects.ai_sdk.ui_message import (
     members_of,
     with_metadata,
 )
+from projector.dialects.frame_writer import ENCRYPTED_MAX_CHARS, left_out
 from projector.dialects.sent_texts import FINAL_TEXTS, REFUSAL, TEXT, has_sent
 
 REASONING: Final = "reasoning"
 SUMMARY: Final = "summary"
 FULL: Final = "full"
 PART_INDEXES: Final[Mapping[str, str]] = {SUMMARY: "summary_index", FULL: "content_index"}
-
-ENCRYPTED_MAX_CHARS: Final = 4_194_304
-"""A longer value is dropped, because a part of it is useless."""
 
 CITATIONS_MAX_ITEMS: Final = 1_000
 """Citations of one message. A page keeps each as two parts of its message."""
@@ -74,7 +72,7 @@ def on_citation(ui: UiMessage, frame: Frame) -> list[Chunk]:
     item, citation = ui.texts[frame["item_id"]], frame["citation"]
     item.citations += 1
     if item.citations > CITATIONS_MAX_ITEMS:
-        return []
+        return _left_out(frame, "citation") if item.citations == CITATIONS_MAX_ITEMS + 1 else []
     source_id = f"{item.item_id}:source:{item.citations}"
     source = _source(source_id, citation)
     data = members_of(frame, "item_id", "content_index")
@@ -115,7 +113,7 @@ def on_encrypted(ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Keep the encrypted value for the end of the item's last part; a client returns it with that part."""
     item, value = ui.texts[frame["item_id"]], frame["encrypted_content"]
     if len(value) > ENCRYPTED_MAX_CHARS:
-        return []
+        return _left_out(frame, "encrypted_content")
     item.encrypted = value
     return [] if item.open else _start_reasoning(item, SUMMARY, f"{item.item_id}:encrypted")
 
@@ -123,6 +121,12 @@ def on_encrypted(ui: UiMessage, frame: Frame) -> list[Chunk]:
 def on_reasoning_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Write the end of the parts of a reasoning item."""
     return _end_parts(ui.texts[frame["item_id"]], frame["status"])
+
+
+def _left_out(frame: Frame, path: str) -> list[Chunk]:
+    """Return the notice of a member that is left out because of a limit: one for each item."""
+    data = {**members_of(frame, "kind", "item_id"), "notices": left_out(path)}
+    return [data_part("notice", data, f"notice:{frame['item_id']}:{path}")]
 
 
 def _start_text(item: TextItem, kind: str, part_id: str, agent: object) -> Chunk:

@@ -6,23 +6,16 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, TypeAlias
 
-from projector.contracts import codec
 from projector.contracts.kinds import TOOL_TYPES, Kind, PrivateKind
-from projector.core.canonical import Frame, WireEvent
-from projector.core.truncation import fit
+from projector.core.canonical import Frame
 from projector.dialects.ai_sdk import message_ends, text_parts, tool_parts
 from projector.dialects.ai_sdk.ui_message import Chunk, UiMessage
 from projector.dialects.descriptor import DialectOptions
+from projector.dialects.frame_writer import FrameWriter, within_limit
 from projector.dialects.sent_texts import REFUSAL, TEXT
 from projector.dialects.workflow import WorkflowSteps
 
 Writer: TypeAlias = Callable[[UiMessage, Frame], list[Chunk]]
-
-FRAME_MAX_BYTES: Final = 1_048_576
-"""Limit of a frame that may contain JSON trees."""
-
-LARGE: Final = frozenset({Kind.TOOL_STATUS, Kind.TOOL_OUTPUT, Kind.FINAL})
-"""Kinds of frames that may contain JSON trees."""
 
 
 def _nothing(_ui: UiMessage, _frame: Frame) -> list[Chunk]:
@@ -92,25 +85,14 @@ DROPPED: Final[Mapping[str, str]] = {
 TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
 
 
-class AiSdk:
+class AiSdk(FrameWriter[Writer]):
     """The writer of one stream, as one message. The projector closes every item that it announces (CONTRACT D7)."""
 
     def __init__(self, options: DialectOptions) -> None:
+        super().__init__(HANDLED)
         self._ui = UiMessage(options)
         self._steps = WorkflowSteps()
         self._has_started = False
-        self._has_failed = False
-
-    def feed(self, frame: Frame, /) -> list[WireEvent]:
-        """Return the chunks of a frame. After a failure only the error is written."""
-        writer = HANDLED.get(frame["kind"])
-        if writer is None or (self._has_failed and frame["kind"] != Kind.ERROR):
-            return []
-        try:
-            return [(None, codec.dumps(chunk)) for chunk in self._write(writer, frame)]
-        except Exception:
-            self._has_failed = True
-            raise
 
     def _write(self, writer: Writer, frame: Frame) -> list[Chunk]:
         kind, ui = frame["kind"], self._ui
@@ -124,7 +106,7 @@ class AiSdk:
             chunks += self._follow(frame)
         if "notices" in frame:
             chunks += message_ends.write_notices(frame)
-        return chunks + writer(ui, _truncated(frame) if kind in LARGE else frame)
+        return chunks + writer(ui, within_limit(frame))
 
     def _enter(self, frame: Frame) -> list[Chunk]:
         """Switch to a branch and follow it, or write the end of its step if the branch is over."""
@@ -144,11 +126,3 @@ class AiSdk:
         texts = text_parts.write_missing_texts(ui, frame.get("final", {}))
         results = tool_parts.write_missing_results(ui) if frame["kind"] == Kind.FINAL else []
         return [*texts, *results, *message_ends.end_step(ui), *message_ends.write_steps(self._steps.close())]
-
-
-def _truncated(frame: Frame) -> Frame:
-    """Return a frame within its limit. The texts of `final` are left out, because messages contain them."""
-    if frame["kind"] == Kind.FINAL:
-        final = {name: value for name, value in frame["final"].items() if not name.endswith("_text")}
-        frame = {**frame, "final": final}
-    return frame if len(codec.dumps(frame)) <= FRAME_MAX_BYTES else fit(frame, FRAME_MAX_BYTES)

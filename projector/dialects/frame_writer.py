@@ -1,0 +1,65 @@
+"""The base of writers that encode each frame as JSON events: a failure latch, and frames within a limit.
+
+A subclass has a table of frame kinds and writes the events of one frame; `ag_ui` and `ai_sdk` are such dialects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Generic, TypeVar
+
+from projector.contracts import codec
+from projector.contracts.kinds import Kind
+from projector.core.canonical import Frame, WireEvent
+from projector.core.truncation import fit
+from projector.redaction.clean import notice
+
+FRAME_MAX_BYTES: Final = 1_048_576
+"""Limit of a frame that may contain JSON trees. Its event is at most a few times larger, because a result may be JSON
+in JSON; clients of AG-UI give up at 10 MiB (CONTRACT D37)."""
+
+LARGE: Final = frozenset({Kind.TOOL_STATUS, Kind.TOOL_OUTPUT, Kind.FINAL})
+"""Kinds of frames that may contain JSON trees."""
+
+ENCRYPTED_MAX_CHARS: Final = 4_194_304
+"""Limit of encrypted reasoning. A longer value is dropped with a notice, because a part of it is useless."""
+
+_Writer = TypeVar("_Writer")
+
+
+class FrameWriter(Generic[_Writer]):
+    """The writer of one stream. After a frame that cannot be written, only `error` is, which ends what is open."""
+
+    def __init__(self, handled: Mapping[str, _Writer]) -> None:
+        self._handled = handled
+        self._has_failed = False
+
+    def feed(self, frame: Frame, /) -> list[WireEvent]:
+        """Return the events of a frame."""
+        writer = self._handled.get(frame["kind"])
+        if writer is None or (self._has_failed and frame["kind"] != Kind.ERROR):
+            return []
+        try:
+            return [(None, codec.dumps(event)) for event in self._write(writer, frame)]
+        except Exception:
+            self._has_failed = True
+            raise
+
+    def _write(self, writer: _Writer, frame: Frame) -> list[dict[str, Any]]:
+        """Return the events of a frame; `writer` is that of its kind."""
+        raise NotImplementedError
+
+
+def within_limit(frame: Frame) -> Frame:
+    """Return a frame within its limit. The texts of `final` are left out, because messages contain them."""
+    if frame["kind"] not in LARGE:
+        return frame
+    if frame["kind"] == Kind.FINAL:
+        final = {name: value for name, value in frame["final"].items() if not name.endswith("_text")}
+        frame = {**frame, "final": final}
+    return frame if len(codec.dumps(frame)) <= FRAME_MAX_BYTES else fit(frame, FRAME_MAX_BYTES)
+
+
+def left_out(path: str) -> list[dict[str, str]]:
+    """Return the notices of a member that a writer leaves out because of a limit."""
+    return [notice("truncated")._replace(path=path)._asdict()]
