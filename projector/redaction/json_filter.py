@@ -1,4 +1,4 @@
-r"""Streaming filters of JSON documents and the strings in them (CONTRACT D23 to D25).
+r"""Streaming filter of JSON documents (CONTRACT D23 to D25).
 
 The text is never rebuilt: the filter follows the grammar, and each character is shown unchanged or withheld. Little
 text is held back, and each kind is limited:
@@ -12,25 +12,24 @@ The value of a sensitive key is not held: a mark replaces it, and the grammar fi
 Strings are searched with their escapes decoded, and shown with the provider's escapes: `raw_steps` converts steps over
 decoded characters into steps over escapes. So `sk-\u0061...` is found as `sk-a...`, and keys are compared decoded.
 
-A string that contains JSON is a nested document: `StringFilter` feeds the decoded text into an inner
-`JsonStreamFilter`. A text may be JSON if its first character after blanks is `{`, `[` or `"`. Documents may follow each
-other (JSON lines). After a syntax error the rest is plain text; inside a withheld value the rest is withheld too.
+A string that contains JSON is a nested document: `projector.redaction.string_filter` feeds the decoded text into an
+inner `JsonStreamFilter`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from enum import Enum, auto
 from typing import ClassVar, Final, TypeAlias
 
 from projector.contracts import codec
 from projector.contracts.kinds import REDACTED
 from projector.redaction import json_grammar as grammar
 from projector.redaction.detector import Detector
-from projector.redaction.filters import Carry, ContentFilter, NumberFilter, ValueFilter, clean_plain, plain_filter
+from projector.redaction.filters import Carry, ContentFilter, NumberFilter, clean_plain, plain_filter
 from projector.redaction.rules import Verdict, is_value_of_pair, names_a_value
 from projector.redaction.steps import Step, StepBuffer
+from projector.redaction.string_filter import MAY_BE_JSON, StringFilter
 from projector.redaction.value_contexts import ANNOUNCE_CHARS, announces
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -44,19 +43,10 @@ _COUNT_OPENS: Final = re.compile(rf'"[-+]?(?:[0-9][0-9.,_]{{0,15}})?|{_SHOWN_OPE
 _SHOWN_MAX_CHARS: Final = 20
 """Values that are shown under a sensitive key, and their beginnings."""
 
-OPENERS: Final = frozenset('{["')
-"""First characters of a text that may be JSON."""
-_MAY_BE_JSON: Final = frozenset(" \t\n\r") | OPENERS
-
 _MAX_PATHS: Final = 64
 """Maximum number and depth of kept paths. An event has fewer notices, and a tree fewer levels."""
 _MAX_KEYS: Final = 64
 """Maximum number of keys that are remembered; arrays of objects repeat fewer."""
-_MAX_LEVELS: Final = 3
-"""Maximum levels of JSON inside strings; deeper JSON is read as plain text."""
-_CONTEXT_CHARS: Final = 512
-"""Trailing characters of a document that are searched with the plain text after it, as in `"password": hunter2`."""
-_KEPT_CHARS: Final = _CONTEXT_CHARS + 16  # an unfinished escape is not context
 
 
 class JsonStreamFilter:
@@ -301,7 +291,7 @@ class JsonStreamFilter:
         closed = text[end : end + 1] == '"'
         after, self._after = (None, self._after) if self._key is not None else (self._after, None)
         if closed and self._key is None and self._muted_at is None:
-            closed = content[:1] not in _MAY_BE_JSON and after is None
+            closed = content[:1] not in MAY_BE_JSON and after is None
         if closed and (self._muted_at is not None or self._detector.passes(content)):
             self._key = None if self._key is None else [content]
             self._content_start = content
@@ -310,10 +300,10 @@ class JsonStreamFilter:
             return end + 1
         if self._muted_at is not None:
             self._string = None
-        elif self._key is not None or (after is None and content and content[0] not in _MAY_BE_JSON):
+        elif self._key is not None or (after is None and content and content[0] not in MAY_BE_JSON):
             self._string = plain_filter(self._detector)
         else:
-            self._string = StringFilter(self._detector, self._level + 1, after)
+            self._string = string_filter(self._detector, self._level + 1, after)
         return at
 
     def _content(self, raw: str) -> None:
@@ -435,113 +425,6 @@ class JsonStreamFilter:
     }
 
 
-class _Mode(Enum):
-    BLANK = auto()
-    PLAIN = auto()
-    DOCUMENT = auto()
-    WITHHELD = auto()
-
-
-class StringFilter:
-    """The filter of a decoded string: plain text, or a document in it."""
-
-    def __init__(self, detector: Detector, level: int = 0, after: Carry | None = None) -> None:
-        self._detector = detector
-        self._level = level
-        self._after = after
-        self._mode = _Mode.BLANK
-        self._plain = plain_filter(detector)
-        self._document: JsonStreamFilter | None = None
-        self._guard = ValueFilter(detector.crossing) if detector.crossing else None
-        self._guarded = ""
-        self._recent = ""
-
-    def mark_of_rest(self, rest: str, /) -> str | None:
-        """Return the mark in place of the remaining text if the string ends before `rest`; None if it may be shown."""
-        return "" if self._mode is _Mode.WITHHELD else (self._document or self._plain).mark_of_rest(rest)
-
-    def carry(self) -> Carry:
-        """Return what the string leaves to the next string of its list, after `end`."""
-        return self._plain.carry() if self._document is None else Carry()
-
-    @property
-    def settled(self) -> ContentFilter | None:
-        """Filter that can replace this one once the text is known to be plain."""
-        return self._plain if self._mode is _Mode.PLAIN else None
-
-    def quick(self, text: str, /) -> int:
-        """Read a piece that needs no steps (`Filter.quick`)."""
-        return self._plain.quick(text) if self._mode is _Mode.PLAIN else -1
-
-    def feed(self, text: str, /) -> list[Step]:
-        """Read a piece and return the steps that no later text can change."""
-        if self._mode is _Mode.PLAIN:
-            return self._plain.feed(text)
-        if self._mode is _Mode.DOCUMENT:
-            return self._guarded_document(text)
-        if self._mode is _Mode.WITHHELD:
-            return [(len(text), "")]
-        return self._begin(text)
-
-    def end(self) -> list[Step]:
-        """Return the steps over the held characters at the end of the text."""
-        steps = self._read_rest(self._guard.end(), "") if self._guard is not None and self._document is not None else []
-        return steps + (self._document or self._plain).end()
-
-    def _begin(self, text: str) -> list[Step]:
-        blanks = grammar.BLANKS.match(text)
-        start = blanks.end() if blanks else 0
-        if start == len(text):
-            return self._plain.feed(text)
-        is_document = text[start] in OPENERS and self._level <= _MAX_LEVELS
-        if self._after is not None and (not is_document or self._after.takes_all):
-            self._plain.begin_after(self._after)
-            is_document = False
-        if not is_document:
-            self._mode = _Mode.PLAIN
-            return self._plain.feed(text)
-        self._mode = _Mode.DOCUMENT
-        self._document = JsonStreamFilter(self._detector, self._level)
-        return self._plain.feed(text[:start]) + self._plain.end() + self._guarded_document(text[start:])
-
-    def _guarded_document(self, text: str) -> list[Step]:
-        """Search for registered values that contain JSON syntax before the text is parsed as JSON."""
-        return self._in_document(text) if self._guard is None else self._read_rest(self._guard.feed(text), text)
-
-    def _read_rest(self, found: list[Step], text: str) -> list[Step]:
-        text = self._guarded + text
-        steps: list[Step] = []
-        at = 0
-        for count, mark in found:
-            if self._document is None:
-                break
-            if mark is None:
-                steps += self._in_document(text[at : at + count])
-            else:
-                steps += [*self._document.end(), (count, mark)]
-                self._document, self._mode = None, _Mode.WITHHELD
-            at += count
-        self._guarded = text[at:] if self._document is not None else ""
-        return steps if self._document is not None else steps + (self.feed(text[at:]) if at < len(text) else [])
-
-    def _in_document(self, text: str) -> list[Step]:
-        steps: list[Step] = []
-        self._recent = self._recent[-_KEPT_CHARS:] + text
-        while self._document is not None:
-            steps += self._document.feed(text)
-            if not self._document.failed:
-                break
-            text = self._document.rest
-            if self._document.complete and text[0] in OPENERS:
-                self._document = JsonStreamFilter(self._detector, self._level)
-                continue
-            mark = self._document.mark_of_rest(text)
-            self._document = None
-            if mark is None:
-                self._mode = _Mode.PLAIN
-                self._plain.continue_after(self._recent[: len(self._recent) - len(text)][-_CONTEXT_CHARS:])
-                steps += self._plain.feed(text)
-            else:
-                self._mode = _Mode.WITHHELD
-                steps.append((len(text), mark))
-        return steps
+def string_filter(detector: Detector, level: int = 0, after: Carry | None = None) -> StringFilter:
+    """Return the filter of a decoded string, which is plain text or a document."""
+    return StringFilter(detector, JsonStreamFilter, level, after)

@@ -27,7 +27,7 @@ from projector.redaction.clean import (
 )
 from projector.redaction.detector import Detector
 from projector.redaction.joints import Joint, at_end
-from projector.redaction.json_filter import StringFilter
+from projector.redaction.json_filter import string_filter
 from projector.redaction.names import Names
 from projector.redaction.policy import Policy
 from projector.redaction.stream import ArgumentStream, TextStream, ValueStream
@@ -182,7 +182,7 @@ class Redactor:
 
     def code_stream(self) -> TextStream:
         """Return a cleaner for tool code, fragment by fragment."""
-        return TextStream(StringFilter(self._detector, 1))
+        return TextStream(string_filter(self._detector, 1))
 
 
 def _marked(tree: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:

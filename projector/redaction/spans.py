@@ -13,7 +13,7 @@ from projector.contracts import codec, limits
 from projector.contracts.kinds import REDACTED
 from projector.redaction.detector import Detector
 from projector.redaction.filters import clean_plain
-from projector.redaction.json_filter import StringFilter
+from projector.redaction.json_filter import string_filter
 from projector.redaction.policy import Policy
 from projector.redaction.steps import Step, in_pieces
 from projector.redaction.whole_values import clean_url, is_clean
@@ -51,7 +51,7 @@ class Finder:
         if is_clean(self._detector, text):
             return []
         scrubbed = codec.scrub(text)
-        string = StringFilter(self._detector)
+        string = string_filter(self._detector)
         steps: list[Step] = []
         for piece in in_pieces(scrubbed):
             self.pause()

@@ -26,11 +26,12 @@ from projector.redaction.clean import (
 from projector.redaction.detector import Detector
 from projector.redaction.filters import Carry, clean_plain
 from projector.redaction.internals import without_internals
-from projector.redaction.json_filter import OPENERS, StringFilter
+from projector.redaction.json_filter import string_filter
 from projector.redaction.json_grammar import BLANKS
 from projector.redaction.policy import Limits
 from projector.redaction.rules import Verdict, is_value_of_pair, normal_form
 from projector.redaction.steps import StepWriter, in_pieces
+from projector.redaction.string_filter import OPENERS, StringFilter
 from projector.redaction.value_contexts import announces
 
 _MESSAGE_MAX_CHARS: Final = 4_096
@@ -75,7 +76,7 @@ class Adjacent:
         after, self._after = self._after, Carry(text if announces(text, self._detector.keys) else "")
         if not after and is_clean(self._detector, text):
             return bound(text, max_chars)
-        string = StringFilter(self._detector, 1, after or None)
+        string = string_filter(self._detector, 1, after or None)
         cleaned = _clean(string, text, max_chars)
         if not self._after.key:
             self._after = string.carry()

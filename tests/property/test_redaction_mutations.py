@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from projector.redaction import json_filter, steps, stream
+from projector.redaction import json_filter, steps, stream, string_filter
 from projector.redaction import json_grammar as grammar
 from projector.redaction.detector import Detector, Formats, Values
 from projector.redaction.filters import FormatFilter, NumberFilter, ValueFilter
@@ -116,7 +116,7 @@ def keys_are_not_searched(patch: pytest.MonkeyPatch) -> None:
 
 
 def strings_hold_no_documents(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(json_filter, "OPENERS", frozenset[str]())
+    patch.setattr(string_filter, "OPENERS", frozenset[str]())
 
 
 def broken_documents_are_not_sealed(patch: pytest.MonkeyPatch) -> None:
