@@ -214,7 +214,9 @@ class Site:
         self.admin_port: int | None = None if admin is None else admin.getsockname()[1]
         self.trusted: ssl.SSLContext | None = None
         """Context of clients, for a server with TLS."""
-        self.streams: Streams = self._server.config.app.state.streams
+        self.state: Any = self._server.config.app.state
+        """State of the application at the start."""
+        self.streams: Streams = self.state.streams
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listener]}, daemon=True)
         self._thread.start()
         self.answers: list[Answer] = []

@@ -7,7 +7,7 @@ import contextlib
 import json
 import socket
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -180,6 +180,10 @@ class Row(NamedTuple):
     remedy: str
     play: Play
 
+    def hasty(self, *names: str) -> tuple[str, ...]:
+        """Return the upstreams with a short time limit: those that fail, if the failure is silence."""
+        return names if self.code == "upstream_timeout_first_byte" else ()
+
 
 ROWS: Final[Mapping[str, Row]] = {
     "closes": Row("upstream_reset", "again over", closes),
@@ -246,10 +250,14 @@ async def playing() -> AsyncIterator[dict[str, Provider]]:
 
 
 AGENTS: Final = 120
+PATIENCE_S: Final = 15.0
+"""Time limit of the first byte of an upstream that answers: a busy machine must not exceed it."""
+HASTE_S: Final = 0.25
+"""Time limit of the first byte of an upstream that is silent."""
 
 
-def settings_of(**more: Any) -> dict[str, Any]:
-    """Return settings with many agents, each with targets of its own."""
+def settings_of(hasty: Collection[str] = (), **more: Any) -> dict[str, Any]:
+    """Return settings with many agents, each with targets of its own; requests to `hasty` upstreams soon time out."""
     urls = {name: f"http://127.0.0.1:{port}/v1" for name, port in ports().items()}
     urls["tls"] = urls["one"].replace("http:", "https:")
     chains = {
@@ -267,7 +275,10 @@ def settings_of(**more: Any) -> dict[str, Any]:
     return {
         "api_key": None,
         "base_url": None,
-        "upstreams": {name: {"base_url": url, "timeouts": {"first_byte_s": 0.25}} for name, url in urls.items()},
+        "upstreams": {
+            name: {"base_url": url, "timeouts": {"first_byte_s": HASTE_S if name in hasty else PATIENCE_S}}
+            for name, url in urls.items()
+        },
         "agents": agents,
         "retries": {"max": MAX_RETRIES, "initial_backoff_s": 0.01, "budget_share": 10},
         **more,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from projector.server.config.settings import Limits
-from projector.server.http import connections
 from projector.server.http.connections import Connections
+from projector.server.telemetry import joined_lines
+from projector.server.telemetry.joined_lines import JoinedLines
 
 pytestmark = pytest.mark.timeout(15)
 
@@ -43,6 +45,12 @@ def closed(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("projector_connections_closed_total")]
 
 
+def reported(lines: list[Any], reason: str) -> list[tuple[str, int]]:
+    """Return levels and counts of the lines with a reason; servers of other tests may write lines with another one."""
+    closed_ = [line for line in lines if line["event"] == "connections_closed" and line["reason"] == reason]
+    return [(line["log_level"], line["count"]) for line in closed_]
+
+
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [({"max_connections": 2}, "limit"), ({"max_connections_per_address": 2}, "address_limit")],
@@ -63,10 +71,7 @@ async def test_a_connection_too_many(serve: Any, limits: dict[str, int], reason:
             text = (await (await site.get("/metrics", port=site.admin_port)).rest()).decode()
             assert "projector_connections_open 2.0" in text
             assert closed(text) == [f'projector_connections_closed_total{{reason="{reason}"}} 3.0']
-    found = [
-        (line["log_level"], line["reason"], line["count"]) for line in lines if line["event"] == "connections_closed"
-    ]
-    assert found == [("warning", reason, 1)], "further ones are in the next line"
+    assert reported(lines, reason)[0] == ("warning", 1), "further ones are in the next line"
     while not (await probed(site)).startswith(b"HTTP/1.1 200"):  # noqa: ASYNC110 - the server is another thread
         await asyncio.sleep(0.01)
 
@@ -77,27 +82,49 @@ async def test_a_head_that_is_late(serve: Any) -> None:
         async with connected(site) as (reader, writer):
             writer.write(PROBE[:-2])
             assert await reader.read() == b""
-    assert [(line["reason"], line["count"]) for line in lines if line["event"] == "connections_closed"] == [
-        ("slow_head", 1)
-    ]
+    assert reported(lines, "slow_head") == [("info", 1)]
     text = (await (await site.get("/metrics", port=site.admin_port)).rest()).decode()
     assert closed(text) == ['projector_connections_closed_total{reason="slow_head"} 1.0']
 
 
 async def test_lines_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "REPORT_S", 0.05)
+    monkeypatch.setattr(joined_lines, "REPORT_S", 0.05)
+    joined = JoinedLines("joined_event", {"b": logging.WARNING})
+    with capture_logs() as lines:  # servers of other tests may write lines too
+
+        def found() -> list[tuple[str, str, int]]:
+            return [(one["log_level"], one["reason"], one["count"]) for one in lines if one["event"] == "joined_event"]
+
+        for _ in range(100):
+            joined.add("a")
+        joined.add("b")
+        while len(found()) < 3:  # noqa: ASYNC110 - there is no event
+            await asyncio.sleep(0.01)
+        while joined._recent:  # noqa: ASYNC110 - a period in which nothing happens
+            await asyncio.sleep(0.01)
+        joined.add("a")
+    assert found() == [("info", "a", 1), ("warning", "b", 1), ("info", "a", 99), ("info", "a", 1)]
+
+
+async def test_every_refused_connection_is_counted() -> None:
     counted: list[str] = []
     open_ = Connections(Limits(max_connections=1), counted.append)
-    assert open_.admit("a")
+    assert [open_.admit(address) for address in "abb"] == [True, False, False]
+    assert counted == ["limit", "limit"]
+
+
+async def test_a_flood_of_bytes_that_are_no_request(serve: Any) -> None:
+    site = serve(heartbeat_s=14.5, admin={"port": 0})  # a server of its own, without a recent line
     with capture_logs() as lines:
-        for _ in range(100):
-            assert not open_.admit("b")
-        while len(lines) < 2:  # noqa: ASYNC110 - there is no event
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.2)  # two more, in which nothing happens
-        assert not open_.admit("b")
-    assert [line["count"] for line in lines] == [1, 99, 1]
-    assert len(counted) == 101
+        for _ in range(20):
+            async with connected(site) as (reader, writer):
+                writer.write(b"SSH-2.0-x\r\n\r\n")
+                assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
+    counts = [line["count"] for line in lines if line["event"] == "malformed_http"]
+    assert counts[0] == 1
+    assert len(counts) < 20
+    text = (await (await site.get("/metrics", port=site.admin_port)).rest()).decode()
+    assert 'projector_refusals_total{code="malformed_http",route="other"} 20.0' in text
 
 
 async def test_each_address_has_its_own_number() -> None:

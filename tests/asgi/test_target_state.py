@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -162,8 +162,11 @@ async def metric(site: Site, sample: str) -> float | None:
     return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(sample + " ")), None)
 
 
-async def test_a_circuit_opens_and_closes(circuit: Callable[..., Farm]) -> None:
-    farm, agent = circuit(0.3), "two-1"
+async def test_a_circuit_opens_and_closes(circuit: Callable[..., Farm], monkeypatch: pytest.MonkeyPatch) -> None:
+    farm, agent = circuit(600), "two-1"
+    passed_s = 0
+    opened = farm.site.state.shared.circuits.circuit("one", "m1")
+    monkeypatch.setattr(opened, "_clock", lambda: time.monotonic() + passed_s)
     state = 'projector_upstream_circuit_state{model="m1",upstream="one"}'
     farm.providers["one"].plays.extend([status(500)] * 3)
     with capture_logs() as logs:
@@ -171,11 +174,11 @@ async def test_a_circuit_opens_and_closes(circuit: Callable[..., Farm]) -> None:
             assert await outcome_of(await farm.ask(agent)) == ("two", "")
         assert farm.calls == {"one": 2, "two": 4}
         assert await metric(farm.site, state) == 2
-        await asyncio.sleep(0.35)
+        passed_s += 600
         for _ in range(2):  # the probe fails
             assert await outcome_of(await farm.ask(agent)) == ("two", "")
         assert farm.calls == {"one": 3, "two": 6}
-        await asyncio.sleep(0.35)
+        passed_s += 600
         for _ in range(2):  # the probe succeeds
             assert await outcome_of(await farm.ask(agent)) == ("one", "")
     assert await metric(farm.site, state) == 0
@@ -195,6 +198,7 @@ async def test_all_circuits_are_open(circuit: Callable[..., Farm]) -> None:
         one.plays.extend([status(500)] * 99)
     for _ in range(2):
         assert await outcome_of(await farm.ask(agent)) == ("", "upstream_http_500")
+    assert await farm.site.is_quiet()
     calls = farm.calls
     with capture_logs() as logs:
         answer = await farm.ask(agent)

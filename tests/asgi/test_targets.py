@@ -58,8 +58,9 @@ def farm(serve: Any, providers: dict[str, Provider]) -> Farm:
 
 
 @pytest.mark.parametrize("name", ROWS)
-async def test_what_follows_a_failure(farm: Farm, name: str) -> None:
+async def test_what_follows_a_failure(serve: Any, providers: dict[str, Provider], name: str) -> None:
     row = ROWS[name]
+    farm = Farm(serve(**settings_of(row.hasty("one"))), providers)
     farm.providers["one"].plays.append(row.play)
     with capture_logs() as logs:
         found = await outcome_of(await farm.ask(fresh("two")))
@@ -74,8 +75,9 @@ async def test_what_follows_a_failure(farm: Farm, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ROWS)
-async def test_what_follows_if_every_request_fails(farm: Farm, name: str) -> None:
+async def test_what_follows_if_every_request_fails(serve: Any, providers: dict[str, Provider], name: str) -> None:
     row = ROWS[name]
+    farm = Farm(serve(**settings_of(row.hasty(*NAMES))), providers)
     for one in farm.providers.values():
         one.plays.extend([row.play] * 9)
     assert await outcome_of(await farm.ask(fresh("two"))) == ("", row.code)
@@ -89,8 +91,9 @@ async def test_what_follows_if_every_request_fails(farm: Farm, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", ROWS)
-async def test_a_single_target_keeps_its_retries(farm: Farm, name: str) -> None:
+async def test_a_single_target_keeps_its_retries(serve: Any, providers: dict[str, Provider], name: str) -> None:
     row = ROWS[name]
+    farm = Farm(serve(**settings_of(row.hasty(*NAMES))), providers)
     farm.providers["one"].plays.extend([row.play] * 9)
     assert await outcome_of(await farm.ask(fresh("alone"))) == ("", row.code)
     assert farm.calls == {"one": 1 + MAX_RETRIES * ("again" in row.remedy)}
@@ -113,8 +116,9 @@ def test_every_remedy_is_tested() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_sequences_of_failures(farm: Farm, seed: int) -> None:
+async def test_sequences_of_failures(serve: Any, providers: dict[str, Provider], seed: int) -> None:
     """One end, no more calls than allowed, and never the bytes of two targets."""
+    farm = Farm(serve(**settings_of(NAMES)), providers)
     draw = random.Random(seed)
     for one in farm.providers.values():
         names = draw.choices([*ROWS, "answers", "breaks off"], k=draw.randrange(4))
@@ -134,7 +138,7 @@ async def test_no_failover_once_a_byte_was_used(farm: Farm) -> None:
 
 async def test_failover_after_a_heartbeat(serve: Any, providers: dict[str, Provider]) -> None:
     """The status was committed by a heartbeat, but no byte of a target was used."""
-    farm = Farm(serve(**settings_of(heartbeat_s=0.05)), providers)
+    farm = Farm(serve(**settings_of(["one"], heartbeat_s=0.05)), providers)
     farm.providers["one"].plays.append(silent)
     answer = await farm.ask(fresh("two"))
     data = await answer.rest()

@@ -19,7 +19,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from projector.server.http.connections import SLOW_HEAD, Connections
 from projector.server.http.problems import DEFAULT_RETRY_AFTER_S
-from projector.server.telemetry.logs import log
 
 HEAD_MAX_BYTES: Final = 65_536
 """Size of the request line and all headers; browsers and proxies allow 8 to 32 KiB."""
@@ -136,7 +135,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Report bytes that are no request, and close the connection; `msg` is one of a few texts."""
-        log.info("malformed_http", reason=msg)
+        self.admission.malformed.add(msg)
         self.on_malformed()
         super().send_400_response(msg)
 

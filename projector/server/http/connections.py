@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
 from projector.server.config.settings import Limits
-from projector.server.telemetry.logs import log
-
-REPORT_S: Final = 10.0
-"""Seconds between two log lines for the same reason: a flood of connections must not become a flood of lines."""
+from projector.server.telemetry.joined_lines import JoinedLines
 
 TOO_MANY: Final = "limit"
 TOO_MANY_OF_ADDRESS: Final = "address_limit"
 SLOW_HEAD: Final = "slow_head"
 REASONS: Final = frozenset({TOO_MANY, TOO_MANY_OF_ADDRESS, SLOW_HEAD})
 """Why the server closes a connection without a request: a limit, or a head that did not arrive in time."""
+_LEVELS: Final = {TOO_MANY: logging.WARNING, TOO_MANY_OF_ADDRESS: logging.WARNING}
+"""Levels of the log lines. Browsers open connections ahead, and may not use them, so a slow head is no warning."""
 
 
 class Connections:
@@ -28,8 +26,9 @@ class Connections:
         self._limits = limits
         self._on_closed = on_closed
         self._by_address: Counter[str] = Counter()
-        self._unreported: Counter[str] = Counter()
-        self._recent: set[str] = set()
+        self._closed = JoinedLines("connections_closed", _LEVELS)
+        self.malformed = JoinedLines("malformed_http")
+        """Log lines about bytes that are no request."""
         self.open = 0
         """Number of connections."""
 
@@ -58,22 +57,6 @@ class Connections:
             del self._by_address[address]
 
     def report(self, reason: str) -> None:
-        """Record a connection that the server closes: at once, or with others if the last line is recent."""
+        """Record a connection that the server closes."""
         self._on_closed(reason)
-        self._unreported[reason] += 1
-        if reason not in self._recent:
-            self._write(reason)
-
-    def _write(self, reason: str) -> None:
-        self._recent.discard(reason)
-        count = self._unreported.pop(reason, 0)
-        if count:
-            # browsers open connections ahead, and may not use them
-            log.log(
-                logging.INFO if reason == SLOW_HEAD else logging.WARNING,
-                "connections_closed",
-                reason=reason,
-                count=count,
-            )
-            self._recent.add(reason)
-            asyncio.get_running_loop().call_later(REPORT_S, self._write, reason)
+        self._closed.add(reason)
