@@ -173,6 +173,8 @@ def _written(about: Any) -> str:
 
 CRASH_FIELDS: Final = {"error_type", "place"}
 """Fields that `log_crash` adds."""
+JOINED_FIELDS: Final = {"reason", "count"}
+"""Fields of `JoinedLines`."""
 
 
 def _logged() -> Iterator[tuple[str, set[str]]]:
@@ -182,10 +184,13 @@ def _logged() -> Iterator[tuple[str, set[str]]]:
             if not isinstance(node, ast.Call):
                 continue
             called = ast.unparse(node.func)
+            if called == "JoinedLines":
+                yield str(ast.literal_eval(node.args[0])), JOINED_FIELDS
+                continue
             if called != "log_crash" and called not in {f"log.{level}" for level in {*LEVELS, "log"}}:
                 continue
             name = node.args[called == "log.log"]
-            if ast.unparse(name) == "event":  # within `log_crash`
+            if ast.unparse(name) in {"event", "self._event"}:  # within `log_crash` and `JoinedLines`
                 continue
             assert isinstance(name, ast.Constant)
             extra = CRASH_FIELDS if called == "log_crash" else set()
