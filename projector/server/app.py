@@ -17,7 +17,6 @@ from projector.server.admin import admin_app
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
 from projector.server.control import rate_limits
-from projector.server.control.budgets import Budgets, MemoryBudgets
 from projector.server.control.rate_limits import RateLimiter
 from projector.server.control.rights import Rights
 from projector.server.extensions import Extension
@@ -34,6 +33,7 @@ from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.observer import Observer, OnTerminal
 from projector.server.telemetry.request_log import RequestLog
 from projector.server.upstream.circuit import Circuits
+from projector.store.budgets import Budgets, MemoryBudgets
 
 _CORS_HEADERS: Final = (
     "authorization", "content-type", "idempotency-key", "last-event-id", "x-request-id", "traceparent", "tracestate"

@@ -11,9 +11,9 @@ from structlog.testing import capture_logs
 
 from projector.server.app import rebuild
 from projector.server.config.settings import Settings
-from projector.server.control.budgets import MemoryBudgets
 from projector.server.control.token_meter import OUTPUT_DEFAULT, TokenMeter
 from projector.server.telemetry import tracing
+from projector.store.budgets import MemoryBudgets
 from tests.asgi.callers import REFUSED, Clock, Server, Upstream, completed, event, keys, text
 
 pytestmark = pytest.mark.timeout(20)

@@ -10,7 +10,9 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 SETTINGS: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
-SHELL: Final = {f"projector.{name}" for name in ("__main__", "server", "openwop", "cli", "generate", "pytest_plugin")}
+SHELL: Final = {
+    f"projector.{name}" for name in ("__main__", "server", "store", "openwop", "cli", "generate", "pytest_plugin")
+}
 """Modules that may wait, and the modules that start them."""
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projector.server.control.budgets import Limit, MemoryBudgets, Receipt
+from projector.store.budgets import Limit, MemoryBudgets, Receipt
 
 MOST, PERIOD_S = 10, 20.0
 REQUESTS = Limit("requests", PERIOD_S, MOST)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from projector.server.control.budgets import OTHERS, Limit, MemoryBudgets
+from projector.store.budgets import OTHERS, Limit, MemoryBudgets
 
 MINUTE = Limit("requests", 60.0, 60)
 DAY = Limit("requests", 86_400.0, 100)

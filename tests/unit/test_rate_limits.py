@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from projector.server.config.caller_settings import RateLimits
-from projector.server.control.budgets import MemoryBudgets
 from projector.server.control.rate_limits import RateLimiter, duration_text, owner_of
 from projector.server.control.token_meter import TokenMeter
 from projector.server.telemetry.request_facts import facts_of
+from projector.store.budgets import MemoryBudgets
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,11 @@ import anyio
 from starlette.types import Scope
 
 from projector.server.config.caller_settings import RateLimits
-from projector.server.control.budgets import Budgets, Level, Limit, Receipt, Unit
 from projector.server.control.token_meter import TokenMeter
 from projector.server.http.problems import Problem, problem
 from projector.server.telemetry.request_facts import facts_of
 from projector.server.telemetry.stream_stats import StreamStats
+from projector.store.budgets import Budgets, Level, Limit, Receipt, Unit
 
 CODES: Final[Mapping[Unit, str]] = {"requests": "request_limit_exceeded", "tokens": "token_limit_exceeded"}
 """Unit -> code of the problem."""

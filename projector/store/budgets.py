@@ -1,4 +1,4 @@
-"""Budgets of callers: token buckets, in this process. `Budgets` is what a store shared by several servers must offer.
+"""Budgets of callers: token buckets, in this process. `Budgets` is what every store offers.
 
 A bucket holds what a caller has used. It empties at a constant rate, so that a full one is empty after the period of
 its limit; a caller may use what is not in it. It may hold more than the limit: the real use of a request is known at

@@ -1,0 +1,349 @@
+"""The store in the memory of one process: bounded, and gone with the process."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from projector.store.budgets import Budgets, MemoryBudgets
+from projector.store.memory_values import MemoryValues
+from projector.store.protocol import (
+    INTERRUPTED,
+    LEASE_S,
+    Batch,
+    Page,
+    Refusal,
+    Renewal,
+    Seal,
+    StoreFullError,
+    StoreLimits,
+    StreamHead,
+    StreamStatus,
+    TrimmedError,
+    UnknownStreamError,
+)
+
+FRAME_BYTES: Final = 48
+"""Memory of a frame besides its content: an object of bytes, and its place in a list."""
+STREAM_BYTES: Final = 2_000
+"""Memory of a stream without frames."""
+_TRIM_PART: Final = 8
+"""An eighth of the frames is removed at once, at least. Removing them one by one would take quadratic time."""
+
+
+@dataclass(slots=True, eq=False)
+class _Log:
+    head: StreamHead
+    opened_s: float
+    read_s: float
+    leased_until_s: float
+    frames: list[bytes] = field(default_factory=list)
+    trimmed: int = 0
+    size: int = STREAM_BYTES
+    seal: Seal | None = None
+    sealed_s: float = 0.0
+    cancel_requested: bool = False
+    waiting: set[asyncio.Event] = field(default_factory=set)
+
+    @property
+    def last(self) -> int:
+        return self.trimmed + len(self.frames)
+
+    def wake(self) -> None:
+        for event in self.waiting:
+            event.set()
+
+    def trim(self, max_bytes: int, max_frames: int) -> int:
+        """Remove the first frames of a log that is over a limit; return their size."""
+        if self.size <= max_bytes and len(self.frames) <= max_frames:
+            return 0
+        count, freed = 0, 0
+        too_many = max(len(self.frames) - max_frames, len(self.frames) // _TRIM_PART)
+        for frame in self.frames:
+            if count >= too_many and self.size - freed <= max_bytes:
+                break
+            count += 1
+            freed += len(frame) + FRAME_BYTES
+        del self.frames[:count]
+        self.trimmed += count
+        self.size -= freed
+        return freed
+
+
+class MemoryStore(MemoryValues):
+    """The store of a single process. See `projector.store.protocol.Store`.
+
+    Args:
+        limits: what is kept.
+        clock: returns seconds and should not be adjusted, like `time.monotonic`.
+        wall_clock: returns seconds since 1970-01-01 UTC.
+    """
+
+    def __init__(
+        self,
+        limits: StoreLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._limits = limits or StoreLimits()
+        super().__init__(self._limits.values, clock)
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._budgets = MemoryBudgets(clock)
+        self._open: OrderedDict[str, _Log] = OrderedDict()
+        """Logs that are not sealed, oldest first."""
+        self._sealed: OrderedDict[str, _Log] = OrderedDict()
+        """Logs that are sealed, in the order of their seals."""
+        self._owned: defaultdict[str, _Owned] = defaultdict(_Owned)
+        self._size = 0
+        self._cancel: Callable[[str], None] = lambda _: None
+
+    @property
+    def budgets(self) -> Budgets:
+        """See `Store`."""
+        return self._budgets
+
+    @property
+    def size(self) -> int:
+        """Approximate memory of all logs in bytes."""
+        return self._size
+
+    async def open(self, head: StreamHead) -> bool:
+        """See `Store`."""
+        self._sweep()
+        if self._get(head.stream_id) is not None:
+            return False
+        self._make_room(head.owner)
+        now_s = self._clock()
+        self._open[head.stream_id] = _Log(head, now_s, now_s, now_s + LEASE_S)
+        self._add(head.owner, STREAM_BYTES)
+        return True
+
+    async def append(self, batches: Sequence[Batch]) -> Mapping[str, Refusal]:
+        """See `Store`."""
+        self._sweep()
+        refused: dict[str, Refusal] = {}
+        for batch in batches:
+            log = self._open.get(batch.stream_id)
+            if log is None:
+                refused[batch.stream_id] = "sealed" if batch.stream_id in self._sealed else "unknown"
+            elif batch.first != log.last + 1:
+                if not _is_repeated(log, batch):
+                    refused[batch.stream_id] = "gap"
+            else:
+                self._extend(log, batch.frames)
+        return refused
+
+    async def seal(self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "") -> bool:
+        """See `Store`."""
+        log = self._open.get(stream_id)
+        if log is None:
+            return False
+        if frames and first != log.last + 1:
+            frames, reason = (), INTERRUPTED
+        if frames:
+            self._extend(log, frames)
+        self._close(log, reason)
+        return True
+
+    async def read(self, stream_id: str, after: int, max_bytes: int) -> Page:
+        """See `Store`."""
+        log = self._get(stream_id)
+        if log is None:
+            raise UnknownStreamError("there is no such stream")
+        if after < log.trimmed:
+            raise TrimmedError("the next frames of the stream are not kept any more")
+        log.read_s = self._clock()
+        start = after - log.trimmed
+        frames = page_of(log.frames, start, max_bytes)
+        is_end = start + len(frames) >= len(log.frames)
+        if is_end:
+            self._check_lease(log)
+        return Page(after + 1, frames, log.seal if is_end else None)
+
+    async def wait(self, stream_id: str, after: int, timeout_s: float) -> None:
+        """See `Store`."""
+        log = self._open.get(stream_id)
+        if log is None or log.last > after:
+            return
+        now_s = log.read_s = self._clock()
+        event = asyncio.Event()
+        log.waiting.add(event)
+        try:
+            async with asyncio.timeout(max(0.0, min(timeout_s, log.leased_until_s - now_s))):
+                await event.wait()
+        except TimeoutError:
+            pass
+        finally:
+            log.waiting.discard(event)
+            log.read_s = self._clock()
+
+    async def find(self, stream_id: str) -> StreamStatus | None:
+        """See `Store`."""
+        log = self._get(stream_id)
+        if log is None:
+            return None
+        self._check_lease(log)
+        unread_ms = int(1000 * (self._clock() - log.read_s))
+        first, is_leased = log.trimmed + 1, log.seal is None
+        return StreamStatus(log.head, first, log.last, log.seal, is_leased, log.cancel_requested, unread_ms)
+
+    async def delete(self, stream_id: str) -> None:
+        """See `Store`."""
+        self._drop(stream_id)
+
+    async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
+        """See `Store`."""
+        self._sweep()
+        now_s = self._clock()
+        renewed: dict[str, Renewal] = {}
+        for stream_id in stream_ids:
+            log = self._open.get(stream_id)
+            if log is None:
+                renewed[stream_id] = Renewal("sealed" if stream_id in self._sealed else "unknown", False, 0)
+            else:
+                log.leased_until_s = now_s + LEASE_S
+                renewed[stream_id] = Renewal(None, log.cancel_requested, int(1000 * (now_s - log.read_s)))
+        return renewed
+
+    async def touch(self, stream_id: str) -> None:
+        """See `Store`."""
+        log = self._open.get(stream_id)
+        if log is not None:
+            log.read_s = self._clock()
+
+    async def request_cancel(self, stream_id: str) -> bool:
+        """See `Store`."""
+        log = self._open.get(stream_id)
+        if log is None:
+            return False
+        if not log.cancel_requested:
+            log.cancel_requested = True
+            self._cancel(stream_id)
+        return True
+
+    def on_cancel(self, callback: Callable[[str], None]) -> None:
+        """See `Store`."""
+        self._cancel = callback
+
+    async def ping(self) -> None:
+        """See `Store`."""
+
+    async def aclose(self) -> None:
+        """See `Store`."""
+        for stream_id in [*self._open, *self._sealed]:
+            self._drop(stream_id)
+
+    def _get(self, stream_id: str) -> _Log | None:
+        self._sweep()
+        return self._open.get(stream_id) or self._sealed.get(stream_id)
+
+    def _extend(self, log: _Log, frames: Sequence[bytes]) -> None:
+        owner, limits = log.head.owner, self._limits
+        log.frames.extend(frames)
+        size = sum(map(len, frames)) + FRAME_BYTES * len(frames)
+        log.size += size
+        self._add(owner, size)
+        self._add(owner, -log.trim(limits.stream_bytes, limits.stream_frames))
+        while self._over(owner) > 0 and self._drop_sealed(owner):
+            pass
+        if (over := self._over(owner)) > 0:
+            self._add(owner, -log.trim(log.size - over, limits.stream_frames))
+        log.wake()
+
+    def _over(self, owner: str) -> int:
+        """Return by how many bytes the logs of an owner, or all, are over their limit."""
+        limits = self._limits
+        return max(self._owned[owner].size - limits.owner_bytes, self._size - limits.total_bytes)
+
+    def _make_room(self, owner: str) -> None:
+        """Count another log of this owner, and drop sealed ones until there is room for it."""
+        limits, owned = self._limits, self._owned[owner]
+        owned.streams += 1
+        while (
+            owned.streams > limits.owner_streams
+            or len(self._open) + len(self._sealed) >= limits.total_streams
+            or self._over(owner) + STREAM_BYTES > 0
+        ):
+            if not self._drop_sealed(owner):
+                owned.streams -= 1
+                self._forget(owner)
+                raise StoreFullError("the store is full of streams that are not over")
+
+    def _drop_sealed(self, owner: str) -> bool:
+        """Drop the log that was sealed first, of this owner if it is over its limits; return whether there was one."""
+        owned, limits = self._owned[owner], self._limits
+        is_over = owned.size + STREAM_BYTES > limits.owner_bytes or owned.streams > limits.owner_streams
+        found = next(iter(owned.sealed if is_over else self._sealed), None)
+        if found is not None:
+            self._drop(found)
+        return found is not None
+
+    def _close(self, log: _Log, reason: str) -> None:
+        log.seal = Seal(reason, int(1000 * self._wall_clock()))
+        log.sealed_s = self._clock()
+        del self._open[log.head.stream_id]
+        self._sealed[log.head.stream_id] = log
+        self._owned[log.head.owner].sealed[log.head.stream_id] = None
+        log.wake()
+
+    def _check_lease(self, log: _Log) -> None:
+        if log.seal is None and log.leased_until_s <= self._clock():
+            self._close(log, INTERRUPTED)
+
+    def _drop(self, stream_id: str) -> None:
+        log = self._open.pop(stream_id, None) or self._sealed.pop(stream_id, None)
+        if log is None:
+            return
+        owner = log.head.owner
+        self._owned[owner].streams -= 1
+        self._owned[owner].sealed.pop(stream_id, None)
+        self._add(owner, -log.size)
+        self._forget(owner)
+        log.wake()
+
+    def _forget(self, owner: str) -> None:
+        if not self._owned[owner].streams:
+            del self._owned[owner]
+
+    def _add(self, owner: str, size: int) -> None:
+        self._size += size
+        self._owned[owner].size += size
+
+    def _sweep(self) -> None:
+        """Drop what has expired. Each log is looked at once, when it is its turn."""
+        now_s, limits = self._clock(), self._limits
+        while self._sealed and next(iter(self._sealed.values())).sealed_s + limits.retention_s <= now_s:
+            self._drop(next(iter(self._sealed)))
+        while self._open and next(iter(self._open.values())).opened_s + limits.open_max_s <= now_s:
+            self._drop(next(iter(self._open)))
+
+
+@dataclass(slots=True)
+class _Owned:
+    """The logs of one owner."""
+
+    streams: int = 0
+    size: int = 0
+    sealed: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    """IDs in the order of their seals."""
+
+
+def _is_repeated(log: _Log, batch: Batch) -> bool:
+    """Return whether the last frames of a log are those of a batch."""
+    return batch.first > log.trimmed and log.frames[batch.first - log.trimmed - 1 :] == list(batch.frames)
+
+
+def page_of(frames: Sequence[bytes], start: int, max_bytes: int) -> list[bytes]:
+    """Return the frames from a position that have at most `max_bytes` together, but at least one."""
+    end, size = start, 0
+    while end < len(frames):
+        size += len(frames[end])
+        if size > max_bytes and end > start:
+            break
+        end += 1
+    return list(frames[start:end])
