@@ -1,31 +1,37 @@
 """Calls and outputs in a conversation that a client holds: which output answers which call.
 
 Providers reject a call without its output, and an output without its call. Every route that accepts a conversation
-uses `pair_calls`; `check_calls` rejects the input items of a request, and the AG-UI dialect drops what has no partner.
+uses `pair_calls`; `check_calls` rejects the input items of a request, and routes of chat clients drop what has no
+partner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-Item: TypeAlias = Mapping[str, Any]
-"""An input item of the Responses API."""
+from projector.core.conversation import (
+    ASSISTANT,
+    USER,
+    CallKind,
+    Conversation,
+    Entry,
+    Message,
+    ToolCall,
+    ToolOutput,
+)
 
 OUTPUT_TYPES: Final[Mapping[str, str]] = {
     "function_call": "function_call_output",
     "custom_tool_call": "custom_tool_call_output",
 }
-"""Type of a call -> type of its output."""
+"""Type of a call in the Responses API -> type of its output."""
+
+ITEM_TYPES: Final[Mapping[CallKind, str]] = {"function": "function_call", "custom": "custom_tool_call"}
+"""Kind of a call -> its type in the Responses API, which the messages name."""
 
 StepKind: TypeAlias = Literal["call", "output", "turn", "other"]
 """`turn` is a message of the user, which calls cannot wait across."""
-
-STEP_KINDS: Final[Mapping[str, StepKind]] = {
-    **dict.fromkeys(OUTPUT_TYPES, "call"),
-    **dict.fromkeys(OUTPUT_TYPES.values(), "output"),
-}
-"""Type of an item -> kind of its step; all others are `other`, except messages of the user."""
 
 Reason: TypeAlias = Literal["repeated call", "no output", "no call", "second output"]
 
@@ -97,26 +103,31 @@ def pair_calls(steps: Iterable[Step], *, is_continued: bool = False) -> Pairs:
     return Pairs(calls, [*unpaired, *(Unpaired(call, "no output") for call in waiting.values())])
 
 
-def check_calls(items: Sequence[Item], *, is_continued: bool = False) -> str | None:
+def check_calls(entries: Conversation, *, is_continued: bool = False) -> str | None:
     """Return what is wrong with the calls of `input`, None if nothing is.
 
     Args:
-        items: the whole conversation, or what follows a stored response.
+        entries: the whole conversation, or what follows a stored response; one for each item of `input`.
         is_continued: whether the provider has the response before these items.
     """
-    pairs = pair_calls(map(_step, items), is_continued=is_continued)
+    pairs = pair_calls(map(step_of, entries), is_continued=is_continued)
     for at, reason, other in pairs.unpaired:
         return REASONS[reason].format(at=at, other=other)
     for at, other in pairs.calls.items():
-        call = items[other]["type"]
-        if items[at]["type"] != OUTPUT_TYPES[call]:
-            return WRONG_TYPE.format(at=at, other=other, call=call, expected=OUTPUT_TYPES[call])
-    if items and items[-1].get("role") == "assistant":
-        return ENDS_WITH_ANSWER.format(at=len(items) - 1)
+        output, call = entries[at], entries[other]
+        if isinstance(output, ToolOutput) and isinstance(call, ToolCall) and output.kind != call.kind:
+            item_type = ITEM_TYPES[call.kind]
+            return WRONG_TYPE.format(at=at, other=other, call=item_type, expected=OUTPUT_TYPES[item_type])
+    last = entries[-1] if entries else None
+    if isinstance(last, Message) and last.role == ASSISTANT:
+        return ENDS_WITH_ANSWER.format(at=len(entries) - 1)
     return None
 
 
-def _step(item: Item) -> Step:
-    if item.get("role") == "user":
-        return Step("turn")
-    return Step(STEP_KINDS.get(item["type"], "other"), item.get("call_id", ""))
+def step_of(entry: Entry) -> Step:
+    """Return what an entry means to the calls of its conversation."""
+    if isinstance(entry, ToolCall):
+        return Step("call", entry.id)
+    if isinstance(entry, ToolOutput):
+        return Step("output", entry.call_id)
+    return Step("turn" if isinstance(entry, Message) and entry.role == USER else "other")

@@ -31,7 +31,7 @@ class DialectOptions:
         thread_id: the caller's ID of the conversation (`ag_ui`).
         run_id: the caller's ID of the run (`ag_ui`, `openwop`).
         is_before_1_0: whether the client is older than AG-UI 1.0: it sends no protocol version (`ag_ui`).
-        taken_ids: IDs of messages and calls that the client already has; they are not used again (`ag_ui`).
+        taken_ids: IDs of messages and calls that the client already has; they are not used again (`ag_ui`, `ai_sdk`).
         workflow_id: ID of the workflow, if the context has none (`openwop`).
         node_id: ID of the node, if the context has no step (`openwop`).
         type_id: type of the nodes (`openwop`).
@@ -39,6 +39,7 @@ class DialectOptions:
         streams_reasoning: whether reasoning is written as deltas or once at its end (`openwop`).
         include_usage: whether the client requests usage (`chat_completions`).
         is_run: whether the host may execute calls, as in a run; set by the pipeline (`chat_completions`).
+        message_id: ID of the client's message that the stream continues (`ai_sdk`).
         level: major version of the AI SDK that reads the stream, one of `AI_SDK_LEVELS` (`ai_sdk`).
         extensions: whether the client accepts members that the API does not define (`chat_completions`, `responses`).
     """
@@ -55,6 +56,7 @@ class DialectOptions:
     include_usage: bool = True
     is_run: bool = False
     extensions: bool = False
+    message_id: str | None = None
     level: int = 6
 
 

@@ -1,6 +1,6 @@
 """A request to a model in neutral terms. Each provider's `request_writer` turns it into the body that its API expects.
 
-Conversation items and the caller's tools have the shape of the Responses API, as canonical events do.
+The caller's tools have the shape of the Responses API, as canonical events do.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from projector.core.conversation import Conversation
 
 Body: TypeAlias = dict[str, Any]
 Item: TypeAlias = Mapping[str, Any]
@@ -17,6 +19,11 @@ ParameterPaths: TypeAlias = Mapping[str, tuple[str, ...]]
 
 class UnsupportedRequestError(ValueError):
     """The provider's API cannot express the request. The message names a member or item type, and contains no value."""
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+        """Path of the member of the caller's request, if there is one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +36,8 @@ class ModelRequest:
     body: Mapping[str, object] = field(default_factory=dict)
     """Further members of the body."""
 
-    input: str | Sequence[Item]
-    """A message of the user, or the items of the conversation."""
+    input: str | Conversation
+    """A message of the user, or a conversation."""
     client_tools: Sequence[Item] = ()
     parameters: Mapping[str, object] = field(default_factory=dict)
     """`temperature`, `top_p`, `max_output_tokens`, `reasoning_effort`, `verbosity`."""

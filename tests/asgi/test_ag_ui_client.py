@@ -9,38 +9,28 @@ from typing import Any, Final
 
 import pytest
 
+from tests.asgi.examples import example
+
 pytestmark = [pytest.mark.node, pytest.mark.timeout(60)]
 
-EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 CLIENTS: Final = {"1.0.0": "@ag-ui/client", "0.0.59": "@ag-ui/client-0"}
 SOON_S: Final = 5.0
 NODE_S: Final = 45
 
 
-def example(vocabulary: str, name: str) -> list[list[bytes]]:
-    """Return the responses of an example, each as the data of its events."""
-    responses: list[list[bytes]] = [[]]
-    for line in (EXAMPLES / vocabulary / f"{name}.ndjson").read_bytes().splitlines():
-        if line.startswith(b'{"type":"projector.'):
-            responses += [[]] if b"next_response" in line else []
-        else:
-            responses[-1].append(line)
-    return responses
-
-
-TEXT: Final = example("openai_responses", "chat-text-citations")[0]
+TEXT: Final = example("chat-text-citations")[0]
 BEGINNING: Final = [line for line in TEXT if b"output_text.delta" in line or b"response.created" in line]
 SCRIPTS: Final = {
     "text": [TEXT, TEXT],
-    "tool": example("openai_responses", "chat-function-tool"),
-    "approve": example("openai_responses", "chat-mcp-approval"),
-    "seal": [*example("openai_responses", "chat-encrypted-reasoning"), TEXT],
+    "tool": example("chat-function-tool"),
+    "approve": example("chat-mcp-approval"),
+    "seal": [*example("chat-encrypted-reasoning"), TEXT],
     "cancel": [BEGINNING],
     "leave": [BEGINNING],
 }
 """First message of the user -> the provider's answers, one for each request."""
 
-CHAT: Final = example("openai_chat", "chat-completions-text")[0]
+CHAT: Final = example("chat-completions-text", "openai_chat")[0]
 
 
 class Provider:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from tests.asgi.examples import example, plays
+
 pytestmark = pytest.mark.timeout(15)
 
-EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 AUTH: Final = {"api_keys": {name: f"sha256:{hashlib.sha256(name.encode()).hexdigest()}" for name in ("ann", "bob")}}
 SOON_S: Final = 5.0
 """Limit for a busy machine; `test_leaving` shows that it takes less than a second otherwise."""
@@ -67,33 +67,6 @@ def body(*messages: object, **members: object) -> dict[str, Any]:
 
 def answer_to(interrupt_id: str, *, approved: bool = True) -> dict[str, Any]:
     return {"interruptId": interrupt_id, "status": "resolved", "payload": {"approved": approved}}
-
-
-def example(name: str, vocabulary: str = "openai_responses") -> list[list[bytes]]:
-    """Return the responses of an example, each as the data of its events."""
-    responses: list[list[bytes]] = [[]]
-    for line in (EXAMPLES / vocabulary / f"{name}.ndjson").read_bytes().splitlines():
-        if line.startswith(b'{"type":"projector.'):
-            responses += [[]] if b"next_response" in line else []
-        else:
-            responses[-1].append(line)
-    return responses
-
-
-def plays(*responses: list[bytes], ends: bool = True) -> Any:
-    """Return a script that answers one request after another."""
-    waiting = list(responses)
-
-    async def script(peer: Any) -> None:
-        await peer.start()
-        for data in waiting.pop(0) if len(waiting) > 1 else waiting[0]:
-            await peer.chunk(b"data: " + data + b"\n\n")
-        if ends:
-            await peer.end()
-        else:
-            await peer.gone.wait()
-
-    return script
 
 
 def types(events: list[dict[str, Any]]) -> list[str]:

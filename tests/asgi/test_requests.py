@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from projector.providers.openai_responses.response_items import items_of
 from projector.server.config.settings import Settings
 from projector.server.http import requests
 from projector.server.http.input_items import MEMBERS_MAX
@@ -60,7 +61,7 @@ WIDE = {f"member_{number}": 1 for number in range(MEMBERS_MAX + 1)}
 )
 def test_valid_bodies(body: dict[str, Any], expected: object) -> None:
     request = requests.parse(requests.ChatRequest, body)
-    assert (request.message if request.input is None else request.items()) == expected
+    assert (request.message if request.input is None else items_of(request.entries())) == expected
 
 
 @pytest.mark.parametrize(

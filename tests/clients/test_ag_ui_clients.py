@@ -14,10 +14,12 @@ from ag_ui.core import Event as AnyEvent
 from ag_ui_validate.pytest_plugin import validate_agui
 from pydantic import TypeAdapter
 
-from projector.dialects.ag_ui.conversation import ConversationSettings, conversation
+from projector.core.client_history import ConversationSettings
+from projector.dialects.ag_ui.conversation import conversation
 from projector.dialects.ag_ui.events import parse_event
 from projector.dialects.ag_ui.run_input import read_run_input
 from projector.dialects.descriptor import DialectOptions
+from projector.providers.openai_responses.response_items import items_of
 from tests.clients.ag_ui_streams import (
     BEFORE_1_0,
     CORPUS_SOURCES,
@@ -123,7 +125,7 @@ def test_the_next_request_of_the_client_is_accepted(heard: Heard, client: str, s
         result = heard[client, source.name]
         asked = read_run_input(result["next"])
         assert asked.protocol_version == ("1.0" if client == "1.0.0" else None)
-        items = conversation(asked, settings=SETTINGS).items
+        items = items_of(conversation(asked, settings=SETTINGS).entries)
         calls = [item["call_id"] for item in items if item["type"] in {"function_call", "custom_tool_call"}]
         outputs = [item["call_id"] for item in items if item["type"].endswith("_output")]
         assert sorted(calls) == sorted(outputs), source.name

@@ -30,7 +30,7 @@ from projector.providers.descriptor import InputTables, PassthroughRoute, Provid
 
 
 def write_request(request, profile):
-    said = request.input if isinstance(request.input, str) else request.input[-1]["content"]
+    said = request.input if isinstance(request.input, str) else request.input[-1].content
     return {"toy_model": request.model, "ask": said, **request.parameters}
 
 

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projector.dialects.ag_ui.conversation import ConversationSettings, approvals, conversation
-from projector.dialects.ag_ui.run_input import InputRefusedError, dialect_options, read_run_input
+from projector.core.client_history import ConversationSettings, InputRefusedError
+from projector.dialects.ag_ui.conversation import approvals, conversation
+from projector.dialects.ag_ui.run_input import dialect_options, read_run_input
 from projector.providers.model_request import ModelRequest
 from projector.providers.openai_chat.chat_profile import ChatProfile
 from projector.providers.openai_chat.chat_request import write_request
+from projector.providers.openai_responses.response_items import items_of
 
 IDS: Final = st.sampled_from(["a", "b", "c"])
 CLIENT_ITEMS: Final = {"mcp_approval_response", "function_call_output", "custom_tool_call_output"}
@@ -76,7 +78,7 @@ def pairs(items: Iterable[dict[str, Any]]) -> list[str]:
 def test_a_request_of_the_responses_api_is_complete(body: dict[str, Any], settings: ConversationSettings) -> None:
     asked = read_run_input(body)
     try:
-        items = conversation(asked, settings=settings).items
+        items = items_of(conversation(asked, settings=settings).entries)
     except InputRefusedError:
         return
     assert items
@@ -99,7 +101,7 @@ def test_a_continued_response_gets_only_items_of_the_client(
     asked = read_run_input(body)
     if not approvals(asked):
         return
-    items = conversation(asked, settings=settings, previous_response_id="resp_1").items
+    items = items_of(conversation(asked, settings=settings, previous_response_id="resp_1").entries)
     assert {item["type"] for item in items if item.get("role") != "user"} <= CLIENT_ITEMS
     answers = [item["approval_request_id"] for item in items if item["type"] == "mcp_approval_response"]
     assert sorted(answers) == sorted(approvals(asked))
@@ -108,10 +110,10 @@ def test_a_continued_response_gets_only_items_of_the_client(
 @given(body=BODIES)
 def test_a_request_of_chat_completions_is_complete(body: dict[str, Any]) -> None:
     try:
-        items = conversation(read_run_input({**body, "resume": []})).items
+        entries = conversation(read_run_input({**body, "resume": []})).entries
     except InputRefusedError:
         return
-    messages = write_request(ModelRequest(model="m", input=items), ChatProfile())["messages"]
+    messages = write_request(ModelRequest(model="m", input=entries), ChatProfile())["messages"]
     waiting: list[str] = []
     for message in messages:
         if message["role"] == "tool":

@@ -7,11 +7,13 @@ from typing import Any, Final, TypeAlias
 import pytest
 from ag_ui.core import RunAgentInput as ProtocolInput
 
-from projector.dialects.ag_ui.conversation import DEFAULTS, ConversationSettings, approvals, conversation, has_images
-from projector.dialects.ag_ui.run_input import UNREAD, InputRefusedError, dialect_options, read_run_input
+from projector.core.client_history import DEFAULTS, ConversationSettings, InputRefusedError
+from projector.dialects.ag_ui.conversation import approvals, conversation
+from projector.dialects.ag_ui.run_input import UNREAD, dialect_options, read_run_input
 from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.model_request import ModelRequest, UnsupportedRequestError
+from projector.server.http.requests import part_params
 
 Body: TypeAlias = dict[str, Any]
 
@@ -53,7 +55,7 @@ def asked_of(provider: str, request: Body, settings: ConversationSettings = DEFA
     said = conversation(read_run_input(request), settings=settings, **given)
     members = {"encrypted_reasoning": settings.encrypted_reasoning, **given}
     members.pop("client_tools", None)
-    asked = ModelRequest(model="m", input=said.items, client_tools=said.tools, **members)
+    asked = ModelRequest(model="m", input=said.entries, client_tools=said.tools, **members)
     profile = profile_of(provider, {"takes_stream_options": False} if provider == "openai_chat" else {})
     sent = PROVIDERS[provider].request_writer(asked, profile)
     assert sent.pop("model") == "m"
@@ -465,10 +467,11 @@ def test_approvals_are_named_by_the_ids_of_the_provider() -> None:
         approvals(read_run_input(body(HI, resume=[resolved("other", approved=True)])))
 
 
-@pytest.mark.parametrize(("message", "has"), [(HI, False), ({**HI, "content": IMAGES}, True), (said(), False)])
-def test_images_are_detected(message: Body, *, has: bool) -> None:
-    assert has_images(read_run_input(body(message))) is has
-    assert has_images(read_run_input(body({**HI, "content": IMAGES[:1]}))) is False
+@pytest.mark.parametrize(
+    ("content", "params"), [("Hi", set()), (IMAGES[:1], set()), (IMAGES, {"images"})], ids=["text", "part", "image"]
+)
+def test_images_need_a_parameter(content: object, params: set[str]) -> None:
+    assert part_params(conversation(read_run_input(body({**HI, "content": content}))).entries) == params
 
 
 # tools of the client

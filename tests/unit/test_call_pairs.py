@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from projector.core.call_pairs import Step, Unpaired, check_calls, pair_calls
+from projector.core.conversation import Approval, CallKind, Entry, Message, ToolCall, ToolOutput, user_text
 
-USER: Final = {"type": "message", "role": "user", "content": "Hi"}
-MODEL: Final = {"type": "message", "role": "assistant", "content": "Hello"}
-APPROVAL: Final = {"type": "mcp_approval_response", "approval_request_id": "m", "approve": True}
-
-
-def call(call_id: str, kind: str = "function_call") -> dict[str, Any]:
-    return {"type": kind, "call_id": call_id, "name": "f"}
+USER: Final = user_text("Hi")
+MODEL: Final = Message("assistant", "Hello")
+APPROVAL: Final = Approval("m", is_approved=True)
 
 
-def output(call_id: str, kind: str = "function_call_output") -> dict[str, Any]:
-    return {"type": kind, "call_id": call_id, "output": "1"}
+def call(call_id: str, kind: CallKind = "function") -> Entry:
+    return ToolCall(call_id, "f", "{}", kind)
+
+
+def output(call_id: str, kind: CallKind = "function") -> Entry:
+    return ToolOutput(call_id, "1", kind)
 
 
 VALID: Final = {
@@ -26,14 +27,14 @@ VALID: Final = {
     "a call": [USER, call("a"), output("a")],
     "a text between call and output": [USER, call("a"), MODEL, output("a")],
     "parallel calls, answered in another order": [USER, call("a"), call("b"), output("b"), output("a"), MODEL, USER],
-    "a custom tool": [call("a", "custom_tool_call"), output("a", "custom_tool_call_output")],
+    "a custom tool": [call("a", "custom"), output("a", "custom")],
     "an approval": [APPROVAL],
     "nothing": [],
 }
 
 
 @pytest.mark.parametrize("items", VALID.values(), ids=VALID.keys())
-def test_valid_conversations(items: list[dict[str, Any]]) -> None:
+def test_valid_conversations(items: list[Entry]) -> None:
     assert check_calls(items) is None
     assert check_calls(items, is_continued=True) is None
 
@@ -60,7 +61,7 @@ INVALID: Final = {
         "`input[3].call_id` is the ID of a call that has an output already: `input[2]`.",
     ),
     "an output of another type": (
-        [USER, call("a", "custom_tool_call"), output("a")],
+        [USER, call("a", "custom"), output("a")],
         "`input[2].type` must be 'custom_tool_call_output', because `input[1]` is a 'custom_tool_call'.",
     ),
     "nothing to answer": ([USER, MODEL], "`input` must not end with a message of the assistant: `input[1]`."),
@@ -68,7 +69,7 @@ INVALID: Final = {
 
 
 @pytest.mark.parametrize(("items", "message"), INVALID.values(), ids=INVALID.keys())
-def test_invalid_conversations(items: list[dict[str, Any]], message: str) -> None:
+def test_invalid_conversations(items: list[Entry], message: str) -> None:
     assert check_calls(items) == message
 
 

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
+from projector.core.conversation import Entry, Message, Reasoning, Role, ServerCall, ToolCall, ToolOutput
 from projector.providers.model_request import ModelRequest
 from projector.providers.openai_chat.chat_profile import ChatProfile
 from projector.providers.openai_chat.chat_request import write_request
 
 
-def call(call_id: str) -> dict[str, Any]:
-    return {"type": "function_call", "call_id": call_id, "name": "f", "arguments": "{}"}
+def call(call_id: str) -> Entry:
+    return ToolCall(call_id, "f", "{}")
 
 
-def output(call_id: str) -> dict[str, Any]:
-    return {"type": "function_call_output", "call_id": call_id, "output": "1"}
+def output(call_id: str) -> Entry:
+    return ToolOutput(call_id, "1")
 
 
-def mcp(call_id: str) -> dict[str, Any]:
-    return {"type": "mcp_call", "id": call_id, "server_label": "s", "name": "g", "arguments": "{}", "output": "2"}
+def mcp(call_id: str) -> Entry:
+    return ServerCall(call_id, "s", "g", "{}", "2")
 
 
-def message(role: str) -> dict[str, Any]:
-    return {"type": "message", "role": role, "content": "Hi"}
+def message(role: Role) -> Entry:
+    return Message(role, "Hi")
 
 
-ROWS: Final[list[tuple[str, list[dict[str, Any]], str]]] = [
+ROWS: Final[list[tuple[str, list[Entry], str]]] = [
     ("calls after a text", [message("assistant"), call("a"), call("b")], "assistant:a,b"),
     ("calls of two turns", [call("a"), output("a"), call("b"), output("b")], "assistant:a tool:a assistant:b tool:b"),
     (
@@ -43,13 +44,13 @@ ROWS: Final[list[tuple[str, list[dict[str, Any]], str]]] = [
         [call("a"), call("b"), output("a"), message("assistant"), output("b")],
         "assistant:a,b tool:a tool:b",
     ),
-    ("reasoning", [{"type": "reasoning", "id": "r", "summary": []}, message("user")], "user"),
+    ("reasoning", [Reasoning("r"), message("user")], "user"),
     ("an output alone", [output("a"), call("b")], "tool:a assistant:b"),
 ]
 
 
 @pytest.mark.parametrize(("name", "items", "expected"), ROWS, ids=[row[0] for row in ROWS])
-def test_calls_are_grouped(name: str, items: list[dict[str, Any]], expected: str) -> None:
+def test_calls_are_grouped(name: str, items: list[Entry], expected: str) -> None:
     del name
     short = []
     for sent in write_request(ModelRequest(model="m", input=items), ChatProfile())["messages"]:

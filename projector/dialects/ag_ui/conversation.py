@@ -1,8 +1,8 @@
-"""Translate the conversation of a `RunAgentInput` into input items of the Responses API.
+"""Translate the conversation of a `RunAgentInput` into the neutral one (`projector.core.conversation`).
 
     run_input = read_run_input(body)
     sent = conversation(run_input)
-    request = ModelRequest(model=..., input=sent.items, client_tools=sent.tools)
+    request = ModelRequest(model=..., input=sent.entries, client_tools=sent.tools)
     body = PROVIDERS[provider].request_writer(request, profile_of(provider, {}))
     pipeline = build_pipeline(provider=provider, dialect="ag_ui", options=dialect_options(run_input))
 
@@ -13,64 +13,47 @@ reasoning without what followed it; all of these are dropped.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from dataclasses import replace
+from typing import Any, Final
 
-from projector.contracts.kinds import REDACTED, VENDOR
+from projector.contracts.kinds import VENDOR
 from projector.core.call_pairs import Step, pair_calls
+from projector.core.client_history import (
+    DEFAULTS,
+    ClientPart,
+    ConversationSettings,
+    InputRefusedError,
+    after_approval_request,
+    client_tool,
+    is_withheld,
+    without_lost_reasoning,
+)
+from projector.core.conversation import (
+    ASSISTANT,
+    USER,
+    Approval,
+    ApprovalRequest,
+    CallKind,
+    DroppedCalls,
+    Entry,
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    ServerCall,
+    Text,
+    ToolCall,
+    ToolOutput,
+)
 from projector.dialects.ag_ui import run_input as ag_ui
 from projector.dialects.ag_ui.tool_writer import INTERRUPT_PREFIX
 
-Item: TypeAlias = dict[str, Any]
-"""An input item of the Responses API."""
-
-FUNCTION_CALL: Final = "function_call"
 CUSTOM_CALL: Final = "custom_tool_call"
 MCP_CALL: Final = "mcp_call"
 APPROVAL_REQUEST: Final = "mcp_approval_request"
-APPROVAL_RESPONSE: Final = "mcp_approval_response"
-REASONING: Final = "reasoning"
-ASSISTANT: Final = "assistant"
-
-AFTER_REASONING: Final = frozenset({REASONING, FUNCTION_CALL, CUSTOM_CALL, MCP_CALL, APPROVAL_REQUEST})
-"""Types of the items that may follow reasoning, beside messages of the model."""
-
-DROPPED_CALLS: Final[Item] = {"type": "dropped_calls"}
-"""Placeholder for dropped calls: reasoning before them is dropped as well."""
-
-OUTPUTS: Final = frozenset({f"{FUNCTION_CALL}_output", f"{CUSTOM_CALL}_output"})
 
 NOT_APPROVED: Final = ag_ui.Approval(approved=False)
-
-NO_PARAMETERS: Final = {"type": "object", "properties": {}}
-"""JSON Schema of the parameters of a tool that has none."""
-
-WITHHELD: Final = re.compile(rf"{REDACTED}|\[REDACTED:")
-"""Placeholders of redacted values. Arguments that contain one are not those of the original call."""
-
-
-class ConversationSettings(NamedTuple):
-    """Settings of an agent for conversations that clients hold."""
-
-    encrypted_reasoning: bool = False
-    """Whether clients receive encrypted reasoning and send it back."""
-    trust_client_approvals: bool = False
-    """Whether an approval request is sent to the provider again, with its answer.
-
-    A provider that does not store responses needs it. But then the client's copy of the request counts: it may approve
-    a call that no model has made.
-    """
-
-
-DEFAULTS: Final = ConversationSettings()
-
-
-class Conversation(NamedTuple):
-    """The client's part of a request to a model, in the shape of the Responses API."""
-
-    items: list[Item]
-    tools: list[Item]
 
 
 def conversation(
@@ -79,7 +62,7 @@ def conversation(
     client_tools: Collection[str] = (),
     settings: ConversationSettings = DEFAULTS,
     previous_response_id: str | None = None,
-) -> Conversation:
+) -> ClientPart:
     """Return the client's part of a request to a model. The agent's part is not in it.
 
     Args:
@@ -92,11 +75,11 @@ def conversation(
     Raises:
         InputRefusedError: there is nothing to answer, or `resume` names an unknown interrupt.
     """
-    items = _Items(run_input, settings).translate()
-    sent = _without_lost_reasoning(items) if previous_response_id is None else _after_approval_request(items)
+    entries = _Reader(run_input, settings).read()
+    sent = without_lost_reasoning(entries) if previous_response_id is None else after_approval_request(entries)
     if not sent:
-        raise ag_ui.InputRefusedError("`messages` contains nothing to answer.")
-    return Conversation(sent, [_tool(tool) for tool in run_input.tools or () if tool.name in client_tools])
+        raise InputRefusedError("`messages` contains nothing to answer.")
+    return ClientPart(sent, _tools(run_input, client_tools))
 
 
 def approvals(run_input: ag_ui.RunAgentInput) -> dict[str, ag_ui.Approval]:
@@ -104,20 +87,13 @@ def approvals(run_input: ag_ui.RunAgentInput) -> dict[str, ag_ui.Approval]:
     answers: dict[str, ag_ui.Approval] = {}
     for at, entry in enumerate(run_input.resume or ()):
         if not entry.interrupt_id.startswith(INTERRUPT_PREFIX):
-            raise ag_ui.InputRefusedError(f"`resume[{at}].interruptId` is not an interrupt of this server.")
+            raise InputRefusedError(f"`resume[{at}].interruptId` is not an interrupt of this server.")
         answer = entry.payload if isinstance(entry, ag_ui.Resolved) else NOT_APPROVED
         answers[entry.interrupt_id.removeprefix(INTERRUPT_PREFIX)] = answer
     return answers
 
 
-def has_images(run_input: ag_ui.RunAgentInput) -> bool:
-    """Return whether a message contains an image."""
-    contents = [message.content for message in run_input.messages if isinstance(message, ag_ui.UserMessage)]
-    lists = [content for content in contents if isinstance(content, list)]
-    return any(isinstance(part, ag_ui.ImagePart) for parts in lists for part in parts)
-
-
-class _Items:
+class _Reader:
     def __init__(self, run_input: ag_ui.RunAgentInput, settings: ConversationSettings) -> None:
         self._settings = settings
         self._answers = approvals(run_input)
@@ -125,19 +101,19 @@ class _Items:
         self._answered = _answered_calls(run_input.messages)
         self._settled = {id(call) for call in self._answered.values()}
         """Calls with a result, by identity: a client may use one ID for several."""
-        self._items: list[Item] = []
+        self._entries: list[Entry] = []
         self._added: set[str] = set()
-        """IDs of the approval requests whose answers are in the items: a client may send one call twice."""
+        """IDs of the approval requests whose answers are in the entries: a client may send one call twice."""
 
-    def translate(self) -> list[Item]:
-        """Return all items, with the answers to approvals that no message asks for at the end."""
+    def read(self) -> list[Entry]:
+        """Return all entries, with the answers to approvals that no message asks for at the end."""
         for message, calls in self._with_calls():
-            write = WRITERS.get(type(message))
-            if write is not None:
-                write(self, message, calls)
+            read = READERS.get(type(message))
+            if read is not None:
+                read(self, message, calls)
             if isinstance(message, ag_ui.AssistantMessage) and message.tool_calls and not calls:
-                self._items.append(DROPPED_CALLS)
-        return self._items + [self._answer(one) for one in self._answers if one not in self._added]
+                self._entries.append(DroppedCalls())
+        return self._entries + [self._answer(one) for one in self._answers if one not in self._added]
 
     def _with_calls(self) -> Iterator[tuple[ag_ui.Message, list[ag_ui.ToolCall]]]:
         """Yield each message with those of its calls that are kept; a result with the call that it answers."""
@@ -157,64 +133,62 @@ class _Items:
         return call.id in self._answers if self._is_approval(call) else id(call) in self._settled
 
     def user(self, message: ag_ui.UserMessage, _calls: list[ag_ui.ToolCall]) -> None:
-        content = message.content if isinstance(message.content, str) else [_part(part) for part in message.content]
-        self._items.append({"type": "message", "role": "user", "content": content})
+        content = message.content
+        self._entries.append(Message(USER, content if isinstance(content, str) else tuple(map(_part, content))))
 
     def assistant(self, message: ag_ui.AssistantMessage, calls: list[ag_ui.ToolCall]) -> None:
         """Add a message of the model and its calls. A call of an MCP tool is added with its result."""
         if message.content:
-            self._items.append({"type": "message", "role": ASSISTANT, "content": message.content})
+            self._entries.append(Message(ASSISTANT, message.content))
         for call in calls:
             if self._is_approval(call):
-                self._items += [] if call.id in self._added else self._approval(call)
+                self._entries += [] if call.id in self._added else self._approval(call)
                 self._added.add(call.id)
-            elif (call_type := _call_type(call)) != MCP_CALL:
-                member = "input" if call_type == CUSTOM_CALL else "arguments"
-                self._items.append({"type": call_type, "call_id": call.id, **_called(call, member)})
+            elif _server(call) is None:
+                self._entries.append(ToolCall(call.id, call.function.name, call.function.arguments, _kind(call)))
 
     def result(self, message: ag_ui.ToolMessage, calls: list[ag_ui.ToolCall]) -> None:
         call, content = calls[0], message.content
         text = content if isinstance(content, str) else "".join(part.text for part in content)
         output = text or message.error or ""
-        call_type = _call_type(call)
-        if call_type == MCP_CALL:
-            item = {"type": MCP_CALL, "id": call.id, "server_label": _metadata(call, "server_label")}
-            self._items.append({**item, **_called(call, "arguments"), "output": output})
+        server = _server(call)
+        if server is not None:
+            self._entries.append(ServerCall(call.id, server, call.function.name, call.function.arguments, output))
         else:
-            self._items.append({"type": f"{call_type}_output", "call_id": call.id, "output": output})
+            self._entries.append(ToolOutput(call.id, output, _kind(call)))
 
     def reasoning(self, message: ag_ui.ReasoningMessage, _calls: list[ag_ui.ToolCall]) -> None:
         """Add encrypted reasoning with the summaries of the same item. Providers accept no other reasoning."""
         if not self._settings.encrypted_reasoning:
             return
-        items, encrypted = self._items, message.encrypted_value
+        entries, encrypted = self._entries, message.encrypted_value
         item_id = _metadata(message, "item_id") or message.id.partition(":")[0]
         if encrypted:
-            items.append({"type": REASONING, "id": item_id, "summary": [], "encrypted_content": encrypted})
-        is_of_last = bool(items) and items[-1]["type"] == REASONING and items[-1]["id"] == item_id
-        if is_of_last and message.content and _metadata(message, "kind") != "full":
-            items[-1]["summary"].append({"type": "summary_text", "text": message.content})
+            entries.append(Reasoning(item_id, (), encrypted))
+        last = entries[-1] if entries else None
+        is_summary = bool(message.content) and _metadata(message, "kind") != "full"
+        if is_summary and isinstance(last, Reasoning) and last.id == item_id:
+            entries[-1] = replace(last, summary=(*last.summary, message.content))
 
-    def _approval(self, call: ag_ui.ToolCall) -> list[Item]:
+    def _approval(self, call: ag_ui.ToolCall) -> list[Entry]:
         """Return the answer, after its request if that is trusted and nothing in it was redacted."""
-        label, answer = _metadata(call, "server_label"), self._answer(call.id)
-        if not (self._settings.trust_client_approvals and label) or WITHHELD.search(call.function.arguments):
+        label, answer, function = _metadata(call, "server_label"), self._answer(call.id), call.function
+        if not (self._settings.trust_client_approvals and label) or is_withheld(function.arguments):
             return [answer]
-        return [{"type": APPROVAL_REQUEST, "id": call.id, "server_label": label, **_called(call, "arguments")}, answer]
+        return [ApprovalRequest(call.id, label, function.name, function.arguments), answer]
 
-    def _answer(self, request_id: str) -> Item:
+    def _answer(self, request_id: str) -> Approval:
         answer = self._answers[request_id]
-        item = {"type": APPROVAL_RESPONSE, "approval_request_id": request_id, "approve": answer.approved}
-        return {**item, "reason": answer.reason} if answer.reason else item
+        return Approval(request_id, answer.approved, answer.reason)
 
 
-WRITERS: Final[Mapping[type, Callable[[_Items, Any, list[ag_ui.ToolCall]], None]]] = {
-    ag_ui.UserMessage: _Items.user,
-    ag_ui.AssistantMessage: _Items.assistant,
-    ag_ui.ToolMessage: _Items.result,
-    ag_ui.ReasoningMessage: _Items.reasoning,
+READERS: Final[Mapping[type, Callable[[_Reader, Any, list[ag_ui.ToolCall]], None]]] = {
+    ag_ui.UserMessage: _Reader.user,
+    ag_ui.AssistantMessage: _Reader.assistant,
+    ag_ui.ToolMessage: _Reader.result,
+    ag_ui.ReasoningMessage: _Reader.reasoning,
 }
-"""Message -> what adds its items. Activities are dropped: they are the provider's own."""
+"""Message -> what adds its entries. Activities are dropped: they are the provider's own."""
 
 
 def _answered_calls(messages: list[ag_ui.Message]) -> dict[int, ag_ui.ToolCall]:
@@ -232,59 +206,31 @@ def _answered_calls(messages: list[ag_ui.Message]) -> dict[int, ag_ui.ToolCall]:
     return {id(parts[at]): call for at, of in pairs.calls.items() if isinstance(call := parts[of], ag_ui.ToolCall)}
 
 
-def _without_lost_reasoning(items: list[Item]) -> list[Item]:
-    """Drop reasoning without an item that may follow it, and the placeholders."""
-    kept: list[Item] = []
-    for item in reversed(items):
-        after = kept[-1] if kept else {}
-        if item["type"] != REASONING or after.get("type") in AFTER_REASONING or after.get("role") == ASSISTANT:
-            kept.append(item)
-    return [item for item in reversed(kept) if item is not DROPPED_CALLS]
-
-
-def _after_approval_request(items: list[Item]) -> list[Item]:
-    """Return the items that the client added since the response that asked for the first answered approval.
-
-    An answer stands at the position of its request. Outputs for calls of later responses, if any, are dropped.
-    """
-    first = next(at for at, item in enumerate(items) if item["type"] == APPROVAL_RESPONSE)
-    begin = next((at + 1 for at in range(first, -1, -1) if _is_of_client(items[at])), 0)
-    end = next((at for at in range(first, len(items)) if _is_of_client(items[at])), len(items))
-    calls = {None, *(item.get("call_id") for item in items[begin:end])}
-    sent = [item for item in items[begin:] if _is_of_client(item) or item["type"] == APPROVAL_RESPONSE]
-    return [item for item in sent if item.get("call_id") in calls]
-
-
-def _is_of_client(item: Item) -> bool:
-    return item["type"] in OUTPUTS or item.get("role") == "user"
-
-
 def _metadata(part: ag_ui.ToolCall | ag_ui.ReasoningMessage, name: str) -> str | None:
     """Return a text from the metadata that this dialect wrote."""
     value = (part.metadata or {}).get(f"{VENDOR}.{name}")
     return value if isinstance(value, str) and value else None
 
 
-def _call_type(call: ag_ui.ToolCall) -> str:
-    """Return the item type of a call. A call of another type, or of an MCP tool without a server, is a function's."""
-    item_type = _metadata(call, "item_type")
-    if item_type == CUSTOM_CALL or (item_type == MCP_CALL and _metadata(call, "server_label")):
-        return item_type
-    return FUNCTION_CALL
+def _server(call: ag_ui.ToolCall) -> str | None:
+    """Return the MCP server of a finished call, None for the call of a function or custom tool."""
+    return _metadata(call, "server_label") if _metadata(call, "item_type") == MCP_CALL else None
 
 
-def _called(call: ag_ui.ToolCall, member: str) -> Item:
-    return {"name": call.function.name, member: call.function.arguments}
+def _kind(call: ag_ui.ToolCall) -> CallKind:
+    """Return the kind of a call. A call of another type, or of an MCP tool without a server, is a function's."""
+    return "custom" if _metadata(call, "item_type") == CUSTOM_CALL else "function"
 
 
-def _part(part: ag_ui.TextPart | ag_ui.ImagePart) -> Item:
+def _part(part: ag_ui.TextPart | ag_ui.ImagePart) -> Part:
     if isinstance(part, ag_ui.TextPart):
-        return {"type": "input_text", "text": part.text}
+        return Text(part.text)
     source = part.source
-    url = source.value if isinstance(source, ag_ui.UrlSource) else f"data:{source.mime_type};base64,{source.value}"
-    return {"type": "input_image", "image_url": url}
+    return Image(
+        source.value if isinstance(source, ag_ui.UrlSource) else f"data:{source.mime_type};base64,{source.value}"
+    )
 
 
-def _tool(tool: ag_ui.Tool) -> Item:
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters or NO_PARAMETERS}
-    return {"type": "function", **function, "strict": False}
+def _tools(run_input: ag_ui.RunAgentInput, names: Collection[str]) -> list[dict[str, Any]]:
+    tools = [tool for tool in run_input.tools or () if tool.name in names]
+    return [client_tool(tool.name, tool.description, tool.parameters) for tool in tools]

@@ -16,6 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from projector._validation import sentences
 from projector.contracts.limits import ID_MAX_CHARS, NAME_MAX_CHARS, REQUEST_ITEMS_MAX, REQUEST_TEXT_MAX_CHARS
+from projector.core.client_history import InputRefusedError
 from projector.dialects.descriptor import DialectOptions
 
 TOOLS_MAX: Final = 128
@@ -198,10 +199,6 @@ class RunAgentInput(InputModel):
 
 _BEFORE_1_0: Final = re.compile(r"0\.\d+")
 """Versions before 1.0. Any other text counts as a newer version, as the protocol demands."""
-
-
-class InputRefusedError(ValueError):
-    """The request is not supported. The message names the member, never a value."""
 
 
 def read_run_input(body: Mapping[str, Any]) -> RunAgentInput:

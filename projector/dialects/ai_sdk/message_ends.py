@@ -34,10 +34,10 @@ IMAGE_MAX_CHARS: Final = 8 * 1024 * 1024
 _WHOLE_IMAGE: Final = "image_b64"
 
 
-def start(frame: Frame) -> list[Chunk]:
-    """Start the message. Its ID is that of the stream, so that a replay replaces it."""
+def start(ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Start the message, or continue the client's. Its ID is that of the stream, so that a replay replaces it."""
     about = members_of(frame, "stream_id", "conversation_id")
-    return [{"type": "start", "messageId": frame["stream_id"], "messageMetadata": about}]
+    return [{"type": "start", "messageId": ui.message_id or frame["stream_id"], "messageMetadata": about}]
 
 
 # steps
@@ -97,7 +97,7 @@ def on_other_item(_ui: UiMessage, frame: Frame) -> list[Chunk]:
 def write_notices(frame: Frame) -> list[Chunk]:
     """Write the notices of a frame: what was withheld or truncated in it."""
     data = members_of(frame, "kind", "item_id", "notices")
-    return [data_part("notice", data, f"notice:{frame['event_id']}")]
+    return [data_part("notice", data, f"notice:{frame['stream_id']}:{frame['event_id']}")]
 
 
 def on_chunk(ui: UiMessage, frame: Frame) -> list[Chunk]:

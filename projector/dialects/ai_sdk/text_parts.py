@@ -150,6 +150,8 @@ def _end_parts(item: TextItem, status: str) -> list[Chunk]:
     item.open = {}
     if chunks:
         about = {"status": status if status != COMPLETED else None, "encrypted_content": item.encrypted}
+        if item.encrypted is not None:
+            about["item_id"] = item.item_id  # clients replace the metadata of the start
         with_metadata(chunks[-1], **about)
     return chunks
 

@@ -79,7 +79,8 @@ class UiMessage:
     def __init__(self, options: DialectOptions) -> None:
         self.level = options.level
         """Major version of the AI SDK that reads the stream."""
-        self.call_ids = IdAllocator()
+        self.message_id = options.message_id
+        self.call_ids = IdAllocator(options.taken_ids)
         self.branch = 0
         """Number of the current branch, 0 in a run without branches."""
         self.branch_states = {0: BranchState()}

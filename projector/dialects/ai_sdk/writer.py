@@ -96,7 +96,7 @@ class AiSdk(FrameWriter[Writer]):
 
     def _write(self, writer: Writer, frame: Frame) -> list[Chunk]:
         kind, ui = frame["kind"], self._ui
-        chunks = [] if self._has_started else message_ends.start(frame)
+        chunks = [] if self._has_started else message_ends.start(ui, frame)
         self._has_started = True
         if kind == PrivateKind.BRANCH:
             return chunks + self._enter(frame)

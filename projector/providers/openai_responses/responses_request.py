@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from projector.providers.model_request import Body, Item, ModelRequest, ParameterPaths
+from projector.providers.model_request import Body, ModelRequest, ParameterPaths
+from projector.providers.openai_responses.response_items import items_of
 
 ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
 
@@ -14,7 +15,7 @@ PARAMETERS: Final[ParameterPaths] = {"reasoning_effort": ("reasoning", "effort")
 def write_request(request: ModelRequest, _profile: object = None) -> Body:
     """Return the body of a request."""
     body = request.start(PARAMETERS, request.client_tools)
-    body["input"] = request.input if isinstance(request.input, str) else list(map(_item, request.input))
+    body["input"] = request.input if isinstance(request.input, str) else items_of(request.input)
     optional = {
         "instructions": request.instructions,
         "previous_response_id": request.previous_response_id,
@@ -24,12 +25,3 @@ def write_request(request: ModelRequest, _profile: object = None) -> Body:
     if request.encrypted_reasoning:
         body["include"] = [*body.get("include", ()), ENCRYPTED_REASONING]
     return body
-
-
-def _item(item: Item) -> Item:
-    """Return an input item. The API requires `detail` of each image."""
-    content = item.get("content")
-    if not isinstance(content, list):
-        return item
-    parts = [{"detail": "auto", **part} if part.get("type") == "input_image" else part for part in content]
-    return {**item, "content": parts}

@@ -28,7 +28,7 @@ from projector.workflows.definition import StepSource, Workflow, workflow_of
 ToolName: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MAX_CHARS)]
 AllowedParam: TypeAlias = Literal[
     "temperature", "top_p", "max_output_tokens", "reasoning_effort", "verbosity", "previous_response_id", "metadata",
-    "images", "history",
+    "images", "files", "history",
 ]  # fmt: skip
 
 _RESERVED_PARAMETERS: Final = frozenset(
@@ -82,9 +82,9 @@ class AgentSettings(Table):
     record: RecordSettings | None = None
     """Without this table nothing is recorded."""
     client_tools: tuple[ToolName, ...] = ()
-    """Tools that an AG-UI client may provide and run; `off` for none."""
+    """Tools that a client of AG-UI or the AI SDK may provide and run; `off` for none."""
     trust_client_approvals: bool = False
-    """Accept tool approvals of an AG-UI client without checking that this server requested them; see
+    """Accept tool approvals of a client of AG-UI or the AI SDK without checking that this server requested them; see
     docs/decisions/0008."""
 
     @field_validator("parameters")

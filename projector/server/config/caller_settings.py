@@ -20,8 +20,10 @@ ALL: Final = "*"
 CHAT: Final = "chat"
 WORKFLOWS: Final = "workflows"
 AG_UI: Final = "ag_ui"
+AI_SDK: Final = "ai_sdk"
+"""Routes of the clients of a dialect have its name."""
 PASSTHROUGH: Final = tuple(one.passthrough.setting for one in PROVIDERS.values() if one.passthrough is not None)
-ROUTES: Final = (CHAT, WORKFLOWS, AG_UI, *PASSTHROUGH, *EXTENSIONS)
+ROUTES: Final = (CHAT, WORKFLOWS, AG_UI, AI_SDK, *PASSTHROUGH, *EXTENSIONS)
 """Names of routes."""
 
 _COUNT_MAX: Final = 10**12
@@ -62,8 +64,8 @@ class CallerSettings(Table):
     models: Names | None = None
     """Models that the caller may use on the passthrough routes, by their names in requests; `*` for all."""
     routes: Names | None = None
-    """Routes that the caller may use: `chat`, `workflows`, `ag_ui`, `responses`, `chat_completions`, `openwop`; `*` for
-    all."""
+    """Routes that the caller may use: `chat`, `workflows`, `ag_ui`, `ai_sdk`, `responses`, `chat_completions`,
+    `openwop`; `*` for all."""
     rate_limits: RateLimits = RateLimits()
 
     def over(self, other: CallerSettings) -> CallerSettings:

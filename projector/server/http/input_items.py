@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_serializer, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from projector.contracts.limits import ID_MAX_CHARS, NAME_MAX_CHARS, REQUEST_ITEMS_MAX, REQUEST_TEXT_MAX_CHARS
+from projector.core import conversation
 
 Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=REQUEST_TEXT_MAX_CHARS)]
 AnyText: TypeAlias = Annotated[str, Field(max_length=REQUEST_TEXT_MAX_CHARS)]
@@ -46,6 +47,10 @@ class InputText(RequestModel):
     type: Literal["input_text"]
     text: Text
 
+    def part(self) -> conversation.Part:
+        """Return the neutral part."""
+        return conversation.Text(self.text)
+
 
 class InputImage(RequestModel):
     """An image of the user: an https URL, or a data URL."""
@@ -53,6 +58,10 @@ class InputImage(RequestModel):
     type: Literal["input_image"]
     image_url: Annotated[str, Field(pattern=r"^(https://|data:image/[a-z+.-]+;base64,)")]
     detail: Literal["low", "high", "auto"] = "auto"
+
+    def part(self) -> conversation.Part:
+        """Return the neutral part."""
+        return conversation.Image(self.image_url, self.detail)
 
 
 _Parts: TypeAlias = Annotated[
@@ -75,6 +84,10 @@ class UserMessage(RequestModel):
         Discriminator(_content_tag),
     ]
 
+    def entry(self) -> conversation.Entry:
+        """Return the neutral entry."""
+        return conversation.Message(conversation.USER, _content(self.content))
+
 
 class _OutputItem(RequestModel):
     """An item that a response had. Members that a provider would look up or reject are accepted, but not sent."""
@@ -91,12 +104,20 @@ class OutputText(RequestModel):
     annotations: list[Any] | None = Field(None, exclude=True)
     logprobs: list[Any] | None = Field(None, exclude=True)
 
+    def part(self) -> conversation.Part:
+        """Return the neutral part."""
+        return conversation.Text(self.text)
+
 
 class Refusal(RequestModel):
     """The text with which the model refused."""
 
     type: Literal["refusal"]
     refusal: AnyText
+
+    def part(self) -> conversation.Part:
+        """Return the neutral part."""
+        return conversation.Refusal(self.refusal)
 
 
 _OutputParts: TypeAlias = Annotated[
@@ -115,13 +136,9 @@ class AssistantMessage(_OutputItem):
     ]
     phase: Literal["commentary", "final_answer"] | None = None
 
-    @model_serializer(mode="wrap")
-    def _join_texts(self, write: Callable[[AssistantMessage], dict[str, Any]]) -> dict[str, Any]:
-        """Write parts of text as one text: all upstreams accept that."""
-        item = write(self)
-        if isinstance(self.content, list) and all(isinstance(part, OutputText) for part in self.content):
-            item["content"] = "".join(part["text"] for part in item["content"])
-        return item
+    def entry(self) -> conversation.Entry:
+        """Return the neutral entry."""
+        return conversation.Message(conversation.ASSISTANT, _content(self.content), self.phase)
 
 
 class FunctionCall(_OutputItem):
@@ -132,6 +149,10 @@ class FunctionCall(_OutputItem):
     name: Name
     arguments: AnyText
 
+    def entry(self) -> conversation.Entry:
+        """Return the neutral entry."""
+        return conversation.ToolCall(self.call_id, self.name, self.arguments)
+
 
 class FunctionOutput(_OutputItem):
     """Output of a function that the client ran."""
@@ -139,6 +160,10 @@ class FunctionOutput(_OutputItem):
     type: Literal["function_call_output"]
     call_id: Id
     output: AnyText
+
+    def entry(self) -> conversation.Entry:
+        """Return the neutral entry."""
+        return conversation.ToolOutput(self.call_id, self.output)
 
 
 class CustomToolCall(_OutputItem):
@@ -149,6 +174,10 @@ class CustomToolCall(_OutputItem):
     name: Name
     input: AnyText
 
+    def entry(self) -> conversation.Entry:
+        """Return the neutral entry."""
+        return conversation.ToolCall(self.call_id, self.name, self.input, "custom")
+
 
 class CustomToolOutput(_OutputItem):
     """Output of a custom tool that the client ran."""
@@ -156,6 +185,10 @@ class CustomToolOutput(_OutputItem):
     type: Literal["custom_tool_call_output"]
     call_id: Id
     output: AnyText
+
+    def entry(self) -> conversation.Entry:
+        """Return the neutral entry."""
+        return conversation.ToolOutput(self.call_id, self.output, "custom")
 
 
 class ApprovalResponse(RequestModel):
@@ -165,6 +198,10 @@ class ApprovalResponse(RequestModel):
     approval_request_id: Id
     approve: bool
     reason: AnyText | None = None
+
+    def entry(self) -> conversation.Entry:
+        """Return the neutral entry."""
+        return conversation.Approval(self.approval_request_id, self.approve, self.reason)
 
 
 def _item_type(item: object) -> str:
@@ -186,12 +223,5 @@ _Item: TypeAlias = Annotated[
 Items: TypeAlias = Annotated[list[_Item], Field(min_length=1, max_length=REQUEST_ITEMS_MAX, fail_fast=True)]
 
 
-def is_history(item: RequestModel) -> bool:
-    """Return whether an item is the model's, as only a client that holds the conversation sends it."""
-    return isinstance(item, AssistantMessage | FunctionCall | CustomToolCall)
-
-
-def has_image(item: RequestModel) -> bool:
-    """Return whether an item contains an image."""
-    content = item.content if isinstance(item, UserMessage) else None
-    return isinstance(content, list) and any(isinstance(part, InputImage) for part in content)
+def _content(content: str | Sequence[InputText | InputImage | OutputText | Refusal]) -> conversation.Content:
+    return content if isinstance(content, str) else tuple(part.part() for part in content)

@@ -12,6 +12,7 @@ from projector.contracts import codec
 from projector.contracts.schema_export import PlainSchema
 from projector.dialects import DIALECTS
 from projector.dialects.ag_ui.run_input import RunAgentInput
+from projector.dialects.ai_sdk.chat_input import ChatInput
 from projector.dialects.descriptor import AI_SDK_LEVELS
 from projector.providers import PROVIDERS
 from projector.server.control.rate_limits import HEADERS as RATE_HEADERS
@@ -138,6 +139,7 @@ def _json(schemas: list[Any]) -> dict[str, Any]:
 _STREAMS: Final[Mapping[str, _StreamRoute]] = {
     "/api/v1/chat/stream": _StreamRoute("Send a message to an agent.", {"$ref": f"{SCHEMAS}ChatRequest"}),
     "/api/v1/ag-ui/{agent}": _StreamRoute("Run an agent over AG-UI.", {"$ref": f"{SCHEMAS}RunAgentInput"}),
+    "/api/v1/ai-sdk/{agent}": _StreamRoute("Answer in a chat of the AI SDK.", {"$ref": f"{SCHEMAS}ChatInput"}),
     "/api/v1/workflows/{workflow_key}/run-stream": _StreamRoute(
         "Run a workflow.", {"$ref": f"{SCHEMAS}WorkflowRequest"}
     ),
@@ -186,7 +188,9 @@ def document(
     """
     dialects = {dialect for choices in routes.values() for dialect in choices}
     items = {**_PATHS, **(paths or {})}
-    components = _request(ChatRequest) | _request(WorkflowRequest) | _request(RunAgentInput) | _events(dialects)
+    components = _events(dialects)
+    for model in (ChatRequest, WorkflowRequest, RunAgentInput, ChatInput):
+        components |= _request(model)
     return codec.dumps(
         {
             "openapi": "3.1.0",

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final, Protocol, TypeAlias
 
 from projector.core.call_pairs import check_calls
-from projector.dialects.ag_ui.conversation import ConversationSettings, conversation, has_images
-from projector.dialects.ag_ui.run_input import InputRefusedError, RunAgentInput
+from projector.core.client_history import ClientPart, ConversationSettings, InputRefusedError
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.model_request import ModelRequest, UnsupportedRequestError
 from projector.server.catalog import AgentBinding
 from projector.server.http.problems import problem
-from projector.server.http.requests import ChatRequest
+from projector.server.http.requests import ChatRequest, part_params
 from projector.server.upstream.targets import Target
 
 Body: TypeAlias = dict[str, Any]
@@ -32,44 +31,58 @@ def agent_body(request: ChatRequest, binding: AgentBinding, target: Target | Non
     """
     for name in sorted(request.params() - binding.settings.allowed_params):
         raise problem("invalid_request", f"`{name}` cannot be set here.")
-    items = request.items()
-    if fault := check_calls(items, is_continued=request.previous_response_id is not None):
+    entries = request.entries()
+    if fault := check_calls(entries, is_continued=request.previous_response_id is not None):
         raise problem("invalid_request", fault)
     return _write(
         binding,
         target,
-        input=items if request.message is None else request.message,
+        input=entries if request.message is None else request.message,
         parameters=request.parameters.model_dump(exclude_none=True),
         previous_response_id=request.previous_response_id,
         metadata=request.metadata,
     )
 
 
-def run_body(
-    request: RunAgentInput,
+class ReadConversation(Protocol):
+    """Returns the client's part of a request, which contains the whole conversation."""
+
+    def __call__(
+        self,
+        *,
+        client_tools: Collection[str],
+        settings: ConversationSettings,
+        previous_response_id: str | None,
+    ) -> ClientPart:
+        """Raise `InputRefusedError` if there is nothing to answer."""
+
+
+def conversation_body(
+    read: ReadConversation,
     binding: AgentBinding,
     previous_response_id: str | None = None,
     target: Target | None = None,
 ) -> Body:
-    """Return the body for a run of AG-UI; raise `Problem` if agent or provider do not support the request.
+    """Return the body for a conversation that the client holds.
 
-    The client provides the conversation, and tools that the agent allows. `previous_response_id` is the response that
-    requested the approvals in this request, if there are any.
+    The client may also provide tools that the agent allows. `previous_response_id` is the response that requested the
+    approvals in this request, if there are any.
+
+    Raises:
+        Problem: agent or provider do not support the request.
     """
     agent = binding.settings
-    if has_images(request) and "images" not in agent.allowed_params:
-        raise problem("invalid_request", "`images` cannot be set here.")
     settings = ConversationSettings(agent.policy.encrypted_reasoning, agent.trust_client_approvals)
     try:
-        client = conversation(
-            request, client_tools=agent.client_tools, settings=settings, previous_response_id=previous_response_id
-        )
+        client = read(client_tools=agent.client_tools, settings=settings, previous_response_id=previous_response_id)
     except InputRefusedError as error:
         raise problem("invalid_request", str(error)) from None
+    for name in sorted(part_params(client.entries) - agent.allowed_params):
+        raise problem("invalid_request", f"`{name}` cannot be set here.")
     return _write(
         binding,
         target,
-        input=client.items,
+        input=client.entries,
         client_tools=client.tools,
         previous_response_id=previous_response_id,
         encrypted_reasoning=settings.encrypted_reasoning,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import anyio
@@ -14,8 +14,10 @@ from starlette.types import Receive, Scope
 from projector._validation import sentences
 from projector.contracts import codec
 from projector.contracts.json_values import count_values
+from projector.core.client_history import is_history
+from projector.core.conversation import Entry, File, Image, Part, parts_of
 from projector.server.config.settings import Settings
-from projector.server.http.input_items import Id, Items, RequestModel, Text, check_members, has_image, is_history
+from projector.server.http.input_items import Id, Items, RequestModel, Text, check_members
 from projector.server.http.problems import problem
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
 
@@ -36,6 +38,15 @@ _Metadata: TypeAlias = Annotated[
     BeforeValidator(check_members),
 ]
 """The limits are those of the Responses API."""
+
+
+PART_PARAMS: Final[Mapping[type[Part], str]] = {Image: "images", File: "files"}
+"""Part of a message -> which of `AgentSettings.allowed_params` it needs."""
+
+
+def part_params(entries: Iterable[Entry]) -> set[str]:
+    """Return which of `AgentSettings.allowed_params` the parts of messages need."""
+    return {PART_PARAMS[type(part)] for part in parts_of(entries) if type(part) in PART_PARAMS}
 
 
 class ClientLeftError(Exception):
@@ -69,16 +80,17 @@ class ChatRequest(RequestModel):
             raise ValueError("expected either `message` or `input`")
         return self
 
-    def items(self) -> list[dict[str, Any]]:
-        """Return the input items; empty if there is a message."""
-        return [item.model_dump(exclude_none=True) for item in self.input or []]
+    def entries(self) -> list[Entry]:
+        """Return the conversation; empty if there is a message."""
+        return [item.entry() for item in self.input or []]
 
     def params(self) -> set[str]:
         """Return which of `AgentSettings.allowed_params` the request uses."""
         used = set(self.parameters.model_dump(exclude_none=True))
         used |= self.model_dump(exclude_none=True, include={"previous_response_id", "metadata"}).keys()
-        used |= {"images"} if any(map(has_image, self.input or [])) else set()
-        return used | {"history"} if any(map(is_history, self.input or [])) else used
+        entries = self.entries()
+        used |= part_params(entries)
+        return used | {"history"} if any(map(is_history, entries)) else used
 
 
 class WorkflowRequest(RequestModel):

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from projector.contracts.limits import ID_MAX_CHARS
-from projector.dialects.ag_ui.conversation import approvals
-from projector.dialects.ag_ui.run_input import InputRefusedError, dialect_options, read_run_input
+from projector.core.client_history import InputRefusedError
+from projector.dialects.ag_ui import conversation as ag_ui_conversation
+from projector.dialects.ag_ui import run_input as ag_ui_input
+from projector.dialects.ai_sdk import chat_input as ai_sdk_input
+from projector.dialects.ai_sdk import conversation as ai_sdk_conversation
 from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import PassthroughRoute
@@ -25,12 +28,18 @@ from projector.server.catalog import (
     chosen_dialect,
     unknown_model,
 )
-from projector.server.config.caller_settings import AG_UI, CHAT, WORKFLOWS
+from projector.server.config.caller_settings import AG_UI, AI_SDK, CHAT, WORKFLOWS
 from projector.server.control.token_meter import TokenMeter
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES
 from projector.server.http.model_routes import ModelRoutes
 from projector.server.http.problems import problem, request_id
-from projector.server.http.request_bodies import agent_body, named_models, passthrough_body, references, run_body
+from projector.server.http.request_bodies import (
+    agent_body,
+    conversation_body,
+    named_models,
+    passthrough_body,
+    references,
+)
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
 from projector.server.http.stored_state import conversation_of
 from projector.server.http.stream_route import ProviderCall, Received, SessionRoute, Site, provider_session
@@ -38,9 +47,6 @@ from projector.server.streaming.session import StreamSession
 from projector.server.streaming.workflow_source import workflow_source
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.targets import Target
-
-_AG_UI: Final = "ag_ui"
-"""The dialect."""
 
 
 def routes(catalog: Catalog, site: Site) -> list[Route]:
@@ -52,8 +58,12 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
     if catalog.workflows:
         path = "/api/v1/workflows/{workflow_key}/run-stream"
         found.append((WORKFLOWS, path, streams.workflow, _dialects(catalog.workflows)))
-    if catalog.agents_with(_AG_UI):
-        found.append((AG_UI, "/api/v1/ag-ui/{agent}", streams.ag_ui, (_AG_UI,)))
+    for dialect, path, opener in (
+        (AG_UI, "/api/v1/ag-ui/{agent}", streams.ag_ui),
+        (AI_SDK, "/api/v1/ai-sdk/{agent}", streams.ai_sdk),
+    ):
+        if catalog.agents_with(dialect):
+            found.append((dialect, path, opener, (dialect,)))
     found += [
         (name, row.path, partial(streams.passthrough, passthrough, row), passthrough.dialects)
         for name, passthrough in catalog.passthrough.items()
@@ -81,7 +91,8 @@ class StreamRoutes:
     def __init__(self, catalog: Catalog, site: Site) -> None:
         self._catalog = catalog
         self._site = site
-        self._ag_ui_agents = catalog.agents_with(_AG_UI)
+        self._ag_ui_agents = catalog.agents_with(AG_UI)
+        self._ai_sdk_agents = catalog.agents_with(AI_SDK)
 
     def chat(self, received: Received) -> StreamSession:
         """Open a response of an agent."""
@@ -120,16 +131,38 @@ class StreamRoutes:
         if binding is None or not received.grant.allows_agent(name):
             raise problem("unknown_agent")
         try:
-            request = read_run_input(received.body)
-            approved = [] if binding.settings.trust_client_approvals else list(approvals(request))
+            run = ag_ui_input.read_run_input(received.body)
+            approved = ag_ui_conversation.approvals(run)
         except InputRefusedError as error:
             raise problem("invalid_request", str(error)) from None
+        previous = self._approval_response(binding, approved, "resume")
+        body_of = partial(conversation_body, partial(ag_ui_conversation.conversation, run), binding, previous)
+        call = ProviderCall(binding, body_of, name, run.thread_id, options=ag_ui_input.dialect_options(run))
+        return provider_session(self._site, received, call)
+
+    def ai_sdk(self, received: Received) -> StreamSession:
+        """Open the next message of a chat of the AI SDK, as `ag_ui` opens a run."""
+        name = received.scope["path_params"]["agent"]
+        binding = self._ai_sdk_agents.get(name)
+        if binding is None or not received.grant.allows_agent(name):
+            raise problem("unknown_agent")
+        try:
+            chat = ai_sdk_input.read_chat_input(received.body)
+        except InputRefusedError as error:
+            raise problem("invalid_request", str(error)) from None
+        previous = self._approval_response(binding, ai_sdk_conversation.approvals(chat), "messages")
+        body_of = partial(conversation_body, partial(ai_sdk_conversation.conversation, chat), binding, previous)
+        call = ProviderCall(binding, body_of, name, chat.id, options=ai_sdk_input.dialect_options(chat))
+        return provider_session(self._site, received, call)
+
+    def _approval_response(self, binding: AgentBinding, approved: Collection[str], member: str) -> str | None:
+        """Return the response that requested the approvals of a request, unless the client's copy of it is trusted."""
+        if binding.settings.trust_client_approvals:
+            return None
         responses = {self._site.ownership.approval_response(approval_id) for approval_id in approved}
         if len(responses) > 1:
-            raise problem("invalid_request", "`resume` refers to more than one response.")
-        body_of = partial(run_body, request, binding, responses.pop() if responses else None)
-        call = ProviderCall(binding, body_of, name, request.thread_id, options=dialect_options(request))
-        return provider_session(self._site, received, call)
+            raise problem("invalid_request", f"`{member}` refers to more than one response.")
+        return responses.pop() if responses else None
 
     def passthrough(
         self, passthrough: PassthroughBinding, route: PassthroughRoute, received: Received

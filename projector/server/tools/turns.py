@@ -14,7 +14,9 @@ from projector.core.faults import Fault
 from projector.core.intake import HOST_PREFIX
 from projector.core.sse import SseDecoder, SseMessage
 from projector.providers.descriptor import Provider
-from projector.providers.openai_chat.chat_request import messages_of
+from projector.providers.given_members import Given
+from projector.providers.openai_chat.chat_messages import messages_of
+from projector.providers.openai_responses.response_input import read_input
 from projector.server.tools.running import Call
 
 Item: TypeAlias = Mapping[str, Any]
@@ -50,7 +52,7 @@ class Turn:
     @property
     def messages(self) -> list[dict[str, Any]]:
         """The whole conversation, as `messages` of Chat Completions."""
-        return messages_of(self.items)
+        return messages_of(read_input(Given({"input": list(self.items)})))
 
 
 class TurnReader:

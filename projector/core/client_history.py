@@ -1,0 +1,117 @@
+"""What routes of chat clients share: settings for conversations that a client holds, and what is sent of them.
+
+It is the client's version of the conversation (docs/decisions/0008).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from projector.contracts.kinds import REDACTED
+from projector.core.conversation import (
+    ASSISTANT,
+    USER,
+    Approval,
+    ApprovalRequest,
+    Conversation,
+    DroppedCalls,
+    Entry,
+    Message,
+    Reasoning,
+    ServerCall,
+    ToolCall,
+    ToolOutput,
+)
+
+NO_PARAMETERS: Final = {"type": "object", "properties": {}}
+"""JSON Schema of the parameters of a tool that has none."""
+
+_WITHHELD: Final = re.compile(rf"{REDACTED}|\[REDACTED:")
+"""Placeholders of redacted values."""
+
+_AFTER_REASONING: Final = (Reasoning, ToolCall, ServerCall, ApprovalRequest)
+"""Entries that may follow reasoning, beside messages of the model."""
+
+
+class InputRefusedError(ValueError):
+    """The request is not supported. The message names the member, never a value."""
+
+
+class ConversationSettings(NamedTuple):
+    """Settings of an agent for conversations that clients hold."""
+
+    encrypted_reasoning: bool = False
+    """Whether clients receive encrypted reasoning and send it back."""
+    trust_client_approvals: bool = False
+    """Whether an approval request is sent to the provider again, with its answer.
+
+    A provider that does not store responses needs it. But then the client's copy of the request counts: it may approve
+    a call that no model has made.
+    """
+
+
+DEFAULTS: Final = ConversationSettings()
+
+
+class ClientPart(NamedTuple):
+    """The client's part of a request to a model."""
+
+    entries: list[Entry]
+    tools: list[dict[str, Any]]
+    """In the shape of the Responses API."""
+
+
+def client_tool(name: str, description: str, parameters: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a tool that the client runs."""
+    function = {"name": name, "description": description, "parameters": parameters or NO_PARAMETERS}
+    return {"type": "function", **function, "strict": False}
+
+
+def is_withheld(arguments: str) -> bool:
+    """Return whether something was redacted in arguments: they are not those of the original call."""
+    return _WITHHELD.search(arguments) is not None
+
+
+def is_history(entry: Entry) -> bool:
+    """Return whether an entry is the model's, as only a client that holds the conversation sends it."""
+    return isinstance(entry, ToolCall | ServerCall | Reasoning) or (
+        isinstance(entry, Message) and entry.role == ASSISTANT
+    )
+
+
+def without_lost_reasoning(entries: Conversation) -> list[Entry]:
+    """Return a conversation without placeholders, and without reasoning that nothing of the model follows.
+
+    Providers reject reasoning without the call or message that it led to.
+    """
+    kept: list[Entry] = []
+    for entry in reversed(entries):
+        after = kept[-1] if kept else None
+        is_lost = not (isinstance(after, _AFTER_REASONING) or (isinstance(after, Message) and after.role == ASSISTANT))
+        if not (isinstance(entry, Reasoning) and is_lost):
+            kept.append(entry)
+    return [entry for entry in reversed(kept) if not isinstance(entry, DroppedCalls)]
+
+
+def after_approval_request(entries: Conversation) -> list[Entry]:
+    """Return what the client added since the response that asked for the first answered approval.
+
+    An answer stands at the position of its request. Outputs for calls of later responses, if any, are dropped.
+    """
+    first = next(at for at, entry in enumerate(entries) if isinstance(entry, Approval))
+    begin = next((at + 1 for at in range(first, -1, -1) if _is_of_client(entries[at])), 0)
+    end = next((at for at in range(first, len(entries)) if _is_of_client(entries[at])), len(entries))
+    calls = {entry.id for entry in entries[begin:end] if isinstance(entry, ToolCall)}
+    return [
+        entry
+        for entry in entries[begin:]
+        if isinstance(entry, Approval)
+        or (isinstance(entry, Message) and entry.role == USER)
+        or (isinstance(entry, ToolOutput) and entry.call_id in calls)
+    ]
+
+
+def _is_of_client(entry: Entry) -> bool:
+    return isinstance(entry, ToolOutput) or (isinstance(entry, Message) and entry.role == USER)

@@ -1,0 +1,61 @@
+"""Members of a caller's request, read by name and type. Errors name a member by its path, and contain no value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+from projector.contracts.limits import ID_MAX_CHARS
+from projector.providers.model_request import UnsupportedRequestError
+
+
+class Given:
+    """An object of a request. Null means absent, as in the OpenAI APIs."""
+
+    def __init__(self, value: object, path: str = "") -> None:
+        if not isinstance(value, Mapping):
+            raise UnsupportedRequestError(f"`{path}` must be an object.", path)
+        self.members: dict[str, object] = {name: member for name, member in value.items() if member is not None}
+        self.path = path
+
+    def path_of(self, name: str) -> str:
+        """Return the path of a member."""
+        return f"{self.path}.{name}" if self.path else name
+
+    def refuse(self, name: str, why: str) -> NoReturn:
+        """Raise the error about a member."""
+        path = self.path_of(name[:ID_MAX_CHARS])
+        raise UnsupportedRequestError(f"`{path}` {why}", path)
+
+    def check(self, *names: str) -> None:
+        """Raise the error about a member that is not one of `names`."""
+        for name in self.members:
+            if name not in names:
+                self.refuse(name, "is not supported by the model that serves this request.")
+
+    def text(self, name: str) -> str:
+        """Return a text."""
+        value = self.text_or_none(name)
+        return self.refuse(name, "is missing.") if value is None else value
+
+    def text_or_none(self, name: str) -> str | None:
+        """Return a text, None if it is absent."""
+        value = self.members.get(name)
+        return value if isinstance(value, str) or value is None else self.refuse(name, "must be a string.")
+
+    def child(self, name: str) -> Given:
+        """Return an object, which is empty if it is absent."""
+        return Given(self.members.get(name, {}), self.path_of(name))
+
+    def values(self, name: str) -> list[object]:
+        """Return a list, which is empty if it is absent."""
+        value = self.members.get(name, [])
+        return value if isinstance(value, list) else self.refuse(name, "must be a list.")
+
+    def objects(self, name: str) -> list[Given]:
+        """Return a list of objects."""
+        return [Given(value, f"{self.path_of(name)}[{at}]") for at, value in enumerate(self.values(name))]
+
+    def unsupported(self, name: str) -> NoReturn:
+        """Raise the error about the value of a member that has none in the other API."""
+        self.refuse(name, "has a value that is not supported by the model that serves this request.")

@@ -1,0 +1,100 @@
+"""The `input` of a Responses request as a conversation, for an upstream with another API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, cast
+
+from projector.core.conversation import (
+    Content,
+    Conversation,
+    Entry,
+    File,
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    Refusal,
+    Role,
+    ServerCall,
+    Text,
+    ToolCall,
+    ToolOutput,
+    user_text,
+)
+from projector.providers.given_members import Given
+
+ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
+
+
+def read_input(body: Given) -> Conversation:
+    """Return the conversation of `input`; raise `UnsupportedRequestError` for an item that no other API has."""
+    if isinstance(body.members.get("input"), str):
+        return [user_text(body.text("input"))]
+    return [_entry(item) for item in body.objects("input")]
+
+
+def _entry(item: Given) -> Entry:
+    item_type = item.text_or_none("type") or "message"
+    read = READERS.get(item_type)
+    return item.unsupported("type") if read is None else read(item)
+
+
+def _message(item: Given) -> Message:
+    role = item.text("role")
+    if role not in ROLES:
+        item.unsupported("role")
+    return Message(cast("Role", role), _content(item, "content"), item.text_or_none("phase"))
+
+
+def _content(item: Given, name: str) -> Content:
+    if isinstance(item.members.get(name), str):
+        return item.text(name)
+    return tuple(_part(part) for part in item.objects(name))
+
+
+def _part(part: Given) -> Part:
+    read = PARTS.get(part.text("type"))
+    return part.unsupported("type") if read is None else read(part)
+
+
+def _image(part: Given) -> Image:
+    if "file_id" in part.members:
+        part.refuse("file_id", "is a file of another provider; send its content.")
+    return Image(part.text("image_url"), part.text_or_none("detail"))
+
+
+def _file(part: Given) -> File:
+    if "file_id" in part.members:
+        part.refuse("file_id", "is a file of another provider; send its content.")
+    return File(part.text_or_none("file_data") or part.text("file_url"), part.text_or_none("filename"))
+
+
+def _reasoning(item: Given) -> Reasoning:
+    summary = tuple(part.text("text") for part in item.objects("summary"))
+    return Reasoning(item.text_or_none("id") or "", summary, item.text_or_none("encrypted_content"))
+
+
+def _server_call(item: Given) -> ServerCall:
+    names = [item.text(name) for name in ("id", "server_label", "name", "arguments")]
+    return ServerCall(names[0], names[1], names[2], names[3], item.text_or_none("output") or "")
+
+
+PARTS: Final[Mapping[str, Callable[[Given], Part]]] = {
+    **dict.fromkeys(("input_text", "output_text", "text"), lambda part: Text(part.text("text"))),
+    "refusal": lambda part: Refusal(part.text("refusal")),
+    "input_image": _image,
+    "input_file": _file,
+}
+"""Type of a part -> what reads it."""
+
+READERS: Final[Mapping[str, Callable[[Given], Entry]]] = {
+    "message": _message,
+    "function_call": lambda item: ToolCall(item.text("call_id"), item.text("name"), item.text("arguments")),
+    "function_call_output": lambda item: ToolOutput(item.text("call_id"), _content(item, "output")),
+    "custom_tool_call": lambda item: ToolCall(item.text("call_id"), item.text("name"), item.text("input"), "custom"),
+    "custom_tool_call_output": lambda item: ToolOutput(item.text("call_id"), _content(item, "output"), "custom"),
+    "mcp_call": _server_call,
+    "reasoning": _reasoning,
+}
+"""Type of an item -> what reads it. The others are a provider's own: hosted tools, references to stored items."""

@@ -1,0 +1,98 @@
+"""The neutral conversation: each entry and part has a writer at each provider, or a reason why not."""
+
+from __future__ import annotations
+
+from typing import Any, Final, get_args
+
+import pytest
+
+from projector.core.conversation import Approval, DroppedCalls, Entry, Message, Part, user_text
+from projector.providers.given_members import Given
+from projector.providers.model_request import UnsupportedRequestError
+from projector.providers.openai_chat import chat_messages
+from projector.providers.openai_responses import response_items
+from projector.providers.openai_responses.response_input import read_input
+
+ENTRIES: Final = set(get_args(Entry)) - {DroppedCalls}
+PARTS: Final = set(get_args(Part))
+
+
+def test_each_entry_is_written_or_unsupported() -> None:
+    assert set(response_items.WRITERS) == ENTRIES
+    assert set(chat_messages.WRITERS) | set(chat_messages.UNSUPPORTED) == ENTRIES
+    assert set(chat_messages.PARTS) == PARTS
+
+
+def test_approvals_are_unsupported_by_chat_completions() -> None:
+    with pytest.raises(UnsupportedRequestError, match="mcp_approval_response"):
+        chat_messages.messages_of([Approval("a", is_approved=True)])
+
+
+ITEMS: Final[list[dict[str, Any]]] = [
+    {"type": "message", "role": "user", "content": "Hi"},
+    {
+        "type": "message",
+        "role": "user",
+        "content": [
+            {"type": "input_text", "text": "Hi"},
+            {"type": "input_image", "image_url": "https://a.example/b.png", "detail": "low"},
+            {"type": "input_file", "file_data": "data:application/pdf;base64,QQ==", "filename": "b.pdf"},
+            {"type": "input_file", "file_url": "https://a.example/b.pdf"},
+        ],
+    },
+    {"type": "message", "role": "assistant", "content": "Ho", "phase": "commentary"},
+    {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "Ho"}, {"type": "refusal", "refusal": "No."}],
+    },
+    {"type": "message", "role": "developer", "content": "Obey."},
+    {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c", "output": "1"},
+    {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "1"}]},
+    {"type": "custom_tool_call", "call_id": "c", "name": "f", "input": "x"},
+    {"type": "custom_tool_call_output", "call_id": "c", "output": "1"},
+    {"type": "mcp_call", "id": "m", "server_label": "s", "name": "f", "arguments": "{}", "output": "1"},
+    {
+        "type": "reasoning",
+        "id": "rs",
+        "summary": [{"type": "summary_text", "text": "a"}],
+        "encrypted_content": "gAAA",
+    },
+]
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=[f"{at} {item['type']}" for at, item in enumerate(ITEMS)])
+def test_an_item_is_written_as_it_was_read(item: dict[str, Any]) -> None:
+    assert response_items.items_of(read_input(Given({"input": [item]}))) == [item]
+
+
+def test_input_may_be_a_text() -> None:
+    assert read_input(Given({"input": "Hi"})) == [user_text("Hi")] == [Message("user", "Hi")]
+
+
+REFUSED: Final[list[tuple[str, object, str]]] = [
+    ("input is a number", 7, "input"),
+    ("an item is none", ["x"], "input[0]"),
+    ("an item of another provider", [{"type": "web_search_call", "id": "ws"}], "input[0].type"),
+    ("a reference", [{"type": "item_reference", "id": "msg"}], "input[0].type"),
+    ("an unknown role", [{"role": "tool", "content": "x"}], "input[0].role"),
+    ("no role", [{"content": "x"}], "input[0].role"),
+    ("an unknown part", [{"role": "user", "content": [{"type": "input_audio"}]}], "input[0].content[0].type"),
+    (
+        "a file of the provider",
+        [{"role": "user", "content": [{"type": "input_file", "file_id": "file-1"}]}],
+        "input[0].content[0].file_id",
+    ),
+    ("a call without arguments", [{"type": "function_call", "call_id": "c", "name": "f"}], "input[0].arguments"),
+    ("arguments that are no text", [{"type": "function_call", "call_id": 1}], "input[0].call_id"),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "param"), REFUSED, ids=[row[0] for row in REFUSED])
+def test_an_error_names_the_member(name: str, given: object, param: str) -> None:
+    del name
+    with pytest.raises(UnsupportedRequestError) as raised:
+        read_input(Given({"input": given}))
+    assert raised.value.param == param
+    assert str(raised.value).startswith(f"`{param}`")
