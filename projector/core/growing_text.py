@@ -144,6 +144,14 @@ class TextPart(GrowingText[TextStream]):
         rest = self.close()
         return compose.joined(more, rest)
 
+    def settle(self) -> Cleaned[CleanText]:
+        """Return the text that the filter held back, as another text follows; if there was any, deltas are dropped."""
+        if self.is_complete or self.done:
+            return compose.NOTHING
+        rest = self.close()
+        self.is_complete = bool(rest.value)
+        return rest
+
     def close(self) -> Cleaned[CleanText]:
         """Return the text that the filter held back, once."""
         cleaned = self._filter.close()

@@ -8,7 +8,7 @@ renumbered, always in the same way.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 from projector.contracts import codec
-from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS, Event, present, reasoned, shortened
+from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS, VENDOR, Event, present, reasoned, shortened
 from projector.redaction.compose import Gathered
 
 BEFORE_ALL: Final = -1
@@ -50,7 +50,7 @@ class Envelope(ReadModel):
 class Payload(ReadModel):
     """Base of the payloads."""
 
-    def apply(self, run: RunReader, /) -> None:
+    def apply(self, run: RunReader, envelope: Envelope, /) -> None:
         """Update the state of a run."""
         raise NotImplementedError
 
@@ -63,13 +63,14 @@ class ReasoningDelta(Payload):
     sequence: int
     verbosity: str | None = None
 
-    def apply(self, run: RunReader) -> None:
+    def apply(self, run: RunReader, envelope: Envelope) -> None:
         """Append the text; `sequence` 0 opens a block."""
-        thought = run.open.get(self.agent_id)
+        place = (self.agent_id, envelope.node_id)
+        thought = run.open.get(place)
         if thought is None or self.sequence == 0:
             thought = Thought(self.agent_id, verbosity=self.verbosity)
             run.thoughts.append(thought)
-            run.open[self.agent_id] = thought
+            run.open[place] = thought
         thought.has_gap |= self.sequence != thought.next_sequence
         thought.next_sequence = self.sequence + 1
         thought.gathered.add(self.delta)
@@ -82,9 +83,9 @@ class Reasoned(Payload):
     reasoning: str
     verbosity: str | None = None
 
-    def apply(self, run: RunReader) -> None:
+    def apply(self, run: RunReader, envelope: Envelope) -> None:
         """Close the block. The full text replaces the deltas: the host's redaction and limits apply to it."""
-        thought = run.open.pop(self.agent_id, None)
+        thought = run.open.pop((self.agent_id, envelope.node_id), None)
         if thought is None:
             thought = Thought(self.agent_id)
             run.thoughts.append(thought)
@@ -101,7 +102,7 @@ class ToolCalled(Payload):
     call_id: str
     inputs: Any = None
 
-    def apply(self, run: RunReader) -> None:
+    def apply(self, run: RunReader, _envelope: Envelope) -> None:
         """Add the call."""
         run.calls[self.call_id] = ToolCall(self.call_id, self.agent_id, self.tool_name, self.inputs)
 
@@ -115,7 +116,7 @@ class ToolReturned(Payload):
     outcome: Any = None
     error: dict[str, Any] | None = None
 
-    def apply(self, run: RunReader) -> None:
+    def apply(self, run: RunReader, _envelope: Envelope) -> None:
         """Add the result to its call."""
         call = run.calls.setdefault(self.call_id, ToolCall(self.call_id, self.agent_id, self.tool_name))
         call.has_returned, call.outcome, call.error = True, self.outcome, self.error
@@ -128,7 +129,7 @@ class Handoff(Payload):
     to_agent_id: str
     reason: str | None = None
 
-    def apply(self, run: RunReader) -> None:
+    def apply(self, run: RunReader, _envelope: Envelope) -> None:
         """Set the agent."""
         run.agent_id = self.to_agent_id
 
@@ -140,7 +141,7 @@ class Decided(Payload):
     decision: Any
     confidence: float | None = None
 
-    def apply(self, run: RunReader) -> None:
+    def apply(self, run: RunReader, _envelope: Envelope) -> None:
         """Add the decision."""
         run.decisions.append(self)
 
@@ -153,7 +154,7 @@ class Chunk(Payload):
     is_last: bool
     channel: str | None = None
 
-    def apply(self, run: RunReader) -> None:
+    def apply(self, run: RunReader, _envelope: Envelope) -> None:
         """Append the text."""
         if self.chunk:
             run.gathered.setdefault(self.channel or self.node_id, Gathered()).add(self.chunk)
@@ -166,7 +167,7 @@ class Suspended(Payload):
     interrupt_id: str
     kind: str | None = None
 
-    def apply(self, run: RunReader) -> None:
+    def apply(self, run: RunReader, _envelope: Envelope) -> None:
         """Add the interrupt."""
         run.interrupts[self.interrupt_id] = self
         run.status = "waiting-approval"
@@ -178,7 +179,7 @@ class Resumed(Payload):
     node_id: str
     interrupt_id: str | None = None
 
-    def apply(self, run: RunReader) -> None:
+    def apply(self, run: RunReader, _envelope: Envelope) -> None:
         """Remove the interrupt."""
         run.interrupts.pop(self.interrupt_id or "", None)
         run.status = "waiting-approval" if run.interrupts else "running"
@@ -190,7 +191,7 @@ class RunChange(Payload):
     outputs: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
 
-    def apply(self, run: RunReader) -> None:
+    def apply(self, run: RunReader, _envelope: Envelope) -> None:
         """Set outputs and error."""
         run.outputs, run.error = self.outputs, self.error
 
@@ -289,8 +290,8 @@ class RunReader:
     """Sequence numbers of events that were not received."""
     unread: int = 0
     """Number of invalid values and of events with an invalid payload."""
-    open: dict[str, Thought] = field(default_factory=dict)
-    """Open reasoning block of each agent."""
+    open: dict[tuple[str, str | None], Thought] = field(default_factory=dict)
+    """Agent and node -> their open reasoning block."""
 
     @property
     def texts(self) -> dict[str, str]:
@@ -312,7 +313,7 @@ class RunReader:
         if payload is not None:
             if isinstance(payload, RunChange):
                 self.status = STATUSES[envelope.type]
-            payload.apply(self)
+            payload.apply(self, envelope)
         elif envelope.type in PAYLOADS:
             self.unread += 1
         return event
@@ -328,21 +329,24 @@ STATUSES: Final = {"run.started": "running"} | {name: name.removeprefix("run.") 
 def replayed(recorded: Sequence[Event], *, with_deltas: bool) -> list[Event]:
     """Return the events of a recorded log, with its reasoning deltas or only the closing events.
 
-    A block that the recording left open is closed with its text before the end of the run or at the end of the log.
+    A block that the recording left open is closed with its text, before the end of its node or of the run, or at the
+    end of the log.
     """
     events: list[Event] = []
-    blocks: dict[str, list[Event]] = {}
+    blocks: dict[tuple[str, str | None], list[Event]] = {}
     for event in recorded:
         if event["type"] == DELTA:
-            blocks.setdefault(event["payload"]["agentId"], []).append(event)
+            blocks.setdefault(_place(event), []).append(event)
             if not with_deltas:
                 continue
         elif event["type"] == CLOSING:
-            blocks.pop(event["payload"]["agentId"], None)
+            blocks.pop(_place(event), None)
         elif event["type"] in RUN_TERMINALS:
-            events += _closed(blocks)
+            events += _closed(blocks, list(blocks))
+        elif event["type"] in NODE_TERMINALS:
+            events += _closed(blocks, [place for place in blocks if place[1] == event["nodeId"]])
         events.append(event)
-    events += _closed(blocks)
+    events += _closed(blocks, list(blocks))
     first = recorded[0]["sequence"] if recorded else 0
     return [{**event, "sequence": sequence} for sequence, event in enumerate(events, first)]
 
@@ -350,11 +354,13 @@ def replayed(recorded: Sequence[Event], *, with_deltas: bool) -> list[Event]:
 def divergence(recorded: Sequence[Event], current: Sequence[Event]) -> dict[str, Any] | None:
     """Return the payload of `replay.diverged` for the first difference of two logs, None if there is none.
 
-    Types and payloads are compared. Ids, times, sequence numbers and the boundaries of deltas may differ.
+    Types and payloads are compared. Times, sequence numbers and the boundaries of deltas may differ, and so may ids if
+    the same events refer to each other by them.
     """
+    before_ids, after_ids = _Ids(), _Ids()
     pairs = zip_longest(replayed(recorded, with_deltas=False), replayed(current, with_deltas=False))
     for before, after in pairs:
-        kind = _difference(before, after)
+        kind = _difference(before, after, before_ids, after_ids)
         if kind is not None:
             event = before or after
             return {
@@ -369,7 +375,14 @@ def divergence(recorded: Sequence[Event], current: Sequence[Event]) -> dict[str,
 
 def attempt_key(run_id: str, node_id: str, attempt: int, request: Mapping[str, object]) -> str:
     """Return the key of an attempt of a node in an `InvocationLog`; the same attempt has the same key."""
-    return hashlib.sha256(codec.dumps([run_id, node_id, attempt, sorted(request.items())])).hexdigest()
+    return hashlib.sha256(codec.dumps([run_id, node_id, attempt, _in_order(request)])).hexdigest()
+
+
+def _in_order(value: object) -> object:
+    """Return a JSON value with the members of all its objects in one order."""
+    if isinstance(value, Mapping):
+        return {name: _in_order(value[name]) for name in sorted(value)}
+    return [_in_order(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 class InvocationLog:
@@ -400,10 +413,13 @@ class InvocationLog:
         self._attempts.pop(key, None)
 
 
-def _closed(blocks: dict[str, list[Event]]) -> list[Event]:
-    closed = [_closing(deltas) for deltas in blocks.values()]
-    blocks.clear()
-    return closed
+def _place(event: Event) -> tuple[str, str | None]:
+    """Return the agent and node of a reasoning event, which identify its block."""
+    return event["payload"]["agentId"], event.get("nodeId")
+
+
+def _closed(blocks: dict[tuple[str, str | None], list[Event]], places: Iterable[tuple[str, str | None]]) -> list[Event]:
+    return [_closing(blocks.pop(place)) for place in places]
 
 
 def _closing(deltas: list[Event]) -> Event:
@@ -413,13 +429,35 @@ def _closing(deltas: list[Event]) -> Event:
     return {**last, "eventId": shortened(f"{last['eventId']}:closed"), "type": CLOSING, "payload": payload}
 
 
-def _difference(before: Event | None, after: Event | None) -> str | None:
+ID_MEMBERS: Final = frozenset({"runId", "callId", "channel", "interruptId", "key", "artifactId", f"{VENDOR}.stream_id"})
+"""Members of a payload, its `data` and its `metadata` that are ids: another run has others."""
+
+ID_HOLDERS: Final = ("data", "metadata")
+
+
+class _Ids:
+    """Numbers of the ids of one log, in the order of their first use."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, object], int] = {}
+
+    def numbered(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a payload with numbers instead of ids."""
+        known = {name: payload[name] for name in ID_HOLDERS if isinstance(payload.get(name), Mapping)}
+        return {
+            **payload,
+            **{name: self._number(name, payload[name]) for name in payload if name in ID_MEMBERS},
+            **{name: self.numbered(value) for name, value in known.items()},
+        }
+
+    def _number(self, name: str, value: object) -> int:
+        return self._numbers.setdefault((name, value if isinstance(value, str) else None), len(self._numbers))
+
+
+def _difference(before: Event | None, after: Event | None, before_ids: _Ids, after_ids: _Ids) -> str | None:
     if before is None or after is None:
         return "missing" if after is None else "extra"
     if before["type"] != after["type"]:
         return "type-mismatch"
-    return "output" if _compared(before) != _compared(after) else None
-
-
-def _compared(event: Event) -> dict[str, Any]:
-    return {name: value for name, value in event["payload"].items() if name != "runId"}
+    is_same = before_ids.numbered(before["payload"]) == after_ids.numbered(after["payload"])
+    return None if is_same else "output"

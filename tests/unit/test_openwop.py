@@ -12,7 +12,7 @@ from projector.contracts.kinds import TOOL_TYPES, Kind, PrivateKind
 from projector.dialects.descriptor import DialectOptions
 from projector.openwop.contract.checker import check_log
 from projector.openwop.dialect import run_progress, writer
-from projector.openwop.dialect.content import BLOCK_MAX_CHARS
+from projector.openwop.dialect.content import BLOCK_MAX_CHARS, WAITING_MAX_CHARS
 from projector.openwop.dialect.writer import OpenWopWriter
 from projector.openwop.event_log import shortened
 from tests.unit.response_events import Event, added, delta, done
@@ -228,24 +228,55 @@ def test_d36_blocks_follow_the_verbosity(
     assert verbosity == "full" or "secret" not in json.dumps(said)
 
 
-def test_interleaved_items_of_one_agent_close_each_other(run: Run) -> None:
-    """Readers identify a block by its agent, so it never contains text of another item."""
-    turns = (thought(0, "a"), thought(1, "b"), thought(0, "c"), done(0, "reasoning"), done(1, "reasoning"))
+@pytest.mark.parametrize(
+    ("turns", "deltas", "closings"),
+    [
+        (
+            (thought(0, "a"), thought(1, "b"), thought(0, "c"), done(0, "reasoning"), done(1, "reasoning")),
+            ["a", "c", "b"],
+            ["ac", "b"],
+        ),
+        (
+            (thought(0, "a"), thought(1, "b"), thought(1, "c"), done(1, "reasoning"), thought(0, "d")),
+            ["a", "d", "bc"],
+            ["ad", "bc"],
+        ),
+        (
+            (thought(0, "a"), summary(0, "b"), thought(0, "c"), summary(0, "d"), done(0, "reasoning")),
+            ["a", "c", "bd"],
+            ["ac", "bd"],
+        ),
+        (
+            (thought(0, "a"), thought(1, "b"), done(0, "reasoning"), thought(1, "c"), done(1, "reasoning")),
+            ["a", "b", "c"],
+            ["a", "bc"],
+        ),
+        (
+            (added(0, "reasoning"), thought(1, "b"), done(0, "reasoning"), thought(1, "c"), done(1, "reasoning")),
+            ["b", "c"],
+            ["bc", ""],
+        ),
+        ((thought(0, "a"), done(1, "reasoning"), thought(0, "b")), ["a", "b"], ["ab", ""]),
+        ((thought(0, "a"), thought(1, "b"), thought(2, "c"), thought(0, "d")), ["a", "d", "b", "c"], ["ad", "b", "c"]),
+    ],
+)
+def test_interleaved_items_of_one_agent_have_one_block_each(
+    run: Run, turns: tuple[Event, ...], deltas: list[str], closings: list[str]
+) -> None:
+    """Readers identify a block by agent and node, so output of another item waits until the block is closed."""
     said = run(CREATED, *turns, COMPLETED, policy=FULL)
-    assert [(e.get("sequence"), e.get("reasoning")) for e in of(said, "agent.reasoning.delta", "agent.reasoned")] == [
-        (0, None),
-        (None, "a"),
-        (0, None),
-        (None, "b"),
-        (0, None),
-        (None, "c"),
-    ]
+    assert [delta["delta"] for delta in of(said, "agent.reasoning.delta")] == deltas
+    assert [block["reasoning"] for block in of(said, "agent.reasoned")] == closings
 
 
-def test_an_empty_item_closes_no_block_of_another(run: Run) -> None:
-    turns = (added(0, "reasoning"), thought(1, "b"), done(0, "reasoning"), thought(1, "c"), done(1, "reasoning"))
-    said = run(CREATED, *turns, COMPLETED, policy=FULL)
-    assert [block["reasoning"] for block in of(said, "agent.reasoned")] == ["b", "", "c"]
+def test_reasoning_that_waits_is_bounded(run: Run) -> None:
+    pieces = [thought(number, "x" * (WAITING_MAX_CHARS // 2)) for number in (1, 2, 3, 1)]
+    said = run(CREATED, thought(0, "a"), *pieces, COMPLETED, policy=FULL)
+    waited = [block["reasoning"] for block in of(said, "agent.reasoned")[1:]]
+    assert [len(text) for text in waited] == [WAITING_MAX_CHARS // 2, WAITING_MAX_CHARS // 2, 0]
+    assert [event["public-sse.notices"][0]["type"] for event in said if "public-sse.notices" in event][
+        -1
+    ] == "truncated"
 
 
 @pytest.mark.parametrize(("verbosity", "say"), [("summary", summary), ("full", thought)])
@@ -271,6 +302,17 @@ def test_deltas_and_closing_event_are_redacted(run: Run) -> None:
     assert of(said, "agent.reasoned")[0]["reasoning"] == "use [REDACTED:key] now"
     assert "".join(delta["delta"] for delta in of(said, "agent.reasoning.delta")) == "use [REDACTED:key] now"
     assert "tide" not in json.dumps(said)
+
+
+@pytest.mark.parametrize("say", [summary, thought])
+def test_what_a_part_held_back_comes_before_the_next_part(run: Run, say: Callable[..., Event]) -> None:
+    policy = {**FULL, "registered": [{"id": "key", "value": "tide-gate-4411"}]}
+    parts = (say(0, "at the tide-g"), say(0, "next", part=1), say(0, "ate-4411"), say(0, "last tide", part=2))
+    said = run(CREATED, *parts, done(0, "reasoning"), COMPLETED, policy=policy)
+    assert of(said, "agent.reasoned")[0]["reasoning"] == "at the tide-g\n\nnext\n\nlast tide"
+    assert (
+        "".join(delta["delta"] for delta in of(said, "agent.reasoning.delta")) == "at the tide-g\n\nnext\n\nlast tide"
+    )
 
 
 def test_encrypted_reasoning_is_dropped(run: Run) -> None:

@@ -111,12 +111,21 @@ def test_blocks_of_two_agents_interleave() -> None:
     ]
 
 
-def test_one_agent_in_two_branches_closes_its_own_block() -> None:
+def test_one_agent_in_two_branches_has_a_block_in_each() -> None:
     run = Branches(("one", "one"))
     run.say(0, CREATED, thought("a"))
     run.say(1, CREATED, thought("x"))
     run.say(0, thought("b"), COMPLETED)
-    assert [words for _, words in shown(run.end(), "agent.reasoned")] == ["a", "x", "b"]
+    run.say(1, thought("y"))
+    run.close(0)
+    assert shown(run.end(), "agent.reasoning.delta", "agent.reasoned") == [
+        ("s#0", "a"),
+        ("s#1", "x"),
+        ("s#0", "b"),
+        ("s#0", "ab"),
+        ("s#1", "y"),
+        ("s#1", "xy"),
+    ]
 
 
 def test_each_branch_ends_its_own_text_and_node() -> None:

@@ -76,9 +76,9 @@ def test_an_open_block_is_closed_with_its_text(*, with_deltas: bool) -> None:
 
 
 @pytest.mark.parametrize("with_deltas", [True, False])
-def test_an_open_block_is_closed_before_the_run_ends(*, with_deltas: bool) -> None:
+def test_an_open_block_is_closed_before_its_node_ends(*, with_deltas: bool) -> None:
     again = replayed(log_of([*BEGIN, *grows("one", "a", is_closed=False), *END]), with_deltas=with_deltas)
-    assert [event["type"] for event in again[-2:]] == ["agent.reasoned", "run.completed"]
+    assert [event["type"] for event in again[-3:]] == ["agent.reasoned", "node.completed", "run.completed"]
 
 
 def test_a_partial_log_keeps_its_first_number() -> None:
@@ -132,6 +132,28 @@ def test_the_first_difference_is_reported(
 )
 def test_ids_times_and_delta_boundaries_are_ignored(change: Callable[[Recording], object]) -> None:
     assert divergence(RECORDED, edited(change)) is None
+
+
+def named(run_id: str, call: str, interrupt: str, cause: str) -> list[Event]:
+    """Return a log with an id of each kind."""
+    suspended = event_log.approval("n", interrupt, f"{run_id}:n:0", "one", call_id=call, tool_name="t", details={})
+    rows: Recording = [
+        ("run.started", {"workflowId": "w", "metadata": {"public-sse.stream_id": run_id}}),
+        ("output.chunk", {"nodeId": "n", "runId": run_id, "chunk": "x", "isLast": False, "channel": f"msg_{call}"}),
+        ("agent.toolCalled", event_log.tool_call("one", "t", call)),
+        ("agent.toolCalled", event_log.tool_call("one", "t", f"{call}_2")),
+        ("agent.toolReturned", event_log.tool_call("one", "t", cause)),
+        ("node.suspended", suspended),
+    ]
+    return log_of(rows, run_id)
+
+
+def test_runs_with_other_ids_are_the_same() -> None:
+    first = named("r", "call_1", "int_1", "call_1")
+    assert divergence(first, named("s", "call_7", "int_7", "call_7")) is None
+    found = divergence(first, named("s", "call_7", "int_7", "call_7_2"))
+    assert found is not None
+    assert (found["atSequence"], found["divergenceKind"]) == (4, "output")
 
 
 # no request is sent twice
@@ -213,3 +235,9 @@ def test_the_oldest_attempt_is_dropped_first() -> None:
 def test_attempts_have_different_keys(other: tuple[str, str, int, dict[str, str]]) -> None:
     assert attempt_key("r", "n", 0, REQUEST) == attempt_key("r", "n", 0, dict(reversed(REQUEST.items())))
     assert attempt_key("r", "n", 0, REQUEST) != attempt_key(*other)
+
+
+def test_the_order_of_members_is_not_part_of_the_key() -> None:
+    one, other = {"a": [{"b": 1, "c": 2}], "d": 3}, {"d": 3, "a": [{"c": 2, "b": 1}]}
+    assert attempt_key("r", "n", 0, one) == attempt_key("r", "n", 0, other)
+    assert attempt_key("r", "n", 0, {"a": [1, 2]}) != attempt_key("r", "n", 0, {"a": [2, 1]})

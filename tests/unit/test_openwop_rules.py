@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pytest
 
@@ -14,12 +15,15 @@ from projector.openwop.event_log import EventLog
 from tests.unit.stream_edits import Edit, Event, drop, move, put, repeat
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "openwop"
+Rows: TypeAlias = tuple[tuple[str, dict[str, Any], dict[str, Any]], ...]
+"""Type, payload, and further members of each event."""
+
 AT: Final = "2025-12-15T12:00:00.000Z"
 
 
 # 0 run.started, 1 node.started, 2 and 3 deltas, 4 reasoned, 5 called, 6 returned, 7 handoff, 8 and 9 chunks, 10 node
 # completed, 11 run.completed
-STREAM: Final[tuple[tuple[str, dict[str, Any], dict[str, Any]], ...]] = (
+STREAM: Final[Rows] = (
     ("run.started", {"workflowId": "w"}, {}),
     ("node.started", {"nodeId": "n", "typeId": "vendor.acme.llm"}, {"node_id": "n"}),
     ("agent.reasoning.delta", event_log.reasoning_delta("one", "a", 0, "full"), {"node_id": "n"}),
@@ -39,13 +43,34 @@ STREAM: Final[tuple[tuple[str, dict[str, Any], dict[str, Any]], ...]] = (
 )
 
 
-def stream() -> list[Event]:
+# 0 run.started, 1 and 2 node.started, 3 and 4 deltas of "a" and "x", 5 and 6 of "b" and "y", 7 and 8 reasoned, 9 and 10
+# node.completed, 11 run.completed: of nodes m and n, in turn
+_BEGIN: Final = STREAM[0]
+PARALLEL: Final[Rows] = (
+    _BEGIN,
+    *(("node.started", {"nodeId": node, "typeId": "vendor.acme.llm"}, {"node_id": node}) for node in "mn"),
+    *(
+        (
+            "agent.reasoning.delta",
+            event_log.reasoning_delta("one", text, number // 2, "full"),
+            {"node_id": "mn"[number % 2]},
+        )
+        for number, text in enumerate("axby")
+    ),
+    ("agent.reasoned", event_log.reasoned("one", "ab", "full"), {"node_id": "m"}),
+    ("agent.reasoned", event_log.reasoned("one", "xy", "full"), {"node_id": "n"}),
+    *(("node.completed", {"nodeId": node}, {"node_id": node}) for node in "mn"),
+    ("run.completed", {"outputs": {}}, {}),
+)
+"""The same agent thinks in two nodes at a time."""
+
+
+def stream(rows: Rows = STREAM) -> list[Event]:
+    """Return a log of its own for each test, which edits it."""
     log = EventLog("r")
-    return [log.event(name, payload, timestamp=AT, **members) for name, payload, members in json.loads(TEXT)]
-
-
-TEXT: Final = json.dumps(STREAM)
-"""As JSON, because each test edits its own copy."""
+    return [
+        log.event(name, payload, timestamp=AT, **members) for name, payload, members in json.loads(json.dumps(rows))
+    ]
 
 
 def insert(to: int, event_type: str, payload: dict[str, Any], **members: object) -> Edit:
@@ -73,9 +98,9 @@ def resumed(to: int) -> Edit:
     return insert(to, "node.resumed", {"nodeId": "n", "interruptId": "int_1"}, nodeId="n")
 
 
-def broken(*edits: Edit, is_numbered: bool = True) -> list[str]:
+def broken(*edits: Edit, is_numbered: bool = True, rows: Rows = STREAM) -> list[str]:
     """Return the violated rules of an edited stream, renumbered unless the numbers are tested."""
-    events = stream()
+    events = stream(rows)
     for edit in edits:
         edit(events)
     if is_numbered:
@@ -83,8 +108,9 @@ def broken(*edits: Edit, is_numbered: bool = True) -> list[str]:
     return [violation.rule for violation in check_log([json.dumps(event) for event in events])]
 
 
-def test_a_valid_log_has_no_violation() -> None:
-    assert broken() == []
+@pytest.mark.parametrize("rows", [STREAM, PARALLEL])
+def test_a_valid_log_has_no_violation(rows: Rows) -> None:
+    assert broken(rows=rows) == []
 
 
 ROWS: Final[tuple[tuple[str, tuple[Edit, ...]], ...]] = (
@@ -120,6 +146,8 @@ ROWS: Final[tuple[tuple[str, tuple[Edit, ...]], ...]] = (
     ("block_sequence", (put(3, "payload", "sequence", value=2),)),
     ("block_sequence", (put(3, "payload", "sequence", value=0),)),
     ("block_closed", (drop(4), put(5, "causationId", value="r:5"), put(4, "eventId", value="r:5"))),
+    ("block_streamed", (repeat(4, 5), put(5, "eventId", value="new"))),
+    ("block_streamed", (move(4, 2),)),
     ("block_text", (put(4, "payload", "reasoning", value="b"),)),
     ("block_verbosity", (put(4, "payload", "verbosity", value="summary"),)),
     ("call_id_unique", (repeat(5, 6), put(6, "eventId", value="new"))),
@@ -137,6 +165,63 @@ ROWS: Final[tuple[tuple[str, tuple[Edit, ...]], ...]] = (
 @pytest.mark.parametrize(("rule", "edits"), ROWS)
 def test_each_rule_is_reported(rule: str, edits: tuple[Edit, ...]) -> None:
     assert rule in broken(*edits)
+
+
+def swapped(one: int, two: int, *path: str) -> Edit:
+    """Return an edit that exchanges the values at a path of two events."""
+
+    def edit(events: list[Event]) -> None:
+        *names, last = path
+        holders: list[Any] = [events[one], events[two]]
+        for name in names:
+            holders = [holder[name] for holder in holders]
+        holders[0][last], holders[1][last] = holders[1][last], holders[0][last]
+
+    return edit
+
+
+MUTATIONS: Final[Mapping[str, tuple[Edit, ...]]] = {
+    "a delta is lost": (drop(5),),
+    "the first delta is lost": (drop(3),),
+    "a delta is repeated": (repeat(3, 4), put(4, "eventId", value="new")),
+    "two deltas of a block change places": (move(5, 3),),
+    "a delta has another number": (put(5, "payload", "sequence", value=2),),
+    "a block starts again": (put(5, "payload", "sequence", value=0),),
+    "deltas of two nodes are exchanged": (swapped(3, 4, "nodeId"),),
+    "a delta is in another node": (put(5, "nodeId", value="n"),),
+    "a delta has no node": (lambda events: events[5].pop("nodeId"),),
+    "a delta is of another agent": (put(5, "payload", "agentId", value="two"),),
+    "a delta has another verbosity": (put(5, "payload", "verbosity", value="summary"),),
+    "a delta has another text": (put(5, "payload", "delta", value="c"),),
+    "a delta follows the end of its block": (move(5, 7),),
+    "a delta follows the end of its node": (move(5, 9),),
+    "a block is not closed": (drop(7),),
+    "a block is closed twice": (repeat(7, 8), put(8, "eventId", value="new")),
+    "a block is closed by the other node": (put(7, "nodeId", value="n"),),
+    "two blocks close each other": (swapped(7, 8, "nodeId"),),
+    "the closing events exchange their texts": (swapped(7, 8, "payload", "reasoning"),),
+    "a closing event has no node": (lambda events: events[7].pop("nodeId"),),
+    "a closing event is of another agent": (put(7, "payload", "agentId", value="two"),),
+    "a closing event lacks the end of the text": (put(7, "payload", "reasoning", value="a"),),
+    "a closing event has more text": (put(7, "payload", "reasoning", value="abc"),),
+    "a closing event has the text of both blocks": (put(7, "payload", "reasoning", value="axby"),),
+    "a closing event has another verbosity": (put(7, "payload", "verbosity", value="summary"),),
+    "a closing event is too early": (move(7, 5),),
+    "a closing event precedes all deltas": (move(7, 3),),
+    "a closing event follows the end of its node": (move(7, 9),),
+    "a closing event follows the end of the run": (move(7, 11),),
+    "a node ends before its block": (move(9, 7),),
+    "each delta is closed on its own by the other branch": (
+        insert(4, "agent.reasoned", event_log.reasoned("one", "a", "full"), nodeId="n"),
+        insert(6, "agent.reasoned", event_log.reasoned("one", "x", "full"), nodeId="m"),
+    ),
+}
+"""How blocks may be broken."""
+
+
+@pytest.mark.parametrize("edits", MUTATIONS.values(), ids=MUTATIONS)
+def test_each_broken_block_is_found(edits: tuple[Edit, ...]) -> None:
+    assert any(rule.startswith(("block_", "node_open", "one_terminal")) for rule in broken(*edits, rows=PARALLEL))
 
 
 def test_every_rule_has_a_row() -> None:

@@ -62,7 +62,10 @@ VECTORS: Final[tuple[tuple[tuple[str, ...], str, list[str]], ...]] = (
     (("<think>if a < b: pass</think>so",), "so", ["if a < b: pass"]),
     (("seen<think>never closed",), "seen", ["never closed"]),
     (("<think>a", "A</think>x<think>b", "B</think>y"), "xy", ["aA", "bB"]),
-    (("<think></think>so",), "so", []),  # nothing was thought, so there is no item of it
+    (("<think></think>so",), "so", [""]),
+    (("<think></think>a<think></think>b",), "ab", ["", ""]),
+    (("<think> \n</think>so",), "so", []),  # blanks alone are not reasoning
+    (("so<think>",), "so", []),
 )
 
 

@@ -53,6 +53,7 @@ SUMMARY: Final = TextChannel(
     new_part=_joined("summary"),
     index="summary_index",
     levels=frozenset({"summary", "full"}),
+    is_in_turn=True,
 )
 REASONING: Final = TextChannel(
     item_type="reasoning",
@@ -62,6 +63,7 @@ REASONING: Final = TextChannel(
     done=frames.reasoning_done,
     levels=frozenset({"full"}),
     is_done_on_close=True,
+    is_in_turn=True,
 )
 
 

@@ -38,6 +38,7 @@ class TextChannel:
         skips_empty: whether empty texts are ignored.
         is_brief: whether a short text that comes complete has no delta.
         is_done_on_close: whether an item that closes emits `done` for a text without one.
+        is_in_turn: whether a text ends when another one of its item begins, because clients show them as paragraphs.
     """
 
     item_type: str
@@ -53,6 +54,7 @@ class TextChannel:
     skips_empty: bool = False
     is_brief: bool = False
     is_done_on_close: bool = False
+    is_in_turn: bool = False
 
     def on_delta(self, state: StreamState, event: CanonicalEvent) -> list[Frame]:
         """Emit the part of the delta that can be shown now."""
@@ -63,6 +65,9 @@ class TextChannel:
         item, output = self.find(state, event, self.item_type)
         if not self._is_shown(state):
             return output
+        if self.is_in_turn and position not in (parts := self.parts(item)):
+            for earlier, before in parts.items():
+                output += self.emit_delta(item, earlier, before.settle())
         part = self.part(state, item, position)
         if part.is_complete or part.done:
             raise read.UnreadableEvent(f"`{event.get('type')}`: its text is complete")

@@ -20,6 +20,9 @@ Event: TypeAlias = Mapping[str, Any]
 RuleGroup: TypeAlias = Callable[[Event], list[Finding]]
 """Related rules: returns the violations of the next event, which matches its model."""
 
+_Place: TypeAlias = tuple[str, str | None]
+"""An agent and a node."""
+
 _ROWS: Final = (
     # one event
     Rule("json", "spec", "each line is one JSON object in UTF-8", "run-event"),
@@ -40,7 +43,8 @@ _ROWS: Final = (
     Rule("low_confidence", "spec", "a suspension follows the decision below the threshold", "RFC 0023 B.4"),
     # reasoning
     Rule("block_sequence", "spec", "deltas of a block count 0, 1, 2 ...", "RFC 0024 no. 4"),
-    Rule("block_closed", "spec", "every block is closed by one `agent.reasoned` of its agent", "RFC 0024 no. 2, 3"),
+    Rule("block_closed", "spec", "one `agent.reasoned` of its agent and node closes every block", "RFC 0024 no. 2, 3"),
+    Rule("block_streamed", "project", "an agent has deltas for all its text in a node, or for none", "RFC 0024 no. 2"),
     Rule("block_text", "project", "`reasoning` is the concatenation of the deltas", "RFC 0024 no. 2"),
     Rule("block_verbosity", "project", "deltas have the verbosity of their closing event", "RFC 0024 question 2"),
     # calls, agents, text
@@ -143,30 +147,50 @@ class _RunRules:
 
 
 class _ReasoningRules:
-    """Reasoning blocks; an agent has at most one open."""
+    """Reasoning blocks; an agent has at most one open in a node."""
 
     def __init__(self) -> None:
-        self._open: dict[str, list[Mapping[str, Any]]] = {}
+        self._open: dict[_Place, list[Mapping[str, Any]]] = {}
+        self._streamed: set[_Place] = set()
+        """Agents and nodes with deltas."""
+        self._unstreamed: set[_Place] = set()
+        """Agents and nodes with text that has no deltas."""
 
     def __call__(self, event: Event) -> list[Finding]:
         name, payload = event["type"], event["payload"]
         if name == "agent.reasoning.delta":
-            deltas = self._open.setdefault(payload["agentId"], [])
-            deltas.append(payload)
-            if payload["sequence"] != len(deltas) - 1:
-                return [Finding("block_sequence", f"expected {len(deltas) - 1}, found {payload['sequence']}")]
-        elif name == "agent.reasoned":
-            return self._close(payload, self._open.pop(payload["agentId"], []))
-        elif name in RUN_TERMINALS and self._open:
-            return [Finding("block_closed", "expected `agent.reasoned` for each block before the end")]
-        return []
+            return self._extend((payload["agentId"], event.get("nodeId")), payload)
+        if name == "agent.reasoned":
+            return self._close((payload["agentId"], event.get("nodeId")), payload)
+        if name in NODE_TERMINALS:
+            left = [place for place in self._open if place[1] == event["nodeId"]]
+        else:
+            left = [*self._open] if name in RUN_TERMINALS else []
+        for place in left:
+            del self._open[place]
+        return [Finding("block_closed", "expected `agent.reasoned` for each block before the end")] if left else []
 
-    def _close(self, payload: Mapping[str, Any], deltas: list[Mapping[str, Any]]) -> list[Finding]:
+    def _extend(self, place: _Place, payload: Mapping[str, Any]) -> list[Finding]:
+        self._streamed.add(place)
+        deltas = self._open.setdefault(place, [])
+        deltas.append(payload)
         found = []
+        if payload["sequence"] != len(deltas) - 1:
+            found.append(Finding("block_sequence", f"expected {len(deltas) - 1}, found {payload['sequence']}"))
+        if place in self._unstreamed:
+            found.append(Finding("block_streamed", "expected deltas for all text of the agent in this node"))
+        return found
+
+    def _close(self, place: _Place, payload: Mapping[str, Any]) -> list[Finding]:
+        found, deltas = [], self._open.pop(place, [])
         if deltas and "".join(delta["delta"] for delta in deltas) != payload["reasoning"]:
             found.append(Finding("block_text", "expected the concatenated deltas"))
         if {delta.get("verbosity") for delta in deltas} - {payload.get("verbosity")}:
             found.append(Finding("block_verbosity", "expected the verbosity of the deltas"))
+        if payload["reasoning"] and not deltas:
+            self._unstreamed.add(place)
+            if place in self._streamed:
+                found.append(Finding("block_streamed", "expected deltas for all text of the agent in this node"))
         return found
 
 

@@ -1,13 +1,14 @@
 """Content of model output: text, refusals, citations, images, and reasoning blocks (RFC 0024; CONTRACT D36).
 
-A reasoning block is the consecutive output of one item with one verbosity (summary or full text); parts of the item are
-paragraphs of the block. An agent has at most one open block, because readers identify a block by its agent: output of
-another item of the agent closes it. Deltas obey the limits of their block, so the closing text is always the deltas
+A reasoning block is the output of one item with one verbosity (summary or full text); parts of the item are paragraphs
+of the block. An agent has at most one open block in a node, because readers identify a block by these two: a further
+one waits until the open one is closed. Deltas obey the limits of their block, so the closing text is always the deltas
 joined.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
@@ -34,6 +35,9 @@ BLOCK_MAX_CHARS: Final[Mapping[str, int]] = {
     "full": 1_048_576,  # repeated by its closing event: as much as a frame with trees may hold (CONTRACT D37)
 }
 """Verbosity -> length at which a block is truncated, with a notice."""
+
+WAITING_MAX_CHARS: Final = 1_048_576
+"""Length of the reasoning of one run that may wait for the end of other blocks: as much as the largest of them."""
 
 PARAGRAPH: Final = "\n\n"
 
@@ -100,54 +104,85 @@ def on_reasoning_delta(state: LogState, frame: Frame) -> None:
 
 
 def on_reasoning_done(state: LogState, frame: Frame) -> None:
-    """Close the block of the item; an item without output gets an empty block unless reasoning is off."""
-    item_id = frame["item_id"]
-    item = state.reasoning[item_id]
-    block = state.blocks.get(item.agent_id)
-    if block is not None and block.item_id == item_id:
-        _close_block(state, block)
-    elif not item.has_blocks and state.verbosity != "off":
-        _close_block(state, _open_block(state, item, item_id, state.verbosity))
+    """End the blocks of the item; an item without output gets an empty block unless reasoning is off."""
+    item = state.reasoning[frame["item_id"]]
+    if not item.blocks and state.verbosity != "off":
+        _new_block(state, item, state.verbosity)
+    for block in item.blocks.values():
+        block.is_over = True
+    for block in item.blocks.values():
+        _advance(state, (block.agent_id, block.node_id))
+
+
+def close_blocks(state: LogState, node_id: str) -> None:
+    """Close all blocks of a node."""
+    for place in [place for place in state.blocks if place[1] == node_id]:
+        for block in state.blocks[place]:
+            block.is_over = True
+        _advance(state, place)
 
 
 def _extend_block(state: LogState, frame: Frame, verbosity: Verbosity, part: int) -> None:
-    item_id = frame["item_id"]
-    item = state.reasoning[item_id]
-    block = state.blocks.get(item.agent_id)
-    if block is None or (block.item_id, block.verbosity) != (item_id, verbosity):
-        block = _open_block(state, item, item_id, verbosity)
+    item = state.reasoning[frame["item_id"]]
+    block = item.blocks.get(verbosity)
+    if block is None or block.is_over:
+        block = _new_block(state, item, verbosity)
     delta = frame["delta"]
     if delta and part != block.part:
         delta = PARAGRAPH + delta if block.text else delta
         block.part = part
     notices = [*frame.get("notices", ())]
-    block.notices.add(notices)
-    if len(delta) > block.room:
-        delta = cut_text(delta, block.room)
-        truncated: list[object] = [notice._replace(path="delta")._asdict() for notice in TRUNCATED_HERE]
-        block.notices.add(truncated)
-        notices += truncated
-        block.room = 0
+    is_open = state.blocks[block.agent_id, block.node_id][0] is block
+    room = block.room if is_open else min(block.room, WAITING_MAX_CHARS - state.waiting_chars)
+    if len(delta) > room:
+        delta = cut_text(delta, room)
+        notices += [notice._replace(path="delta")._asdict() for notice in TRUNCATED_HERE]
+        block.room = len(delta)
     block.room -= len(delta)
     if delta:
         block.text.add(delta)
-        if state.options.streams_reasoning:
-            payload = event_log.reasoning_delta(block.agent_id, delta, block.sequence, block.verbosity)
-            state.emit("agent.reasoning.delta", payload, notices=notices)
-            block.sequence += 1
+    block.notices.add(notices)
+    if is_open:
+        _emit_delta(state, block, delta, notices)
+    else:
+        state.waiting_chars += len(delta)
+        block.waiting_notices.add(notices)
 
 
-def _open_block(state: LogState, item: ReasoningItem, item_id: str, verbosity: Verbosity) -> ReasoningBlock:
-    """Open a block after closing the open block of the same agent."""
-    if (other := state.blocks.get(item.agent_id)) is not None:
-        _close_block(state, other)
-    item.has_blocks = True
-    block = ReasoningBlock(item.agent_id, item_id, verbosity, BLOCK_MAX_CHARS[verbosity])
-    state.blocks[item.agent_id] = block
+def _new_block(state: LogState, item: ReasoningItem, verbosity: Verbosity) -> ReasoningBlock:
+    """Begin a block in the current node; it is open if no other block of the agent is."""
+    block = ReasoningBlock(item.agent_id, state.node_id, verbosity, BLOCK_MAX_CHARS[verbosity])
+    item.blocks[verbosity] = block
+    state.blocks.setdefault((block.agent_id, block.node_id), deque()).append(block)
     return block
 
 
+def _advance(state: LogState, place: tuple[str, str]) -> None:
+    """Close the open block of a place if it is over, and open the next one, with the text that waited."""
+    blocks = state.blocks.get(place)
+    while blocks and blocks[0].is_over:
+        _close_block(state, blocks.popleft())
+        if blocks:
+            _emit_waiting(state, blocks[0])
+    if not blocks:
+        state.blocks.pop(place, None)
+
+
+def _emit_waiting(state: LogState, block: ReasoningBlock) -> None:
+    text, notices = block.text.text[block.emitted_chars :], block.waiting_notices.release()
+    state.waiting_chars -= len(text)
+    for at in range(0, len(text), DELTA_MAX_CHARS):
+        _emit_delta(state, block, text[at : at + DELTA_MAX_CHARS], notices if at == 0 else [])
+
+
+def _emit_delta(state: LogState, block: ReasoningBlock, delta: str, notices: list[object]) -> None:
+    block.emitted_chars += len(delta)
+    if delta and state.options.streams_reasoning:
+        payload = event_log.reasoning_delta(block.agent_id, delta, block.sequence, block.verbosity)
+        state.emit("agent.reasoning.delta", payload, node_id=block.node_id, notices=notices)
+        block.sequence += 1
+
+
 def _close_block(state: LogState, block: ReasoningBlock) -> None:
-    del state.blocks[block.agent_id]
     payload = event_log.reasoned(block.agent_id, block.text.text, block.verbosity)
-    state.emit("agent.reasoned", payload, notices=block.notices.release())
+    state.emit("agent.reasoned", payload, node_id=block.node_id, notices=block.notices.release())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -48,28 +48,34 @@ class PendingNotices:
 
 
 @dataclass(slots=True)
-class ReasoningItem:
-    """A reasoning item of the stream."""
-
-    agent_id: str
-    has_blocks: bool = False
-
-
-@dataclass(slots=True)
 class ReasoningBlock:
-    """An open reasoning block: consecutive output of one item with one verbosity."""
+    """The output of one item with one verbosity."""
 
     agent_id: str
-    item_id: str
+    node_id: str
     verbosity: Verbosity
     room: int
     """Remaining characters."""
     part: int | None = None
     """Index of the current part of the item."""
     text: compose.Gathered[str] = field(default_factory=compose.Gathered)
+    emitted_chars: int = 0
+    """Characters of the text that are emitted; the others wait until the blocks before it are closed."""
     sequence: int = 0
     """Sequence number of the next delta."""
+    is_over: bool = False
+    """Whether nothing is added to it."""
     notices: PendingNotices = field(default_factory=PendingNotices)
+    waiting_notices: PendingNotices = field(default_factory=PendingNotices)
+    """Notices of the text that waits."""
+
+
+@dataclass(slots=True)
+class ReasoningItem:
+    """A reasoning item of the stream, and its last block of each verbosity."""
+
+    agent_id: str
+    blocks: dict[Verbosity, ReasoningBlock] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -203,8 +209,10 @@ class LogState:
         """Status of a response -> its last reason."""
         self.interrupts = 0
         self.reasoning: dict[str, ReasoningItem] = {}
-        self.blocks: dict[str, ReasoningBlock] = {}
-        """Open reasoning block of each agent."""
+        self.blocks: dict[tuple[str, str], deque[ReasoningBlock]] = {}
+        """Agent and node -> its open reasoning block, and those that wait for its end."""
+        self.waiting_chars = 0
+        """Length of all reasoning that waits."""
         self.calls: dict[str, OpenCall] = {}
 
     @property

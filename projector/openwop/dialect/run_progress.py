@@ -14,7 +14,7 @@ from projector.core.canonical import Frame
 from projector.dialects.workflow import BranchPosition, position_of
 from projector.openwop import event_log
 from projector.openwop.dialect import tool_calls
-from projector.openwop.dialect.content import close_text, emit_final_text
+from projector.openwop.dialect.content import close_blocks, close_text, emit_final_text
 from projector.openwop.dialect.log_state import (
     COMPLETED,
     NODE_ID,
@@ -86,6 +86,7 @@ def leave_node(state: LogState, position: Position, outcome: str, members: Mappi
     if position not in state.nodes:
         return
     node_id = state.nodes.pop(position).id
+    close_blocks(state, node_id)
     close_text(state, node_id)
     state.emit(f"node.{outcome}", {"nodeId": node_id, **members}, node_id=node_id)
 

@@ -102,6 +102,8 @@ class DeltaReader:
         """The first that was seen; servers repeat the same text under several (D33)."""
         self._known = chunk_fields.DELTA_KNOWN | set(profile.reasoning_fields)
         self._splitter = ThinkSplitter(profile.think_mode, profile.think_tags)
+        self._has_thought = False
+        """Whether there is anything between the tags of the open block."""
 
     def feed(self, delta: Mapping[str, object]) -> list[Event]:
         """Return the events of a delta."""
@@ -126,6 +128,7 @@ class DeltaReader:
 
     def flush(self) -> list[Event]:
         """Return the events of text that was held back because it looked like a tag."""
+        self._has_thought = True  # a block that is cut off before its first character is none
         return self._apply(self._splitter.close())
 
     def _split(self, text: str) -> list[Event]:
@@ -136,8 +139,10 @@ class DeltaReader:
         events: list[Event] = []
         for kind, text in operations:
             if kind == "close":
-                events += output.end_reasoning()
+                events += output.end_reasoning() if self._has_thought else output.empty_reasoning()
+                self._has_thought = False
             else:
+                self._has_thought |= kind == "reasoning"
                 events += output.text(text) if kind == "text" else output.reasoning(text)
         return events
 

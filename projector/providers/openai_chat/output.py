@@ -121,6 +121,12 @@ class ChatOutput:
         del self._open[item.output_index]
         return item.done("completed")
 
+    def empty_reasoning(self) -> list[Event]:
+        """Add reasoning without text: a block that the model opened and closed at once."""
+        events = self.end_reasoning()
+        _, opened = self._open_reasoning()
+        return events + opened + self.end_reasoning()
+
     def refusal(self, delta: str) -> list[Event]:
         """Add text of a refusal."""
         message, events = self._open_message()
