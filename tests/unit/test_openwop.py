@@ -309,9 +309,9 @@ def test_what_a_part_held_back_comes_before_the_next_part(run: Run, say: Callabl
     policy = {**FULL, "registered": [{"id": "key", "value": "tide-gate-4411"}]}
     parts = (say(0, "at the tide-g"), say(0, "next", part=1), say(0, "ate-4411"), say(0, "last tide", part=2))
     said = run(CREATED, *parts, done(0, "reasoning"), COMPLETED, policy=policy)
-    assert of(said, "agent.reasoned")[0]["reasoning"] == "at the tide-g\n\nnext\n\nlast tide"
+    assert of(said, "agent.reasoned")[0]["reasoning"] == "at the <redacted>\n\nnext\n\nlast <redacted>"
     assert (
-        "".join(delta["delta"] for delta in of(said, "agent.reasoning.delta")) == "at the tide-g\n\nnext\n\nlast tide"
+        "".join(delta["delta"] for delta in of(said, "agent.reasoning.delta")) == "at the <redacted>\n\nnext\n\nlast <redacted>"
     )
 
 
