@@ -98,12 +98,23 @@ def is_low(confidence: object, threshold: float) -> bool:
 
 # payloads
 
+APPROVAL: Final = "approval"
+LOW_CONFIDENCE: Final = "low-confidence"
+"""Kinds of interrupts."""
+
+APPROVAL_ACTIONS: Final = ("accept", "reject", "refine", "edit-accept")
 APPROVAL_SCHEMA: Final[Mapping[str, object]] = {
     "type": "object",
-    "properties": {"action": {"enum": ["accept", "reject"]}, "comment": {"type": "string"}},
+    "properties": {
+        "action": {"enum": list(APPROVAL_ACTIONS)},
+        "comment": {"type": "string"},
+        "feedback": {"type": "string"},
+        "refineFeedback": {"type": "object", "required": ["scope"]},
+        "editedArtifactData": {},
+    },
     "required": ["action"],
 }
-"""JSON Schema of the value that resumes an interrupt."""
+"""JSON Schema of the value that resumes an approval; other interrupts are resumed with any value."""
 
 
 def reasoning_delta(agent_id: str, delta: str, sequence: int, verbosity: Verbosity) -> Payload:
@@ -142,7 +153,7 @@ def low_confidence(
     """Build `node.suspended` for a decision below the threshold: the schema's members and those of RFC 0023."""
     known = {"agentId": agent_id, "threshold": threshold, "observed": observed}
     data = {**known, "decision": decision}
-    return _suspension("low-confidence", node_id, interrupt_id, key, known, data)
+    return _suspension(LOW_CONFIDENCE, node_id, interrupt_id, key, known, {"data": data})
 
 
 def approval(
@@ -161,13 +172,24 @@ def approval(
         "artifactType": "public-sse.tool-call",
         "title": f"Approve the call of {tool_name}?",
         "artifactData": {"toolName": tool_name, **details},
-        "actions": ["accept", "reject"],
+        "actions": list(APPROVAL_ACTIONS),
     }
-    return _suspension("approval", node_id, interrupt_id, key, {"agentId": agent_id}, data)
+    request = {"resumeSchema": APPROVAL_SCHEMA, "data": data}
+    return _suspension(APPROVAL, node_id, interrupt_id, key, {"agentId": agent_id}, request)
 
 
 def _suspension(
-    kind: str, node_id: str, interrupt_id: str, key: str, members: Mapping[str, object], data: object
+    kind: str,
+    node_id: str,
+    interrupt_id: str,
+    key: str,
+    members: Mapping[str, object],
+    request: Mapping[str, object],
 ) -> Payload:
     position = {"nodeId": node_id, "interruptId": interrupt_id, "kind": kind, "key": key, "reason": kind}
-    return {**position, **members, "resumeSchema": APPROVAL_SCHEMA, "data": data}
+    return {**position, **members, **request}
+
+
+def interrupt_request(suspension: Mapping[str, Any]) -> Payload:
+    """Build `interrupt.requested` from the payload of `node.suspended`."""
+    return {name: suspension[name] for name in ("kind", "key", "resumeSchema", "data") if name in suspension}

@@ -22,6 +22,7 @@ from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.secret_values import secret_values
 from projector.server.config.settings import DEFAULT, Settings, Timeouts, UpstreamSettings
 from projector.server.config.target_settings import ModelSettings
+from projector.server.extensions import EXTENSIONS
 from projector.server.http.problems import Problem, problem
 from projector.server.streaming.memory import Account
 from projector.server.streaming.session import ProviderSource
@@ -209,7 +210,7 @@ class Catalog:
         upstreams = settings.upstreams or {
             DEFAULT: UpstreamSettings(base_url=settings.base_url, api_key=settings.api_key)
         }
-        shorthand = AgentSettings(upstream=DEFAULT, model=settings.model, dialects=_all_dialects())
+        shorthand = AgentSettings(upstream=DEFAULT, model=settings.model, dialects=_all_dialects(settings))
         agents = settings.agents or ({} if settings.upstreams else {DEFAULT: shorthand})
         self._upstreams = {name: _upstream(name, one, settings, make_upstream) for name, one in upstreams.items()}
         self._recorder = Recorder(secrets_of(settings))
@@ -284,7 +285,7 @@ class Catalog:
     def _passthrough(self, route: str, api: str, settings: Settings) -> PassthroughBinding | None:
         """Return a passthrough route with its models, and its upstreams that have the API; None if it is off."""
         table, row = settings.passthrough or Passthrough(), PROVIDERS[api].passthrough
-        dialects = _passthrough_dialects(table.dialects or _all_dialects(), row.dialect if row else "")
+        dialects = _passthrough_dialects(table.dialects or _all_dialects(settings), row.dialect if row else "")
         redactor = self.redactor(passthrough_policy(table.policy))
         upstreams = [self._upstreams[name] for name in settings.passthrough_upstreams(route)]
         agent = AgentSettings(upstream=DEFAULT, model=settings.model, dialects=dialects)
@@ -336,6 +337,7 @@ def passthrough_policy(policy: Policy) -> Policy:
     return policy.model_copy(update={**changes, "limits": policy.limits.model_copy(update=limits)})
 
 
-def _all_dialects() -> tuple[str, ...]:
-    """Return the names of all dialects, the default one first."""
-    return (DEFAULT_DIALECT, *(name for name in DIALECTS if name != DEFAULT_DIALECT))
+def _all_dialects(settings: Settings) -> tuple[str, ...]:
+    """Return the names of all dialects, the default one first, without those of extensions that are off."""
+    names = (name for name in DIALECTS if name not in EXTENSIONS or getattr(settings, name) is not None)
+    return (DEFAULT_DIALECT, *(name for name in names if name != DEFAULT_DIALECT))

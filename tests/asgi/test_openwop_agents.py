@@ -189,13 +189,86 @@ async def test_an_approval_resumes_the_agent(
     assert second.body["model"] == first.body["model"]
     log = await host.log(run_id)
     assert [kind for kind in types(log) if kind.startswith(("interrupt", "node.", "run."))] == [
-        "run.started", "node.started", "node.suspended", "interrupt.resolved", "node.resumed", "node.completed",
-        "run.completed",
+        "run.started", "node.started", "node.suspended", "interrupt.requested", "interrupt.resolved", "node.resumed",
+        "node.completed", "run.completed",
     ]  # fmt: skip
+    (received,) = [event["payload"] for event in log if event["type"] == "approval.received"]
+    (resolved,) = [event["payload"] for event in log if event["type"] == "interrupt.resolved"]
+    assert (received["action"], received["decidedBy"]) == (action, "anonymous")
+    assert (resolved["resumeValue"], resolved["resolvedBy"]) == ({"action": action}, "anonymous")
     assert [event["sequence"] for event in log] == list(range(len(log)))
     assert len({event["eventId"] for event in log}) == len(log)
     for event in log:
         hold(check, event)
+
+
+REFINED = {"action": "refine", "refineFeedback": {"scope": "whole", "text": "Keep a copy."}}
+EDITED = {"action": "edit-accept", "editedArtifactData": {"disk": "sdb"}}
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (REFINED, "Keep a copy."),
+        ({"action": "refine", "feedback": "Not now."}, "Not now."),
+        ({"action": "reject", "comment": "Never."}, "Never."),
+        ({"action": "reject"}, None),
+        (EDITED, 'Call the tool again with these arguments instead: {"disk":"sdb"}'),
+    ],
+)
+async def test_what_a_person_wants_instead_is_said_to_the_model(
+    host: OpenWopPeer, upstream: Start, check: Check, value: dict[str, Any], reason: str | None
+) -> None:
+    model = await upstream(
+        says([created("r1"), *approval("mcpr_1"), completed("r1")], [created("r2"), completed("r2")])
+    )
+    run_id = await host.say("wipe the disk")
+    await host.until(run_id, "waiting-approval")
+    await document(await host.post(f"/v1/runs/{run_id}/interrupts/agent", {"resumeValue": value}))
+    await host.until(run_id, "completed")
+    model.peers.get_nowait()
+    (given,) = model.peers.get_nowait().body["input"]
+    assert (given["approve"], given.get("reason")) == (False, reason)
+    log = await host.log(run_id)
+    (received,) = [event["payload"] for event in log if event["type"] == "approval.received"]
+    assert {name: received[name] for name in value} == value
+    for event in log:
+        hold(check, event)
+
+
+async def test_what_a_person_says_is_redacted_in_the_log(serve: Serve, upstream_port: int, upstream: Start) -> None:
+    policy = {"registered": [{"id": "dock", "value": "harbour-master-7781"}]}
+    host = hosting(serve, upstream_port, policy)
+    await upstream(says([created("r1"), *approval("mcpr_1"), completed("r1")], [created("r2"), completed("r2")]))
+    run_id = await host.say("wipe the disk")
+    await host.until(run_id, "waiting-approval")
+    value = {"action": "reject", "comment": "harbour-master-7781", "password": "hunter2!"}
+    await document(await host.post(f"/v1/runs/{run_id}/interrupts/agent", {"resumeValue": value}))
+    await host.until(run_id, "completed")
+    said = json.dumps(await host.log(run_id))
+    assert "[REDACTED:dock]" in said
+    assert "7781" not in said
+    assert "hunter2" not in said
+
+
+async def test_a_token_answers_its_interrupt_without_a_key(host: OpenWopPeer, upstream: Start, check: Check) -> None:
+    await upstream(says([created("r1"), *approval("mcpr_1"), completed("r1")], [created("r2"), completed("r2")]))
+    run_id = await host.say("wipe the disk")
+    await host.until(run_id, "waiting-approval")
+    events = {event["type"]: event["payload"] for event in await host.log(run_id)}
+    path = f"/v1/interrupts/{events['node.suspended']['token']}"
+    question = await document(await host.get(path))
+    check("suspend-request.schema.json", question)
+    assert question == events["interrupt.requested"]
+    for wrong in (path[:-1], path + "A", f"{path}.A", "/v1/interrupts/A.B", "/v1/interrupts/%E2%98%83"):
+        assert (await error(await host.get(wrong), 404))["error"] == "interrupt_not_found"
+    assert (await error(await host.post(path, {"resumeValue": 7}), 400))["error"] == "validation_error"
+    assert (await document(await host.post(path, {"resumeValue": {"action": "accept"}})))["runId"] == run_id
+    await host.until(run_id, "completed")
+    (received,) = [e["payload"] for e in await host.log(run_id) if e["type"] == "approval.received"]
+    assert received["decidedBy"] == "token"
+    for answer in (await host.get(path), await host.post(path, {"resumeValue": {"action": "accept"}})):
+        assert (await error(answer, 409))["error"] == "interrupt_already_resolved"
 
 
 async def test_several_approvals_are_answered_by_interrupt_id(host: OpenWopPeer, upstream: Start) -> None:
@@ -208,7 +281,6 @@ async def test_several_approvals_are_answered_by_interrupt_id(host: OpenWopPeer,
     run_id = await host.say("wipe both")
     await host.until(run_id, "waiting-approval")
     ids = [e["payload"]["interruptId"] for e in await host.log(run_id) if e["type"] == "node.suspended"]
-    assert (await error(await host.resolve(run_id, "agent", "accept"), 400))["error"] == "validation_error"
     answer = await host.resolve(run_id, "agent", "reject", interruptId=ids[1])
     assert (await document(answer))["status"] == "waiting-approval"
     gone = await error(await host.resolve(run_id, "agent", "reject", interruptId=ids[1]), 409)
@@ -220,19 +292,50 @@ async def test_several_approvals_are_answered_by_interrupt_id(host: OpenWopPeer,
     assert given == {"mcpr_1": True, "mcpr_2": False}
 
 
+async def test_the_oldest_of_several_approvals_is_answered_first(host: OpenWopPeer, upstream: Start) -> None:
+    model = await upstream(
+        says(
+            [created("r1"), *approval("mcpr_1"), *approval("mcpr_2", 1), completed("r1")],
+            [created("r2"), completed("r2")],
+        )
+    )
+    run_id = await host.say("wipe both")
+    await host.until(run_id, "waiting-approval")
+    assert (await document(await host.resolve(run_id, "agent", "accept")))["status"] == "waiting-approval"
+    assert (await document(await host.resolve(run_id, "agent", "reject")))["status"] == "running"
+    await host.until(run_id, "completed")
+    model.peers.get_nowait()
+    given = {one["approval_request_id"]: one["approve"] for one in model.peers.get_nowait().body["input"]}
+    assert given == {"mcpr_1": True, "mcpr_2": False}
+
+
 async def test_an_invalid_answer_leaves_the_run_suspended(host: OpenWopPeer, upstream: Start) -> None:
     await upstream(says([created("r1"), *approval("mcpr_1"), completed("r1")]))
     run_id = await host.say("wipe the disk")
     await host.until(run_id, "waiting-approval")
-    for value in ("accept", True, {}, {"action": "refine"}, {"action": ["accept"]}, None):
+    for value in ("accept", True, {}, {"action": "ask"}, {"action": "refine"}, {"action": ["accept"]}, None):
         answer = await host.post(f"/v1/runs/{run_id}/interrupts/agent", {"resumeValue": value})
         assert (await error(answer, 400))["error"] == "validation_error"
     assert (await error(await host.resolve(run_id, "other", "accept"), 404))["error"] == "interrupt_not_found"
     assert (await host.snapshot(run_id))["status"] == "waiting-approval"
     await document(await host.post(f"/v1/runs/{run_id}/cancel", {}))
     await host.until(run_id, "cancelled")
-    late = await error(await host.resolve(run_id, "agent", "accept"), 409)
-    assert late["error"] == "interrupt_already_resolved"
+    late = await error(await host.resolve(run_id, "agent", "accept"), 422)
+    assert late["error"] == "interrupt_cancelled"
+
+
+async def test_the_key_of_the_upstream_is_withheld_from_the_log(
+    serve: Serve, upstream_port: int, upstream: Start
+) -> None:
+    host = hosting(serve, upstream_port, upstream={"api_key": "key-of-the-provider-5512"})
+    pieces = ("the key-of-the-pro", "vider-5512 was used")
+    await upstream(says([created("r"), *map(thought, pieces), *map(text, pieces), completed("r")]))
+    run_id = await host.say("hello")
+    await host.until(run_id, "completed")
+    said = json.dumps(await host.log(run_id))
+    assert "was used" in said
+    assert "key-of-the" not in said
+    assert "5512" not in said
 
 
 async def test_an_approval_times_out(serve: Serve, upstream_port: int, upstream: Start) -> None:
@@ -241,7 +344,9 @@ async def test_an_approval_times_out(serve: Serve, upstream_port: int, upstream:
     run_id = await host.say("wipe the disk")
     snapshot = await host.until(run_id, "failed")
     assert snapshot["error"]["code"] == "interrupt_timeout"
-    assert types(await host.log(run_id))[-2:] == ["node.failed", "run.failed"]
+    *_, received, _, _ = log = await host.log(run_id)
+    assert types(log)[-3:] == ["approval.received", "node.failed", "run.failed"]
+    assert received["payload"]["action"] == "timeout"
 
 
 async def hang(peer: Peer) -> None:

@@ -63,7 +63,7 @@ def follow(client: wop.OpenwopClient, run_id: str) -> list[Any]:
     while not is_over:
         polled = client.runs_poll_events(run_id, last_sequence=len(said) - 1, timeout_seconds=5)
         said += polled.events
-        is_over = polled.isComplete or said[-1].type == "node.suspended"
+        is_over = polled.isComplete or said[-1].type == "interrupt.requested"
     return said
 
 
@@ -92,7 +92,8 @@ def test_the_client_streams_reasoning(client: wop.OpenwopClient) -> None:
 
 def test_the_client_answers_a_decision(client: wop.OpenwopClient) -> None:
     run_id = create(client, LOW_CONFIDENCE)
-    suspended = follow(client, run_id)[-1]
+    suspended, requested = follow(client, run_id)[-2:]
+    assert requested.payload["data"]["observed"] == 0.5
     assert suspended.payload["reason"] == "low-confidence"
     assert client.runs_get(run_id).status == "waiting-approval"
     body = wop.ResolveInterruptRequest(resumeValue={"action": "accept"})

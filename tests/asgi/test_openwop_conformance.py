@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,13 @@ LOW_CONFIDENCE = "conformance-agent-low-confidence"
 AGENT_EVENTS = {"agent.reasoned", "agent.toolCalled", "agent.toolReturned", "agent.handoff", "agent.decided"}
 
 
-@pytest.fixture
-def host(serve: Callable[..., Any]) -> OpenWopPeer:
-    return OpenWopPeer(serve(openwop={"conformance": True}))
+@pytest.fixture(params=["own", "suite"])
+def host(serve: Callable[..., Any], request: pytest.FixtureRequest) -> OpenWopPeer:
+    """Return a host with its own workflows, and one with those of the suite where they exist."""
+    settings: dict[str, Any] = {"conformance": True}
+    if request.param == "suite":
+        settings["fixtures_dir"] = request.getfixturevalue("openwop") / "fixtures"
+    return OpenWopPeer(serve(openwop=settings))
 
 
 @pytest.fixture(scope="session")
@@ -83,12 +88,31 @@ async def test_deltas_count_from_zero_and_join_to_the_closing_event(host: OpenWo
     assert all(delta["sequence"] < closing["sequence"] for delta in deltas)
 
 
+async def test_the_texts_are_those_of_the_fixtures(serve: Callable[..., Any], openwop: Path) -> None:
+    """The suite compares word for word."""
+    folder = openwop / "fixtures"
+    host = OpenWopPeer(serve(openwop={"conformance": True, "fixtures_dir": folder}))
+    for workflow_id, pick in (
+        (REASONING, lambda config: [config["mockReasoning"]["summary"]]),
+        (STREAMING, lambda config: config["mockReasoning"]["streamChunks"]),
+    ):
+        (node,) = json.loads((folder / f"{workflow_id}.json").read_bytes())["nodes"]
+        run_id = await host.create(workflow_id)
+        await host.until(run_id, "completed")
+        log = await host.log(run_id)
+        deltas = [event["payload"]["delta"] for event in log if event["type"] == "agent.reasoning.delta"]
+        (closing,) = [event["payload"] for event in log if event["type"] == "agent.reasoned"]
+        expected = pick(node["config"])
+        assert closing["reasoning"] == "".join(expected)
+        assert deltas in ([], expected)
+
+
 async def test_low_confidence_suspends_the_run(host: OpenWopPeer) -> None:
     run_id = await host.create(LOW_CONFIDENCE)
     snapshot = await host.until(run_id, "waiting-approval", "failed", "completed")
     assert snapshot["status"] == "waiting-approval"
     assert snapshot["currentNodeId"] == "low-conf-decider"
-    *_, decided, suspended = await host.log(run_id)
+    *_, decided, suspended, _ = await host.log(run_id)
     assert decided["payload"]["confidence"] == 0.5
     payload = suspended["payload"]
     assert (suspended["type"], payload["reason"]) == ("node.suspended", "low-confidence")
@@ -111,6 +135,31 @@ async def test_a_suspended_run_is_answered(host: OpenWopPeer, check: Check, acti
         hold(check, event)
     again = await error(await host.resolve(run_id, "low-conf-decider", action), 409)
     assert again["error"] == "interrupt_already_resolved"
+
+
+@pytest.mark.parametrize(
+    ("value", "status"),
+    [
+        ({"kind": "terminate"}, "completed"),
+        ({"decision": "approved"}, "completed"),
+        ({"decision": "rejected"}, "failed"),
+        ({"action": "reject", "comment": "no"}, "failed"),
+        ("go on", "completed"),
+        (None, "completed"),
+        (False, "completed"),
+        ([1], "completed"),
+    ],
+)
+async def test_any_value_answers_a_decision(host: OpenWopPeer, check: Check, value: object, status: str) -> None:
+    run_id = await host.create(LOW_CONFIDENCE)
+    await host.until(run_id, "waiting-approval")
+    await document(await host.post(f"/v1/runs/{run_id}/interrupts/low-conf-decider", {"resumeValue": value}))
+    await host.until(run_id, status)
+    log = await host.log(run_id)
+    (resolved,) = [event["payload"] for event in log if event["type"] == "interrupt.resolved"]
+    assert (resolved["resumeValue"], resolved["resolvedBy"]) == (value, "anonymous")
+    for event in log:
+        hold(check, event)
 
 
 @pytest.mark.parametrize("workflow_id", [REASONING, STREAMING, LOW_CONFIDENCE])

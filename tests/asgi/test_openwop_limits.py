@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import time
 from collections.abc import Awaitable, Callable
@@ -64,6 +65,48 @@ async def test_the_oldest_ended_runs_make_room(serve: Serve) -> None:
     for run_id in (waiting, second):
         await document(await host.post(f"/v1/runs/{run_id}/cancel", {}))
         await host.until(run_id, "cancelled")
+
+
+KEYS = {name: f"sha256:{hashlib.sha256(name.encode()).hexdigest()}" for name in ("one", "two")}
+
+
+def callers(serve: Serve, **settings: Any) -> tuple[OpenWopPeer, OpenWopPeer]:
+    """Return one host as two callers."""
+    site = serve(auth={"api_keys": KEYS}, openwop={"conformance": True, **settings})
+    one, two = (OpenWopPeer(site, authorization=f"Bearer {name}") for name in ("one", "two"))
+    return one, two
+
+
+@pytest.mark.parametrize("limit", ["max_caller_runs", "max_caller_waiting"])
+async def test_a_caller_leaves_room_for_the_runs_of_others(serve: Serve, limit: str) -> None:
+    one, two = callers(serve, max_runs=3, **{limit: 2})
+    runs = [await one.create(LOW_CONFIDENCE) for _ in range(2)]
+    for run_id in runs:
+        await one.until(run_id, "waiting-approval")
+    refused = await one.post("/v1/runs", {"workflowId": REASONING})
+    assert (await error(refused, 429))["error"] == "rate_limited"
+    assert refused.headers["retry-after"]
+    await two.until(await two.create(REASONING), "completed")
+    await document(await one.resolve(runs[0], "low-conf-decider", "accept"))
+    await one.until(runs[0], "completed")
+    await one.until(await one.create(REASONING), "completed")
+    await document(await one.post(f"/v1/runs/{runs[1]}/cancel", {}))
+
+
+async def test_a_caller_leaves_room_for_the_readers_of_others(serve: Serve) -> None:
+    one, two = callers(serve, max_caller_readers=1)
+    mine, theirs = await one.create(LOW_CONFIDENCE), await two.create(LOW_CONFIDENCE)
+    reader = await one.stream(mine)
+    for path in ("events", "events/poll"):
+        refused = await one.get(f"/v1/runs/{mine}/{path}")
+        assert (await error(refused, 429))["error"] == "rate_limited"
+    await document(await two.get(f"/v1/runs/{theirs}/events"))
+    for peer, run_id in ((one, mine), (two, theirs)):
+        await document(await peer.post(f"/v1/runs/{run_id}/cancel", {}))
+    await reader.rest()
+    deadline = time.monotonic() + PATIENCE_S
+    while (await one.get(f"/v1/runs/{mine}/events")).status != 200:  # the first reader has gone
+        assert time.monotonic() < deadline
 
 
 async def test_all_logs_together_have_a_limit() -> None:

@@ -124,7 +124,7 @@ async def test_a_suspension_and_an_end_flush_the_batch(host: OpenWopPeer) -> Non
     run_id = await host.create(LOW_CONFIDENCE)
     stream = await host.stream(run_id, "?bufferMs=5000")
     async with asyncio.timeout(4):
-        assert types(messages_of(await stream.chunk())[0].data)[-1] == "node.suspended"
+        assert types(messages_of(await stream.chunk())[0].data)[-1] == "interrupt.requested"
         await document(await host.resolve(run_id, "low-conf-decider", "accept"))
         assert types(messages_of(await stream.chunk())[0].data)[-1] == "run.completed"
         assert await stream.rest() == b""
@@ -219,7 +219,7 @@ async def test_a_poll_without_a_cursor_begins_at_the_start(host: OpenWopPeer) ->
     run_id = await host.create(STREAMING)
     await host.until(run_id, "completed")
     whole = await host.log(run_id)
-    for query in ("", "?lastSequence=-1", "?timeout=3"):
+    for query in ("", "?lastSequence=-1", "?timeout=3", "?timeout=0.5"):
         assert (await document(await host.get(f"/v1/runs/{run_id}/events/poll{query}")))["events"] == whole
 
 
@@ -228,6 +228,7 @@ def test_large_times_are_clamped() -> None:
     assert buffer_s(QueryParams("bufferMs=" + "9" * 30)) == MAX_BUFFER_MS / 1000
     assert buffer_s(QueryParams("bufferMs=10")) == 0.01
     assert poll_s(QueryParams("timeout=999999")) == MAX_POLL_S
+    assert poll_s(QueryParams("timeout=0.25")) == 0.25
 
 
 REFUSED: list[tuple[str, str]] = [
@@ -242,6 +243,9 @@ REFUSED: list[tuple[str, str]] = [
     ("events/poll?lastSequence=x", "validation_error"),
     ("events/poll?lastSequence=-2", "validation_error"),
     ("events/poll?timeout=-1", "validation_error"),
+    ("events/poll?timeout=nan", "validation_error"),
+    ("events/poll?timeout=1e3", "validation_error"),
+    ("events/poll?timeout=.5", "validation_error"),
 ]
 
 

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from projector.openwop.host.host_errors import FAULTS, HOST_ERRORS
+from projector.openwop.host.settings import OpenWopSettings
+from projector.server.catalog import Catalog
 from projector.server.config.settings import Settings
 from tests.asgi.openwop_peer import OpenWopPeer, document, error
 
@@ -68,6 +70,12 @@ BODIES: list[tuple[str, object, int, str]] = [
     (
         "a threshold above one",
         {"workflowId": REASONING, "configurable": {"escalationThreshold": 1.5}},
+        400,
+        "validation_error",
+    ),
+    (
+        "a threshold that is no number",
+        b'{"workflowId": "conformance-agent-low-confidence", "configurable": {"escalationThreshold": NaN}}',
         400,
         "validation_error",
     ),
@@ -138,6 +146,12 @@ async def test_invalid_bodies_methods_and_paths(host: OpenWopPeer) -> None:
     assert answer.headers["allow"] == "POST"
     for path in ("/v1/runs/run_x", "/v1/runs/run_x/events", "/v1/runs/run_x/events/poll", "/v1/runs/a/b/c"):
         assert (await error(await host.get(path), 404))["error"] == "not_found"
+    for path in ("/v1/nothing", "/v1/", "/v1/webhooks/x/y", "/v1/agents"):
+        assert (await error(await host.get(path), 404))["error"] == "not_found"
+        assert (await error(await host.post(path, {}), 404))["error"] == "not_found"
+    answer = await host.get("/v1/responses")
+    assert (await error(answer, 405))["error"] == "method_not_allowed"
+    assert answer.headers["allow"] == "POST"
     for path in ("/v1/runs/run_x/cancel", "/v1/runs/run_x/interrupts/n"):
         assert (await error(await host.post(path, {}), 404))["error"] == "not_found"
     assert (await error(await host.get("/v1/workflows/nothing"), 404))["error"] == "workflow_not_found"
@@ -201,6 +215,8 @@ SETTINGS: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("a stray key", {"conformance": True, "workflows": {"conformance-x": MINE | {"stray": 1}}}, "stray"),
     ("a role of nobody", {"conformance": True, "conformance_callers": ["suite"]}, "conformance_callers"),
+    ("no folder", {"conformance": True, "fixtures_dir": "/nowhere"}, "fixtures_dir"),
+    ("a short key", {"token_secret": "too short"}, "token_secret"),
     ("a threshold above one", {"escalation_threshold": 1.1}, "escalation_threshold"),
 ]
 
@@ -210,6 +226,56 @@ def test_invalid_settings_prevent_startup(name: str, openwop: dict[str, Any], me
     del name
     with pytest.raises(ValueError, match=message):
         Settings.model_validate({"openwop": openwop})
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"a.json": "{"}, "cannot be read"),
+        ({"a.json": "[]"}, "expected a workflow in `a.json`"),
+        ({"a.json": '{"id": "conformance-x"}'}, "expected a workflow in `a.json`"),
+        ({"a.txt": "{}"}, "expected a folder with JSON files"),
+        (
+            {"a.json": '{"id": "x", "nodes": [{"id": "n", "typeId": "core.conformance.mock-agent"}]}'},
+            "conformance_callers",
+        ),
+    ],
+)
+def test_invalid_fixtures_prevent_startup(tmp_path: Path, files: dict[str, str], message: str) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        Settings.model_validate({"openwop": {"conformance": True, "fixtures_dir": tmp_path}})
+
+
+def test_fixtures_of_other_node_types_are_skipped(tmp_path: Path) -> None:
+    for name, type_id in (("mine", "core.conformance.mock-agent"), ("other", "core.http.request")):
+        document = {"id": f"conformance-{name}", "nodes": [{"id": "n", "typeId": type_id}]}
+        (tmp_path / f"{name}.json").write_text(json.dumps(document), encoding="utf-8")
+    settings = Settings.model_validate({"openwop": {"conformance": True, "fixtures_dir": tmp_path}})
+    assert isinstance(settings.openwop, OpenWopSettings)
+    assert list(settings.openwop.registered()) == ["conformance-mine"]
+
+
+@pytest.mark.parametrize("kind", ["agents", "workflows"])
+def test_the_dialect_requires_the_table(kind: str) -> None:
+    """Agent events may not be emitted by a server that does not announce them (RFC 0002 section D)."""
+    agent = {"upstream": "model", "model": "m"}
+    rows: dict[str, Any] = {"agents": {"a": agent}, "upstreams": {"model": {}}}
+    if kind == "agents":
+        rows["agents"]["a"] = agent | {"dialects": ["openwop"]}
+    else:
+        rows["workflows"] = {"w": {"dialects": ["openwop"], "stages": [{"name": "s", "steps": [{"name": "x", "agent": "a"}]}]}}
+    with pytest.raises(ValueError, match="the dialect `openwop` requires the table `openwop`"):
+        Settings.model_validate(rows)
+    Settings.model_validate({**rows, "openwop": {}})
+
+
+@pytest.mark.parametrize(("tables", "has_dialect"), [({}, False), ({"openwop": {}}, True)])
+def test_the_default_agent_has_the_dialect_with_the_table_only(tables: dict[str, Any], *, has_dialect: bool) -> None:
+    catalog = Catalog(Settings.model_validate(tables))
+    for dialects in (catalog.agents["default"].settings.dialects, catalog.passthrough["responses"].dialects):
+        assert ("openwop" in dialects) == has_dialect
 
 
 async def test_the_threshold_of_the_run_overrides_the_setting(serve: Serve) -> None:

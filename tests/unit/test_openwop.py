@@ -311,7 +311,8 @@ def test_what_a_part_held_back_comes_before_the_next_part(run: Run, say: Callabl
     said = run(CREATED, *parts, done(0, "reasoning"), COMPLETED, policy=policy)
     assert of(said, "agent.reasoned")[0]["reasoning"] == "at the <redacted>\n\nnext\n\nlast <redacted>"
     assert (
-        "".join(delta["delta"] for delta in of(said, "agent.reasoning.delta")) == "at the <redacted>\n\nnext\n\nlast <redacted>"
+        "".join(delta["delta"] for delta in of(said, "agent.reasoning.delta"))
+        == "at the <redacted>\n\nnext\n\nlast <redacted>"
     )
 
 
@@ -439,21 +440,25 @@ APPROVAL: Final = {"name": "book", "server_label": "srv", "arguments": '{"seats"
 
 def test_an_approval_suspends_the_node_and_ends_the_log(run: Run) -> None:
     said = run(CREATED, done(0, "mcp_approval_request", **APPROVAL), COMPLETED)
-    assert [event["type"] for event in said] == ["run.started", "node.started", "node.suspended"]
-    payload = said[-1]["payload"]
-    assert payload["nodeId"] == said[-1]["nodeId"] == "model"
+    *_, suspended, requested = said
+    assert [event["type"] for event in said[:2]] == ["run.started", "node.started"]
+    assert (suspended["type"], requested["type"]) == ("node.suspended", "interrupt.requested")
+    payload = suspended["payload"]
+    assert payload["nodeId"] == suspended["nodeId"] == requested["nodeId"] == "model"
+    assert requested["causationId"] == suspended["eventId"]
+    assert requested["payload"] == {name: payload[name] for name in ("kind", "key", "resumeSchema", "data")}
     assert payload["interruptId"] == "int-item_0"
     assert (payload["kind"], payload["reason"], payload["key"]) == ("approval", "approval", "stream_1:model:0")
     about = {"toolName": "book", "serverLabel": "srv", "inputs": {"seats": 2}}
     assert payload["data"]["artifactData"] == about
-    assert payload["data"]["actions"] == ["accept", "reject"]
+    assert payload["data"]["actions"] == ["accept", "reject", "refine", "edit-accept"]
 
 
 def test_an_approval_is_requested_once_with_the_final_inputs(run: Run) -> None:
     asked = added(0, "mcp_approval_request", name="book", server_label="srv")
     whole = {"type": "response.mcp_call_arguments.done", "output_index": 0, "arguments": '{"seats": 2}'}
     said = run(CREATED, asked, whole, done(0, "mcp_approval_request", **APPROVAL), COMPLETED)
-    assert [event["type"] for event in said[2:]] == ["node.suspended"]
+    assert [event["type"] for event in said[2:]] == ["node.suspended", "interrupt.requested"]
     assert said[-1]["payload"]["data"]["artifactData"]["inputs"] == {"seats": 2}
 
 

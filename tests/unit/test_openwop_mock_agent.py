@@ -45,7 +45,7 @@ def test_the_order_is_that_of_the_rfc() -> None:
     assert types(plan(EVERYTHING)) == [
         "agent.reasoning.delta", "agent.reasoning.delta", "agent.reasoned",
         "agent.toolCalled", "agent.toolReturned", "agent.toolCalled", "agent.toolReturned",
-        "agent.handoff", "agent.decided", "node.suspended",
+        "agent.handoff", "agent.decided", "node.suspended", "interrupt.requested",
     ]  # fmt: skip
 
 
@@ -186,9 +186,10 @@ def test_a_decision_below_the_threshold_is_suspended(
 ) -> None:
     decision = {"decision": 1} | ({} if confidence is None else {"confidence": confidence})
     said = plan({"mockDecision": decision}, threshold=threshold)
-    assert types(said) == ["agent.decided"] + ["node.suspended"] * waits
+    assert types(said) == ["agent.decided"] + ["node.suspended", "interrupt.requested"] * waits
     assert said[0].payload.get("confidence") == confidence
     if waits:
+        assert said[2].cause == 1
         assert (
             said[1].payload.items()
             >= {
@@ -237,7 +238,7 @@ def test_a_supervisor_emits_the_configured_decision(
 
 def test_a_supervisor_with_low_confidence_is_suspended() -> None:
     config = SupervisorConfig.model_validate({"mockPendingDecision": DECISION, "mockConfidence": 0.5})
-    assert types(config.plan(PlannedNode("n"), run())) == ["agent.decided", "node.suspended"]
+    assert types(config.plan(PlannedNode("n"), run())) == ["agent.decided", "node.suspended", "interrupt.requested"]
 
 
 def test_the_fixtures_have_the_ids_of_the_suite() -> None:

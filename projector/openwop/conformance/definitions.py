@@ -180,4 +180,25 @@ def definition(workflow_id: str, nodes: list[dict[str, Any]]) -> dict[str, Any]:
 
 _FIXTURES: Final[Any] = codec.loads((Path(__file__).parent / "fixtures.json").read_bytes())
 FIXTURES: Final[Mapping[str, Mapping[str, Any]]] = {document["id"]: document for document in _FIXTURES}
-"""Workflows of the conformance suite, by the ids that it uses."""
+"""Workflows with the ids of the conformance suite, in our own words: the suite compares texts with those of its own."""
+
+
+def read_fixtures(folder: Path) -> dict[str, Mapping[str, Any]]:
+    """Return the workflows in the JSON files of a folder, by id; raise `DefinitionError` if it cannot be read.
+
+    Workflows with other node types than `NODE_TYPES` are skipped: a folder of the suite has those of all profiles.
+    """
+    try:
+        documents = [(path.name, codec.loads(path.read_bytes())) for path in sorted(folder.glob("*.json"))]
+    except (OSError, codec.CodecError) as error:
+        raise DefinitionError(f"`fixtures_dir`: a file cannot be read ({type(error).__name__})") from None
+    if not documents:
+        raise DefinitionError("`fixtures_dir`: expected a folder with JSON files")
+    found: dict[str, Mapping[str, Any]] = {}
+    for name, document in documents:
+        nodes = document.get("nodes") if isinstance(document, dict) else None
+        if not isinstance(nodes, list) or not isinstance(document.get("id"), str):
+            raise DefinitionError(f"`fixtures_dir`: expected a workflow in `{name}`")
+        if all(isinstance(node, dict) and node.get("typeId") in NODE_TYPES for node in nodes):
+            found[document["id"]] = document
+    return found

@@ -49,7 +49,7 @@ class Step(NamedTuple):
     payload: Mapping[str, Any]
     node_id: str | None = None
     cause: int | None = None
-    """Index of the step of the plan that caused it."""
+    """Index of the step that caused it: in the plan of a node, then in that of the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,12 @@ class PlannedNode(NamedTuple):
 
 
 def _decision_steps(
-    run: PlannedRun, node: PlannedNode, agent_id: str, decision: object, confidence: float | None
+    run: PlannedRun, node: PlannedNode, agent_id: str, decision: object, confidence: float | None, *, at: int = 0
 ) -> list[Step]:
-    """Plan `agent.decided`, and a suspension if the confidence is low (RFC 0023 section B, step 4)."""
+    """Plan `agent.decided`, and a suspension if the confidence is low (RFC 0023 section B, step 4).
+
+    `at` is the number of steps of the node before them.
+    """
     value = run.clean(decision)
     steps = [Step("agent.decided", event_log.decided(agent_id, value, confidence), node.node_id)]
     if confidence is not None and is_low(confidence, run.threshold):
@@ -89,7 +92,9 @@ def _decision_steps(
             observed=confidence,
             decision=value,
         )
+        request = event_log.interrupt_request(suspension)
         steps.append(Step("node.suspended", suspension, node.node_id))
+        steps.append(Step("interrupt.requested", request, node.node_id, cause=at + 1))
     return steps
 
 
@@ -155,9 +160,9 @@ class MockAgentConfig(OpenWopModel):
             payload = event_log.handoff(agent_id, run.redactor.identifier(handoff.to_agent_id), reason)
             steps.append(Step("agent.handoff", payload, node.node_id))
         if (decided := self.mock_decision) is not None:
-            steps += _decision_steps(run, node, agent_id, decided.decision, decided.confidence)
+            steps += _decision_steps(run, node, agent_id, decided.decision, decided.confidence, at=len(steps))
         elif self.mock_confidence is not None:
-            steps += _decision_steps(run, node, agent_id, STUB_DECISION, self.mock_confidence)
+            steps += _decision_steps(run, node, agent_id, STUB_DECISION, self.mock_confidence, at=len(steps))
         return steps
 
     def _reasoning(self, node: PlannedNode, agent_id: str, run: PlannedRun) -> list[Step]:

@@ -41,6 +41,12 @@ class ResultEvent(RunEvent):
     causation_id: Id
 
 
+class CausedNodeEvent(NodeEvent):
+    """Event of a node that is caused by another one."""
+
+    causation_id: Id
+
+
 class _Row(NamedTuple):
     name: str
     description: str
@@ -64,6 +70,8 @@ _ROWS: Final = (
     _Row("node.cancelled", "Cancellation of a node.", payloads.NodeCancelled, NodeEvent),
     _Row("node.suspended", "Suspension of a node until an interrupt is answered.", payloads.NodeSuspended, NodeEvent),
     _Row("node.resumed", "Resumption of a node.", payloads.NodeResumed, NodeEvent),
+    _Row("interrupt.requested", "Question of a suspended node.", payloads.InterruptRequested, CausedNodeEvent),
+    _Row("approval.received", "Answer to an approval.", payloads.ApprovalReceived, NodeEvent),
     _Row("interrupt.resolved", "Answer to an interrupt.", payloads.InterruptResolved, NodeEvent),
     _Row("run.started", "Start of the run.", payloads.RunStarted),
     _Row("run.completed", "Successful end of the run.", payloads.RunCompleted),

@@ -24,7 +24,7 @@ Timestamp: TypeAlias = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 """A confidence or a confidence threshold."""
 
-Action: TypeAlias = Literal["accept", "reject"]
+Action: TypeAlias = Literal["accept", "reject", "refine", "edit-accept"]
 RunStatus: TypeAlias = Literal[
     "pending",
     "running",
@@ -206,6 +206,8 @@ class ApprovalSuspended(OpenWopModel):
     agent_id: AgentId
     resume_schema: Maybe[Json] = None
     data: ApprovalData
+    token: Maybe[Name] = None
+    """Answers the interrupt at `/v1/interrupts/{token}` without authentication; added by the host."""
 
 
 class LowConfidenceSuspended(OpenWopModel):
@@ -219,11 +221,46 @@ class LowConfidenceSuspended(OpenWopModel):
     agent_id: AgentId
     threshold: Share
     observed: Share
-    resume_schema: Maybe[Json] = None
     data: Maybe[LowConfidenceData] = None
+    token: Maybe[Name] = None
+    """Answers the interrupt at `/v1/interrupts/{token}` without authentication; added by the host."""
 
 
 NodeSuspended: TypeAlias = Annotated[ApprovalSuspended | LowConfidenceSuspended, Field(discriminator="kind")]
+
+
+class ApprovalInterrupt(OpenWopModel):
+    """Tool call to approve."""
+
+    kind: Literal["approval"]
+    key: Key
+    resume_schema: Json
+    data: ApprovalData
+
+
+class LowConfidenceInterrupt(OpenWopModel):
+    """Decision below the threshold to confirm; any value resumes it."""
+
+    kind: Literal["low-confidence"]
+    key: Key
+    data: LowConfidenceData
+
+
+InterruptRequested: TypeAlias = Annotated[ApprovalInterrupt | LowConfidenceInterrupt, Field(discriminator="kind")]
+
+
+class ApprovalReceived(OpenWopModel):
+    """Answer to an approval."""
+
+    node_id: Id
+    action: Literal["accept", "reject", "refine", "edit-accept", "timeout"]
+    decided_by: Maybe[Name] = None
+    """Caller, as the server log names it, or `token` or `anonymous`; absent after a timeout."""
+    decided_at: Timestamp
+    comment: Maybe[str] = None
+    feedback: Maybe[str] = None
+    refine_feedback: Maybe[Json] = None
+    edited_artifact_data: JsonValue = None
 
 
 class NodeResumed(OpenWopModel):
@@ -241,6 +278,9 @@ class InterruptResolved(OpenWopModel):
     interrupt_id: Name
     kind: Maybe[Literal["approval", "low-confidence"]] = None
     resume_value: JsonValue = None
+    """The answer, after redaction."""
+    resolved_by: Maybe[Name] = None
+    """Who answered, as in `approval.received`."""
 
 
 class RunStarted(OpenWopModel):

@@ -174,4 +174,5 @@ def _emit_suspension(state: LogState, call: OpenCall) -> None:
         details=present(serverLabel=call.server_label or None) | call.inputs,
     )
     event_id = state.emit("node.suspended", payload, notices=call.notices.release())
+    state.emit("interrupt.requested", event_log.interrupt_request(payload), causation_id=event_id)
     state.branch.suspended.append(Suspension(state.node_id, interrupt_id, event_id))

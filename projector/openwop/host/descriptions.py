@@ -10,7 +10,6 @@ from pydantic import BaseModel
 
 from projector.contracts import codec
 from projector.contracts.schema_export import PlainSchema
-from projector.openwop.conformance.definitions import FIXTURES
 from projector.openwop.contract.documents import Discovery, ErrorBody, EventList, EventPoll, RunCreated, RunSnapshot
 from projector.openwop.event_log import SUMMARY_MAX_TOKENS, VENDOR, Verbosity
 from projector.openwop.host.bindings import VERBOSITIES
@@ -65,6 +64,7 @@ def _body(model: type[BaseModel]) -> dict[str, Any]:
 
 
 _RUN: Final = _path("run_id")
+_TOKEN: Final = _path("token")
 _SEQUENCE: Final[Mapping[str, Any]] = {"type": "integer", "minimum": -1}
 _COUNT: Final[Mapping[str, Any]] = {"type": "integer", "minimum": 0}
 _MODE_HELP: Final = f"Comma-separated list of: {', '.join(MODES)}; `debug` includes all events."
@@ -115,7 +115,7 @@ PATHS: Final[Mapping[str, Mapping[str, Any]]] = {
             parameters=[
                 _RUN,
                 _parameter("query", "lastSequence", _SEQUENCE, "`sequence` of the last event received."),
-                _parameter("query", "timeout", _COUNT, "Seconds to wait for new events."),
+                _parameter("query", "timeout", {"type": "number", "minimum": 0}, "Seconds to wait for new events."),
             ],
         )
     },
@@ -126,10 +126,22 @@ PATHS: Final[Mapping[str, Mapping[str, Any]]] = {
         "post": _secured(
             "Answer an interrupt.",
             _answer("Interrupt resolved.", _ANY),
-            *(400, 404, 408, 409, 413, 415, 429),
+            *(400, 404, 408, 409, 413, 415, 422, 429),
             parameters=[_RUN, _path("node_id")],
             requestBody=_body(InterruptAnswer),
         )
+    },
+    "/v1/interrupts/{token}": {
+        "get": _operation(
+            "Get the question of an interrupt.", _answer("Question.", _ANY), *(404, 409, 422), parameters=[_TOKEN]
+        ),
+        "post": _operation(
+            "Answer an interrupt.",
+            _answer("Interrupt resolved.", _ANY),
+            *(400, 404, 408, 409, 413, 415, 422, 503),
+            parameters=[_TOKEN],
+            requestBody=_body(InterruptAnswer),
+        ),
     },
 }
 """Path -> OpenAPI path item, for all routes of `projector.openwop.host.host` but the one for unknown paths."""
@@ -147,7 +159,9 @@ def schemas() -> dict[str, Any]:
     return components
 
 
-def capabilities(verbosities: Collection[Verbosity], *, conformance: bool, max_body_bytes: int) -> bytes:
+def capabilities(
+    verbosities: Collection[Verbosity], fixtures: Collection[str], *, conformance: bool, max_body_bytes: int
+) -> bytes:
     """Return the capabilities document, with each family at its root (RFC 0073), for workflows of these verbosities."""
     verbosity = max(verbosities, key=VERBOSITIES.index, default="off")
     families: dict[str, Any] = {
@@ -159,7 +173,7 @@ def capabilities(verbosities: Collection[Verbosity], *, conformance: bool, max_b
     }
     if conformance:
         families["conformance"] = {"mockAgent": True}
-        families["fixtures"] = sorted(FIXTURES)
+        families["fixtures"] = sorted(fixtures)
     document = {
         "protocolVersion": "1.0",
         "supportedEnvelopes": [],

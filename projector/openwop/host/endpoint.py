@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,12 +10,14 @@ from typing import Any, Final, TypeAlias
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from projector.contracts import codec
-from projector.openwop.host.host_errors import error_response
-from projector.server.control.rate_limits import Admission
+from projector.openwop.host.host_errors import HostError, error_response
+from projector.server.control.rate_limits import Admission, owner_of
 from projector.server.control.rights import EVERYTHING, Grant
+from projector.server.http.model_routes import NotServed
 from projector.server.http.problems import Problem, problem, request_id
 from projector.server.http.requests import ClientLeftError, read_json
 from projector.server.http.stream_route import Site
@@ -111,20 +114,37 @@ class Endpoint:
         await handler(HostRequest(self._site, caller, grant, scope, receive, send))
 
 
-class ReaderLimit:
-    """Limit of concurrent readers: each holds a connection until its run ends."""
+class UnknownPath(Endpoint):
+    """Every other path below the base of the protocol, which answers with its errors too."""
 
-    def __init__(self, max_readers: int) -> None:
+    def __init__(self, site: Site) -> None:
+        super().__init__(site, {})
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._site.grant(scope)
+        served = [route for route in scope["app"].routes if isinstance(route, Route) and route.include_in_schema]
+        await NotServed(served)(scope, receive, send)
+
+
+class ReaderLimit:
+    """Limit of concurrent readers, of all callers and of each: a reader holds a connection until its run ends."""
+
+    def __init__(self, max_readers: int, max_per_caller: int) -> None:
         self._max_readers = max_readers
-        self._active = 0
+        self._max_per_caller = max_per_caller
+        self._active: Counter[str] = Counter()
 
     @contextmanager
-    def admitted(self) -> Iterator[None]:
-        """Count a reader; raise `Problem` if the limit is reached."""
-        if self._active >= self._max_readers:
+    def admitted(self, caller: str) -> Iterator[None]:
+        """Count a reader of a caller; raise `Problem` if a limit is reached."""
+        owner = owner_of(caller)
+        if self._active[owner] >= self._max_per_caller:
+            raise HostError("rate_limited", "Too many readers of this caller.")
+        if self._active.total() >= self._max_readers:
             raise problem("overloaded")
-        self._active += 1
+        self._active[owner] += 1
         try:
             yield
         finally:
-            self._active -= 1
+            self._active[owner] -= 1
+            self._active += Counter()  # drops callers without readers

@@ -17,8 +17,9 @@ from projector.core.faults import FAULTS
 from projector.openwop.event_log import present
 from projector.openwop.host import descriptions, log_readers, run_requests
 from projector.openwop.host.bindings import Begin, RunnableWorkflow
-from projector.openwop.host.endpoint import Endpoint, Handler, HostRequest, ReaderLimit
+from projector.openwop.host.endpoint import Endpoint, Handler, HostRequest, ReaderLimit, UnknownPath
 from projector.openwop.host.host_errors import HostError
+from projector.openwop.host.interrupts import ANONYMOUS, BY_TOKEN
 from projector.openwop.host.planned_runs import PlannedWorkflow
 from projector.openwop.host.run_log import Interrupt, RunState
 from projector.openwop.host.run_requests import RunRequest
@@ -42,10 +43,11 @@ class Host:
     def __init__(self, settings: OpenWopSettings, catalog: Catalog, site: Site) -> None:
         self._site = site
         self._runs = RunStore(settings)
-        self._readers = ReaderLimit(site.settings.limits.max_streams)
+        self._readers = ReaderLimit(site.settings.limits.max_streams, settings.max_caller_readers)
         self._workflows = _workflows(settings, catalog, site)
         self._capabilities = descriptions.capabilities(
             [workflow.verbosity for workflow in self._workflows.values()],
+            settings.fixtures(),
             conformance=settings.conformance,
             max_body_bytes=site.settings.limits.max_body_bytes,
         )
@@ -67,8 +69,12 @@ class Host:
         routes = [
             Route("/.well-known/openwop", discovery),
             Route("/v1/openapi.json", openapi),
+            Route(
+                "/v1/interrupts/{token}",
+                Endpoint(self._site, {"GET": self._inspect_token, "POST": self._resolve_token}, is_open=True),
+            ),
             *(Route(path, Endpoint(self._site, handlers)) for path, handlers in rows.items()),
-            Route("/v1/runs/{rest:path}", Endpoint(self._site, {}), include_in_schema=False),
+            Route("/v1/{rest:path}", UnknownPath(self._site), include_in_schema=False),
         ]
         for route in routes:  # Starlette's `path` parameters do not match line breaks, which a node id may contain
             route.path_regex = re.compile(route.path_regex.pattern, re.DOTALL)
@@ -168,14 +174,14 @@ class Host:
                 heartbeat_s=min(settings.heartbeat_s, MAX_HEARTBEAT_S),
                 client_stall_timeout_s=stall_timeout_s,
             )
-        with self._readers.admitted():
+        with self._readers.admitted(request.caller):
             await response(request.scope, request.receive, request.send)
 
     async def _poll(self, request: HostRequest) -> None:
         run = self._run(request)
         last_sequence, wait_s = run_requests.last_sequence(request.query), run_requests.poll_s(request.query)
         stall_timeout_s = self._site.settings.timeouts.client_stall_timeout_s
-        with self._readers.admitted():
+        with self._readers.admitted(request.caller):
             response = await log_readers.poll(run.log, last_sequence, wait_s, stall_timeout_s, request.receive)
             await response(request.scope, request.receive, request.send)
 
@@ -192,8 +198,27 @@ class Host:
         self._find(request, run.workflow_id)  # the rights of the caller may have changed since the start of the run
         await request.admission()
         answer = run_requests.interrupt_answer(await request.body())
-        run.resolve(_pending_interrupt(run.log.state, node_id, answer.interrupt_id), answer.resume_value)
-        await request.answer({"runId": run.run_id, "nodeId": node_id, "status": run.log.state.status})
+        interrupt = _interrupt_of_node(run, node_id, answer.interrupt_id)
+        by = ANONYMOUS if request.caller.startswith("address:") else request.caller
+        await self._resolve_one(request, run, interrupt, answer.resume_value, by)
+
+    async def _inspect_token(self, request: HostRequest) -> None:
+        run, interrupt = self._runs.of_token(request.path["token"])
+        _check_pending(run, interrupt)
+        await request.answer(run.log.question(interrupt))
+
+    async def _resolve_token(self, request: HostRequest) -> None:
+        run, interrupt = self._runs.of_token(request.path["token"])
+        _check_pending(run, interrupt)
+        answer = run_requests.interrupt_answer(await request.body())
+        await self._resolve_one(request, run, interrupt, answer.resume_value, BY_TOKEN)
+
+    async def _resolve_one(
+        self, request: HostRequest, run: HostRun, interrupt: Interrupt, value: object, by: str
+    ) -> None:
+        _check_pending(run, interrupt)
+        run.resolve(interrupt, value, by)
+        await request.answer({"runId": run.run_id, "nodeId": interrupt.node_id, "status": run.log.state.status})
 
     def _run(self, request: HostRequest) -> HostRun:
         return self._runs.get(request.path["run_id"], request.caller)
@@ -231,18 +256,21 @@ def _snapshot(run: HostRun, state: RunState) -> dict[str, Any]:
     )
 
 
-def _pending_interrupt(state: RunState, node_id: str, interrupt_id: str | None) -> Interrupt:
-    """Return the pending interrupt of a node; `interrupt_id` is required if there are several."""
+def _interrupt_of_node(run: HostRun, node_id: str, interrupt_id: str | None) -> Interrupt:
+    """Return the interrupt of this id, or without one the oldest of the node that is pending."""
     of_node = [
         interrupt
-        for interrupt in state.interrupts
+        for interrupt in run.log.state.interrupts
         if interrupt.node_id == node_id and interrupt_id in {None, interrupt.interrupt_id}
     ]
     if not of_node:
         raise HostError("interrupt_not_found")
-    pending = [interrupt for interrupt in of_node if not interrupt.is_resolved]
-    if not pending or state.is_over:
+    return next((interrupt for interrupt in of_node if not interrupt.is_resolved), of_node[-1])
+
+
+def _check_pending(run: HostRun, interrupt: Interrupt) -> None:
+    """Raise `HostError` if an interrupt can no longer be answered."""
+    if not interrupt.is_resolved and run.is_cancelled:
+        raise HostError("interrupt_cancelled")
+    if interrupt.is_resolved or run.log.state.is_over:
         raise HostError("interrupt_already_resolved")
-    if len(pending) > 1:
-        raise HostError("validation_error", "`interruptId` is missing: this node has several pending interrupts.")
-    return pending[0]

@@ -15,7 +15,7 @@ from starlette.types import Scope
 
 from projector.contracts import codec
 from projector.core.faults import Fault
-from projector.server.http.problems import Problem, request_id
+from projector.server.http.problems import DEFAULT_RETRY_AFTER_S, Problem, request_id
 from projector.server.telemetry.request_facts import facts_of
 
 LOG_FULL: Final = Fault("log_full", "server", "The event log of the run exceeds its size limit.", False)
@@ -44,6 +44,8 @@ HOST_ERRORS: Final[Mapping[str, _Row]] = {
     "workflow_not_found": _Row(HTTPStatus.NOT_FOUND, "Workflow not found."),
     "interrupt_not_found": _Row(HTTPStatus.NOT_FOUND, "This node has no interrupt."),
     "interrupt_already_resolved": _Row(HTTPStatus.CONFLICT, "This interrupt has already been resolved."),
+    "interrupt_cancelled": _Row(HTTPStatus.UNPROCESSABLE_ENTITY, "The run of this interrupt has been cancelled."),
+    "rate_limited": _Row(HTTPStatus.TOO_MANY_REQUESTS, "Too many runs or readers of this caller."),
     "idempotency_key_mismatch": _Row(
         HTTPStatus.CONFLICT, "`Idempotency-Key` has already been used with another request."
     ),
@@ -63,7 +65,7 @@ PROTOCOL_CODES: Final[Mapping[str, str]] = {
 """Code of a server problem -> code of the protocol."""
 
 _STATUSES: Final[Mapping[HTTPStatus, HTTPStatus]] = {HTTPStatus.UNPROCESSABLE_ENTITY: HTTPStatus.BAD_REQUEST}
-"""Status of a server problem -> status of the protocol."""
+"""Status of a server problem -> status of the protocol, which uses 422 for errors of its own only."""
 
 
 class HostError(Problem):
@@ -72,6 +74,8 @@ class HostError(Problem):
     def __init__(self, code: str, message: str | None = None, details: Mapping[str, Any] | None = None) -> None:
         row = HOST_ERRORS[code]
         super().__init__(row.status, code, message or row.message)
+        if row.status is HTTPStatus.TOO_MANY_REQUESTS:
+            self.headers["retry-after"] = str(DEFAULT_RETRY_AFTER_S)
         self.details = dict(details or {})
 
 
@@ -86,7 +90,7 @@ def error_response(problem: Problem, scope: Scope) -> Response:
         document["details"] = details
     return Response(
         codec.dumps(document),
-        status_code=_STATUSES.get(problem.status, problem.status),
+        status_code=problem.status if isinstance(problem, HostError) else _STATUSES.get(problem.status, problem.status),
         headers={"cache-control": "no-store", "x-request-id": request_id(scope)} | problem.headers,
         media_type="application/json",
     )

@@ -24,11 +24,14 @@ _UPDATES: Final[frozenset[Mode]] = frozenset({"updates"})
 _MESSAGES: Final[frozenset[Mode]] = frozenset({"messages"})
 
 URGENT: Final = RUN_TERMINALS | {"node.suspended"}
-"""Events that all modes include, and that end a batch at once."""
+"""Events that all modes include."""
+BATCH_ENDS: Final = URGENT | {"interrupt.requested"}
+"""Events that end a batch at once."""
 
 MODES_BY_TYPE: Final[dict[str, frozenset[Mode]]] = {
     **dict.fromkeys(URGENT, _UPDATES | _MESSAGES),
-    **dict.fromkeys(("run.started", "interrupt.resolved", "provider.usage", "replay.diverged"), _UPDATES),
+    **dict.fromkeys(("run.started", "provider.usage", "replay.diverged"), _UPDATES),
+    **dict.fromkeys(("interrupt.requested", "approval.received", "interrupt.resolved"), _UPDATES),
     **dict.fromkeys(("node.started", "node.resumed", *NODE_TERMINALS), _UPDATES),
     **dict.fromkeys(("agent.reasoning.delta", "agent.reasoned", "agent.handoff", "agent.decided"), _UPDATES),
     **dict.fromkeys(("agent.toolCalled", "agent.toolReturned"), _UPDATES),
@@ -190,7 +193,7 @@ async def _send_within(message: Message, send: Send, within_s: float) -> bool:
 
 def _is_due(batch: list[tuple[int, LogEntry]]) -> bool:
     is_large = sum([len(entry.data) for _, entry in batch]) >= SEND_MAX_BYTES
-    return is_large or any(entry.type in URGENT for _, entry in batch)
+    return is_large or any(entry.type in BATCH_ENDS for _, entry in batch)
 
 
 def _event(name: str, sequence: int, data: bytes) -> bytes:

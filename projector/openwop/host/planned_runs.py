@@ -14,7 +14,7 @@ from projector.openwop.event_log import present
 from projector.openwop.host.bindings import Begin, RunnableWorkflow, check_configurable
 from projector.openwop.host.host_errors import REJECTED, HostError
 from projector.openwop.host.run_log import Interrupt
-from projector.openwop.host.run_requests import RunRequest, is_accepted
+from projector.openwop.host.run_requests import RunRequest
 from projector.openwop.host.runs import HostRun, RunFailedError, Work
 from projector.openwop.host.settings import OpenWopSettings
 from projector.redaction.redactor import Redactor
@@ -47,7 +47,7 @@ class PlannedWorkflow(RunnableWorkflow):
         def begin(run: HostRun) -> PlannedWork:
             redactor = self.redactor(options.reasoning_verbosity)
             plan = PlannedRun(run.run_id, redactor, threshold, redactor.policy.reasoning)
-            return PlannedWork(self._registered.steps(plan))
+            return PlannedWork(self._registered.steps(plan), redactor)
 
         return begin
 
@@ -55,21 +55,25 @@ class PlannedWorkflow(RunnableWorkflow):
 class PlannedWork(Work):
     """Work that writes planned steps, and waits for an answer at each suspension."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[Step], redactor: Redactor) -> None:
         self._steps = steps
+        self.redactor = redactor
 
     async def run(self, run: HostRun) -> None:
         """Write all events; a rejected decision fails the run."""
         ids: list[str] = []
+        suspended = self._steps[0]
         for step in self._steps:
             cause = None if step.cause is None else ids[step.cause]
             ids.append(run.log.emit(step.type, step.payload, node_id=step.node_id, causation_id=cause))
             if step.type == "node.suspended":
+                suspended = step
+            elif step.type == "interrupt.requested":
                 answers = await run.answers()
-                if not all(answers.values()):
+                if not all(answer.is_accepted for answer in answers.values()):
                     raise RunFailedError(REJECTED)
-                resumed = {name: step.payload[name] for name in ("nodeId", "interruptId")}
-                run.log.emit("node.resumed", resumed, node_id=step.node_id, causation_id=ids[-1])
+                resumed = {name: suspended.payload[name] for name in ("nodeId", "interruptId")}
+                run.log.emit("node.resumed", resumed, node_id=step.node_id, causation_id=cause)
 
     def halt(self) -> None:
         """Do nothing: there is no input to stop reading."""
@@ -85,9 +89,8 @@ class PlannedWork(Work):
             run.log.emit(f"node.{outcome}", {"nodeId": node_id, **members}, node_id=node_id)
         run.log.emit(f"run.{outcome}", members | present(failedNodeId=node_id if fault is not None else None))
 
-    def answer(self, _run: HostRun, _interrupt: Interrupt, value: object) -> object:
-        """Return whether the decision is accepted."""
-        return is_accepted(value)
+    def check_answer(self, _run: HostRun, _interrupt: Interrupt) -> None:
+        """Do nothing: every answer can be used."""
 
     async def close(self) -> None:
         """Do nothing: there are no resources to release."""

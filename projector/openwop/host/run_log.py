@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from projector.contracts import codec
 from projector.core.context import Timestamps
 from projector.openwop.contract.payloads import RunStatus
-from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS, Event, EventLog
+from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS, Event, EventLog, interrupt_request
 
 OVERHEAD_BYTES: Final = 128
 """Approximate memory of an entry in addition to its bytes."""
@@ -30,6 +30,8 @@ class Interrupt:
     kind: str
     subject_id: str | None
     """Id of the tool call to approve, if it is an approval."""
+    sequence: int
+    """Position of its `node.suspended` event."""
     is_resolved: bool = False
 
 
@@ -72,7 +74,9 @@ class RunState:
             self.node_id = None
         elif name == "node.suspended":
             subject_id = payload.get("data", {}).get("artifactId")
-            self.interrupts.append(Interrupt(payload["interruptId"], payload["nodeId"], payload["kind"], subject_id))
+            self.interrupts.append(
+                Interrupt(payload["interruptId"], payload["nodeId"], payload["kind"], subject_id, event["sequence"])
+            )
             self.node_id = payload["nodeId"]
             self.status = "waiting-approval"
         elif name == "interrupt.resolved":
@@ -92,15 +96,23 @@ class RunLog:
     """Events of one run.
 
     `max_bytes` is a soft limit: events are still appended beyond it, and the run is expected to end itself. `on_bytes`
-    is called with the bytes that each event adds and returns whether there is room for more.
+    is called with the bytes that each event adds and returns whether there is room for more. `sign` returns the token
+    of an interrupt of the run; without it, interrupts have none.
     """
 
-    def __init__(self, run_id: str, max_bytes: int, on_bytes: Callable[[int], bool]) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        max_bytes: int,
+        on_bytes: Callable[[int], bool],
+        sign: Callable[[str, str], str] | None = None,
+    ) -> None:
         self.entries: list[LogEntry] = []
         self.state = RunState()
         self.held_bytes = 0
         self._max_bytes = max_bytes
         self._on_bytes = on_bytes
+        self._sign = sign
         self._has_room = True
         self._own_events = EventLog(f"{run_id}:host")
         self._run_id = run_id
@@ -121,12 +133,17 @@ class RunLog:
         causation_id: str | None = None,
     ) -> str:
         """Append an event of the host and return its id."""
-        at = self._timestamps.write(time.time())
-        event = self._own_events.event(event_type, payload, timestamp=at, node_id=node_id, causation_id=causation_id)
+        event = self._own_events.event(
+            event_type, payload, timestamp=self.now(), node_id=node_id, causation_id=causation_id
+        )
         self._append(event | {"runId": self._run_id})
         self.wake()
         event_id: str = event["eventId"]
         return event_id
+
+    def now(self) -> str:
+        """Return the current time, as in the events."""
+        return self._timestamps.write(time.time())
 
     def extend(self, lines: bytes) -> None:
         """Append the output of a pipeline of the dialect `openwop`: one event per line."""
@@ -141,6 +158,10 @@ class RunLog:
             self._changed = asyncio.Event()
         await self._changed.wait()
 
+    def question(self, interrupt: Interrupt) -> dict[str, Any]:
+        """Return what an interrupt asks: the payload of its `interrupt.requested`."""
+        return interrupt_request(codec.loads(self.entries[interrupt.sequence].data)["payload"])
+
     def wake(self) -> None:
         """Wake all waiting tasks."""
         if self._changed is not None:
@@ -149,6 +170,8 @@ class RunLog:
 
     def _append(self, event: Event) -> None:
         event["sequence"] = len(self.entries)
+        if event["type"] == "node.suspended" and self._sign is not None:
+            event["payload"] = {**event["payload"], "token": self._sign(self._run_id, event["payload"]["interruptId"])}
         data = codec.dumps(event)
         self.entries.append(LogEntry(event["type"], data))
         self.state.update(event)

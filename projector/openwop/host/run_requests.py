@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
@@ -10,6 +11,7 @@ from pydantic.alias_generators import to_camel
 from starlette.datastructures import Headers, QueryParams
 
 from projector._validation import sentences
+from projector.contracts.parts import Maybe
 from projector.openwop.contract.payloads import Share
 from projector.openwop.event_log import Verbosity
 from projector.openwop.host.host_errors import HostError
@@ -29,6 +31,8 @@ MAX_POLL_S: Final = 25.0
 Mode: TypeAlias = Literal["updates", "messages", "debug"]
 MODES: Final[tuple[Mode, ...]] = ("updates", "messages", "debug")
 
+_SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+
 _Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=_ID_MAX_CHARS)]
 _Tag: TypeAlias = Annotated[str, Field(min_length=1, max_length=_TAG_MAX_CHARS)]
 
@@ -40,8 +44,9 @@ class _Body(BaseModel):
 class Configurable(_Body):
     """Options of a run; unknown members are ignored, as the protocol requires."""
 
-    escalation_threshold: Share | None = None
-    reasoning_verbosity: Verbosity | None = None
+    escalation_threshold: Maybe[Share] = None
+    """Null is rejected, and so is NaN, which is not JSON and is read as null."""
+    reasoning_verbosity: Maybe[Verbosity] = None
     temperature: float | None = None
     max_tokens: int | None = None
     model: str | None = None
@@ -64,7 +69,7 @@ class RunRequest(_Body):
 
 
 class InterruptAnswer(_Body):
-    """Answer to an interrupt; `interruptId` selects one if the node waits for several."""
+    """Answer to an interrupt; if the node waits for several, to the oldest unless `interruptId` selects another."""
 
     resume_value: Any
     interrupt_id: _Id | None = None
@@ -96,14 +101,6 @@ def interrupt_answer(body: Mapping[str, Any]) -> InterruptAnswer:
     return _parse(InterruptAnswer, body)
 
 
-def is_accepted(value: object) -> bool:
-    """Return whether the action of a `resumeValue` is `accept`; the only other action is `reject`."""
-    action = value.get("action") if isinstance(value, Mapping) else None
-    if not isinstance(action, str) or action not in {"accept", "reject"}:
-        raise HostError("validation_error", "`resumeValue.action` must be `accept` or `reject`.")
-    return action == "accept"
-
-
 def modes(query: QueryParams) -> frozenset[Mode]:
     """Return the stream modes of `?streamMode=`, a comma-separated list."""
     names = query.get("streamMode", MODES[0]).split(",")
@@ -130,7 +127,10 @@ def last_sequence(query: QueryParams) -> int:
 
 def poll_s(query: QueryParams) -> float:
     """Return the seconds that a poll waits for new events."""
-    return min(_number(query.get("timeout", "0"), "timeout"), MAX_POLL_S)
+    text = query.get("timeout", "0")
+    if _SECONDS.fullmatch(text) is None:
+        raise HostError("validation_error", "`timeout` must be a number of seconds, 0 or more.")
+    return min(float(text), MAX_POLL_S)
 
 
 def idempotency_key(headers: Headers) -> str | None:

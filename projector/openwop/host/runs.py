@@ -6,21 +6,25 @@ A run continues whether or not it has readers, and its log has exactly one termi
 from __future__ import annotations
 
 import asyncio
+import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import anyio
 
 from projector.core.faults import FAULTS, Fault
+from projector.openwop.event_log import APPROVAL
 from projector.openwop.host.host_errors import INTERRUPT_TIMEOUT, HostError
+from projector.openwop.host.interrupts import COMMENTS, Decision, InterruptTokens, decision
 from projector.openwop.host.run_log import Interrupt, RunLog
 from projector.openwop.host.settings import OpenWopSettings
-from projector.server.control.rate_limits import Admission
+from projector.redaction.redactor import Redactor
+from projector.server.control.rate_limits import Admission, owner_of
 from projector.server.http.problems import problem
 from projector.server.streaming.session import log_crash
 
-Answers: TypeAlias = dict[str, object]
+Answers: TypeAlias = dict[str, Decision]
 """Answers to interrupts, by the id of the tool call to approve or of the interrupt."""
 
 
@@ -37,7 +41,9 @@ class RunStoppedError(Exception):
 
 
 class Work(ABC):
-    """The work of a run."""
+    """The work of a run; `redactor` cleans what people add to its log."""
+
+    redactor: Redactor
 
     def use(self, admission: Admission) -> None:  # noqa: B027 - work without tokens has nothing to count
         """Count the tokens of the work, and settle them when it is closed."""
@@ -55,8 +61,8 @@ class Work(ABC):
         """Write the terminal event of a stopped run: failed with a fault, or cancelled if it is None."""
 
     @abstractmethod
-    def answer(self, run: HostRun, interrupt: Interrupt, value: object) -> object:
-        """Return the answer to an interrupt as the work uses it; raise `Problem` if it cannot be accepted."""
+    def check_answer(self, run: HostRun, interrupt: Interrupt) -> None:
+        """Prepare for the answer to an interrupt; raise `Problem` if it cannot be used."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -111,21 +117,39 @@ class HostRun:
                 while self.log.state.pending and not self.is_stopped:
                     await self.log.wait()
         except TimeoutError:
+            for interrupt in self.log.state.pending:
+                self._log_approval(interrupt, "timeout", {})
             raise RunFailedError(INTERRUPT_TIMEOUT) from None
         if self.is_stopped:
             raise RunStoppedError
         answers, self._answers = self._answers, {}
         return answers
 
-    def resolve(self, interrupt: Interrupt, value: object) -> None:
-        """Record the answer to an interrupt; raise `Problem` if it is invalid or there is no room to continue."""
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the run was cancelled, or is about to be."""
+        return self.log.state.status == "cancelled" or (self.is_stopped and self._fault is None)
+
+    def resolve(self, interrupt: Interrupt, value: object, by: str) -> None:
+        """Record an answer of a person; raise `Problem` if it is invalid or there is no room to continue."""
         assert self._work is not None  # noqa: S101 - only started runs have interrupts
-        self._answers[interrupt.subject_id or interrupt.interrupt_id] = self._work.answer(self, interrupt, value)
+        answer = decision(interrupt.kind, value)
+        self._work.check_answer(self, interrupt)
+        self._answers[interrupt.subject_id or interrupt.interrupt_id] = answer
+        redactor = self._work.redactor
+        clean = redactor.json(value, string_max_chars=redactor.policy.limits.output_string_max_chars).value
+        if answer.action is not None and isinstance(clean, dict):
+            members = {name: clean[name] for name in COMMENTS if name in clean}
+            self._log_approval(interrupt, answer.action, {"decidedBy": by, **members})
+        named = {"nodeId": interrupt.node_id, "interruptId": interrupt.interrupt_id, "kind": interrupt.kind}
         self.log.emit(
-            "interrupt.resolved",
-            {"nodeId": interrupt.node_id, "interruptId": interrupt.interrupt_id, "kind": interrupt.kind},
-            node_id=interrupt.node_id,
+            "interrupt.resolved", {**named, "resumeValue": clean, "resolvedBy": by}, node_id=interrupt.node_id
         )
+
+    def _log_approval(self, interrupt: Interrupt, action: str, members: Mapping[str, Any]) -> None:
+        if interrupt.kind == APPROVAL:
+            payload = {"nodeId": interrupt.node_id, "action": action, "decidedAt": self.log.now(), **members}
+            self.log.emit("approval.received", payload, node_id=interrupt.node_id)
 
     async def _drive(self, work: Work, on_end: Callable[[HostRun], None]) -> None:
         fault: Fault | None = None
@@ -171,14 +195,17 @@ class RunStore:
         self._runs: dict[str, HostRun] = {}  # in the order of their start
         self._by_key: dict[tuple[str, str], HostRun] = {}
         """Caller and name of a key -> run."""
+        secret = settings.token_secret
+        self.tokens = InterruptTokens(secrets.token_bytes() if secret is None else secret.get_secret_value().encode())
         self._held_bytes = 0
         self._expiry: dict[str, asyncio.TimerHandle] = {}
 
     def create(self, run_id: str, workflow_id: str, caller: str) -> HostRun:
-        """Create a run without starting it; raise `Problem` if the store is full of runs that have not ended."""
+        """Create a run without starting it; raise `Problem` if its caller has too many, or if there is no room."""
+        self._check_quota(caller)
         if not self._make_room(self._is_full):
             raise problem("overloaded")
-        run_log = RunLog(run_id, self._settings.max_run_bytes, self._hold)
+        run_log = RunLog(run_id, self._settings.max_run_bytes, self._hold, self.tokens.sign)
         run = HostRun(run_id, workflow_id, caller, run_log, self._settings.approval_timeout_s)
         self._runs[run_id] = run
         return run
@@ -210,6 +237,16 @@ class RunStore:
             raise HostError("not_found")
         return run
 
+    def of_token(self, token: str) -> tuple[HostRun, Interrupt]:
+        """Return the run and interrupt of a token; raise `HostError` if there is none."""
+        run_id, interrupt_id = self.tokens.read(token)
+        run = self._runs.get(run_id)
+        interrupts = [] if run is None else run.log.state.interrupts
+        found = next((one for one in interrupts if one.interrupt_id == interrupt_id), None)
+        if run is None or found is None:
+            raise HostError("interrupt_not_found")
+        return run, found
+
     def fail_suspended(self) -> None:
         """Fail the runs that wait for an answer, because the server is shutting down."""
         for run in list(self._runs.values()):
@@ -225,6 +262,14 @@ class RunStore:
                 await run.ended()
         for run_id in list(self._runs):
             self._drop(run_id)
+
+    def _check_quota(self, caller: str) -> None:
+        owner, settings = owner_of(caller), self._settings
+        active = [run for run in self._runs.values() if owner_of(run.caller) == owner and not run.log.state.is_over]
+        if len(active) >= settings.max_caller_runs:
+            raise HostError("rate_limited", "Too many active runs of this caller.")
+        if sum(1 for run in active if run.log.state.pending) >= settings.max_caller_waiting:
+            raise HostError("rate_limited", "Too many runs of this caller wait for approval.")
 
     def _hold(self, n_bytes: int) -> bool:
         self._held_bytes += n_bytes

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
-from pydantic import Field, JsonValue, StringConstraints, model_validator
+from pydantic import Field, JsonValue, SecretStr, StringConstraints, model_validator
 
 from projector._errors import UsageError
-from projector.openwop.conformance.definitions import FIXTURES, DefinitionError, RegisteredWorkflow, register
+from projector.openwop.conformance.definitions import (
+    FIXTURES,
+    DefinitionError,
+    RegisteredWorkflow,
+    read_fixtures,
+    register,
+)
 from projector.openwop.event_log import DEFAULT_THRESHOLD
 from projector.server.extensions import Extension, ExtensionSettings
 
@@ -31,6 +38,8 @@ class OpenWopSettings(ExtensionSettings):
     """Whether conformance node types and the workflows of the conformance suite are available. Not for production."""
     conformance_callers: tuple[CallerName, ...] = ()
     """Callers that may run conformance workflows; if empty, all callers may, and ids must begin with `conformance-`."""
+    fixtures_dir: Path | None = None
+    """Folder with the workflows of the conformance suite, which compares their texts; replaces the host's own."""
     workflows: dict[str, dict[str, JsonValue]] = {}
     """Further workflows of configured nodes: id -> definition, as in the protocol."""
     escalation_threshold: float = Field(DEFAULT_THRESHOLD, ge=0, le=1)
@@ -45,6 +54,16 @@ class OpenWopSettings(ExtensionSettings):
     """Seconds a log is kept after the end of its run."""
     approval_timeout_s: float = Field(3600, gt=0)
     """Seconds a run waits for approval before it fails."""
+    token_secret: SecretStr | None = Field(None, min_length=32)
+    """Key that signs the tokens of interrupts; by default a random one, with which tokens end with the process."""
+    token_secret_file: Path | None = None
+    """File with that key."""
+    max_caller_runs: int = Field(250, gt=0)
+    """Number of runs of one caller that have not ended; further ones get 429."""
+    max_caller_waiting: int = Field(100, gt=0)
+    """Number of runs of one caller that wait for approval; while it is reached, new runs get 429."""
+    max_caller_readers: int = Field(250, gt=0)
+    """Number of readers of one caller; further ones get 429."""
 
     @model_validator(mode="after")
     def _check_workflows(self) -> OpenWopSettings:
@@ -63,8 +82,13 @@ class OpenWopSettings(ExtensionSettings):
     def registered(self) -> dict[str, RegisteredWorkflow]:
         """Return the workflows of configured nodes by id; raise `DefinitionError` if one cannot be registered."""
         own: dict[str, Mapping[str, Any]] = {name: {"id": name, **members} for name, members in self.workflows.items()}
-        fixtures = FIXTURES if self.conformance else {}
-        return {name: self._register(name, document) for name, document in {**fixtures, **own}.items()}
+        return {name: self._register(name, document) for name, document in {**self.fixtures(), **own}.items()}
+
+    def fixtures(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the workflows of the conformance suite by id; raise `DefinitionError` if they cannot be read."""
+        if not self.conformance:
+            return {}
+        return FIXTURES if self.fixtures_dir is None else read_fixtures(self.fixtures_dir)
 
     def _register(self, name: str, document: Mapping[str, Any]) -> RegisteredWorkflow:
         try:

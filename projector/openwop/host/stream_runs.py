@@ -34,10 +34,12 @@ from projector.openwop.host.bindings import (
     node_of,
 )
 from projector.openwop.host.host_errors import APPROVAL_IN_STEP, LOG_FULL, HostError
+from projector.openwop.host.interrupts import Decision
 from projector.openwop.host.run_log import Interrupt
-from projector.openwop.host.run_requests import RunRequest, is_accepted
+from projector.openwop.host.run_requests import RunRequest
 from projector.openwop.host.runs import Answers, HostRun, RunFailedError, RunStoppedError, Work
 from projector.openwop.host.settings import DIALECT
+from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, WorkflowBinding
 from projector.server.control.rate_limits import Admission
 from projector.server.control.rights import Grant
@@ -66,8 +68,11 @@ class StreamWork(Work):
     `n_bytes` is the size of the request, which is held in memory with the stream.
     """
 
-    def __init__(self, run: HostRun, stats: StreamStats, site: Site, pipeline: Pipeline, n_bytes: int) -> None:
+    def __init__(
+        self, run: HostRun, stats: StreamStats, site: Site, pipeline: Pipeline, redactor: Redactor, n_bytes: int
+    ) -> None:
         self.stats = stats
+        self.redactor = redactor
         self._run = run
         self._site = site
         self._pipeline = pipeline
@@ -239,7 +244,7 @@ class AgentWork(StreamWork):
                 provider=_only(binding.targets.upstreams),
             ),
         )
-        super().__init__(run, stats, site, pipeline, len(codec.dumps(body_of(targets[0]))))
+        super().__init__(run, stats, site, pipeline, binding.redactor, len(codec.dumps(body_of(targets[0]))))
 
     async def run(self, run: HostRun) -> None:
         """Write all events of one response, and of another one after each approval."""
@@ -263,20 +268,15 @@ class AgentWork(StreamWork):
             run.log.extend(self._pipeline.next_response())
         run.log.extend(self._pipeline.close())
 
-    def answer(self, run: HostRun, interrupt: Interrupt, value: object) -> object:
-        """Return whether the tool call is approved; the last answer makes the run count as a stream again."""
+    def check_answer(self, run: HostRun, interrupt: Interrupt) -> None:
+        """Check that the provider waits for the answer; the last one makes the run count as a stream again."""
         if interrupt.subject_id not in self._responses:
             raise HostError("interrupt_not_found", "The approval request has expired at the provider.")
-        is_approved = is_accepted(value)
         if len(run.log.state.pending) == 1 and self._account is None:
             self._admit()
-        return is_approved
 
     def _approval_body(self, kept: Mapping[str, Any], answers: Answers) -> Mapping[str, Any]:
-        approvals = [
-            {"type": "mcp_approval_response", "approval_request_id": subject_id, "approve": is_approved}
-            for subject_id, is_approved in answers.items()
-        ]
+        approvals = [approval_response(subject_id, answer) for subject_id, answer in answers.items()]
         return {**kept, "input": approvals, "previous_response_id": self._responses[next(iter(answers))]}
 
     def _on_frame(self, frame: Frame) -> None:
@@ -362,7 +362,7 @@ class StepsWork(StreamWork):
             output_format="ndjson",
             is_run=True,
         )
-        super().__init__(run, stats, site, pipeline, len(message))
+        super().__init__(run, stats, site, pipeline, binding.redactor, len(message))
         assert self._account is not None  # noqa: S101 - the run is admitted now
         self._steps = WorkflowSource(binding, message, pipeline, stats, self._account, run_id=run.run_id)
 
@@ -373,9 +373,15 @@ class StepsWork(StreamWork):
             raise RunFailedError(APPROVAL_IN_STEP)
         run.log.extend(self._pipeline.close())
 
-    def answer(self, _run: HostRun, _interrupt: Interrupt, _value: object) -> object:
+    def check_answer(self, _run: HostRun, _interrupt: Interrupt) -> None:
         """Reject the answer: workflow steps do not support approvals."""
         raise HostError("interrupt_not_found", APPROVAL_IN_STEP.message)
+
+
+def approval_response(subject_id: str, answer: Decision) -> dict[str, Any]:
+    """Return the input item of the provider that answers an approval request."""
+    item = {"type": "mcp_approval_response", "approval_request_id": subject_id, "approve": answer.is_accepted}
+    return item | present(reason=None if answer.is_accepted else answer.reason)
 
 
 def _same(body: Mapping[str, Any]) -> BodyOf:

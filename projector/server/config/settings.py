@@ -378,9 +378,19 @@ class Settings(Table):
             workflow.check(name, agents)
         for extension in self.extensions:
             extension.check(agents, self.workflows)
+        self._check_dialects()
         for name in sorted(SHORTHAND & self.model_fields_set if self.upstreams else ()):
             raise ValueError(f"`{name}` cannot be combined with `upstreams`; set it in an upstream or an agent")
         return self
+
+    def _check_dialects(self) -> None:
+        """Check that the dialect of an extension is used with it only: a host announces what it supports."""
+        used = {f"agent `{name}`": agent.dialects for name, agent in self.agents.items()}
+        used |= {f"workflow `{name}`": workflow.dialects for name, workflow in self.workflows.items()}
+        for name in EXTENSIONS:
+            for what, dialects in used.items() if getattr(self, name) is None else ():
+                if name in dialects:
+                    raise ValueError(f"{what}: the dialect `{name}` requires the table `{name}`")
 
     @model_validator(mode="after")
     def _check_callers(self) -> Settings:
