@@ -265,7 +265,8 @@ def test_the_dialect_requires_the_table(kind: str) -> None:
     if kind == "agents":
         rows["agents"]["a"] = agent | {"dialects": ["openwop"]}
     else:
-        rows["workflows"] = {"w": {"dialects": ["openwop"], "stages": [{"name": "s", "steps": [{"name": "x", "agent": "a"}]}]}}
+        stages = [{"name": "s", "steps": [{"name": "x", "agent": "a"}]}]
+        rows["workflows"] = {"w": {"dialects": ["openwop"], "stages": stages}}
     with pytest.raises(ValueError, match="the dialect `openwop` requires the table `openwop`"):
         Settings.model_validate(rows)
     Settings.model_validate({**rows, "openwop": {}})
