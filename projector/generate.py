@@ -27,6 +27,8 @@ def files() -> dict[Path, bytes]:
     for name, dialect in DIALECTS.items():
         made[ROOT / "contracts" / name / f"{name}.schema.json"] = json_schema(name, dialect.events())
         made |= {ROOT / "contracts" / name / file: data for file, data in dialect.files().items()}
+    types = "public_sse_v1.ts"
+    made[ROOT / "clients" / "typescript" / "src" / types] = DIALECTS["public_sse_v1"].files()[types]
     return made
 
 

@@ -146,6 +146,17 @@ def node_modules() -> Path:
 
 
 @pytest.fixture(scope="session")
+def typescript_client() -> Path:
+    """The folder clients/typescript, with node on the machine and its packages installed."""
+    folder = ROOT / "clients" / "typescript"
+    if shutil.which("node") is None:
+        _missing("typescript_client", "node is not on this machine")
+    if not (folder / "node_modules").is_dir():
+        _missing("typescript_client", "clients/typescript has no node_modules: run `npm ci` there")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def python_clients() -> Path:
     """The interpreter of `.clients`, which has the Python clients of the OpenAI API."""
     python = ROOT / ".clients" / "bin" / "python"

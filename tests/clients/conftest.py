@@ -18,6 +18,7 @@ import pytest
 
 from tests.clients.node_readings import NodeReadings
 from tests.clients.recorded_provider import KEY
+from tests.clients.typescript_client import InstalledClient
 
 ROOT: Final = Path(__file__).parents[2]
 MAX_RETRIES: Final = 2
@@ -120,3 +121,11 @@ def projector_url(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) 
 def node_readings(node_modules: Path, projector_url: str, recorded: Recorded) -> NodeReadings:
     """What the npm clients read from the server."""
     return NodeReadings(node_modules, projector_url, recorded.url)
+
+
+@pytest.fixture(scope="session")
+def client(typescript_client: Path, tmp_path_factory: pytest.TempPathFactory) -> InstalledClient:
+    """The packed TypeScript client."""
+    installed = InstalledClient(tmp_path_factory.mktemp("client"))
+    installed.install(typescript_client)
+    return installed

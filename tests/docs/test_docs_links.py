@@ -18,7 +18,7 @@ from projector.core.intake import STEERING
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
-    (ROOT / "docs").rglob("*.md")
+    [*(ROOT / "docs").rglob("*.md"), ROOT / "clients" / "typescript" / "README.md"]
 )
 IDS: Final = [str(page.relative_to(ROOT)) for page in PAGES]
 
@@ -28,7 +28,17 @@ FENCE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 HEADING: Final = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 DECISION: Final = re.compile(r"\bD([1-9]\d?)\b")
 
-FOLDERS: Final = {"bench", "contracts", "deploy", "docs", "examples_ndjson", "projector", "redaction", "tests"}
+FOLDERS: Final = {
+    "bench",
+    "clients",
+    "contracts",
+    "deploy",
+    "docs",
+    "examples_ndjson",
+    "projector",
+    "redaction",
+    "tests",
+}
 MADE: Final = ("tests/streams",)
 """Names that pages use for the reader's own project."""
 

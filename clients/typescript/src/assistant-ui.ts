@@ -1,0 +1,112 @@
+/** Adapter for assistant-ui: the messages of its external store. The types are structural. */
+
+import type { Citation } from "./public_sse_v1.js";
+import { imageUrl, responseText, toolStatus, type Item, type StreamState, type ToolItem } from "./state.js";
+import type { UseStream } from "./react.js";
+
+type Args = { readonly [key: string]: ArgValue };
+type ArgValue = string | number | boolean | null | Args | readonly ArgValue[];
+
+/** A part of `ThreadMessageLike`. */
+export type ThreadPart =
+  | { readonly type: "text" | "reasoning"; readonly text: string }
+  | { readonly type: "source"; readonly sourceType: "url"; readonly id: string; readonly url: string; readonly title?: string }
+  | { readonly type: "image"; readonly image: string }
+  | {
+      readonly type: "tool-call";
+      readonly toolCallId: string;
+      readonly toolName: string;
+      readonly args: Args;
+      readonly argsText: string;
+      readonly result?: unknown;
+      readonly isError?: boolean;
+      readonly approval?: { readonly id: string };
+    };
+
+export interface ThreadMessage {
+  readonly id: string;
+  readonly role: "user" | "assistant";
+  readonly content: readonly ThreadPart[];
+  readonly status?:
+    | { readonly type: "running" }
+    | { readonly type: "complete"; readonly reason: "stop" }
+    | { readonly type: "requires-action"; readonly reason: "tool-calls" }
+    | { readonly type: "incomplete"; readonly reason: "cancelled" | "length" | "content-filter" | "error" | "other" };
+}
+
+/** Returns the message of the assistant for a stream. */
+export function toThreadMessage(state: StreamState, id: string = state.streamId ?? "answer"): ThreadMessage {
+  const content = state.items.flatMap((item) => partsOf(item, state));
+  const hasText = content.some((part) => part.type === "text");
+  const said = hasText ? "" : responseText(state);
+  return {
+    id,
+    role: "assistant",
+    content: said === "" ? content : [...content, { type: "text", text: said }],
+    status: statusOf(state),
+  };
+}
+
+/**
+ * Returns the options of `useExternalStoreRuntime` for a stream: the earlier messages, and the answer that is running.
+ * `onSend` receives the text of a new message; add it to the earlier messages and call `send`.
+ */
+export function externalStore(
+  stream: Pick<UseStream, "state" | "isRunning" | "stop">,
+  earlier: readonly ThreadMessage[],
+  onSend: (text: string) => void,
+) {
+  const { state, isRunning, stop } = stream;
+  return {
+    isRunning,
+    messages: state.streamId === undefined ? earlier : [...earlier, toThreadMessage(state)],
+    convertMessage: (message: ThreadMessage): ThreadMessage => message,
+    onNew: async (message: { content: readonly { type: string; text?: string }[] }): Promise<void> =>
+      onSend(message.content.map((part) => (part.type === "text" ? (part.text ?? "") : "")).join("")),
+    onCancel: async (): Promise<void> => stop(),
+  };
+}
+
+function partsOf(item: Item, state: StreamState): ThreadPart[] {
+  const url = imageUrl(item);
+  const images: ThreadPart[] = url === undefined ? [] : [{ type: "image", image: url }];
+  if (item.kind === "tool") return [callOf(item, state), ...images];
+  if (item.kind === "reasoning") return item.parts.map(({ text }) => ({ type: "reasoning", text }));
+  if (item.kind !== "message") return images;
+  const texts = item.parts.flatMap(({ text, refusal }) => [text, refusal]).filter((text) => text !== "");
+  const sources = item.parts.flatMap((part) => part.citations).flatMap((citation, n) => sourceOf(`${item.id}:${n}`, citation));
+  return [...texts.map((text): ThreadPart => ({ type: "text", text })), ...sources, ...images];
+}
+
+function sourceOf(id: string, citation: Citation): ThreadPart[] {
+  if (citation.type !== "url_citation" || !/^https?:\/\//.test(citation.url ?? "")) return [];
+  const { url = "", title } = citation;
+  return [{ type: "source", sourceType: "url", id, url, ...(title !== undefined && { title }) }];
+}
+
+function callOf(call: ToolItem, state: StreamState): ThreadPart {
+  const status = toolStatus(call, state);
+  const args = (call.argumentsJson ?? (call.code === "" ? {} : { code: call.code })) as Args;
+  const result = call.outputs.at(-1) ?? (status === "completed" ? (call.tool ?? {}) : undefined);
+  return {
+    type: "tool-call",
+    toolCallId: call.toolCallId,
+    toolName: call.name,
+    args,
+    argsText: call.argumentsText || JSON.stringify(args),
+    ...(result !== undefined && { result }),
+    ...(status === "failed" && { isError: true }),
+    ...(status === "awaiting_approval" && { approval: { id: call.id } }),
+  };
+}
+
+function statusOf(state: StreamState): NonNullable<ThreadMessage["status"]> {
+  const { status, reason } = state;
+  if (state.end === undefined) return { type: "running" };
+  if (status === "cancelled") return { type: "incomplete", reason: "cancelled" };
+  if (status === "failed") return { type: "incomplete", reason: "error" };
+  if (status === "refused" || reason === "content_filter") return { type: "incomplete", reason: "content-filter" };
+  if (status === "incomplete") return { type: "incomplete", reason: reason === "max_output_tokens" ? "length" : "other" };
+  const waits = state.items.some((item) => item.kind === "tool" && /^(waiting|awaiting)/.test(toolStatus(item, state)));
+  return waits ? { type: "requires-action", reason: "tool-calls" } : { type: "complete", reason: "stop" };
+}

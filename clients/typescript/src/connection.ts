@@ -1,0 +1,250 @@
+/** A stream over HTTP: opens it, reads its events, and resumes it where a connection was lost. */
+
+import { isIndex, isRecord } from "./checks.js";
+import { errorOfResponse, StreamError } from "./errors.js";
+import type { PublicSseEvent } from "./public_sse_v1.js";
+import { sseParser } from "./sse.js";
+
+export interface StreamRequest {
+  /** Route that answers with a stream. */
+  url: string | URL;
+  /** Sent as JSON. */
+  body?: unknown;
+  /** Headers, or a function that returns them for each request, such as one that renews a token. */
+  headers?: HeadersInit | (() => HeadersInit | Promise<HeadersInit>);
+  credentials?: RequestCredentials;
+  /** Attaches to a stream that was opened before, at its address; nothing is sent to `url`. */
+  resume?: { location: string; after?: number };
+}
+
+export interface StreamOptions {
+  signal?: AbortSignal;
+  fetch?: typeof fetch;
+  /** Until the first byte of a response (default: 120,000). */
+  firstByteTimeoutMs?: number;
+  /** Between two reads; the server sends a heartbeat every 15 s (default: 45,000). */
+  idleTimeoutMs?: number;
+  /** Attempts without an event before the stream fails (default: 8). */
+  maxAttempts?: number;
+  /** Called when the server has accepted the stream; store `location` to resume after a reload. */
+  onOpen?: (stream: { streamId: string | undefined; location: string | undefined }) => void;
+  /** Called before each pause; `error` is why the connection was lost. */
+  onRetry?: (retry: { attempt: number; delayMs: number; error: StreamError }) => void;
+  /** Pauses; replaced in tests. */
+  wait?: (ms: number, signal: AbortSignal) => Promise<void>;
+}
+
+export interface EventStream extends AsyncIterable<PublicSseEvent> {
+  /** Asks the server to end the stream with `final` `cancelled`. Returns false if the stream has no address. */
+  cancel(): Promise<boolean>;
+}
+
+const INITIAL_WAIT_MS = 500;
+const MAX_WAIT_MS = 8_000;
+const PATIENCE_MS = 60_000; // a longer `Retry-After` is for the caller to decide
+const MAX_EVENT_CHARS = 4_194_304; // the server sends at most 262,144 bytes
+const NO_CONTENT = 204;
+const EVENTS = /\/events$/;
+
+/**
+ * Opens a stream. Iterating sends the request; leaving the loop closes the connection, which by itself does not cancel
+ * the stream. Throws `StreamError`, or the reason of `signal`.
+ */
+export function openStream(request: StreamRequest, options: StreamOptions = {}): EventStream {
+  const send: typeof fetch = options.fetch ?? ((...call) => fetch(...call));
+  const { firstByteTimeoutMs = 120_000, idleTimeoutMs = 45_000, maxAttempts = 8, signal: outer } = options;
+  let location = request.resume?.location.replace(EVENTS, "");
+  let last = request.resume?.after ?? 0;
+
+  async function* events(): AsyncGenerator<PublicSseEvent, void, undefined> {
+    for (let attempt = 0; ; ) {
+      const before = last;
+      try {
+        if (yield* connect()) return;
+        throw new StreamError("connection_lost", "The connection ended before the stream.", true);
+      } catch (error) {
+        outer?.throwIfAborted();
+        if (!(error instanceof StreamError)) throw error;
+        attempt = last > before ? 1 : attempt + 1;
+        const delayMs = Math.max(backoff(attempt), error.details.retryAfterMs ?? 0);
+        // without its address a stream cannot be resumed; a request is repeated only if the server refused it
+        const canRepeat = location !== undefined || (error.code === "http" && last === 0);
+        if (!error.isRetryable || !canRepeat || attempt > maxAttempts || delayMs > PATIENCE_MS) throw error;
+        options.onRetry?.({ attempt, delayMs, error });
+        await (options.wait ?? wait)(delayMs, outer ?? new AbortController().signal);
+      }
+    }
+  }
+
+  /** Reads one response, and returns whether the stream has ended. */
+  async function* connect(): AsyncGenerator<PublicSseEvent, boolean, undefined> {
+    const watch = watching(outer);
+    try {
+      watch.start(firstByteTimeoutMs, "timeout_first_byte");
+      const body = await watch.guard(open(watch.signal));
+      return body === undefined || (yield* read(body, watch));
+    } finally {
+      watch.close();
+    }
+  }
+
+  async function open(signal: AbortSignal): Promise<ReadableStream<Uint8Array> | undefined> {
+    const isResumed = location !== undefined;
+    const url = isResumed ? `${location}/events?after=${last}` : request.url;
+    const response = await send(url, { ...(await init(!isResumed)), signal });
+    if (isResumed && response.status === NO_CONTENT) return undefined;
+    if (!response.ok) throw isResumed ? await lost(response) : await errorOfResponse(response);
+    if (!response.headers.get("content-type")?.startsWith("text/event-stream") || response.body === null) {
+      throw new StreamError("protocol", "The answer is not an event stream.", false, { status: response.status });
+    }
+    const given = response.headers.get("location");
+    if (!isResumed && given) location = sameOrigin(given, response.url || `${request.url}`)?.replace(EVENTS, "");
+    options.onOpen?.({ streamId: response.headers.get("x-stream-id") ?? undefined, location });
+    return response.body;
+  }
+
+  async function* read(body: ReadableStream<Uint8Array>, watch: Watch): AsyncGenerator<PublicSseEvent, boolean, undefined> {
+    const reader = body.getReader();
+    const decoder = new TextDecoder();
+    const parser = sseParser();
+    try {
+      for (;;) {
+        const { done, value } = await watch.guard(reader.read());
+        if (done) return false;
+        for (const data of parser.feed(decoder.decode(value, { stream: true }))) {
+          const event = accept(data);
+          if (event === undefined) continue;
+          watch.stop(); // the caller may take its time
+          yield event;
+          if (event.kind === "final" || event.kind === "error") return true;
+        }
+        if (parser.pending > MAX_EVENT_CHARS) throw new StreamError("protocol", "An event is too large.", false);
+        watch.start(idleTimeoutMs, "timeout_idle");
+      }
+    } finally {
+      reader.cancel().catch(() => undefined);
+    }
+  }
+
+  /** Returns an event, or nothing if it was received before. */
+  function accept(data: string): PublicSseEvent | undefined {
+    let event: unknown;
+    try {
+      event = JSON.parse(data);
+    } catch {
+      throw new StreamError("protocol", "An event is not JSON.", true);
+    }
+    if (!isRecord(event) || event.schema !== "public_sse_v1" || !isIndex(event.event_id)) {
+      throw new StreamError("protocol", "An event is not of `public_sse_v1`.", false);
+    }
+    if (event.event_id <= last) return undefined;
+    if (event.event_id > last + 1) throw new StreamError("protocol", "Events are missing.", true);
+    last = event.event_id;
+    return event as unknown as PublicSseEvent;
+  }
+
+  async function init(isOpening: boolean, method = isOpening ? "POST" : "GET"): Promise<RequestInit> {
+    const { headers: given, credentials, body = {} } = request;
+    const headers = new Headers(typeof given === "function" ? await given() : given);
+    if (!headers.has("accept")) headers.set("accept", "text/event-stream");
+    const init: RequestInit = { method, headers, cache: "no-store" };
+    if (credentials) init.credentials = credentials;
+    if (isOpening) {
+      headers.set("content-type", "application/json");
+      init.body = JSON.stringify(body);
+    }
+    return init;
+  }
+
+  async function cancel(): Promise<boolean> {
+    if (location === undefined) return false;
+    const response = await send(`${location}/cancel`, await init(false, "POST"));
+    if (!response.ok) throw await errorOfResponse(response);
+    return true;
+  }
+
+  return { [Symbol.asyncIterator]: events, cancel };
+}
+
+type Watch = ReturnType<typeof watching>;
+
+/** Aborts a request when its caller does, or when the server is silent for too long. */
+function watching(outer: AbortSignal | undefined) {
+  const controller = new AbortController();
+  const { signal } = controller;
+  const onAbort = (): void => controller.abort(outer?.reason);
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  outer?.throwIfAborted();
+  outer?.addEventListener("abort", onAbort);
+  const stop = (): void => clearTimeout(timer);
+  return {
+    signal,
+    stop,
+    start(ms: number, code: "timeout_first_byte" | "timeout_idle"): void {
+      stop();
+      const silence = new StreamError(code, `The server sent nothing for ${ms} ms.`, true);
+      timer = setTimeout(() => controller.abort(silence), ms);
+    },
+    /** Awaits a step of the request; failures of the network become a `StreamError`. */
+    async guard<T>(step: Promise<T>): Promise<T> {
+      step.catch(() => undefined); // it may fail after it was given up
+      signal.throwIfAborted();
+      let give: () => void;
+      const aborted = new Promise<never>((_, reject) => {
+        give = () => reject(signal.reason);
+        signal.addEventListener("abort", give);
+      });
+      try {
+        return await Promise.race([step, aborted]);
+      } catch (error) {
+        if (signal.aborted) throw signal.reason;
+        if (error instanceof StreamError) throw error;
+        throw new StreamError("network", "The server cannot be reached.", true, { cause: error });
+      } finally {
+        signal.removeEventListener("abort", give!);
+      }
+    },
+    close(): void {
+      stop();
+      outer?.removeEventListener("abort", onAbort);
+      controller.abort();
+    },
+  };
+}
+
+/** Returns the error of a resumption that failed. */
+async function lost(response: Response): Promise<StreamError> {
+  const error = await errorOfResponse(response);
+  const code = { 400: "protocol", 404: "connection_lost", 410: "trimmed" } as const;
+  const known = code[response.status as keyof typeof code];
+  return known === undefined ? error : new StreamError(known, error.message, false, error.details);
+}
+
+/** Returns the pause before an attempt: 0.5 s that doubles up to 8 s, of which a random half is left out. */
+export function backoff(attempt: number, random: () => number = Math.random): number {
+  return Math.min(INITIAL_WAIT_MS * 2 ** (attempt - 1), MAX_WAIT_MS) * (1 - random() / 2);
+}
+
+function wait(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(done, ms);
+    function done(): void {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", done);
+      if (signal.aborted) reject(signal.reason);
+      else resolve();
+    }
+    signal.addEventListener("abort", done);
+    if (signal.aborted) done();
+  });
+}
+
+/** Returns an address relative to another, unless it is of another origin: headers may contain credentials. */
+function sameOrigin(location: string, base: string): string | undefined {
+  try {
+    const url = new URL(location, base);
+    return url.origin === new URL(base).origin ? url.href : undefined;
+  } catch {
+    return location.startsWith("/") && !location.startsWith("//") ? location : undefined; // relative to the page
+  }
+}

@@ -1,0 +1,59 @@
+/** Errors of a connection. A failure of the stream itself is its `error` event, not an exception. */
+
+export type StreamErrorCode =
+  /** The server answered with an error; `problem` is its document. */
+  | "http"
+  /** The server could not be reached. */
+  | "network"
+  | "timeout_first_byte"
+  | "timeout_idle"
+  /** The answer is not `public_sse_v1`. */
+  | "protocol"
+  /** The connection was lost, and the stream cannot be resumed. */
+  | "connection_lost"
+  /** The server no longer has the events that are missing. */
+  | "trimmed";
+
+/** A problem document of the server (RFC 9457). */
+export interface Problem {
+  type?: string;
+  title?: string;
+  status?: number;
+  detail?: string;
+  code?: string;
+  is_retryable?: boolean;
+}
+
+export class StreamError extends Error {
+  override readonly name = "StreamError";
+
+  constructor(
+    readonly code: StreamErrorCode,
+    message: string,
+    /** Whether the same request may succeed later. */
+    readonly isRetryable: boolean,
+    readonly details: { status?: number; problem?: Problem; retryAfterMs?: number; cause?: unknown } = {},
+  ) {
+    super(message, { cause: details.cause });
+  }
+}
+
+const MAX_WAIT_MS = 3_600_000;
+const RETRYABLE = new Set([408, 425, 429, 500, 502, 503, 504]);
+
+/** Returns the error of a response that is not a stream. */
+export async function errorOfResponse(response: Response): Promise<StreamError> {
+  const { status, headers } = response;
+  let problem: Problem = {};
+  try {
+    const body: unknown = await response.json();
+    if (typeof body === "object" && body !== null) problem = body;
+  } catch {
+    // a proxy's page; the status is enough
+  }
+  const seconds = Number(headers.get("retry-after") ?? NaN);
+  const retryAfterMs = seconds >= 0 ? Math.min(seconds * 1000, MAX_WAIT_MS) : undefined;
+  const isRetryable = typeof problem.is_retryable === "boolean" ? problem.is_retryable : RETRYABLE.has(status);
+  const detail = typeof problem.detail === "string" ? problem.detail : `The server answered with status ${status}.`;
+  return new StreamError("http", detail, isRetryable, { status, problem, ...(retryAfterMs !== undefined && { retryAfterMs }) });
+}

@@ -1,0 +1,6 @@
+export type * from "./public_sse_v1.js";
+export { backoff, openStream, type EventStream, type StreamOptions, type StreamRequest } from "./connection.js";
+export { StreamError, type Problem, type StreamErrorCode } from "./errors.js";
+export { reduce } from "./reduce.js";
+export { sseParser, type SseParser } from "./sse.js";
+export * from "./state.js";

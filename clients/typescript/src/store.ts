@@ -1,0 +1,152 @@
+/** A store of one conversation turn at a time: the state of its stream, and what a page can do with it. */
+
+import { openStream, type EventStream, type StreamOptions, type StreamRequest } from "./connection.js";
+import { reduce } from "./reduce.js";
+import { StreamError } from "./errors.js";
+import { initialState, type StreamState } from "./state.js";
+
+export interface Snapshot {
+  readonly state: StreamState;
+  /** `connecting` before the first event, `retrying` during a pause, `closed` after the end or a failure. */
+  readonly connection: "idle" | "connecting" | "open" | "retrying" | "closed";
+  /** Why the connection failed; a failure of the stream itself is in `state.end`. */
+  readonly error?: unknown;
+}
+
+export interface StoreOptions extends Omit<StreamRequest, "body" | "resume">, Omit<StreamOptions, "signal"> {
+  /** Key of `sessionStorage`: a reload continues the stream that was running. */
+  storageKey?: string;
+}
+
+export interface StreamStore {
+  getSnapshot(): Snapshot;
+  subscribe(listener: () => void): () => void;
+  /** Sends a request and shows its stream; one that is running is closed. */
+  send(body: unknown): void;
+  /** Sends the last request again. */
+  retry(): void;
+  /** Asks the server to cancel the stream, and closes the connection if it cannot. */
+  stop(): void;
+  /** Closes the connection; the stream goes on. */
+  close(): void;
+  /** Continues a stream: at an address, or the one that was running before a reload. Returns whether there is one. */
+  resume(location?: string): boolean;
+}
+
+const STOP_MS = 2_000;
+
+export const initialSnapshot: Snapshot = { state: initialState, connection: "idle" };
+
+export function createStreamStore(options: StoreOptions): StreamStore {
+  const { storageKey, ...rest } = options;
+  const listeners = new Set<() => void>();
+  let snapshot = initialSnapshot;
+  let running: { stream: EventStream; controller: AbortController } | undefined;
+  let lastBody: unknown;
+  let isScheduled = false;
+
+  /** Tells the listeners once for all events that arrive together. */
+  function update(change: Partial<Snapshot>): void {
+    snapshot = { ...snapshot, ...change };
+    if (isScheduled) return;
+    isScheduled = true;
+    onNextFrame(() => {
+      isScheduled = false;
+      for (const listener of [...listeners]) listener();
+    });
+  }
+
+  async function run(request: StreamRequest): Promise<void> {
+    running?.controller.abort();
+    const controller = new AbortController();
+    const { signal } = controller;
+    const stream = openStream(request, {
+      ...rest,
+      signal,
+      onOpen(opened) {
+        if (signal.aborted) return;
+        store(storageKey, opened.location);
+        rest.onOpen?.(opened);
+      },
+      onRetry(retry) {
+        update({ connection: "retrying" });
+        rest.onRetry?.(retry);
+      },
+    });
+    running = { stream, controller };
+    snapshot = initialSnapshot;
+    update({ connection: "connecting" });
+    try {
+      for await (const event of stream) {
+        if (signal.aborted) return;
+        update({ state: reduce(snapshot.state, event), connection: "open" });
+      }
+      store(storageKey, undefined);
+      update({ connection: "closed" });
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof StreamError && error.isRetryable)) store(storageKey, undefined);
+      update({ connection: "closed", error });
+    }
+  }
+
+  function close(): void {
+    running?.controller.abort();
+    running = undefined;
+    if (snapshot.connection !== "idle") update({ connection: "closed" });
+  }
+
+  return {
+    getSnapshot: () => snapshot,
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    send(body) {
+      lastBody = body;
+      void run({ ...rest, body });
+    },
+    retry() {
+      void run({ ...rest, body: lastBody });
+    },
+    stop() {
+      const stopped = running;
+      if (stopped === undefined || snapshot.connection === "closed") return;
+      const force = (): void => {
+        if (running === stopped && snapshot.connection !== "closed") close();
+        store(storageKey, undefined);
+      };
+      stopped.stream.cancel().then((isAsked) => (isAsked ? setTimeout(force, STOP_MS) : force()), force);
+    },
+    close,
+    resume(location = stored(storageKey)) {
+      if (location === undefined) return false;
+      void run({ ...rest, resume: { location } });
+      return true;
+    },
+  };
+}
+
+/** Calls back before the next frame, or soon where no frames are drawn. */
+function onNextFrame(callback: () => void): void {
+  if (typeof requestAnimationFrame === "function" && !document.hidden) requestAnimationFrame(callback);
+  else setTimeout(callback, 16);
+}
+
+function store(key: string | undefined, location: string | undefined): void {
+  if (key === undefined || typeof sessionStorage === "undefined") return;
+  try {
+    if (location === undefined) sessionStorage.removeItem(key);
+    else sessionStorage.setItem(key, location);
+  } catch {
+    // storage may be full or forbidden; then a reload does not continue
+  }
+}
+
+function stored(key: string | undefined): string | undefined {
+  try {
+    return (key !== undefined && typeof sessionStorage !== "undefined" && sessionStorage.getItem(key)) || undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,175 @@
+// How a stream is opened, resumed and ended, over sockets.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { backoff, openStream, sseParser, StreamError } from "public-stream-client";
+import { events, hang, LOCATION, problem, serving, stream } from "./server.mjs";
+
+/** Reads a stream; returns its event IDs, the error, and the pauses. */
+async function read(url, { request = {}, ...options } = {}) {
+  const ids = [];
+  const retries = [];
+  const wait = async (ms) => void retries[retries.length - 1].push(ms);
+  const onRetry = ({ attempt, error }) => retries.push([attempt, error.code]);
+  try {
+    for await (const event of openStream({ url, body: { message: "m" }, ...request }, { wait, onRetry, ...options })) ids.push(event.event_id);
+  } catch (error) {
+    return { ids, retries, error };
+  }
+  return { ids, retries };
+}
+
+const asked = (requests) => requests.map(({ method, url }) => `${method} ${url}`);
+const POST = "POST /api/v1/chat/stream";
+const after = (id) => `GET ${LOCATION}/events?after=${id}`;
+
+test("a stream is one request", () =>
+  serving([stream(events(1, 3, 3))], async ({ url, requests }) => {
+    const { ids } = await read(url, { request: { headers: { authorization: "Bearer x" } } });
+    assert.deepEqual([ids, asked(requests)], [[1, 2, 3], [POST]]);
+    assert.equal(requests[0].body, '{"message":"m"}');
+    assert.equal(requests[0].headers.authorization, "Bearer x");
+    assert.equal(requests[0].headers["content-type"], "application/json");
+  }));
+
+// name, answers, event IDs, requests, [attempt, reason] of the pauses, code of the error
+const rows = [
+  ["a connection that breaks", [stream(events(1, 2), { breaks: true }), stream(events(3, 4, 4))], [1, 2, 3, 4], [POST, after(2)], [[1, "network"]]],
+  ["a connection that ends early", [stream(events(1, 2)), stream(events(3, 4, 4))], [1, 2, 3, 4], [POST, after(2)], [[1, "connection_lost"]]],
+  ["events that were received before", [stream(events(1, 3)), stream(events(2, 5, 5))], [1, 2, 3, 4, 5], [POST, after(3)], [[1, "connection_lost"]]],
+  ["missing events", [stream(events(1, 2) + events(4, 5)), stream(events(3, 5, 5))], [1, 2, 3, 4, 5], [POST, after(2)], [[1, "protocol"]]],
+  ["an event that is no JSON", [stream(events(1, 1) + "data: {\n\n"), stream(events(2, 2, 2))], [1, 2], [POST, after(1)], [[1, "protocol"]]],
+  ["attempts count from the last progress", [stream(events(1, 1)), problem(503), stream(events(2, 2)), stream(events(3, 3, 3))], [1, 2, 3], [POST, after(1), after(1), after(2)], [[1, "connection_lost"], [2, "http"], [1, "connection_lost"]]],
+  ["a stream that has ended", [stream(events(1, 1)), problem(204)], [1], [POST, after(1)], [[1, "connection_lost"]]],
+  ["a server that does not know the stream", [stream(events(1, 1)), problem(404)], [1], [POST, after(1)], [[1, "connection_lost"]], "connection_lost"],
+  ["events that are gone", [stream(events(1, 1)), problem(410)], [1], [POST, after(1)], [[1, "connection_lost"]], "trimmed"],
+  ["a position beyond the end", [stream(events(1, 1)), problem(400)], [1], [POST, after(1)], [[1, "connection_lost"]], "protocol"],
+  ["a server without resume", [stream(events(1, 1), { headers: { location: "" } })], [1], [POST], [], "connection_lost"],
+  ["an address of another origin", [stream(events(1, 1), { headers: { location: "http://127.0.0.2:1/s" } })], [1], [POST], [], "connection_lost"],
+  ["a request that the server refused for now", [problem(503, { is_retryable: true }), stream(events(1, 1, 1))], [1], [POST, POST], [[1, "http"]]],
+  ["a request that the server refused", [problem(422, { is_retryable: false, code: "invalid_request" })], [], [POST], [], "http"],
+  ["a problem that is not retryable by its document", [problem(503, { is_retryable: false })], [], [POST], [], "http"],
+  ["a wait that is too long", [problem(429, {}, { "retry-after": "3600" })], [], [POST], [], "http"],
+  ["an answer that is no stream", [problem(200)], [], [POST], [], "protocol"],
+  ["another contract", [stream('data: {"schema":"public_sse_v2","event_id":1}\n\n')], [], [POST], [], "protocol"],
+];
+
+for (const [name, answers, ids, requests, retries, code] of rows) {
+  test(name, () =>
+    serving(answers, async (server) => {
+      const found = await read(server.url);
+      assert.deepEqual(found.ids, ids);
+      assert.deepEqual(asked(server.requests), requests);
+      assert.deepEqual(found.retries.map(([attempt, reason]) => [attempt, reason]), retries);
+      assert.equal(found.error?.code, code);
+      assert.ok(found.error === undefined || found.error instanceof StreamError);
+    }));
+}
+
+test("an error has the problem of the server", () =>
+  serving([problem(429, { code: "too_many_streams", is_retryable: false, detail: "Too many." }, { "retry-after": "7" })], async ({ url }) => {
+    const { error } = await read(url);
+    assert.deepEqual([error.message, error.details.status, error.details.problem.code, error.details.retryAfterMs], ["Too many.", 429, "too_many_streams", 7000]);
+  }));
+
+test("the pause is at least that of the server", () =>
+  serving([problem(503, {}, { "retry-after": "20" }), stream(events(1, 1, 1))], async ({ url }) => {
+    const { retries } = await read(url);
+    assert.deepEqual(retries, [[1, "http", 20_000]]);
+  }));
+
+test("attempts are limited", () =>
+  serving([stream(events(1, 1)), ...Array(9).fill(problem(503))], async ({ url, requests }) => {
+    const { error, retries } = await read(url, { maxAttempts: 3 });
+    assert.deepEqual([error.code, retries.length, requests.length], ["http", 3, 4]);
+  }));
+
+test("a request whose answer is unknown is not repeated", () =>
+  serving([async (response) => response.destroy()], async ({ url, requests }) => {
+    const { error } = await read(url);
+    assert.deepEqual([error.code, requests.length], ["network", 1]);
+  }));
+
+test("headers are renewed for each request", () =>
+  serving([stream(events(1, 1)), stream(events(2, 2, 2))], async ({ url, requests }) => {
+    let token = 0;
+    await read(url, { request: { headers: async () => ({ authorization: `Bearer ${(token += 1)}` }) } });
+    assert.deepEqual(requests.map(({ headers }) => headers.authorization), ["Bearer 1", "Bearer 2"]);
+  }));
+
+test("a silent server is left: before the first byte, and between events", () =>
+  serving([hang, stream(events(1, 1), { hangs: true }), stream(events(2, 2, 2))], async ({ url, requests }) => {
+    const { error } = await read(url, { firstByteTimeoutMs: 20 });
+    assert.equal(error.code, "timeout_first_byte");
+    const { ids, retries } = await read(url, { idleTimeoutMs: 20 });
+    assert.deepEqual([ids, retries[0].slice(0, 2), asked(requests).slice(1)], [[1, 2], [1, "timeout_idle"], [POST, after(1)]]);
+  }));
+
+test("abort ends the iteration with its reason and closes the connection", () =>
+  serving([stream(events(1, 1), { hangs: true })], async ({ url, requests }) => {
+    const controller = new AbortController();
+    const reason = new Error("enough");
+    const stream = openStream({ url }, { signal: controller.signal });
+    await assert.rejects(async () => {
+      for await (const _ of stream) controller.abort(reason);
+    }, reason);
+    assert.equal(requests.length, 1);
+  }));
+
+test("abort ends a pause", () =>
+  serving([problem(503)], async ({ url }) => {
+    const controller = new AbortController();
+    const onRetry = () => controller.abort(new Error("enough"));
+    await assert.rejects(async () => {
+      for await (const _ of openStream({ url }, { signal: controller.signal, onRetry }));
+    }, /enough/);
+  }));
+
+test("an aborted signal sends nothing", () =>
+  serving([], async ({ url, requests }) => {
+    const { error } = await read(url, { signal: AbortSignal.abort(new Error("before")) });
+    assert.deepEqual([error.message, requests.length], ["before", 0]);
+  }));
+
+test("cancel asks the server, and the stream ends by itself", () =>
+  serving([stream(events(1, 1), { hangs: true }), problem(202), stream(events(2, 2, 2))], async ({ url, requests }) => {
+    const opened = openStream({ url }, { idleTimeoutMs: 50, wait: async () => {} });
+    assert.equal(await opened.cancel(), false);
+    const ids = [];
+    for await (const { event_id } of opened) {
+      ids.push(event_id);
+      if (event_id === 1) assert.equal(await opened.cancel(), true);
+    }
+    assert.deepEqual([ids, asked(requests)], [[1, 2], [POST, `POST ${LOCATION}/cancel`, after(1)]]);
+  }));
+
+test("a stream is attached to by its address", () =>
+  serving([stream(events(1, 2, 2))], async ({ url, requests }) => {
+    const location = new URL(`${LOCATION}/events`, url).href;
+    assert.deepEqual((await read(url, { request: { resume: { location } } })).ids, [1, 2]);
+    assert.deepEqual(asked(requests), [after(0)]);
+  }));
+
+test("an event that is too large is refused", () =>
+  serving([stream(`data: ${"x".repeat(4_200_000)}`, { hangs: true })], async ({ url }) => {
+    const { error } = await read(url);
+    assert.deepEqual([error.code, error.isRetryable], ["protocol", false]);
+  }));
+
+test("pauses double from 0.5 s to 8 s, of which a random half is left out", () => {
+  assert.deepEqual([1, 2, 3, 4, 5, 6].map((attempt) => backoff(attempt, () => 0)), [500, 1000, 2000, 4000, 8000, 8000]);
+  assert.deepEqual([1, 5].map((attempt) => backoff(attempt, () => 1)), [250, 4000]);
+});
+
+test("the parser reads every line ending, comments and data of several lines, cut anywhere", () => {
+  for (const end of ["\n", "\r\n", "\r"]) {
+    const text = [": heartbeat", "", "event: x", "data: a", "data:b", "data", "id: 1", "", "", "data:  c", "", "data: cut"].join(end);
+    const whole = ["a\nb\n", " c"];
+    for (let cut = 0; cut <= text.length; cut += 1) {
+      const parser = sseParser();
+      assert.deepEqual([...parser.feed(text.slice(0, cut)), ...parser.feed(""), ...parser.feed(text.slice(cut))], whole, `${JSON.stringify(end)} ${cut}`);
+    }
+    const pieces = sseParser();
+    assert.deepEqual([...text].flatMap((piece) => pieces.feed(piece)), whole);
+  }
+});

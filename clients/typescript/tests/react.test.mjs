@@ -1,0 +1,118 @@
+// The hook in React: `react` and `react-test-renderer` are those of the version that the test runs with.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createElement, StrictMode, version } from "react";
+import { renderToString } from "react-dom/server";
+import { act, create } from "react-test-renderer";
+import { useStream } from "public-stream-client/react";
+import { events, LOCATION, problem, serving, stream } from "./server.mjs";
+
+globalThis.IS_REACT_ACT_ENVIRONMENT = true;
+const silence = console.error;
+console.error = (message, ...more) => /deprecated/.test(String(message)) || silence(message, ...more);
+
+/** Renders the hook; `shown` is what it returned last. */
+async function mount(options, { strict = true } = {}) {
+  const shown = { renders: 0 };
+  function Page() {
+    Object.assign(shown, { error: undefined }, useStream(options), { renders: shown.renders + 1 });
+    return null;
+  }
+  let root;
+  await act(async () => void (root = create(strict ? createElement(StrictMode, null, createElement(Page)) : createElement(Page))));
+  return { shown, unmount: () => act(async () => root.unmount()) };
+}
+
+/** Waits for a condition, and lets React render meanwhile. */
+async function until(condition) {
+  while (!condition()) await act(async () => new Promise((resolve) => setTimeout(resolve, 5)));
+}
+
+class Storage extends Map {
+  getItem = (key) => this.get(key) ?? null;
+  setItem = (key, value) => void this.set(key, value);
+  removeItem = (key) => void this.delete(key);
+}
+
+test(`React ${version}: an answer`, () =>
+  serving([stream(events(1, 3, 3))], async ({ url, requests }) => {
+    const { shown, unmount } = await mount({ url });
+    assert.equal(shown.connection, "idle");
+    await act(async () => shown.send({ message: "m" }));
+    await until(() => shown.connection === "closed");
+    assert.deepEqual([shown.state.status, shown.state.lastEventId, shown.isRunning, requests.length], ["completed", 3, false, 1]);
+    await unmount();
+  }));
+
+test("StrictMode mounts twice and keeps the connection; unmounting closes it", () =>
+  serving([stream(events(1, 1), { hangs: true })], async ({ url, requests }) => {
+    let isClosed = false;
+    const fetching = (target, init) => {
+      init.signal.addEventListener("abort", () => (isClosed = true));
+      return fetch(target, init);
+    };
+    const { shown, unmount } = await mount({ url, fetch: fetching });
+    await act(async () => shown.send({}));
+    await until(() => shown.connection === "open");
+    assert.deepEqual([isClosed, requests.length, shown.isRunning], [false, 1, true]);
+    await unmount();
+    await until(() => isClosed);
+  }));
+
+test("many events are few renders", () =>
+  serving([stream(events(1, 5000, 5000))], async ({ url }) => {
+    const { shown, unmount } = await mount({ url }, { strict: false });
+    await act(async () => shown.send({}));
+    await until(() => shown.connection === "closed");
+    assert.equal(shown.state.lastEventId, 5000);
+    assert.ok(shown.renders < 500, `${shown.renders} renders`);
+    await unmount();
+  }));
+
+test("a failed request can be retried", () =>
+  serving([problem(422, { code: "invalid_request" }), stream(events(1, 1, 1))], async ({ url, requests }) => {
+    const { shown, unmount } = await mount({ url });
+    await act(async () => shown.send({ message: "again" }));
+    await until(() => shown.connection === "closed");
+    assert.equal(shown.error.details.problem.code, "invalid_request");
+    await act(async () => shown.retry());
+    await until(() => shown.state.end !== undefined);
+    assert.deepEqual([shown.error, requests.map(({ body }) => body)], [undefined, Array(2).fill('{"message":"again"}')]);
+    await unmount();
+  }));
+
+test("stop asks the server, and closes where the server cannot", () =>
+  serving([stream(events(1, 1), { hangs: true }), problem(202), stream(events(1, 1), { hangs: true, headers: { location: "" } })], async ({ url, requests }) => {
+    const { shown, unmount } = await mount({ url });
+    for (const count of [2, 3]) {
+      await act(async () => shown.send({}));
+      await until(() => shown.connection === "open");
+      await act(async () => shown.stop());
+      if (count === 3) await until(() => shown.connection === "closed");
+      else await until(() => requests.length === count);
+    }
+    assert.equal(requests[1].url, `${LOCATION}/cancel`);
+    assert.equal(requests.length, 3);
+    await unmount();
+  }));
+
+test("a reload continues the stream from its beginning, once in StrictMode", () =>
+  serving([stream(events(1, 2), { hangs: true }), stream(events(1, 3, 3))], async ({ url, requests }) => {
+    globalThis.sessionStorage = new Storage();
+    const first = await mount({ url, storageKey: "k" });
+    await act(async () => first.shown.send({}));
+    await until(() => first.shown.state.lastEventId === 2);
+    await first.unmount();
+    const second = await mount({ url, storageKey: "k" });
+    await until(() => second.shown.connection === "closed");
+    assert.deepEqual([second.shown.state.lastEventId, requests.map((one) => one.url)], [3, ["/api/v1/chat/stream", `${LOCATION}/events?after=0`]]);
+    assert.equal(sessionStorage.size, 0);
+    await second.unmount();
+    delete globalThis.sessionStorage;
+  }));
+
+test("a server renders the first state, without a request", async () => {
+  const Page = () => createElement("p", null, useStream({ url: "/x" }).connection);
+  assert.equal(renderToString(createElement(Page)), "<p>idle</p>");
+});

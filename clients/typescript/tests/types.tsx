@@ -1,0 +1,31 @@
+// Compiled, not run: the adapters fit the types of the packages that they are for, and `kind` narrows events and items.
+
+import { useExternalStoreRuntime } from "@assistant-ui/react";
+import type { ChatTransport as Transport7, UIMessage as Message7 } from "ai";
+import type { ChatTransport as Transport6, UIMessage as Message6 } from "ai-6";
+import { openStream, type Item, type PublicSseEvent } from "public-stream-client";
+import { PublicChatTransport } from "public-stream-client/ai-sdk";
+import { externalStore, type ThreadMessage } from "public-stream-client/assistant-ui";
+import { useStream } from "public-stream-client/react";
+
+export const transport = new PublicChatTransport({ url: "/api/v1/chat/stream" });
+export const for6: Transport6<Message6> = transport;
+export const for7: Transport7<Message7> = transport;
+
+export function Thread({ earlier }: { earlier: ThreadMessage[] }) {
+  const stream = useStream({ url: "/api/v1/chat/stream" });
+  useExternalStoreRuntime(externalStore(stream, earlier, (message) => stream.send({ message })));
+  return null;
+}
+
+export function textOf(event: PublicSseEvent, item: Item): string {
+  // @ts-expect-error: only some kinds have a delta
+  event.delta;
+  // @ts-expect-error: a state is read-only
+  item.id = "";
+  if (event.kind === "message.delta") return event.delta;
+  return item.kind === "message" ? item.parts.map((part) => part.text).join("") : "";
+}
+
+// @ts-expect-error: a request has an address
+openStream({});
