@@ -154,15 +154,17 @@ COMMANDS: Final = (
         (
             "projector explain response.mcp_call.completed",
             "projector explain rules",
-            "projector explain --redaction tool_output.json",
+            "projector explain --redaction tool_output.json --config projector.toml --policy agents.support",
         ),
         (
             _value("name", "NAME", "a name, or `rules` for the redaction rules (default: everything)", nargs="?"),
             _value(
                 "--redaction",
                 "FILE",
-                "list what the default policy withholds in a file (text, JSON or JSON lines), and the rules",
+                "list what a policy withholds in a file (text, JSON or JSON lines), and the rules",
             ),
+            _value("--config", "FILE", "configuration file in TOML that has the policy (default: the default policy)"),
+            _value("--policy", "PATH", "policy of the configuration, if it has several: `agents.NAME`, `passthrough`"),
         ),
     ),
     Command(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import difflib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from projector._errors import UsageError
+from projector.cli.servers import load_settings, server_module
 from projector.cli.terminal import print_error
 from projector.core.handlers import DROPPED, EMITS, HANDLERS, HOST_HANDLERS
 from projector.core.handlers.items import FINISHERS, ITEMS_ONLY
@@ -36,10 +37,16 @@ class Entry(NamedTuple):
 
 def explain_name(arguments: argparse.Namespace) -> int:
     """Print how a name is handled, or all names, or what is withheld in a file; exit 1 if a name is unknown."""
-    if arguments.redaction is not None:
-        print("\n".join(withheld_lines(Path(arguments.redaction))))
-        return 0
     name = arguments.name
+    if arguments.config is not None and arguments.redaction is None and name != RULES:
+        raise UsageError(f"`--config`: expected `--redaction FILE` or `{RULES}` with it")
+    if arguments.redaction is not None:
+        print("\n".join(withheld_lines(Path(arguments.redaction), *_policy_of(arguments))))
+        return 0
+    if arguments.config is not None:
+        policy, _ = _policy_of(arguments)
+        print("\n".join(_rule_lines(policy)))
+        return 0
     if lines := list(everything()) if name is None else explain(name):
         print("\n".join(lines))
         return 0
@@ -52,19 +59,45 @@ def explain_name(arguments: argparse.Namespace) -> int:
 def explain(name: str) -> list[str]:
     """Return the lines about an event type, an item type or a chunk field, or the redaction rules; empty if unknown."""
     if name == RULES:
-        return [f"{rule.group}: {rule.name}: {rule.about}" for rule in rules(Policy())]
+        return _rule_lines(Policy())
     found = [entry for entry in _entries() if name in {entry.name, entry.name.removesuffix(ITEM)}]
     return [line for entry in found for line in _lines(entry)]
 
 
-def withheld_lines(file: Path) -> list[str]:
+def withheld_lines(file: Path, policy: Policy, secrets: Iterable[str] = ()) -> list[str]:
     """Return a line for each withholding in a file: its line, place, rule and source."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from None
-    found = [f"{at.line}: {at.place}: {at.rule} ({at.source})" for at in Tracer(Policy()).file(text)]
+    found = [f"{at.line}: {at.place}: {at.rule} ({at.source})" for at in Tracer(policy, secrets).file(text)]
     return found or ["nothing is withheld"]
+
+
+def _rule_lines(policy: Policy) -> list[str]:
+    return [f"{rule.group}: {rule.name}: {rule.about}" for rule in rules(policy)]
+
+
+def _policy_of(arguments: argparse.Namespace) -> tuple[Policy, tuple[str, ...]]:
+    """Return a policy of a configuration and the secrets of that configuration; without one the default policy.
+
+    By default it is that of the agents and workflows, or else of the passthrough routes. Raises `UsageError` if they
+    have several policies and `--policy` does not choose one of them.
+    """
+    if arguments.config is None:
+        return Policy(), ()
+    settings = load_settings(arguments.config)
+    policies = dict(server_module("config.preflight").policies(settings)) or {"policy": Policy()}
+    chosen = f"{(arguments.policy or '').removesuffix('.policy')}.policy"
+    if arguments.policy is None:
+        first, *others = [path for path in policies if path != _PASSTHROUGH] or policies
+        chosen = first if all(policies[other] == policies[first] for other in others) else chosen
+    if chosen not in policies:
+        raise UsageError(f"`--policy`: expected {' or '.join(f'`{path}`' for path in policies)}")
+    return policies[chosen], server_module("config.secret_values").secret_values(settings)
+
+
+_PASSTHROUGH: Final = "passthrough.policy"
 
 
 def everything() -> Iterator[str]:

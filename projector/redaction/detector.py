@@ -17,6 +17,7 @@ from projector.redaction import patterns
 from projector.redaction.patterns import Find, Search
 from projector.redaction.policy import Policy
 from projector.redaction.rules import LOOKALIKES, Format, KeyRules, Rules, merged
+from projector.redaction.spellings import INVISIBLE, as_read
 
 _NUMBER: Final = re.compile(r"-?[0-9][0-9.eE+-]*")
 _SYNTAX: Final = re.compile(r"^\s|[{}\[\]\"\\\x00-\x1f]")
@@ -85,7 +86,13 @@ class Detector:
         """Return whether a single search shows that nothing in a complete plain text is withheld."""
         if not self.values.lacks(text):
             return False
-        return self.shown(f" {text}", 1, at_end=True) >= 0 or self.formats.last.first(_undisguised(text)) is None
+        if self.shown(f" {text}", 1, at_end=True) >= 0:
+            return True
+        read = as_read(text)
+        return self._passes(text) and (read == text or (self.values.lacks(read) and self._passes(read)))
+
+    def _passes(self, text: str) -> bool:
+        return self.formats.last.first(_undisguised(text)) is None
 
     def find(self, text: str, start: int, *, at_end: bool) -> Find | None:
         """Return the first credential at or after a position, or text that may become one if more text follows."""
@@ -102,7 +109,7 @@ _DISGUISES: Final[dict[int, str | int]] = {
     **LOOKALIKES,
     **dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"), "_"),
 }
-_DISGUISE: Final = re.compile(f"[{''.join(map(chr, _DISGUISES))}]")
+_DISGUISE: Final = re.compile(f"[{''.join(map(chr, _DISGUISES))}{INVISIBLE}]")
 
 
 def _undisguised(text: str) -> str:

@@ -6,74 +6,28 @@ characters depend on those n characters alone, not on where the pieces end. `end
     ValueFilter      registered values
     FormatFilter     credential formats
     PlainFilter      both; a registered value takes precedence over a format around it
+    Readings         reads a text again where its characters are not what they stand for (`readings`)
     NumberFilter     registered values that are numbers (`4711` as a PIN)
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple, Protocol
+from copy import copy
+from typing import Final, TypeAlias
 
 from projector.contracts.kinds import REDACTED
+from projector.redaction.content_filter import Carry
 from projector.redaction.detector import Detector, Values
 from projector.redaction.json_grammar import COMPLETE_STATES, DIGIT_RUN, DIGIT_STATES, NUMBER
+from projector.redaction.readings import Readings
 from projector.redaction.steps import Step, StepWriter
 from projector.redaction.value_reader import BEFORE_CHARS, Reading, ValueReader
 
-
-class Carry(NamedTuple):
-    """What a string leaves to the string after it in a list: a key, an unfinished private key or credential."""
-
-    key: str = ""
-    reader: ValueReader | None = None
-    tail: re.Pattern[str] | None = None
-
-    def __bool__(self) -> bool:
-        return self != _NOTHING
-
-    @property
-    def takes_all(self) -> bool:
-        """Whether the next string is withheld even if it begins like a document."""
-        return self.reader is not None or (self.tail is not None and self.tail.fullmatch('{"\n') is not None)
-
-
-_NOTHING: Final = Carry()
 _WORD_END: Final = " "
 """Stands for what is before a text, so that a word begins with it."""
 _BEFORE_MAX_CHARS: Final = 2 * BEFORE_CHARS
 """Shown characters are kept up to this length, because to cut them after each fragment costs more."""
-
-
-class Filter(Protocol):
-    """The interface of every filter."""
-
-    def quick(self, text: str, /) -> int:
-        """Read a piece that needs no steps, as nearly every piece of a growing text.
-
-        Return how many of the held characters and `text` are shown; the rest is held. -1 if nothing was read because
-        only `feed` can decide.
-        """
-        ...
-
-    def feed(self, text: str, /) -> list[Step]:
-        """Read a piece and return the steps that no later text can change."""
-        ...
-
-    def end(self) -> list[Step]:
-        """Return the steps over the held characters at the end of the text. The filter can then read a new text."""
-        ...
-
-
-class ContentFilter(Filter, Protocol):
-    """A filter for the content of a string."""
-
-    def mark_of_rest(self, rest: str, /) -> str | None:
-        """Return the mark in place of the remaining text if the string ends before `rest`; None if it may be shown."""
-        ...
-
-    def carry(self) -> Carry:
-        """Return what the string leaves to the next string of its list, after `end`."""
-        ...
 
 
 class ValueFilter:
@@ -138,6 +92,23 @@ class FormatFilter:
         """Whether the last credential may still continue."""
         return self._tail is not None or (self._reader is not None and self._reader.is_taken)
 
+    @property
+    def held(self) -> int:
+        """Number of characters that no step covers yet."""
+        return len(self._held) + (self._reader.held if self._reader is not None else 0)
+
+    def fork(self) -> FormatFilter:
+        """Return a filter in the same state."""
+        twin = copy(self)
+        twin._reader = self._reader.fork() if self._reader is not None else None  # noqa: SLF001 - of this class
+        return twin
+
+    @property
+    def idle_after(self) -> str | None:
+        """The text before what follows, on which its reading depends; None if more than this text decides."""
+        is_idle = self._reader is None and self._tail is None and not self._held and not self._shown
+        return self._before[-BEFORE_CHARS:] if is_idle else None
+
     def mark_of_rest(self, rest: str, /) -> str | None:
         """Return an empty mark, which drops the text, if it continues a credential; None if it may be shown."""
         if self._reader is not None and self._reader.is_taken:
@@ -161,7 +132,7 @@ class FormatFilter:
     def continue_after(self, shown: str) -> None:
         """Continue after text that was already shown. A credential may have started in that text."""
         self.feed(shown)
-        self._shown = len(self._held) + (self._reader.held if self._reader is not None else 0)
+        self._shown = self.held
 
     def quick(self, text: str, /) -> int:
         """Read a piece in which nothing begins, or only at its end.
@@ -273,6 +244,22 @@ class PlainFilter:
         self._formats = FormatFilter(detector)
         self._held = ""
 
+    @property
+    def held(self) -> int:
+        """Number of characters that no step covers yet."""
+        return len(self._held) + self._formats.held
+
+    def fork(self) -> PlainFilter:
+        """Return a filter in the same state."""
+        twin = copy(self)
+        twin._values, twin._formats = copy(self._values), self._formats.fork()  # noqa: SLF001 - of this class
+        return twin
+
+    @property
+    def idle_after(self) -> str | None:
+        """The text before what follows, on which its reading depends; None if more than this text decides."""
+        return None if self._held else self._formats.idle_after
+
     def mark_of_rest(self, rest: str, /) -> str | None:
         """Return an empty mark, which drops the text, if it continues a credential; None if it may be shown."""
         return self._formats.mark_of_rest(rest)
@@ -321,9 +308,12 @@ class PlainFilter:
         return steps
 
 
-def plain_filter(detector: Detector) -> FormatFilter | PlainFilter:
+PlainText: TypeAlias = Readings[FormatFilter] | Readings[PlainFilter]
+
+
+def plain_filter(detector: Detector) -> PlainText:
     """Return the filter for plain text."""
-    return PlainFilter(detector) if detector.values else FormatFilter(detector)
+    return Readings(PlainFilter(detector)) if detector.values else Readings(FormatFilter(detector))
 
 
 def clean_plain(detector: Detector, text: str) -> str:

@@ -25,8 +25,9 @@ from typing import ClassVar, Final, TypeAlias
 from projector.contracts import codec
 from projector.contracts.kinds import REDACTED
 from projector.redaction import json_grammar as grammar
+from projector.redaction.content_filter import Carry, ContentFilter
 from projector.redaction.detector import Detector
-from projector.redaction.filters import Carry, ContentFilter, NumberFilter, clean_plain, plain_filter
+from projector.redaction.filters import NumberFilter, clean_plain, plain_filter
 from projector.redaction.rules import Verdict, is_value_of_pair, names_a_value
 from projector.redaction.steps import Step, StepBuffer
 from projector.redaction.string_filter import MAY_BE_JSON, StringFilter

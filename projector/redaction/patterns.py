@@ -60,8 +60,10 @@ _TAIL_CHARS: Final = 64
 _HEX: Final = "[0-9A-Fa-f]"
 _ESCAPES: Final = (
     rf"\\(?:[abefnrtv0]|u{_HEX}{{4}}|x{_HEX}{{2}})()|%(?:25){{0,3}}{_HEX}{{2}}()|={_HEX}{{2}}()|\[[0-9;]{{0,12}}[mK]()"
+    r"|[\\&\x1b]()"
 )
-"""Escapes that were not decoded: of strings, percent-encoding, quoted-printable, the colours of a terminal."""
+"""Escapes that were not decoded: of strings, percent-encoding, quoted-printable, the colours of a terminal; and the
+first characters of others (`projector.redaction.readings`)."""
 _UNFINISHED_ESCAPE: Final = re.compile(r"[\\%=\[][0-9A-Za-z;]{0,13}\Z")
 
 

@@ -35,8 +35,8 @@ class Finder:
     `pause` is called between small pieces of work, so that the caller can yield to other tasks.
     """
 
-    def __init__(self, policy: Policy, pause: Callable[[], None] = lambda: None) -> None:
-        self._detector = Detector(policy)
+    def __init__(self, policy: Policy, pause: Callable[[], None] = lambda: None, secrets: Iterable[str] = ()) -> None:
+        self._detector = Detector(policy, secrets)
         self.pause = pause
 
     def spans(self, text: str) -> list[Span]:

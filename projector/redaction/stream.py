@@ -24,8 +24,9 @@ from projector.redaction.clean import (
     render,
 )
 from projector.redaction.compose import Gathered
+from projector.redaction.content_filter import Filter
 from projector.redaction.detector import Detector, Values
-from projector.redaction.filters import Filter, ValueFilter
+from projector.redaction.filters import ValueFilter
 from projector.redaction.joints import Joint, Rest, at_beginning, at_end
 from projector.redaction.json_filter import JsonStreamFilter, Path
 from projector.redaction.json_grammar import ESCAPE

@@ -27,8 +27,9 @@ from enum import Enum, auto
 from typing import Final, Protocol, TypeAlias
 
 from projector.redaction import json_grammar as grammar
+from projector.redaction.content_filter import Carry, ContentFilter, Filter
 from projector.redaction.detector import Detector
-from projector.redaction.filters import Carry, ContentFilter, Filter, ValueFilter, plain_filter
+from projector.redaction.filters import ValueFilter, plain_filter
 from projector.redaction.steps import Step
 
 OPENERS: Final = frozenset('{["')

@@ -23,6 +23,7 @@ key. The contexts, which text may stand between a key and its value and which va
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy, deepcopy
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from projector.contracts.kinds import REDACTED
@@ -80,6 +81,12 @@ class ValueReader:
     def held(self) -> int:
         """Number of characters that no step covers yet."""
         return len(self._held)
+
+    def fork(self) -> ValueReader:
+        """Return a reader in the same state."""
+        twin = copy(self)
+        twin._extent = deepcopy(self._extent)  # noqa: SLF001 - of this class
+        return twin
 
     def again(self) -> ValueReader:
         """Return a reader of the next string, for which a new mark stands."""

@@ -23,8 +23,9 @@ from projector.redaction.clean import (
     notice,
     render,
 )
+from projector.redaction.content_filter import Carry
 from projector.redaction.detector import Detector
-from projector.redaction.filters import Carry, clean_plain
+from projector.redaction.filters import clean_plain
 from projector.redaction.internals import without_internals
 from projector.redaction.json_filter import string_filter
 from projector.redaction.json_grammar import BLANKS

@@ -6,7 +6,7 @@ JSON documents, one or one per line, is searched as the values in it, any other 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from projector.contracts import codec
@@ -39,11 +39,12 @@ class _Reason(NamedTuple):
 class Tracer:
     """Search of texts and JSON values for what a policy withholds, and the rules that do."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, secrets: Iterable[str] = ()) -> None:
         self._policy = policy
+        self._secrets = tuple(secrets)
         self._rules = merged(policy.own_rules)
-        self._detector = Detector(policy)
-        self._finder = Finder(policy)
+        self._detector = Detector(policy, self._secrets)
+        self._finder = Finder(policy, secrets=self._secrets)
 
     def file(self, text: str) -> Iterator[Withholding]:
         """Yield each withholding in the content of a file, in order."""
@@ -81,10 +82,12 @@ class Tracer:
             yield render(path), self._reason_of(text, span)
 
     def _reason_of(self, text: str, span: Span) -> _Reason:
-        """Return the rule of a mark: of a registered value, a format, or a sensitive key in the text."""
+        """Return the rule of a mark: of a registered or configured value, a format, or a sensitive key in the text."""
         for row in self._policy.registered:
             if row.value.get_secret_value() in text[span.start : span.end]:
                 return _Reason(row.id or "registered value", "registered by the host")
+        if any(secret in text[span.start : span.end] for secret in self._secrets):
+            return _Reason("configured secret", "the configuration of the server")
         at = max(0, span.start - _BEFORE_CHARS)
         while (found := self._detector.find(text, at, at_end=True)) is not None and found.start < span.end:
             if found.row is not None and found.end >= span.start:

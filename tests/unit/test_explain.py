@@ -132,3 +132,75 @@ def test_what_is_withheld_in_a_file_is_explained_without_the_value(
 
 def test_a_file_that_cannot_be_read_is_an_error_of_usage(tmp_path: Path) -> None:
     assert main(["explain", "--redaction", str(tmp_path / "none")]) == 2
+
+
+CONFIG: Final = """
+[upstreams.default]
+api_key = "${SOME_KEY}"
+
+[agents.support]
+upstream = "default"
+model = "m"
+
+[agents.support.policy]
+sensitive_keys_add = ["badge"]
+registered = [{id = "vault", value = "four green mills"}]
+"""
+SECOND: Final = """
+[agents.sales]
+upstream = "default"
+model = "m"
+policy = "strict"
+"""
+POLICIES: Final = {
+    "only policy": (CONFIG, []),
+    "chosen policy": (CONFIG + SECOND, ["--policy", "agents.support"]),
+    "chosen path": (CONFIG + SECOND, ["--policy", "agents.support.policy"]),
+}
+
+
+@pytest.mark.parametrize(("config", "options"), POLICIES.values(), ids=POLICIES.keys())
+def test_the_policy_of_a_configuration_is_applied(
+    config: str,
+    options: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SOME_KEY", "quiet-heron-7741")
+    (tmp_path / "ours.toml").write_text(config)
+    (tmp_path / "file").write_text('{"badge": "b-12", "log": "four green mills, quiet-heron-7741"}')
+    args = ["--redaction", str(tmp_path / "file"), "--config", str(tmp_path / "ours.toml")]
+    assert main(["explain", *args, *options]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "1: .badge: sensitive_keys_add (added by the policy)",
+        "1: .log: vault (registered by the host)",
+        "1: .log: configured secret (the configuration of the server)",
+    ]
+    assert main(["explain", "rules", *args[2:], *options]) == 0
+    assert "keys: badge: added by the policy" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "`--policy`: expected `passthrough.policy` or `agents.support.policy` or `agents.sales.policy`"),
+        (["--policy", "agents.other"], "`--policy`: expected `passthrough.policy` or `agents.support.policy` or `agents.sales.policy`"),
+    ],
+)
+def test_one_of_several_policies_must_be_chosen(
+    options: list[str],
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SOME_KEY", "quiet-heron-7741")
+    (tmp_path / "ours.toml").write_text(CONFIG + SECOND)
+    assert main(["explain", "rules", "--config", str(tmp_path / "ours.toml"), *options]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_configuration_is_for_redaction_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "message", "--config", str(tmp_path / "ours.toml")]) == 2
+    assert "`--config`: expected `--redaction FILE` or `rules` with it" in capsys.readouterr().err

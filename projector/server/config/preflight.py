@@ -27,7 +27,7 @@ def check_system(settings: Settings) -> None:
     for name, agent in settings.agents.items():
         if agent.record is not None:
             _check_folder(f"agents.{name}.record.folder", agent.record.folder)
-    for path, policy in _policies(settings):
+    for path, policy in policies(settings):
         _check_samples(path, policy)
     for path, tls in _tls_tables(settings):
         from projector.server.tls import context_of  # noqa: PLC0415 - a start without it is faster
@@ -49,7 +49,7 @@ def warnings(settings: Settings) -> Iterator[str]:
         yield from certificate_warnings(tls, path)
 
 
-def _policies(settings: Settings) -> Iterator[tuple[str, Policy]]:
+def policies(settings: Settings) -> Iterator[tuple[str, Policy]]:
     """Yield each policy with its path."""
     if settings.passthrough is not None:
         yield "passthrough.policy", settings.passthrough.policy

@@ -1,0 +1,86 @@
+"""What the filters of texts and strings have in common."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple, Protocol, Self
+
+from projector.redaction.steps import Step
+from projector.redaction.value_reader import ValueReader
+
+
+class Carry(NamedTuple):
+    """What a string leaves to the string after it in a list: a key, an unfinished private key or credential."""
+
+    key: str = ""
+    reader: ValueReader | None = None
+    tail: re.Pattern[str] | None = None
+
+    def __bool__(self) -> bool:
+        return self != _NOTHING
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether the next string is withheld even if it begins like a document."""
+        return self.reader is not None or (self.tail is not None and self.tail.fullmatch('{"\n') is not None)
+
+
+_NOTHING: Final = Carry()
+
+
+class Filter(Protocol):
+    """The interface of every filter."""
+
+    def quick(self, text: str, /) -> int:
+        """Read a piece that needs no steps, as nearly every piece of a growing text.
+
+        Return how many of the held characters and `text` are shown; the rest is held. -1 if nothing was read because
+        only `feed` can decide.
+        """
+        ...
+
+    def feed(self, text: str, /) -> list[Step]:
+        """Read a piece and return the steps that no later text can change."""
+        ...
+
+    def end(self) -> list[Step]:
+        """Return the steps over the held characters at the end of the text. The filter can then read a new text."""
+        ...
+
+
+class ContentFilter(Filter, Protocol):
+    """A filter for the content of a string."""
+
+    def mark_of_rest(self, rest: str, /) -> str | None:
+        """Return the mark in place of the remaining text if the string ends before `rest`; None if it may be shown."""
+        ...
+
+    def carry(self) -> Carry:
+        """Return what the string leaves to the next string of its list, after `end`."""
+        ...
+
+
+class Twin(ContentFilter, Protocol):
+    """A filter of a plain text of which there can be two in the same state."""
+
+    @property
+    def held(self) -> int:
+        """Number of characters that no step covers yet."""
+        ...
+
+    def begin_after(self, carry: Carry, /) -> None:
+        """Begin a string behind another one of its list."""
+        ...
+
+    def continue_after(self, shown: str, /) -> None:
+        """Continue after text that was already shown."""
+        ...
+
+    @property
+    def idle_after(self) -> str | None:
+        """The text before what follows, on which its reading depends; None if more than this text decides."""
+        ...
+
+    def fork(self) -> Self:
+        """Return a filter in the same state."""
+        ...
