@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from decimal import Decimal, InvalidOperation
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -19,7 +20,7 @@ from projector.redaction.policy import Policy
 from projector.redaction.rules import LOOKALIKES, Format, KeyRules, Rules, merged
 from projector.redaction.spellings import INVISIBLE, as_read
 
-_NUMBER: Final = re.compile(r"-?[0-9][0-9.eE+-]*")
+_NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,5})?")
 _SYNTAX: Final = re.compile(r"^\s|[{}\[\]\"\\\x00-\x1f]")
 _HALF: Final = re.compile(r"[\ud800-\udfff]")
 _OPEN_CHARS: Final = 4
@@ -134,7 +135,11 @@ class Values:
         self._rows |= dict.fromkeys(self._secrets, REDACTED)
         marks = {**{_spelled(value): mark for value, mark in self._rows.items()}, **self._rows}
         self.marks = dict(sorted(marks.items(), key=lambda item: -len(item[0])))
-        self.numbers = {value: mark for value, mark in marks.items() if _NUMBER.fullmatch(value)}
+        numbers = {
+            Decimal(value).copy_abs(): (value, mark) for value, mark in marks.items() if _NUMBER.fullmatch(value)
+        }
+        self._numbers = {size: mark for size, (_, mark) in numbers.items()}
+        self._digits = {_significant(value).rstrip("0"): value for value, _ in numbers.values()}
         self._open_chars = dict.fromkeys(marks, _OPEN_CHARS) | {
             spelling: min(_SECRET_OPEN_CHARS, max(SECRET_MIN_CHARS, len(value) // 2))
             for value in self._secrets
@@ -198,11 +203,33 @@ class Values:
                 if value.startswith(read) and value != read:
                     yield value[len(read) :], mark, self._open_chars[value] - len(read)
 
-    def mark_of_number(self, number: str, *, at_end: bool) -> str | None:
-        """Return the mark of a registered number, or of the beginning of one at the end of the text."""
-        if at_end and any(self._is_open(value, number, at_end=True) for value in self.numbers):
-            return self.numbers.get(number, REDACTED)
-        return self.numbers.get(number)
+    @property
+    def has_numbers(self) -> bool:
+        """Whether a value is a number."""
+        return bool(self._numbers)
+
+    def mark_of_number(self, number: str, *, at_end: bool = False) -> str | None:
+        """Return the mark of a number that is registered, with any sign and spelling: 4711 is `-4711.0` and `4.711e3`.
+
+        At the end of the text also of the beginning of one.
+        """
+        try:
+            mark = self._numbers.get(Decimal(number).copy_abs())
+        except InvalidOperation:  # it ends in its exponent
+            mark = None
+        digits = _significant(number)
+        is_open = at_end and any(
+            len(digits) >= self._open_chars[value] and _is_prefix(digits, known)
+            for known, value in self._digits.items()
+        )
+        return mark or (REDACTED if is_open else None)
+
+    def may_be_number(self, beginning: str) -> bool:
+        """Return whether a number that begins like this may be a registered one."""
+        if len(beginning) > _NUMBER_MAX_CHARS:
+            return False
+        digits = _significant(beginning)
+        return any(_is_prefix(digits, known) for known in self._digits)
 
     def _open(self, text: str, limit: int, *, at_end: bool) -> int | None:
         """Return the first position up to `limit` where the rest of the text is a prefix of a value.
@@ -218,6 +245,21 @@ class Values:
     def _is_open(self, value: str, rest: str, *, at_end: bool) -> bool:
         """Return whether the rest of a text is the beginning of a value, but not all of it."""
         return value.startswith(rest) and value != rest and (not at_end or len(rest) >= self._open_chars[value])
+
+
+def _significant(number: str) -> str:
+    """Return the digits of a number without its sign, point and exponent, from its first significant digit."""
+    return _EXPONENT.sub("", number).lstrip("-0.").replace(".", "")
+
+
+_EXPONENT: Final = re.compile("[eE].*")
+_NUMBER_MAX_CHARS: Final = 128
+"""A longer number is shown: with so many zeros it can be no registered one."""
+
+
+def _is_prefix(digits: str, known: str) -> bool:
+    """Return whether a number that begins with some digits may have the known ones, which zeros may follow."""
+    return known.startswith(digits) or (digits.startswith(known) and not digits[len(known) :].strip("0"))
 
 
 def _spelled(value: str) -> str:

@@ -18,7 +18,7 @@ class Rule(NamedTuple):
 
 
 _ALWAYS: Final = (
-    Rule("text", "json-in-strings", "JSON inside a string is cleaned too, up to three levels deep"),
+    Rule("text", "json-in-strings", "JSON inside a string is cleaned too, up to six levels deep"),
     Rule("text", "surrogates", "lone surrogates become U+FFFD"),
     Rule("numbers", "not-finite", "NaN and infinities become null"),
     Rule("numbers", "over-64-bits", "integers over 64 bits become strings"),

@@ -328,7 +328,7 @@ class NumberFilter:
     def __init__(self, values: Values) -> None:
         self._values = values
         self._state = "start"
-        self._held: str | None = "" if values.numbers else None
+        self._held: str | None = "" if values.has_numbers else None
 
     @property
     def complete(self) -> bool:
@@ -352,7 +352,7 @@ class NumberFilter:
         if self._held is None:
             return [(len(text), None)]
         self._held += text
-        if any(value.startswith(self._held) for value in self._values.numbers):
+        if self._values.may_be_number(self._held):
             return []
         held, self._held = self._held, None
         return [(len(held), None)]

@@ -183,10 +183,10 @@ def is_value_of_pair(key: str) -> bool:
 
 def normal_form(key: str) -> str:
     """Return the key in the form that is compared; letters that look like plain ones become those."""
-    return _SEPARATORS.sub("", _plain_letters(key).lower())
+    return _SEPARATORS.sub("", plain_letters(key).lower())
 
 
-def _plain_letters(key: str) -> str:
+def plain_letters(key: str) -> str:
     """Return the key with ASCII letters in place of full-width, accented, Cyrillic and Greek ones that look alike."""
     if key.isascii():
         return key
@@ -244,7 +244,7 @@ class KeyRules:
 
     def verdict_of_name(self, name: str) -> Verdict:
         """Return the verdict of a name that is the value of a member; it may have a path: `prod/db/password`."""
-        return self.verdict(name) if _NAME.fullmatch(name) else Verdict.PLAIN
+        return self.verdict(name) if _NAME.fullmatch(plain_letters(name)) else Verdict.PLAIN
 
     def hides(self, key: str, value: object) -> bool:
         """Return whether the value of a key is withheld."""
@@ -256,7 +256,7 @@ class KeyRules:
             return Verdict.SENSITIVE
         if form in self._plain:
             return Verdict.PLAIN
-        words = [word.lower() for word in _WORDS.findall(_plain_letters(key))]
+        words = [word.lower() for word in _WORDS.findall(plain_letters(key))]
         is_sensitive = self._contains.search(self._harmless.sub("", form)) or not self._ends.isdisjoint(_endings(words))
         if not is_sensitive or self._is_harmless(words):
             return Verdict.PLAIN

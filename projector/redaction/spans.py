@@ -68,7 +68,8 @@ class Finder:
 
     def mark_of(self, number: float) -> str | None:
         """Return the mark for a number that is registered."""
-        return self._detector.values.numbers.get(repr(number))
+        values = self._detector.values
+        return values.mark_of_number(repr(number)) if values.has_numbers else None
 
 
 def without(text: str, spans: Iterable[Span]) -> str:

@@ -37,7 +37,7 @@ OPENERS: Final = frozenset('{["')
 MAY_BE_JSON: Final = frozenset(" \t\n\r") | OPENERS
 """First characters of a string that needs this filter."""
 
-_MAX_LEVELS: Final = 3
+_MAX_LEVELS: Final = 6
 """Maximum levels of JSON inside strings; deeper JSON is read as plain text."""
 _CONTEXT_CHARS: Final = 512
 """Trailing characters of a document that are searched with the plain text after it, as in `"password": hunter2`."""

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from projector.redaction import patterns, value_shapes
 from projector.redaction.cursor import Cursor
-from projector.redaction.rules import Context, KeyRules, Verdict, shipped
+from projector.redaction.rules import Context, KeyRules, Verdict, plain_letters, shipped
 from projector.redaction.value_extents import Rest
 from projector.redaction.value_kinds import VALUES
 from projector.redaction.value_places import Place, Take, is_key_name
@@ -94,10 +94,10 @@ def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
     if verdict is Verdict.PLAIN or len(rest) == _KEY_MAX_CHARS:
         return None
     dashes = len(begin) - len(begin.lstrip("-"))
-    place = Place(before[: len(before) - len(begin) + dashes], key, keys, verdict)
+    place = Place(before[: len(before) - len(begin) + dashes], plain_letters(key), keys, verdict)
     start = cursor.at
     for row in _rows():
-        if row.begins.match(cursor.text, start) is None or row.key.search(key) is None:
+        if row.begins.match(cursor.text, start) is None or row.key.search(place.key) is None:
             continue
         if row.before is not None and row.before.search(place.head) is None:
             continue
@@ -116,7 +116,7 @@ _ENTRY_KEY: Final = re.compile(r"\s*(-{0,2})([\w.-]{1,64})\s*([=:]?)\s*")
 
 def announces(text: str, keys: KeyRules) -> bool:
     """Return whether a string of a list is a sensitive key or option, whose value may be the next string."""
-    match = _ENTRY_KEY.fullmatch(text) if len(text) <= ANNOUNCE_CHARS else None
+    match = _ENTRY_KEY.fullmatch(plain_letters(text)) if len(text) <= ANNOUNCE_CHARS else None
     return match is not None and keys.verdict(match[2]) is Verdict.SENSITIVE
 
 
@@ -127,7 +127,7 @@ ANNOUNCE_CHARS: Final = 80
 def after_entry(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
     """Decide about a string of a list behind one that is a sensitive key."""
     content = cursor.run(_ENTRY)
-    match = _ENTRY_KEY.fullmatch(before)
+    match = _ENTRY_KEY.fullmatch(plain_letters(before))
     if match is None:
         return None
     place = Place("", match[2], keys)

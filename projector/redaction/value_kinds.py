@@ -282,6 +282,25 @@ _SCHEME_MIN_CHARS: Final = 2
 _OPENING_QUOTE: Final = re.compile(r"(\\*)([\"'`])(?:-H)?[A-Za-z-]*\Z")
 
 
+def _field(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about the value of a header that has its own name for a secret: one word with inner capitals is one."""
+    begin = cursor.at
+    take = _assigned(cursor, place)
+    if take is not None:
+        return take
+    cursor.at = begin
+    cursor.run(BLANKS)
+    start = cursor.at
+    word = cursor.run(_HEADER_WORD)
+    is_alone = cursor.peek() in ("", "\n", "\r", *QUOTES)
+    is_secret = is_alone and _INNER_CAPITAL.search(word) is not None and not is_code(word)
+    is_secret = is_secret and not value_shapes.is_template(word) and not is_key_name(word, place.keys)
+    return Take(start, _header_extent(place)) if is_secret else None
+
+
+_INNER_CAPITAL: Final = re.compile(r"[a-z0-9./+~-][A-Z]")
+
+
 def _header_extent(place: Place) -> Extent:
     quote = _OPENING_QUOTE.search(place.head)
     return Header(quote[2], len(quote[1])) if quote else Line()
@@ -294,5 +313,6 @@ VALUES: Final[Mapping[str, Callable[[Cursor, Place], Take | None]]] = {
     "string": _string,
     "markup": _markup,
     "header": _header,
+    "field": _field,
 }
 """Name of a kind of value in the rule files -> its decision."""

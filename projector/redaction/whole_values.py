@@ -212,7 +212,7 @@ class _Walk:
         self._limits = limits
         self._string_max_chars = string_max_chars
         self._detector = detector
-        self._numbers = detector.values.numbers if detector is not None else {}
+        self._numbers = detector.values if detector is not None and detector.values.has_numbers else None
         self._path: list[str | int] = []
         self.notices: dict[Notice, None] = {}  # a set in order
 
@@ -252,7 +252,7 @@ class _Walk:
         if isinstance(value, int) and value.bit_length() > _MAX_BITS:
             self._notice("truncated")
             return None
-        if self._numbers and (mark := self._numbers.get(repr(value))) is not None:
+        if self._numbers is not None and (mark := self._numbers.mark_of_number(repr(value))) is not None:
             self._notice("redacted")
             return mark
         if isinstance(value, float):

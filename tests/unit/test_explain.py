@@ -185,7 +185,10 @@ def test_the_policy_of_a_configuration_is_applied(
     ("options", "said"),
     [
         ([], "`--policy`: expected `passthrough.policy` or `agents.support.policy` or `agents.sales.policy`"),
-        (["--policy", "agents.other"], "`--policy`: expected `passthrough.policy` or `agents.support.policy` or `agents.sales.policy`"),
+        (
+            ["--policy", "agents.other"],
+            "`--policy`: expected `passthrough.policy` or `agents.support.policy` or `agents.sales.policy`",
+        ),
     ],
 )
 def test_one_of_several_policies_must_be_chosen(

@@ -1,0 +1,85 @@
+"""A text is read as it is written and as it is seen: what is hidden in a credential or a key does not hide it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import pytest
+
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
+from projector.redaction.spellings import as_read
+
+REDACTORS: Final = {
+    "no registered values": Redactor(Policy()),
+    "registered values": Redactor(Policy.load({"registered": [{"value": "quiet-Heron-7741-vault", "id": "bird"}]})),
+}
+TOKEN: Final = "ghp" + "_" + "a1B2c3D4" * 5
+HIDDEN: Final[Mapping[str, tuple[str, str]]] = {
+    "zero-width spaces in a token": (f"x {chr(0x200B).join(TOKEN)} y", "x <redacted> y"),
+    "soft hyphens in a value": (f"password={chr(0xAD).join('hunter2x9')} z", "password=<redacted> z"),
+    "joiners in a key": ("pass\u2060wo\u2060rd=hunter2x9 z", "pass\u2060wo\u2060rd=<redacted> z"),
+    "several in a row": (f"x gh\u200b\u200c\u200d\u2060p{TOKEN[3:]} y", "x <redacted> y"),
+    "tags of Unicode": (f"x {chr(0xE0041).join(TOKEN)} y", "x <redacted> y"),
+    "colour before a value": ("password=\x1b[1;32mhunter2x9\x1b[0m z", "password=<redacted> z"),
+    "colours in a token": (f"R&D {TOKEN[:9]}\x1b[01;31m{TOKEN[9:]}\x1b[m.", "R&D <redacted>\x1b[m."),
+    "a token behind a colour": (f"a\x1b[32m{TOKEN}", "a\x1b[32m<redacted>"),
+    "a token behind an unseen character": (f"foo\u200b{TOKEN} z", "foo\u200b<redacted> z"),
+    "escapes in a key": ('text {"\\u0070assword": "hunter"} z', 'text {"\\u0070assword": "<redacted>"} z'),
+    "escapes of strings in strings": ("see \\\\\\u0070assword=hunter2x9 ok", "see \\\\\\u0070assword=<redacted> ok"),
+    "bytes of a string": (f"x \\x67hp_{TOKEN[4:]} y", "x <redacted> y"),
+    "entities": ("pass&#119;ord=hunt&#x65;r2x9 z", "pass&#119;ord=<redacted> z"),
+    "entities for quotes": ("{&quot;password&quot;: &quot;hunter&quot;}", "{&quot;password&quot;: &<redacted>&quot;}"),
+    "entities that are not seen": (f"x {TOKEN[:9]}&shy;{TOKEN[9:]} y", "x <redacted> y"),
+    "two secrets": (
+        f"{chr(0x200B).join(TOKEN)}, password={chr(0x200B).join('hunter2x9')}",
+        "<redacted>, password=<redacted>",
+    ),
+    "look-alikes in a header": ("Set-C\u043e\u043ekie: sid=a1B2c3D4e5; Path=/", "Set-C\u043e\u043ekie: <redacted>"),
+}
+SHOWN: Final = (
+    "a\u200bb \u200d\u200d c",
+    "\ufeffhello",
+    "\x1b[32mgreen\x1b[0m and \x1b[1mbold\x1b",
+    "ok & x && y &am",
+    "a &lt; b &amp;&amp; c &unknown; &#0; &#9999999;",
+    "\\ud83d tail \\u00",
+    "C:\\users\\x64\\new \\\\server\\share\\",
+    "\U0001f469\u200d\U0001f4bb\ufe0f writes code",
+    "\u200b" * 200,
+    "\\" * 200 + "u0041",
+)
+
+
+def every_way(redactor: Redactor, text: str) -> set[str]:
+    """Return what is shown of a text: cut once at every place, in single characters, whole."""
+    pieces = [[text[:at], text[at:]] for at in range(len(text))] + [[*text]]
+    shown = {str(redactor.text(text).value)}
+    for way in pieces:
+        stream = redactor.code_stream()
+        shown.add("".join(stream.feed(piece).value for piece in way) + stream.close().value)
+    return shown
+
+
+@pytest.mark.parametrize("redactor", REDACTORS.values(), ids=REDACTORS)
+@pytest.mark.parametrize(("text", "shown"), HIDDEN.values(), ids=HIDDEN)
+def test_what_is_hidden_is_found(redactor: Redactor, text: str, shown: str) -> None:
+    assert every_way(redactor, text) == {shown}
+
+
+@pytest.mark.parametrize("redactor", REDACTORS.values(), ids=REDACTORS)
+@pytest.mark.parametrize("text", SHOWN, ids=range(len(SHOWN)))
+def test_harmless_texts_stay(redactor: Redactor, text: str) -> None:
+    assert every_way(redactor, text) == {text}
+
+
+def test_a_registered_value_is_found_as_it_is_seen_and_as_it_is_written() -> None:
+    family = "\U0001f468\u200d\U0001f469-7741"
+    redactor = Redactor(Policy.load({"registered": [{"value": family}, {"value": "quiet-Heron-7741"}]}))
+    assert every_way(redactor, f"is {family}.") == {"is <redacted>."}
+    assert every_way(redactor, f"is {chr(0x200B).join('quiet-Heron-7741')}.") == {"is <redacted>."}
+
+
+def test_a_whole_text_is_read_as_its_pieces_are() -> None:
+    assert as_read("a\u200bb\x1b[1m\\u0063&#100;&quot;") == 'abcd"'
