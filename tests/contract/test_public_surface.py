@@ -150,6 +150,7 @@ def test_every_argument_has_a_help() -> None:
         "dir": "DIR",
         "host": "H",
         "name": "CASE",
+        "policy": "PATH",
         "port": "N",
         "redaction": "FILE",
         "stream_id": "ID",
