@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import pytest
 from pydantic import ValidationError
 
-from projector.dialects.ag_ui.run_input import RunAgentInput, read_run_input
+from projector.dialects.ag_ui.conversation import conversation
+from projector.dialects.ag_ui.run_input import read_run_input
 from projector.server.catalog import AgentBinding, Catalog
 from projector.server.config.settings import Settings
 from projector.server.http import requests
 from projector.server.http.problems import Problem
-from projector.server.http.request_bodies import agent_body, passthrough_body, run_body
+from projector.server.http.request_bodies import (
+    ReadConversation,
+    agent_body,
+    conversation_body,
+    passthrough_body,
+)
 
 IMAGE = {"type": "input_image", "image_url": "https://a.example/b.png"}
 KEYS = {"api_keys": {"frontend": "sha256:" + "0" * 64}}
@@ -192,9 +199,10 @@ TOOL_OF_CLIENT: Final = {"type": "function", "name": "ask", "description": "", "
 NO_PARAMETERS: Final = {"type": "object", "properties": {}}
 
 
-def run(**members: object) -> RunAgentInput:
+def run(**members: object) -> ReadConversation:
     messages = [{"role": "user", "id": "m", "content": "hi"}]
-    return read_run_input({"threadId": "t", "runId": "r", "messages": messages, "tools": [{"name": "ask"}], **members})
+    body = {"threadId": "t", "runId": "r", "messages": messages, "tools": [{"name": "ask"}], **members}
+    return partial(conversation, read_run_input(body))
 
 
 @pytest.mark.parametrize(
@@ -230,8 +238,8 @@ def run(**members: object) -> RunAgentInput:
 )
 def test_bodies_of_ag_ui_runs(api: str, agent: dict[str, Any], body: dict[str, Any]) -> None:
     one = offer(api, **agent)
-    assert run_body(run(), one) == {"model": "gpt-test", **body}
-    assert run_body(run(), one) == {"model": "gpt-test", **body}, "what one request adds is not the agent's"
+    assert conversation_body(run(), one) == {"model": "gpt-test", **body}
+    assert conversation_body(run(), one) == {"model": "gpt-test", **body}, "what one request adds is not the agent's"
 
 
 @pytest.mark.parametrize(
