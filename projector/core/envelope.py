@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Final, TypeAlias
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
-from projector.contracts.kinds import SCHEMA, Kind
+from projector.contracts.kinds import SCHEMA, Kind, PrivateKind
 from projector.core import frames
 from projector.core.canonical import COUNT_END, CanonicalEvent, Frame
+from projector.core.handlers import endings
+from projector.core.state import CONTEXT_ORDER
 
 PRIVATE: Final = frames.PRIVATE
 SPECIAL: Final = PRIVATE | {Kind.OUTPUT_ITEM_ADDED, Kind.OUTPUT_ITEM_DONE}
 """Kinds that need more than an envelope."""
+NO_EVENT: Final[CanonicalEvent] = MappingProxyType({})
+_NUMBERED: Final = frozenset({"event_id", "server_timestamp", "provider_sequence_number"})
+"""Members of the envelope that differ between the frames of an item."""
 
-Announced: TypeAlias = tuple[Mapping[str, object], Frame]
-"""The context in which an item was announced, and the frame that announced it."""
+
+class Announced(NamedTuple):
+    """How an item was announced."""
+
+    context: Mapping[str, object]
+    branch: int
+    frame: Frame
 
 
 class EnvelopeWriter:
@@ -36,6 +47,8 @@ class EnvelopeWriter:
         self._sent_id = 0
         self._context: Mapping[str, object] = {}
         self._envelope: Frame = {"server_timestamp": ""}
+        self._last: Frame = {}
+        self._branch = 0
         self._open: dict[object, Announced] = {}
         self._unsent: list[tuple[object, Announced | None]] = []
         """The state of each item before each change since the last `mark_sent`."""
@@ -68,6 +81,8 @@ class EnvelopeWriter:
             elif kind not in PRIVATE:
                 self._event_id += 1
                 self._track(frame)
+            elif kind == PrivateKind.BRANCH:
+                self._branch = frame["branch"]
             envelope["event_id"] = self._event_id
             wrapped.append(envelope | frame)
         if self._replaced:
@@ -75,9 +90,34 @@ class EnvelopeWriter:
                 frames.add_notices(frame, self._replaced)
         return wrapped
 
-    def open_items(self) -> list[Announced]:
-        """Return the open items in the order of their announcement."""
-        return [*self._open.values()]
+    def follow(self, frame: Frame) -> None:
+        """Continue after a frame that another writer of the same stream has wrapped."""
+        self._event_id, self._last = frame["event_id"], frame
+        kind = frame["kind"]
+        if kind == Kind.OUTPUT_ITEM_ADDED:
+            bare = {name: value for name, value in frame.items() if name not in _NUMBERED}
+            self._set_item(frame["item_id"], Announced(_context_of(frame), self._branch, bare))
+        elif kind == Kind.OUTPUT_ITEM_DONE:
+            self._set_item(frame["item_id"], None)
+        elif kind == PrivateKind.BRANCH:
+            self._branch = frame["branch"]
+
+    def close(self, error: Frame, context: Mapping[str, object] | None = None) -> list[Frame]:
+        """Return the end of a stream that has no other state: open items are closed, then `error` ends it.
+
+        Args:
+            error: the terminal.
+            context: the context members of the terminal; those of the frame that was followed last if None.
+        """
+        context, branch = _context_of(self._last) if context is None else context, self._branch
+        output = []
+        for item in list(self._open.values()):
+            output += self._in_branch(item.branch, item.context, endings.abandoned(item.frame))
+        return output + self._in_branch(branch, context, error)
+
+    def _in_branch(self, branch: int, context: Mapping[str, object], frame: Frame) -> list[Frame]:
+        entered = [] if branch == self._branch else [frames.branch(branch)]
+        return self.wrap([*entered, frame], context, NO_EVENT)
 
     def mark_sent(self) -> None:
         """Record that all frames so far were sent."""
@@ -104,10 +144,16 @@ class EnvelopeWriter:
     def _track(self, frame: Frame) -> None:
         item_id = frame["item_id"]
         self._unsent.append((item_id, self._open.get(item_id)))
-        self._set_item(item_id, (self._context, frame) if frame["kind"] == Kind.OUTPUT_ITEM_ADDED else None)
+        self._set_item(
+            item_id, Announced(self._context, self._branch, frame) if frame["kind"] == Kind.OUTPUT_ITEM_ADDED else None
+        )
 
     def _set_item(self, item_id: object, announced: Announced | None) -> None:
         if announced is None:
             self._open.pop(item_id, None)
         else:
             self._open[item_id] = announced
+
+
+def _context_of(frame: Frame) -> Mapping[str, object]:
+    return {name: frame[name] for name in CONTEXT_ORDER if name in frame}

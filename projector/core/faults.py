@@ -40,6 +40,7 @@ _ROWS: Final = (
     Fault("internal_error", "server", "Something went wrong on the server.", False),
     Fault("redaction_failed", "server", "The stream could not be made safe to show.", False),
     Fault("server_shutdown", "server", "The server is shutting down.", True),
+    Fault("stream_interrupted", "server", "The server that produced the stream has stopped.", True),
 )
 FAULTS: Final = {row.code: row for row in _ROWS}
 

@@ -37,6 +37,7 @@ ITEM_BYTES: Final = 4_000
 
 OutputFormat: TypeAlias = Literal["ndjson", "sse"]
 OnFrame: TypeAlias = Callable[[Frame], None]
+OnOutput: TypeAlias = Callable[[list[Frame]], None]
 
 
 class Pipeline:
@@ -61,6 +62,7 @@ class Pipeline:
         clock: Callable[[], float],
         options: DialectOptions,
         on_frame: OnFrame | None,
+        on_output: OnOutput | None,
     ) -> None:
         self._provider = provider
         self._profile = profile
@@ -74,6 +76,7 @@ class Pipeline:
         self._dialect = DIALECTS[dialect].writer(redactor.policy, replace(options, is_run=run))
         self._end_mark = DIALECTS[dialect].end_mark
         self._on_frame = on_frame
+        self._on_output = on_output
         self.kept_bytes = 0
         """Approximate size of what is kept until the stream ends, each text once."""
         self._main = self._main_branch(is_recording=takes_host_events)
@@ -215,6 +218,8 @@ class Pipeline:
             else:
                 kept += len(delta) if delta.isascii() else WIDE_BYTES * len(delta)
         self.kept_bytes = kept
+        if output and self._on_output is not None:
+            self._on_output(output)
         if output and self._projector.ended and self._end_mark is not None:
             wire.append((None, self._end_mark))
         if self._output_format == "ndjson":
@@ -252,6 +257,7 @@ def build_pipeline(
     redactor: Redactor | None = None,
     options: DialectOptions | None = None,
     on_frame: OnFrame | None = None,
+    on_output: OnOutput | None = None,
 ) -> Pipeline:
     """Create the pipeline of one stream.
 
@@ -270,6 +276,8 @@ def build_pipeline(
         options: options of the dialect from the caller's request; the defaults if None.
         on_frame: called with each clean frame just before it is encoded, for logs, metrics and storage. It must not
             change the frame; if it raises, the stream ends with `internal_error`.
+        on_output: called with the frames of each step once they are encoded, so with exactly those that are sent. It
+            must not change them, and must not raise: `StreamReplay` writes the same stream from them again.
 
     Raises:
         UsageError: an unknown name, an invalid profile, or both a policy and a redactor.
@@ -294,6 +302,7 @@ def build_pipeline(
         clock=clock,
         options=options or DialectOptions(),
         on_frame=on_frame,
+        on_output=on_output,
     )
 
 

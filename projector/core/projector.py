@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from types import MappingProxyType
 from typing import Final
 
 from projector._errors import UsageError
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame, UnreadableEvent
 from projector.core.context import BranchContext, StreamContext
-from projector.core.envelope import EnvelopeWriter
+from projector.core.envelope import NO_EVENT, EnvelopeWriter
 from projector.core.faults import FAULTS, Fault, LimitError
 from projector.core.handlers import HANDLERS, HOST_HANDLERS, SIGNALS, Handler, endings
 from projector.core.handlers.endings import BRANCH_ENDS, TERMINALS
@@ -24,8 +23,6 @@ PROGRESS: Final = Signal.PROGRESS  # looked up once here, not once per token in 
 BEGINNING: Final = Signal.BEGINNING
 EMIT: Final = Verdict.EMIT
 SETTLED: Final = Phase.SETTLED
-
-NO_EVENT: Final[CanonicalEvent] = MappingProxyType({})
 
 TOO_LATE: Final = "after the end of its response"
 """Name in the counts for events that arrive after the end of their response."""
@@ -194,10 +191,7 @@ class PublicStreamProjector:
         self._end()
         if is_unsent:
             self._envelopes.roll_back()
-        output = []
-        for context, added in self._envelopes.open_items():
-            output += self._envelopes.wrap([endings.abandoned(added)], context, NO_EVENT)
-        return output + self._wrap([endings.own_error(fault)])
+        return self._envelopes.close(endings.own_error(fault), self.branch.envelope)
 
     def _signal(self, signal: Signal, handler: Handler | None = None, event: CanonicalEvent = NO_EVENT) -> list[Frame]:
         """Apply the row of the lifecycle table and return its frames.

@@ -22,7 +22,7 @@ from projector._errors import UsageError, known_name
 from projector._validation import describe
 from projector.core.context import StreamContext, parse_time
 from projector.core.faults import FAULTS
-from projector.core.pipeline import build_pipeline
+from projector.core.pipeline import OnOutput, build_pipeline
 from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS
 from projector.redaction.policy import Policy, PolicyError, with_rules_in
@@ -106,8 +106,8 @@ def load_cases(folder: Path) -> list[Case]:
     return list(cases.values())
 
 
-def play(case: Case, dialect: str) -> bytes:
-    """Return the output of a case in a dialect, as NDJSON."""
+def play(case: Case, dialect: str, on_output: OnOutput | None = None) -> bytes:
+    """Return the output of a case in a dialect, as NDJSON; `on_output` is that of `build_pipeline`."""
     settings, close = case.settings, case.settings.close
     if close is not None and close not in FAULTS:
         raise UsageError(f"{CASES_FILE}: unknown fault `{close}`; known: {', '.join(FAULTS)}")
@@ -123,8 +123,10 @@ def play(case: Case, dialect: str) -> bytes:
         output_format="ndjson",
         takes_host_events=settings.host_events,
         clock=lambda: now,
+        on_output=on_output,
     )
-    return pipeline.feed(case.source.read_bytes()) + pipeline.close(FAULTS[close] if close else None)
+    lines = case.source.read_bytes().splitlines(keepends=True)
+    return b"".join([*map(pipeline.feed, lines), pipeline.close(FAULTS[close] if close else None)])
 
 
 def compare(folder: Path, case: Case, dialect: str, *, update: bool) -> Difference | None:

@@ -224,6 +224,7 @@ RETRYABLE: Final = {
     *("upstream_truncated", "upstream_empty", "upstream_unreachable", "upstream_reset", "upstream_timeout_connect"),
     *("upstream_timeout_first_byte", "upstream_timeout_idle", "upstream_timeout_total", "server_shutdown"),
     "upstream_unavailable",
+    "stream_interrupted",
 }
 FINAL: Final = {
     *(

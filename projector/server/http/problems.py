@@ -69,6 +69,7 @@ _FAULT_STATUS: Final[Mapping[str, HTTPStatus]] = {
     **{f"upstream_timeout_{of}": HTTPStatus.GATEWAY_TIMEOUT for of in ("connect", "first_byte", "idle", "total")},
     "internal_error": HTTPStatus.INTERNAL_SERVER_ERROR,
     "server_shutdown": HTTPStatus.SERVICE_UNAVAILABLE,
+    "stream_interrupted": HTTPStatus.SERVICE_UNAVAILABLE,
 }
 """Fault code -> status, if it occurs before the response has started (docs/operations.md); all others are 502. That
 includes 401 and 403 of the provider: they concern the key of this server, not the caller."""

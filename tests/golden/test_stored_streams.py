@@ -1,0 +1,79 @@
+"""Every case in every dialect, written again from its stored frames: the same bytes, from every event on."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any, Final
+
+from projector.contracts import codec
+from projector.core.context import parse_time
+from projector.core.replay import StreamReplay
+from projector.dialects import DIALECTS
+from projector.recording import replay
+from projector.redaction.policy import Policy
+from tests.dialect_checks import violations_of
+from tests.golden.test_goldens import CASES, every_case, every_dialect, golden_of
+
+CLOCK: Final = parse_time(replay.CLOCK, "clock")
+
+
+def stored_steps(case: replay.Case) -> list[list[dict[str, Any]]]:
+    """The frames of a case as a store returns them, through JSON; those of one step are stored together."""
+    stored: list[list[bytes]] = []
+    replay.play(case, "public_sse_v1", on_output=lambda frames: stored.append([*map(codec.dumps, frames)]))
+    return [[codec.loads(frame) for frame in step] for step in stored]
+
+
+def stored_frames(case: replay.Case) -> list[dict[str, Any]]:
+    return [*chain(*stored_steps(case))]
+
+
+def replayed(case: replay.Case, dialect: str, after: int = 0) -> StreamReplay:
+    return StreamReplay(
+        dialect=dialect,
+        policy=Policy.load(case.settings.policy),
+        is_run=case.settings.run,
+        after=after,
+        output_format="ndjson",
+    )
+
+
+@every_dialect
+@every_case
+def test_stored_frames_are_the_whole_stream(case: replay.Case, dialect: str) -> None:
+    reader = replayed(case, dialect)
+    assert reader.feed(stored_frames(case)) == golden_of(case, dialect)
+    assert reader.ended
+
+
+@every_dialect
+@every_case
+def test_a_reader_gets_what_follows_each_event(case: replay.Case, dialect: str) -> None:
+    frames, lines = stored_frames(case), golden_of(case, dialect).splitlines(keepends=True)
+    end_mark = DIALECTS[dialect].end_mark
+    count = len(lines) - (end_mark is not None)
+    for after in range(count + 1):
+        reader = replayed(case, dialect, after)
+        assert b"".join(reader.feed([frame]) for frame in frames) == b"".join(lines[after:])
+        assert reader.position == count
+
+
+@every_dialect
+@every_case
+def test_an_interrupted_stream_ends_with_one_terminal(case: replay.Case, dialect: str) -> None:
+    *steps, last = stored_steps(case)
+    for count in {*range(0, len(steps), max(1, len(steps) // 8)), len(steps)}:
+        reader, later = replayed(case, dialect), replayed(case, dialect)
+        frames = [*chain(*steps[:count])]
+        begin = reader.feed(frames)
+        assert not reader.ended
+        end = reader.interrupt(case.settings.stream_id, CLOCK)
+        assert reader.ended
+        assert (reader.feed(last), reader.interrupt(case.settings.stream_id, CLOCK)) == (b"", b"")
+        assert b"stream_interrupted" in end or dialect == "chat_completions"
+        assert violations_of(dialect, (begin + end).splitlines()) == []
+        assert later.feed(frames) + later.interrupt(case.settings.stream_id, CLOCK) == begin + end
+
+
+def test_cases_are_stored_with_their_terminal() -> None:
+    assert all(stored_frames(case)[-1]["kind"] in {"final", "error"} for case in CASES)
