@@ -76,7 +76,8 @@ class Pipeline:
         self._dialect = DIALECTS[dialect].writer(redactor.policy, replace(options, is_run=run))
         self._end_mark = DIALECTS[dialect].end_mark
         self._on_frame = on_frame
-        self._on_output = on_output
+        self.on_output = on_output
+        """See `build_pipeline`; it may be set before the first byte."""
         self.kept_bytes = 0
         """Approximate size of what is kept until the stream ends, each text once."""
         self._main = self._main_branch(is_recording=takes_host_events)
@@ -218,8 +219,8 @@ class Pipeline:
             else:
                 kept += len(delta) if delta.isascii() else WIDE_BYTES * len(delta)
         self.kept_bytes = kept
-        if output and self._on_output is not None:
-            self._on_output(output)
+        if output and self.on_output is not None:
+            self.on_output(output)
         if output and self._projector.ended and self._end_mark is not None:
             wire.append((None, self._end_mark))
         if self._output_format == "ndjson":

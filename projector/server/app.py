@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -28,17 +29,26 @@ from projector.server.http.problems import Problem
 from projector.server.http.routes import routes
 from projector.server.http.stream_route import Site
 from projector.server.ownership import Ownership
+from projector.server.stored import make_store
 from projector.server.streaming.registry import Streams
+from projector.server.streaming.stream_logs import StreamLogs
 from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.observer import Observer, OnTerminal
 from projector.server.telemetry.request_log import RequestLog
 from projector.server.upstream.circuit import Circuits
-from projector.store.budgets import Budgets, MemoryBudgets
+from projector.store.budgets import Budgets
 
 _CORS_HEADERS: Final = (
     "authorization", "content-type", "idempotency-key", "last-event-id", "x-request-id", "traceparent", "tracestate"
 )  # fmt: skip
-_CORS_EXPOSED: Final = ("x-stream-id", "x-request-id", "retry-after", "x-should-retry", *rate_limits.HEADERS)
+_CORS_EXPOSED: Final = (
+    "location",
+    "x-stream-id",
+    "x-request-id",
+    "retry-after",
+    "x-should-retry",
+    *rate_limits.HEADERS,
+)
 
 
 def create_app(
@@ -58,13 +68,15 @@ def create_app(
         settings: as `load_settings` returns them.
         make_upstream: creates an upstream from its settings, instead of the class that the provider names.
         on_terminal: called for every stream that ends; see `projector.server.telemetry.observer`.
-        budgets: where the use of rate limits is counted; in this process by default.
+        budgets: where the use of rate limits is counted; in the store by default.
     """
     streams = Streams(settings.limits)
     circuits = Circuits(settings.circuit_breaker)
     metrics = Metrics(streams, circuits)
     observer = Observer(metrics, on_terminal, response_status)
-    budgets = MemoryBudgets() if budgets is None else budgets
+    producer = f"process_{uuid.uuid4().hex}"
+    store = make_store(settings, producer)
+    budgets = store.budgets if budgets is None else budgets
     shared = Shared(
         streams,
         Ownership(),
@@ -76,6 +88,8 @@ def create_app(
         metrics,
         make_upstream,
         circuits,
+        StreamLogs(store, unread_s=settings.store.unread_s),
+        producer,
     )
     return _build(settings, shared, is_first=True)
 
@@ -103,6 +117,9 @@ class Shared:
     metrics: Metrics
     make_upstream: MakeUpstream
     circuits: Circuits
+    logs: StreamLogs
+    producer: str
+    """ID of this process in the store."""
     extensions: list[Extension] = field(default_factory=list)
     """Running extensions. They keep the agents and upstreams of the first settings."""
     catalogs: list[Catalog] = field(default_factory=list)
@@ -114,6 +131,7 @@ class Shared:
             await extension.aclose()
         for catalog in self.catalogs:
             await catalog.aclose()
+        await self.logs.aclose()
 
 
 def _build(settings: Settings, shared: Shared, *, is_first: bool) -> Starlette:
@@ -128,6 +146,8 @@ def _build(settings: Settings, shared: Shared, *, is_first: bool) -> Starlette:
         shared.rights,
         shared.limiter,
         shared.observer,
+        shared.logs,
+        shared.producer,
     )
     if is_first and settings.extensions:
         shared.extensions.extend(table.start(catalog, site) for table in settings.extensions)
@@ -195,7 +215,7 @@ def _starlette(
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
-            allow_methods=("GET", "POST"),
+            allow_methods=("DELETE", "GET", "POST"),
             allow_headers=_CORS_HEADERS,
             expose_headers=_CORS_EXPOSED,
         )

@@ -17,7 +17,13 @@ from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
+from projector.server.config.agent_settings import (
+    PASSTHROUGH_APIS,
+    AgentSettings,
+    KeepingSettings,
+    Passthrough,
+    WorkflowSettings,
+)
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.secret_values import secret_values
 from projector.server.config.settings import DEFAULT, Settings, Timeouts, UpstreamSettings
@@ -288,7 +294,8 @@ class Catalog:
         dialects = _passthrough_dialects(table.dialects or _all_dialects(settings), row.dialect if row else "")
         redactor = self.redactor(passthrough_policy(table.policy))
         upstreams = [self._upstreams[name] for name in settings.passthrough_upstreams(route)]
-        agent = AgentSettings(upstream=DEFAULT, model=settings.model, dialects=dialects)
+        keeping = {name: getattr(table, name) for name in KeepingSettings.model_fields}
+        agent = AgentSettings(upstream=DEFAULT, model=settings.model, dialects=dialects, **keeping)
         bindings = tuple(
             AgentBinding(
                 None,

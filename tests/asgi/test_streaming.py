@@ -83,6 +83,7 @@ async def test_headers_of_a_stream(serve: Any, upstream: Any, text_events: Any) 
     await upstream(script)
     answer = await serve().ask(x_request_id="req-from-the-caller")
     stream_id = answer.headers.pop("x-stream-id")
+    assert answer.headers.pop("location") == f"/api/v1/streams/{stream_id}"
     answer.headers.pop("date")
     assert answer.status == 200
     assert answer.headers == {

@@ -40,6 +40,16 @@ _RESERVED_PARAMETERS: Final = frozenset(
 """Fields of a provider request that other settings set, or that would make the response other than one stream."""
 
 
+class KeepingSettings(Table):
+    """What is kept of streams."""
+
+    store: Literal["default", "none"] = "default"
+    """`default`: streams are kept in the store, so that clients can resume them; `none`: nothing of them is stored."""
+    on_disconnect: Literal["cancel", "continue"] = "cancel"
+    """What a disconnect of the client does: `cancel` ends the stream; with `continue` it goes on for a client that
+    comes back, if it is stored."""
+
+
 class RecordSettings(Table):
     """Recording of the provider streams of an agent, redacted, as cases for `projector replay`."""
 
@@ -51,7 +61,7 @@ class RecordSettings(Table):
     """Larger streams are not recorded; long responses with images take about half of this."""
 
 
-class AgentSettings(Table):
+class AgentSettings(KeepingSettings):
     """An agent, which a request selects by name; its settings are never sent to clients."""
 
     upstream: Name | None = None
@@ -140,7 +150,7 @@ UpstreamNames: TypeAlias = Annotated[
 """One name, or a list of names."""
 
 
-class _Passthrough(Table):
+class _Passthrough(KeepingSettings):
     """Routes of the providers' own APIs, which forward the request body; a route without an upstream is off."""
 
     dialects: Dialects | None = None
@@ -185,7 +195,7 @@ class StageSettings(Table):
     steps: tuple[StepSettings, ...] = Field(min_length=1, max_length=32)
 
 
-class WorkflowSettings(Table):
+class WorkflowSettings(KeepingSettings):
     """A workflow: stages that run one after another."""
 
     stages: tuple[StageSettings, ...] = Field(min_length=1, max_length=64)

@@ -29,6 +29,7 @@ from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettin
 from projector.server.config.caller_settings import ROUTES, CallerName, CallerSettings, check_callers, check_workflows
 from projector.server.config.config_base import Api, BaseUrl, Name, Table, has_valid_host, matching
 from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelId, ModelNames
+from projector.server.config.store_settings import StoreSettings
 from projector.server.config.target_settings import CircuitBreaker, ModelSettings, api_of
 from projector.server.config.tls_settings import ListenerTls, UpstreamTls
 from projector.server.extensions import EXTENSIONS, ExtensionSettings
@@ -39,7 +40,7 @@ DEFAULT: Final = "default"
 SHORTHAND: Final = frozenset({"api_key", "api_key_file", "base_url", "model"})
 """Settings of one upstream with one agent, for a configuration that names no upstreams."""
 
-NEEDS_RESTART: Final = ("admin", "host", "log_level", "port", "tls", *sorted(EXTENSIONS))
+NEEDS_RESTART: Final = ("admin", "host", "log_level", "port", "store", "tls", *sorted(EXTENSIONS))
 """Settings that a reload keeps. Certificate and key of `tls` are read again from the same files."""
 
 _DAY_S: Final = 86_400
@@ -309,6 +310,7 @@ class Settings(Table):
     forwarded_header: Literal["x-forwarded-for", "forwarded"] = "x-forwarded-for"
     """Header that the trusted proxies set; the other one may be forged by clients, and is ignored."""
     limits: Limits = Limits()
+    store: StoreSettings = StoreSettings()
     callers: dict[CallerName, CallerSettings] = {}
     """Caller -> what it may use, and how much: `default`, `key:NAME`, `token:NAME` or `group:NAME`."""
     upstreams: dict[Name, UpstreamSettings] = {}

@@ -40,7 +40,8 @@ _RATE_HEADERS: Final[Schema] = {
 }
 _HEADERS: Final[Schema] = {
     **_RATE_HEADERS,
-    "x-stream-id": {"schema": {"type": "string"}, "description": "ID of the stream, for cancelling it."},
+    "x-stream-id": {**_TEXT_HEADER, "description": "ID of the stream."},
+    "location": {**_TEXT_HEADER, "description": "Address of the stream, if it is stored."},
     "x-request-id": _TEXT_HEADER,
 }
 _OPENAI_MEMBERS: Final[Schema] = {
@@ -72,7 +73,7 @@ _OPENAI_STATUSES: Final = (
 """The last two stand for other statuses of providers."""
 _TEXT: Final[Schema] = {"description": "OK", "content": {"text/plain": {"schema": {"type": "string"}}}}
 _SECURITY: Final[list[dict[str, list[str]]]] = [{"bearer": []}, {}]
-_STREAM_PROBLEMS: Final = (400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 502, 503, 504)
+_STREAM_PROBLEMS: Final = (400, 401, 403, 404, 408, 410, 413, 415, 422, 429, 500, 502, 503, 504)
 
 
 class _StreamRoute(NamedTuple):
@@ -149,11 +150,42 @@ _STREAMS: Final[Mapping[str, _StreamRoute]] = {
         if (route := provider.passthrough) is not None
     },
 }
+_STREAM_ID: Final = _parameter("stream_id", "path", {}, "Value of the `x-stream-id` header of the stream.")
+_STREAM: Final[Schema] = {
+    "type": "object",
+    "required": ["stream_id", "status", "last_event_id", "created_at", "dialect", "dialects"],
+    "properties": {
+        "stream_id": {"type": "string"},
+        "status": {
+            "enum": ["in_progress", "completed", "incomplete", "failed", "cancelled", "refused", "error"],
+            "description": "That of the terminal event, if the stream has ended.",
+        },
+        "last_event_id": {"type": "integer", "description": "Of the dialect `public_sse_v1`; 0 before the first."},
+        "created_at": {"type": "integer", "description": "Seconds since 1970."},
+        "dialect": {"type": "string", "description": "Dialect of the response to the request."},
+        "dialects": {"type": "array", "items": {"type": "string"}},
+        **{name: {"type": "string"} for name in ("agent", "workflow", "conversation_id")},
+    },
+}
 _PATHS: Final[Mapping[str, Schema]] = {
+    "/api/v1/streams/{stream_id}": {
+        "get": {
+            "summary": "State of a stored stream.",
+            "parameters": [_STREAM_ID],
+            "responses": {"200": {"description": "OK", "content": _json([_STREAM])}, **_problems(401, 404, 503)},
+            "security": _SECURITY,
+        },
+        "delete": {
+            "summary": "Cancel a stream, and delete what is stored of it.",
+            "parameters": [_STREAM_ID],
+            "responses": {"204": {"description": "Deleted."}, **_problems(401, 404, 503)},
+            "security": _SECURITY,
+        },
+    },
     "/api/v1/streams/{stream_id}/cancel": {
         "post": {
-            "summary": "Cancel a stream. Idempotent.",
-            "parameters": [_parameter("stream_id", "path", {}, "Value of the `x-stream-id` header of the stream.")],
+            "summary": "Cancel a stream, wherever it runs. Idempotent.",
+            "parameters": [_STREAM_ID],
             "responses": {"204": {"description": "Cancelled, or already ended."}, **_problems(401, 404, 503)},
             "security": _SECURITY,
         }
@@ -195,7 +227,7 @@ def document(
         {
             "openapi": "3.1.0",
             "info": {"title": "public-stream-projector", "version": "1"},
-            "paths": {path: _stream(path, names) if names else items[path] for path, names in routes.items()},
+            "paths": {path: _item(path, names, items) for path, names in routes.items()},
             "components": {
                 "schemas": components | dict(schemas or {}) | {"Problem": _PROBLEM, "OpenAIError": _OPENAI_ERROR},
                 "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
@@ -235,17 +267,40 @@ def _answers(dialect: str) -> dict[str, Any]:
     return {f"{dialect}.{model}": schema for model, schema in {**parts, assembler.body: body}.items()}
 
 
+def _item(path: str, dialects: Collection[str], items: Mapping[str, Schema]) -> Schema:
+    if path in _STREAMS:
+        return _stream(path, dialects)
+    return _events_item(dialects) if dialects else items[path]
+
+
+def _events_item(dialects: Collection[str]) -> dict[str, Any]:
+    number = {"type": "string", "pattern": "^[0-9]{0,15}$"}
+    about = (
+        "Number of the last event that the client has, counted from 1; in `public_sse_v1` its `event_id`. Default: 0."
+    )
+    parameters = [
+        _STREAM_ID,
+        _parameter("after", "query", number, about),
+        _parameter("Last-Event-ID", "header", number, "The same, if `after` is missing."),
+        *_options(dialects),
+    ]
+    content = {"text/event-stream": {"schema": _message(dialects)}}
+    responses = {
+        "200": _response("The events after that one. The last one is the terminal event.", content),
+        "204": {"description": "The client has all events, and the stream has ended."},
+        **_problems(400, 401, 404, 410, 422, 429, 503),
+    }
+    summary = "Read a stored stream after an event, while it runs or later."
+    return {"get": {"summary": summary, "parameters": parameters, "responses": responses, "security": _SECURITY}}
+
+
 def _stream(path: str, dialects: Collection[str]) -> dict[str, Any]:
     route, names = _STREAMS[path], re.findall(r"{(\w+)}", path)
     content: dict[str, Any] = {"text/event-stream": {"schema": _message(dialects)}}
     parameters = [_parameter(name, "path", {}, "Name in the server's configuration.") for name in names]
-    about = "Include members and events that the protocol of the dialect does not define."
-    parameters.append(_parameter("extensions", "query", {"enum": ["true", "false"]}, about))
-    if "ai_sdk" in dialects:
-        about = "Major version of the AI SDK that reads the dialect `ai_sdk`. Default: 6."
-        parameters.append(_parameter("level", "query", {"enum": [str(level) for level in AI_SDK_LEVELS]}, about))
-    about = "Dialect of the response. An agent may allow only some of these."
-    parameters.append(_parameter("dialect", "query", {"enum": sorted(dialects)}, about))
+    parameters += _options(dialects)
+    about = "A request that is sent again with the same key is answered with the stream of the first one."
+    parameters.append(_parameter("Idempotency-Key", "header", {"minLength": 1, "maxLength": 255}, about))
     responses = {"200": _response("Stream of events. The last one is the terminal event.", content)}
     if route.is_passthrough:
         body, errors = _json_responses(dialects)
@@ -262,6 +317,19 @@ def _stream(path: str, dialects: Collection[str]) -> dict[str, Any]:
             "security": _SECURITY,
         }
     }
+
+
+def _options(dialects: Collection[str]) -> list[dict[str, Any]]:
+    """Return the parameters that select a dialect and its options."""
+    parameters = []
+    about = "Include members and events that the protocol of the dialect does not define."
+    parameters.append(_parameter("extensions", "query", {"enum": ["true", "false"]}, about))
+    if "ai_sdk" in dialects:
+        about = "Major version of the AI SDK that reads the dialect `ai_sdk`. Default: 6."
+        parameters.append(_parameter("level", "query", {"enum": [str(level) for level in AI_SDK_LEVELS]}, about))
+    about = "Dialect of the response. An agent may allow only some of these."
+    parameters.append(_parameter("dialect", "query", {"enum": sorted(dialects)}, about))
+    return parameters
 
 
 def _json_responses(dialects: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -37,6 +37,8 @@ class _Row(NamedTuple):
 
 PROBLEMS: Final[Mapping[str, _Row]] = {
     "malformed_json": _Row(HTTPStatus.BAD_REQUEST, "The request body is not valid JSON."),
+    "invalid_position": _Row(HTTPStatus.BAD_REQUEST, "The position in the stream is invalid."),
+    "unknown_event": _Row(HTTPStatus.BAD_REQUEST, "The stream has no event of this number."),
     "host_not_allowed": _Row(HTTPStatus.BAD_REQUEST, "This server does not serve the host of the request."),
     "unauthenticated": _Row(HTTPStatus.UNAUTHORIZED, "A valid API key or bearer token is required."),
     "permission_denied": _Row(HTTPStatus.FORBIDDEN, "This caller may not use this route."),
@@ -47,16 +49,21 @@ PROBLEMS: Final[Mapping[str, _Row]] = {
     "unknown_workflow": _Row(HTTPStatus.NOT_FOUND, "Workflow not found."),
     "unknown_conversation": _Row(HTTPStatus.NOT_FOUND, "Conversation not found."),
     "unknown_response": _Row(HTTPStatus.NOT_FOUND, "Response not found."),
+    "events_gone": _Row(HTTPStatus.GONE, "The events after this position are not kept any more."),
     "method_not_allowed": _Row(HTTPStatus.METHOD_NOT_ALLOWED, "Method not allowed."),
     "request_timeout": _Row(HTTPStatus.REQUEST_TIMEOUT, "The request body was not received in time.", True),
     "body_too_large": _Row(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The request body is too large."),
     "unsupported_media_type": _Row(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The content type must be `application/json`."),
     "invalid_request": _Row(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid request body."),
+    "idempotency_key_reused": _Row(
+        HTTPStatus.UNPROCESSABLE_ENTITY, "The `Idempotency-Key` was used with another request."
+    ),
     "unknown_dialect": _Row(HTTPStatus.UNPROCESSABLE_ENTITY, "`dialect` is unknown or not allowed."),
     "too_many_streams": _Row(HTTPStatus.TOO_MANY_REQUESTS, "Too many concurrent streams for this caller.", True),
     "request_limit_exceeded": _Row(HTTPStatus.TOO_MANY_REQUESTS, "Too many requests of this caller.", True),
     "token_limit_exceeded": _Row(HTTPStatus.TOO_MANY_REQUESTS, "Too many tokens of this caller.", True),
     "overloaded": _Row(HTTPStatus.SERVICE_UNAVAILABLE, "The server is at capacity.", True),
+    "store_unavailable": _Row(HTTPStatus.SERVICE_UNAVAILABLE, "Stored streams are unavailable.", True),
     "auth_unavailable": _Row(HTTPStatus.SERVICE_UNAVAILABLE, "Token signing keys are unavailable.", True),
     "internal_error": _Row(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal server error."),
 }

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 import anyio
 from anyio import to_thread
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope
 
 from projector._validation import sentences
@@ -16,6 +16,7 @@ from projector.contracts import codec
 from projector.contracts.json_values import count_values
 from projector.core.client_history import is_history
 from projector.core.conversation import Entry, File, Image, Part, parts_of
+from projector.dialects.descriptor import AI_SDK_LEVELS
 from projector.server.config.settings import Settings
 from projector.server.http.input_items import Id, Items, RequestModel, Text, check_members
 from projector.server.http.problems import problem
@@ -38,6 +39,12 @@ _Metadata: TypeAlias = Annotated[
     BeforeValidator(check_members),
 ]
 """The limits are those of the Responses API."""
+
+_OPTIONS: Final[Mapping[str, Mapping[str, int]]] = {
+    "extensions": {"true": True, "false": False},
+    "level": {str(level): level for level in AI_SDK_LEVELS},
+}
+"""Query parameter -> its values, for the member of `DialectOptions` of that name."""
 
 
 PART_PARAMS: Final[Mapping[type[Part], str]] = {Image: "images", File: "files"}
@@ -178,3 +185,13 @@ def parse(model: type[_Body], body: Mapping[str, Any]) -> _Body:
         return model.model_validate(body)
     except ValidationError as error:
         raise problem("invalid_request", f"{sentences(error, body, model, root='body')[0]}.") from None
+
+
+def dialect_options(scope: Scope) -> dict[str, Any]:
+    """Return the members of `DialectOptions` that a query sets; raise `Problem` if one is invalid."""
+    query = QueryParams(scope["query_string"])
+    given = {name: query[name] for name in _OPTIONS if name in query}
+    for name, value in given.items():
+        if value not in _OPTIONS[name]:
+            raise problem("invalid_request", f"`{name}` must be {' or '.join(_OPTIONS[name])}.", param=name)
+    return {name: _OPTIONS[name][value] for name, value in given.items()}

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from http import HTTPStatus
 from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
 from projector.contracts.limits import ID_MAX_CHARS
@@ -32,7 +29,7 @@ from projector.server.config.caller_settings import AG_UI, AI_SDK, CHAT, WORKFLO
 from projector.server.control.token_meter import TokenMeter
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES
 from projector.server.http.model_routes import ModelRoutes
-from projector.server.http.problems import problem, request_id
+from projector.server.http.problems import problem
 from projector.server.http.request_bodies import (
     agent_body,
     conversation_body,
@@ -42,8 +39,10 @@ from projector.server.http.request_bodies import (
 )
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
 from projector.server.http.stored_state import conversation_of
+from projector.server.http.stored_streams import stream_routes
 from projector.server.http.stream_route import ProviderCall, Received, SessionRoute, Site, provider_session
 from projector.server.streaming.session import StreamSession
+from projector.server.streaming.stored_stream import Keeping, StoredStream
 from projector.server.streaming.workflow_source import workflow_source
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.targets import Target
@@ -75,7 +74,7 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
             for name, path, opener, dialects in found
         ),
         *ModelRoutes(catalog, site).routes(),
-        Route("/api/v1/streams/{stream_id}/cancel", _cancel, methods=["POST"]),
+        *stream_routes({dialect for *_, dialects in found for dialect in dialects}),
         *(() if site.settings.admin is not None else INTERNAL_ROUTES),
         *HEALTH_ROUTES,
     ]
@@ -119,7 +118,23 @@ class StreamRoutes:
         settings = self._site.settings
         stats.meter = TokenMeter([*binding.agents], body)
         source = workflow_source(binding, request.message, stats, account, options=options)
-        return StreamSession(stats, source, account, timeouts=settings.timeouts, heartbeat_s=settings.heartbeat_s)
+        stored = StoredStream(
+            dialect=dialect,
+            dialects=binding.settings.dialects,
+            options=options,
+            is_run=True,
+            policy=binding.redactor.policy,
+            workflow=binding.name,
+            conversation_id=request.conversation_id,
+        )
+        return StreamSession(
+            stats,
+            source,
+            account,
+            timeouts=settings.timeouts,
+            heartbeat_s=settings.heartbeat_s,
+            keeping=Keeping.of(binding.settings, stored),
+        )
 
     def ag_ui(self, received: Received) -> StreamSession:
         """Open an AG-UI run. The client stores the conversation; a thread belongs to the caller that created it.
@@ -216,15 +231,3 @@ def _conversation_id(body: Mapping[str, Any]) -> str | None:
     if body.get("conversation") is None:
         return None
     raise problem("invalid_request", "`conversation` must be an ID, or an object with an `id`.", param="conversation")
-
-
-# without a stream
-
-
-async def _cancel(request: Request) -> Response:
-    """Cancel a stream. Idempotent: the client may not know yet that the stream has ended."""
-    site: Site = request.app.state.site
-    caller = await site.authenticator.caller(request.scope)
-    if not site.streams.cancel(request.path_params["stream_id"], caller):
-        raise problem("unknown_stream")
-    return Response(status_code=HTTPStatus.NO_CONTENT, headers={"x-request-id": request_id(request.scope)})

@@ -7,41 +7,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
 from projector import StreamContext
 from projector.dialects import DIALECTS
-from projector.dialects.descriptor import AI_SDK_LEVELS, DialectOptions
+from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import AgentBinding, chosen_dialect
 from projector.server.config.settings import Settings
 from projector.server.control.rate_limits import Admission, RateLimiter
 from projector.server.control.rights import Grant, Rights
 from projector.server.control.token_meter import TokenMeter
 from projector.server.http.authenticator import Authenticator
+from projector.server.http.idempotency import Claim, key_of
 from projector.server.http.problems import problem
-from projector.server.http.requests import ClientLeftError, read_json
+from projector.server.http.requests import ClientLeftError, dialect_options, read_json
 from projector.server.http.stored_state import conversation_of, home_targets
+from projector.server.http.stored_streams import location, respond_with_log
 from projector.server.ownership import Ownership
 from projector.server.streaming.memory import Account
 from projector.server.streaming.registry import Streams
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.streaming.session import StreamSession
+from projector.server.streaming.stored_stream import Keeping, StoredStream
+from projector.server.streaming.stream_logs import StreamLogs
 from projector.server.telemetry.observer import Observer
 from projector.server.telemetry.request_facts import facts_of
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream
 from projector.server.upstream.targets import BodyOf
-
-_OPTIONS: Final[Mapping[str, Mapping[str, int]]] = {
-    "extensions": {"true": True, "false": False},
-    "level": {str(level): level for level in AI_SDK_LEVELS},
-}
-"""Query parameter -> its values, for the member of `DialectOptions` of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +54,9 @@ class Site:
     rights: Rights
     limiter: RateLimiter
     observer: Observer
+    logs: StreamLogs
+    producer: str
+    """ID of this process, in the logs that it writes."""
 
     async def grant(self, scope: Scope) -> tuple[str, Grant]:
         """Return the caller of a request, and what it may use; raise `Problem` if it is not authenticated."""
@@ -82,13 +84,7 @@ class Received(NamedTuple):
 
     def options(self, options: DialectOptions | None = None) -> DialectOptions:
         """Return options with `?extensions=` and `?level=` of the request; raise `Problem` if one is invalid."""
-        query = QueryParams(self.scope["query_string"])
-        given = {name: query[name] for name in _OPTIONS if name in query}
-        for name, value in given.items():
-            if value not in _OPTIONS[name]:
-                raise problem("invalid_request", f"`{name}` must be {' or '.join(_OPTIONS[name])}.", param=name)
-        chosen: dict[str, Any] = {name: _OPTIONS[name][value] for name, value in given.items()}
-        return replace(options or DialectOptions(), **chosen)
+        return replace(options or DialectOptions(), **dialect_options(self.scope))
 
 
 class SessionRoute:
@@ -114,10 +110,29 @@ class SessionRoute:
             except ClientLeftError:
                 return
             session = self._open_session(Received(scope, body, caller, account, grant))
-            with site.streams.running(session):
-                async with admission.stream(session.stats):
-                    begin_stream(scope, session.stats)  # the observer reports its end
-                    await site.observer.run(session, scope, receive, send)
+            key, stream_id = key_of(scope), session.stats.stream_id
+            async with AsyncExitStack() as stack:
+                if self._is_stored(session):
+                    if key is not None:
+                        claim = Claim(site.logs.store, scope, caller, key, body)
+                        if (status := await claim.enter(stream_id)) is not None:
+                            json = session.writer_type is JsonResponseWriter
+                            await respond_with_log(site, scope, receive, send, status, account, is_json=json)
+                            return
+                        await stack.enter_async_context(claim.held(stream_id, lambda: session.has_begun))
+                    session.write_log(site.logs, site.producer, location(scope, stream_id))
+                stack.enter_context(site.streams.running(session))
+                await stack.enter_async_context(admission.stream(session.stats))
+                begin_stream(scope, session.stats)  # the observer reports its end
+                await site.observer.run(session, scope, receive, send)
+
+    def _is_stored(self, session: StreamSession) -> bool:
+        """Return whether a stream gets a log; raise `Problem` if it must have one, and the store is away."""
+        if session.keeping.stored is None:
+            return False
+        if not self._site.logs.is_available and self._site.settings.store.required:
+            raise problem("store_unavailable")
+        return self._site.logs.is_available
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +179,17 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
         timeouts=site.settings.timeouts,
         heartbeat_s=math.inf if is_json else site.settings.heartbeat_s,
         writer_type=JsonResponseWriter if is_json else ResponseWriter,
+        keeping=Keeping.of(
+            binding.settings,
+            StoredStream(
+                dialect=dialect,
+                dialects=binding.settings.dialects,
+                options=options,
+                policy=binding.redactor.policy,
+                agent=call.agent,
+                conversation_id=call.conversation_id,
+            ),
+        ),
     )
 
 

@@ -50,6 +50,7 @@ class Streams:
         self._memory = Memory(limits.max_memory_bytes, limits.max_text_bytes)
         self._admitted: Counter[str] = Counter()  # requests by caller, from their head to the end of their stream
         self._running: dict[str, Running] = {}
+        self._readers: set[Running] = set()
         self._ended: dict[str, str] = {}  # id -> caller, ordered by their end
         self._on_drain: list[Callable[[], None]] = []
         self.is_draining = False
@@ -63,6 +64,11 @@ class Streams:
     def active(self) -> int:
         """The number of running streams."""
         return len(self._running)
+
+    @property
+    def readers(self) -> int:
+        """The number of readers of stored streams."""
+        return len(self._readers)
 
     @property
     def upstream_open(self) -> int:
@@ -111,6 +117,17 @@ class Streams:
             if len(self._ended) > _ENDED_MAX:
                 del self._ended[next(iter(self._ended))]
 
+    @contextmanager
+    def reading(self, reader: Running) -> Iterator[None]:
+        """Register a reader of a stored stream while it runs; raise `Problem` if the server is shutting down."""
+        if self.is_draining:
+            raise problem_of_fault(FAULTS["server_shutdown"])
+        self._readers.add(reader)
+        try:
+            yield
+        finally:
+            self._readers.discard(reader)
+
     def cancel(self, stream_id: str, caller: str) -> bool:
         """Cancel a stream; return whether the caller has, or had, a stream of this id."""
         stream = self._running.get(stream_id)
@@ -129,11 +146,11 @@ class Streams:
         for callback in self._on_drain:
             callback()
         await self._wait(grace_s, is_urgent)
-        for stream in list(self._running.values()):
+        for stream in [*self._running.values(), *self._readers]:
             stream.fail(FAULTS["server_shutdown"])
         await self._wait(LAST_WORDS_S, lambda: False)
 
     async def _wait(self, limit_s: float, is_urgent: Callable[[], bool]) -> None:
         deadline = time.monotonic() + limit_s
-        while self._running and time.monotonic() < deadline and not is_urgent():  # noqa: ASYNC110 - a signal handler must not set an event
+        while (self._running or self._readers) and time.monotonic() < deadline and not is_urgent():  # noqa: ASYNC110 - a signal handler must not set an event
             await anyio.sleep(_POLL_S)

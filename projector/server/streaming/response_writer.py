@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
 
+import anyio
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 from starlette.types import Message, Send
@@ -34,6 +35,31 @@ _JSON_HEADERS: Final[Headers] = (
 
 SEND_MAX_BYTES: Final = 65_536
 """Maximum bytes of one send, as many as uvicorn buffers; with more, a slow client would seem to have stalled."""
+
+
+class AbortableSend:
+    """An ASGI `send` that can be given up while a client does not read."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._scope: anyio.CancelScope | None = None
+
+    async def __call__(self, message: Message) -> None:
+        """Send a message; raise `OSError` if it was given up."""
+        with anyio.CancelScope() as self._scope:
+            await self._send(message)
+        if self._scope.cancelled_caught:
+            raise ClientStalledError
+        self._scope = None
+
+    def abort(self) -> None:
+        """Give up the message that is being sent."""
+        if self._scope is not None:
+            self._scope.cancel()
+
+
+class ClientStalledError(OSError):
+    """A client does not read, and was given up."""
 
 
 class ResponseWriter:

@@ -1,4 +1,4 @@
-"""One stream: a source produces it, a session writes it to its client.
+"""One stream: a source produces it, a session writes it to its client and to its log.
 
 Three tasks share a session. The first runs the source and writes its output, so that a client that does not read stops
 its upstream by backpressure. The watcher waits for the client to disconnect. The clock checks deadlines and sends
@@ -7,10 +7,13 @@ heartbeats.
 The HTTP status is committed when an upstream's headers arrive, at the latest when the first heartbeat is due. A
 failure before that is a problem document, a failure after it is a terminal event: `response_state` decides. However a
 stream ends, its source exits the context manager of its upstream, which closes the connection.
+
+A disconnect of the client cancels the stream, unless it survives that: then it goes on for other readers of its log.
 """
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import astuple
@@ -31,7 +34,9 @@ from projector.server.http.problems import Problem, problem_of_fault
 from projector.server.streaming.deadlines import Clock, Timer
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_state import Phase, ResponseState, Signal
-from projector.server.streaming.response_writer import ResponseWriter, Write
+from projector.server.streaming.response_writer import AbortableSend, ResponseWriter, Write
+from projector.server.streaming.stored_stream import NOTHING, Keeping
+from projector.server.streaming.stream_logs import Loss, StreamLog, StreamLogs
 from projector.server.telemetry.logs import log
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderFailure, UpstreamError
@@ -112,15 +117,19 @@ class StreamSession:
         heartbeat_s: float = inf,
         headers: Sequence[tuple[bytes, bytes]] = (),
         writer_type: type[ResponseWriter] = ResponseWriter,
+        keeping: Keeping = NOTHING,
     ) -> None:
         self.stats = stats
+        self.keeping = keeping
+        self.writer_type = writer_type
         self._source: StreamSource | _EndedSource = source
         self._pipeline = source.pipeline
         self._account = account
         self._stall_s = timeouts.client_stall_timeout_s
         self._heartbeat_s = heartbeat_s
-        self._headers = headers
-        self._writer_type = writer_type
+        self._headers = [*headers]
+        self._log: StreamLog | None = None
+        self._is_detached = False
         self._state = ResponseState()
         self._scope = anyio.CancelScope()
         self._problem: Problem | None = None
@@ -131,10 +140,20 @@ class StreamSession:
         """Whether a request to an upstream is pending, or its response is being read."""
         return self._source.is_upstream_open
 
+    def write_log(self, logs: StreamLogs, producer: str, location: str) -> None:
+        """Write a log of the stream too, if it is to be stored; `location` is its address."""
+        if self.keeping.stored is not None:
+            head = self.keeping.stored.head(self.stats.stream_id, self.stats.caller, producer)
+            self._log = logs.begin(head, self.cancel, self._on_loss)
+            self._pipeline.on_output = self._log.add
+            self._headers.append((b"location", location.encode()))
+
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; raise `Problem` if the stream failed before its status was committed: nothing was sent."""
         dialect, headers = DIALECTS[self.stats.dialect], self._response_headers(scope)
-        writer = self._writer_type(send, dialect, headers, self._account, self._state, self._disconnect)
+        line = AbortableSend(send) if self._survives else None
+        writer = self.writer_type(line or send, dialect, headers, self._account, self._state, self._disconnect)
+        stall = self._disconnect if line is None else line.abort
         clock, source = Clock(), self._source
         if isinstance(source, _EndedSource):
             raise UsageError("expected a session that has not run")
@@ -144,7 +163,7 @@ class StreamSession:
                 tasks.start_soon(self._watch, receive)
                 tasks.start_soon(clock.run)
                 with clock.watch(
-                    Timer(lambda: (writer.sending_since or inf) + self._stall_s, self._disconnect, self._stall_s),
+                    Timer(lambda: (writer.sending_since or inf) + self._stall_s, stall, self._stall_s),
                     Timer(
                         lambda: writer.sent_at + self._heartbeat_s,
                         lambda: tasks.start_soon(self._beat, writer),  # a task, because sending may take a while
@@ -154,7 +173,11 @@ class StreamSession:
                     await self._produce(source, writer, clock)
                 tasks.cancel_scope.cancel()
         finally:
+            if self._state.phase is Phase.REFUSED and self._log is not None:
+                self._last_bytes()  # its log ends like the answer
             self._pipeline.cancel()  # if the client is gone, what it received is the end of the stream
+            if self._log is not None:
+                self._log.end()
             self._source = _ENDED  # cancelled tasks keep the session until the next garbage collection
             self.stats.dropped = self._pipeline.dropped
             self.stats.provider_errors = self._pipeline.provider_errors
@@ -201,7 +224,7 @@ class StreamSession:
 
     def _stop(self, signal: Signal, last_bytes: Callable[[], bytes]) -> bool:
         """Choose the end of the stream, and stop the source; return False if the end was chosen before."""
-        if self._pipeline.ended or not self._state.apply(signal):
+        if self._pipeline.ended or not (self._is_detached or self._state.apply(signal)):
             return False
         self._last_bytes = last_bytes
         self._source.stop()
@@ -220,12 +243,41 @@ class StreamSession:
         """Cancel the stream after a client disconnect."""
         if self._state.apply(Signal.LEAVE):  # servers also report a disconnect after the whole response
             self.stats.is_client_gone = True
-            self._scope.cancel()
+            if self._survives and self._log is not None:
+                self._is_detached = True
+                self._log.left_at = time.monotonic()
+            else:
+                self._scope.cancel()
+
+    def _notify_log(self) -> None:
+        """Have the frames of the last step written: the pipeline may run in a thread, the log does not."""
+        if self._log is not None:
+            self._log.notify()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the status was sent, or the stream has a log."""
+        return self._state.is_committed or (self._log is not None and self._log.has_begun)
+
+    @property
+    def _survives(self) -> bool:
+        return self.keeping.survives and self._log is not None
+
+    def _on_loss(self, reason: Loss) -> None:
+        """End a stream that another process has ended in its log, and one that nobody can read any more."""
+        self._log = None
+        if reason == "sealed":
+            self.fail(FAULTS["stream_interrupted"])
+        elif self._is_detached:
+            self.cancel()
 
     async def _produce(self, source: StreamSource, writer: ResponseWriter, clock: Clock) -> None:
         """Write the whole stream; however the source ends, write the end of the stream."""
 
         async def write(data: bytes) -> None:
+            self._notify_log()
+            if self._is_detached and self._log is not None:
+                await self._log.keep_up()  # without a client, its log sets the pace
             await writer.write(data)
             if self._pipeline.ended:
                 await self._end(writer)  # before the upstream is closed, which may take a moment
@@ -245,11 +297,15 @@ class StreamSession:
     async def _end(self, writer: ResponseWriter) -> None:
         """Write the end of the stream, unless the request is refused or the client gone. Idempotent."""
         self._state.apply(Signal.STOP)
-        if not self._state.accepts(Signal.SEND):
+        is_sent = self._state.accepts(Signal.SEND)
+        if not is_sent and not self._is_detached:
             return
         try:
             is_heavy = self._account.is_heavy
             last = await to_thread.run_sync(self._last_bytes) if is_heavy else self._last_bytes()
+            self._notify_log()
+            if not is_sent:
+                return
             if self.stats.terminal.get("error", {}).get("is_retryable") is False:
                 writer.add_header(b"x-should-retry", b"false")
             await writer.end(last)
@@ -273,6 +329,7 @@ class StreamSession:
 
     async def _beat(self, writer: ResponseWriter) -> None:
         """Send a comment, unless other output is being sent."""
+        self._notify_log()
         if await writer.beat(encode_comment(f"heartbeat {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")):
             self.stats.heartbeats += 1
 

@@ -1,0 +1,208 @@
+"""Routes of stored streams: read one from any event on, its status, cancel it, delete it.
+
+An ID is no credential: a stream exists for its owner only. Everything works at any server with the same store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from http import HTTPStatus
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.datastructures import Headers, QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from projector.contracts import codec
+from projector.contracts.kinds import Kind
+from projector.server.catalog import chosen_dialect
+from projector.server.http.problems import problem, request_id
+from projector.server.http.requests import dialect_options
+from projector.server.streaming.log_session import LogSession
+from projector.server.streaming.memory import Account
+from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
+from projector.server.streaming.stored_stream import StoredStream
+from projector.store.protocol import StoreUnavailableError, StreamStatus, TrimmedError, UnknownStreamError
+
+if TYPE_CHECKING:
+    from projector.server.http.stream_route import Site
+
+PATH: Final = "/api/v1/streams/{stream_id}"
+_DIGITS_MAX: Final = 15
+"""Digits of the largest event number; more are inexact in JavaScript."""
+
+
+def stream_routes(dialects: Collection[str]) -> list[Route]:
+    """Return the routes of stored streams, which are in any of these dialects."""
+    return [
+        Route(f"{PATH}/events", EventsRoute(dialects), methods=["GET"]),
+        Route(f"{PATH}/cancel", _cancel, methods=["POST"]),
+        Route(PATH, _status, methods=["GET"]),
+        Route(PATH, _delete, methods=["DELETE"]),
+    ]
+
+
+class EventsRoute:
+    """An ASGI application that responds with the events of a stream after a position."""
+
+    def __init__(self, dialects: Collection[str]) -> None:
+        self.dialects = dialects
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond with the events; raise `Problem` if there are none."""
+        site: Site = scope["app"].state.site
+        caller = await site.authenticator.caller(scope)
+        after = _position(scope)
+        with site.streams.admitted(caller) as account:
+            status = await find(site, scope["path_params"]["stream_id"], caller)
+            requested = QueryParams(scope["query_string"]).get("dialect")
+            await respond_with_log(site, scope, receive, send, status, account, after=after, dialect=requested)
+
+
+async def respond_with_log(
+    site: Site,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    status: StreamStatus,
+    account: Account,
+    *,
+    after: int = 0,
+    dialect: str | None = None,
+    is_json: bool = False,
+) -> None:
+    """Respond with the events of a stored stream after a position, or with its JSON answer; 204 if nothing follows."""
+    stored = StoredStream.of(status.head)
+    name = stored.dialect if dialect is None else chosen_dialect(dialect, stored.dialects)
+    options = dialect_options(scope)
+    session = LogSession(
+        site.logs.store,
+        status.head,
+        name,
+        stored.replay(name, after=after, options=options, output_format="ndjson" if is_json else "sse"),
+        account,
+        after=after,
+        timeouts=site.settings.timeouts,
+        heartbeat_s=inf if is_json else site.settings.heartbeat_s,
+        headers=[(b"location", location(scope, status.head.stream_id).encode())],
+        writer_type=JsonResponseWriter if is_json else ResponseWriter,
+    )
+    session.stats.request_id = request_id(scope)
+    try:
+        is_more = await session.seek()
+    except StoreUnavailableError:
+        raise problem("store_unavailable") from None
+    if not is_more:
+        await Response(status_code=HTTPStatus.NO_CONTENT, headers=_headers(scope))(scope, receive, send)
+        return
+    with site.streams.reading(session):
+        await session.run(scope, receive, send)
+
+
+async def find(site: Site, stream_id: str, caller: str) -> StreamStatus:
+    """Return the state of a caller's stream; raise `Problem` if the caller has none of this ID."""
+    try:
+        await site.logs.settle(stream_id)
+        status = await site.logs.store.find(stream_id)
+    except StoreUnavailableError:
+        raise problem("store_unavailable") from None
+    if status is None or status.head.owner != caller:
+        raise problem("unknown_stream")
+    return status
+
+
+def location(scope: Scope, stream_id: str) -> str:
+    """Return the path of a stream, as the client of this request sees it."""
+    return f"{scope.get('root_path', '')}{PATH.format(stream_id=stream_id)}"
+
+
+def _position(scope: Scope) -> int:
+    """Return the number of the last event that the client has: `after`, else `Last-Event-ID`, else 0."""
+    query = QueryParams(scope["query_string"])
+    name = "after" if "after" in query else "Last-Event-ID"
+    text = query.get("after", Headers(scope=scope).get("last-event-id", "")).strip()
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
+        raise problem("invalid_position", f"`{name}` must be the number of an event, such as 7.", param=name)
+    return int(text)
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    return {"cache-control": "no-store", "x-request-id": request_id(scope)}
+
+
+async def _status(request: Request) -> Response:
+    """Respond with the state of a stream."""
+    site: Site = request.app.state.site
+    caller = await site.authenticator.caller(request.scope)
+    status = await find(site, request.path_params["stream_id"], caller)
+    stored = StoredStream.of(status.head)
+    document: dict[str, Any] = {
+        "stream_id": status.head.stream_id,
+        "status": "in_progress",
+        "last_event_id": 0,
+        "created_at": status.head.created_ms // 1000,
+        "dialect": stored.dialect,
+        "dialects": [*stored.dialects],
+        "agent": stored.agent,
+        "workflow": stored.workflow,
+        "conversation_id": stored.conversation_id,
+    }
+    last = await _last_frame(site, status)
+    if last is not None:
+        document["last_event_id"] = last["event_id"]
+    if status.seal is not None:
+        document["status"] = "error" if last is None or status.seal.reason else _outcome(last)
+    present = {name: value for name, value in document.items() if value is not None}
+    return Response(codec.dumps(present), media_type="application/json", headers=_headers(request.scope))
+
+
+async def _last_frame(site: Site, status: StreamStatus) -> dict[str, Any] | None:
+    if status.last == 0:
+        return None
+    try:
+        page = await site.logs.store.read(status.head.stream_id, status.last - 1, 1)
+    except (UnknownStreamError, TrimmedError):
+        raise problem("unknown_stream") from None
+    except StoreUnavailableError:
+        raise problem("store_unavailable") from None
+    frame: dict[str, Any] = codec.loads(page.frames[-1])
+    return frame
+
+
+def _outcome(terminal: dict[str, Any]) -> str:
+    return str(terminal["final"]["status"]) if terminal["kind"] == Kind.FINAL else "error"
+
+
+async def _cancel(request: Request) -> Response:
+    """Cancel a stream, wherever it runs. Idempotent: the client may not know yet that the stream has ended."""
+    site: Site = request.app.state.site
+    caller = await site.authenticator.caller(request.scope)
+    stream_id = request.path_params["stream_id"]
+    if not site.streams.cancel(stream_id, caller):
+        await find(site, stream_id, caller)
+        await _ask_store(site.logs.store.request_cancel, stream_id)
+    return Response(status_code=HTTPStatus.NO_CONTENT, headers={"x-request-id": request_id(request.scope)})
+
+
+async def _delete(request: Request) -> Response:
+    """Cancel a stream if it runs, and delete its log."""
+    site: Site = request.app.state.site
+    caller = await site.authenticator.caller(request.scope)
+    stream_id = request.path_params["stream_id"]
+    await find(site, stream_id, caller)
+    if not site.streams.cancel(stream_id, caller):
+        await _ask_store(site.logs.store.request_cancel, stream_id)
+    await _ask_store(site.logs.store.delete, stream_id)
+    return Response(status_code=HTTPStatus.NO_CONTENT, headers={"x-request-id": request_id(request.scope)})
+
+
+async def _ask_store(method: Callable[[str], Awaitable[object]], stream_id: str) -> None:
+    try:
+        await method(stream_id)
+    except StoreUnavailableError:
+        raise problem("store_unavailable") from None

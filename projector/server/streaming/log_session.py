@@ -1,0 +1,184 @@
+"""A reader of a stored stream: pages of its log in, the bytes of a dialect out. Readers do not know the producer.
+
+Every reader has a position of its own and no queue, so a slow one costs no memory. Its stream ends with the terminal,
+whatever happens to the producer. If this server ends, or the store is away for too long, the connection is broken off
+between two events, and the client goes on at another server.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from math import inf
+from typing import Final
+
+import anyio
+from starlette.types import Receive, Scope, Send
+
+from projector.contracts import codec
+from projector.core.faults import Fault
+from projector.core.replay import StreamReplay
+from projector.core.sse import encode_comment
+from projector.dialects import DIALECTS
+from projector.server.config.settings import Timeouts
+from projector.server.http.problems import Problem, problem
+from projector.server.streaming.deadlines import Clock, Timer
+from projector.server.streaming.memory import Account
+from projector.server.streaming.response_state import ResponseState, Signal
+from projector.server.streaming.response_writer import ResponseWriter
+from projector.server.streaming.stored_stream import StoredStream
+from projector.server.telemetry.stream_stats import StreamStats
+from projector.store.protocol import Page, Store, StoreUnavailableError, StreamHead, TrimmedError, UnknownStreamError
+
+PAGE_BYTES: Final = 131_072
+"""Frames that are read at once; a page takes a few milliseconds to write."""
+BEHIND_S: Final = 2.0
+"""Seconds for a log to receive an event that its reader already has from the producer."""
+AWAY_S: Final = 10.0
+"""Seconds that a reader waits for a store that is away."""
+_RETRY_S: Final = 0.25
+
+
+class LogSession:
+    """One reader; `run` it once."""
+
+    def __init__(
+        self,
+        store: Store,
+        head: StreamHead,
+        dialect: str,
+        replay: StreamReplay,
+        account: Account,
+        *,
+        after: int,
+        timeouts: Timeouts,
+        heartbeat_s: float,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        writer_type: type[ResponseWriter] = ResponseWriter,
+    ) -> None:
+        stored = StoredStream.of(head)
+        self.stats = StreamStats(
+            stream_id=head.stream_id, dialect=dialect, caller=head.owner, agent=stored.agent, workflow=stored.workflow
+        )
+        self._store = store
+        self._dialect = dialect
+        self._replay = replay
+        self._account = account
+        self._after = after
+        self._stall_s = timeouts.client_stall_timeout_s
+        self._heartbeat_s = heartbeat_s
+        self._headers = [*headers, (b"x-stream-id", head.stream_id.encode())]
+        self._writer_type = writer_type
+        self._read = 0
+        self._first = b""
+        self._state = ResponseState()
+        self._scope = anyio.CancelScope()
+        self._problem: Problem | None = None
+
+    is_upstream_open = False
+
+    async def seek(self) -> bool:
+        """Read up to the position of the reader; return False if nothing can follow it.
+
+        Raises:
+            Problem: the stream has no such event, or the events after it are not kept.
+        """
+        since = time.monotonic()
+        while self._replay.position < self._after or not self._read:
+            page = await self._next_page()
+            self._first += self._write(page)
+            if self._replay.ended:
+                break
+            if not page.frames:
+                if self._replay.position >= self._after:
+                    break
+                if time.monotonic() - since > BEHIND_S:
+                    raise problem("unknown_event")
+                await self._store.wait(self.stats.stream_id, self._read, BEHIND_S)
+        if self._replay.ended and self._replay.position < self._after:
+            raise problem("unknown_event")
+        return bool(self._first) or not self._replay.ended
+
+    async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send what follows the position of the reader; raise `Problem` if nothing was sent."""
+        row = DIALECTS[self._dialect]
+        headers = [*self._headers, (b"x-request-id", self.stats.request_id.encode())]
+        if scope["http_version"] == "1.1":
+            headers.append((b"connection", b"keep-alive"))
+        writer = self._writer_type(send, row, headers, self._account, self._state, self._leave)
+        clock = Clock()
+        async with anyio.create_task_group() as tasks:
+            self._scope = tasks.cancel_scope
+            tasks.start_soon(self._watch, receive)
+            tasks.start_soon(clock.run)
+            with clock.watch(
+                Timer(lambda: (writer.sending_since or inf) + self._stall_s, self._leave, self._stall_s),
+                Timer(
+                    lambda: writer.sent_at + self._heartbeat_s,
+                    lambda: tasks.start_soon(writer.beat, encode_comment("heartbeat")),
+                    self._heartbeat_s,
+                ),
+            ):
+                await self._produce(writer)
+            tasks.cancel_scope.cancel()
+        if self._problem is not None:
+            raise self._problem
+
+    def cancel(self) -> None:
+        """Do nothing: the producer is asked to cancel, and its terminal ends the reader too."""
+
+    def fail(self, fault: Fault) -> None:  # noqa: ARG002 - a stream that is produced here would end with it
+        """Break the connection off: the stream goes on elsewhere, or its log has its end."""
+        self._leave()
+
+    async def _produce(self, writer: ResponseWriter) -> None:
+        try:
+            await writer.write(self._first)
+            self._first = b""
+            while not self._replay.ended:
+                page = await self._next_page()
+                data = self._write(page)
+                if data:
+                    await writer.write(data)
+                elif not page.frames and not self._replay.ended:
+                    await self._store.wait(self.stats.stream_id, self._read, self._heartbeat_s)
+            await writer.end(b"")
+        except Problem as error:
+            if self._state.apply(Signal.FAIL) and not self._state.is_committed:
+                self._problem = error
+        except StoreUnavailableError:
+            if not self._state.is_committed:
+                self._problem = problem("store_unavailable")
+
+    async def _next_page(self) -> Page:
+        """Return the next page; wait a while for a store that is away."""
+        since = time.monotonic()
+        while True:
+            try:
+                return await self._store.read(self.stats.stream_id, self._read, PAGE_BYTES)
+            except UnknownStreamError:
+                raise problem("unknown_stream") from None
+            except TrimmedError:
+                raise problem("events_gone") from None
+            except StoreUnavailableError:
+                if time.monotonic() - since > AWAY_S or not self._state.is_committed:
+                    raise
+                await anyio.sleep(_RETRY_S)
+
+    def _write(self, page: Page) -> bytes:
+        """Return the bytes of a page, and of the end of a stream whose producer has stopped."""
+        data = self._replay.feed(map(codec.loads, page.frames))
+        self._read = page.last
+        if page.seal is not None and not self._replay.ended:
+            data += self._replay.interrupt(self.stats.stream_id, page.seal.at_ms / 1000)
+        return data
+
+    def _leave(self) -> None:
+        if self._state.apply(Signal.LEAVE):
+            self.stats.is_client_gone = True
+            self._scope.cancel()
+
+    async def _watch(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._leave()

@@ -1,0 +1,345 @@
+"""Logs of the running streams: the frames that this process produces, appended to the store in the background.
+
+A stream does not wait for its log. Its frames are collected, and every few milliseconds one batch with those of all
+streams goes to the store. If the store is away, frames wait for it within a limit; beyond that a stream goes on without
+its log, and cannot be resumed. While the store is away, new streams have no log from the start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from enum import Enum
+from typing import Final, Literal, TypeAlias
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from projector.contracts import codec
+from projector.contracts.kinds import Kind
+from projector.core.canonical import Frame
+from projector.server.telemetry.logs import log
+from projector.store.protocol import (
+    RENEWAL_S,
+    Batch,
+    Refusal,
+    Store,
+    StoreError,
+    StoreFullError,
+    StoreUnavailableError,
+    StreamHead,
+)
+
+FLUSH_S: Final = 0.01
+"""Seconds in which frames are collected for one batch."""
+WAITING_MAX_BYTES: Final = 33_554_432
+"""Frames of all streams that may wait for the store."""
+STREAM_WAITING_MAX_BYTES: Final = 8_388_608
+"""Frames of one stream that may wait for the store."""
+URGENT_BYTES: Final = 262_144
+"""Frames of all streams that are written at once, without waiting for more."""
+_RETRY_S: Final = (0.25, 0.5, 1.0, 2.0)
+"""Pauses between attempts to reach a store that is away; the last one is repeated."""
+_LAST_FLUSH_S: Final = 2.0
+"""Seconds that the last frames may take to reach the store at shutdown."""
+_LEFTOVERS_MAX: Final = 10_000
+"""Incomplete logs that are remembered, to be deleted when the store is back."""
+_TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
+
+Loss: TypeAlias = Refusal | Literal["overflow", "full", "unavailable"]
+"""Why a log is not continued."""
+OnLoss: TypeAlias = Callable[[Loss], None]
+
+
+class _State(Enum):
+    NEW = 0
+    STARTED = 1  # the store is to create it
+    OPEN = 2
+    OVER = 3  # sealed, discarded or lost
+
+
+class StreamLog:
+    """The log of one stream that this process produces."""
+
+    def __init__(self, logs: StreamLogs, head: StreamHead, on_cancel: Callable[[], None], on_loss: OnLoss) -> None:
+        self._logs = logs
+        self.head = head
+        self.on_cancel = on_cancel
+        self.on_loss = on_loss
+        self.left_at: float | None = None
+        """When the first reader left, in seconds of `time.monotonic`; None while it is there."""
+        self.state = _State.NEW
+        self.first = 1
+        """Number of the first frame that waits."""
+        self.waiting: list[bytes] = []
+        self.waiting_bytes = 0
+        self.is_complete = False
+        """Whether the terminal is among the frames that wait."""
+        self.has_begun = False
+        """Whether the store has the log, or is to create it."""
+        self._added: list[tuple[list[bytes], bool]] = []
+
+    def add(self, frames: Sequence[Frame]) -> None:
+        """Add the frames of one step of the pipeline. May be called in another thread."""
+        if frames:
+            written = [codec.dumps(frame) for frame in frames]
+            self._added.append((written, frames[-1]["kind"] in _TERMINALS))
+
+    def notify(self) -> None:
+        """Have what was added written; the first call creates the log. The frames of a step are never separated."""
+        added, self._added = self._added, []
+        if self.state is _State.OVER:
+            return
+        for frames, is_last in added:
+            size = sum(map(len, frames))
+            self.waiting += frames
+            self.waiting_bytes += size
+            self._logs.waiting_bytes += size
+            self.is_complete = self.is_complete or is_last
+        if self.state is _State.NEW:
+            self.state, self.has_begun = _State.STARTED, True
+            self._logs.register(self)
+        if added or self.state is _State.STARTED:
+            self._logs.on_change(self)
+
+    async def keep_up(self) -> None:
+        """Wait while much of the stream is not in the store, unless it was lost."""
+        await checkpoint()
+        while self.waiting_bytes > URGENT_BYTES and self.state is not _State.OVER:  # noqa: ASYNC110 - milliseconds
+            await asyncio.sleep(FLUSH_S)
+
+    def end(self) -> None:
+        """Have the last frames written, if the stream has begun. It begins with the status or the first byte."""
+        if self.state is _State.NEW:
+            self.close()
+        else:
+            self.notify()
+
+    def close(self) -> None:
+        """Stop collecting, and drop what waits."""
+        self.state = _State.OVER
+        self._logs.waiting_bytes -= self.waiting_bytes
+        self.waiting, self.waiting_bytes, self._added = [], 0, []
+
+    def sent(self, count: int, size: int) -> None:
+        """Record that the first frames that waited are in the store."""
+        del self.waiting[:count]
+        self.first += count
+        self.waiting_bytes -= size
+        self._logs.waiting_bytes -= size
+
+
+class StreamLogs:
+    """The logs that this process produces, and the tasks that write them. They start with the first stream."""
+
+    def __init__(self, store: Store, *, unread_s: float) -> None:
+        self.store = store
+        self.unread_s = unread_s
+        """Seconds that a stream without any reader goes on."""
+        self.waiting_bytes = 0
+        self.is_available = True
+        """Whether the store worked when it was used last."""
+        self.failures = 0
+        """How often it became unavailable."""
+        self.lost: dict[Loss, int] = {}
+        """Streams that lost their log, by reason."""
+        self._open: dict[str, StreamLog] = {}
+        self._changed: dict[str, StreamLog] = {}
+        self._leftovers: dict[str, None] = {}
+        self._wake = asyncio.Event()
+        self._urgent = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._is_closing = False
+
+    def begin(self, head: StreamHead, on_cancel: Callable[[], None], on_loss: OnLoss) -> StreamLog:
+        """Return a log for a new stream."""
+        if not self._tasks:
+            self.store.on_cancel(self._on_cancel)
+            self._tasks = [asyncio.create_task(self._flush_forever()), asyncio.create_task(self._renew_forever())]
+        return StreamLog(self, head, on_cancel, on_loss)
+
+    @property
+    def open(self) -> int:
+        """The number of logs that this process writes."""
+        return len(self._open)
+
+    def register(self, one: StreamLog) -> None:
+        """Create a log in the store, with the next batch."""
+        self._open[one.head.stream_id] = one
+
+    def on_change(self, one: StreamLog) -> None:
+        """Have the frames of a log written."""
+        is_over = one.waiting_bytes > STREAM_WAITING_MAX_BYTES or self.waiting_bytes > WAITING_MAX_BYTES
+        if is_over and not one.is_complete:  # the terminal repeats the text, and nothing follows it
+            self._lose(one, "overflow")
+            return
+        self._changed[one.head.stream_id] = one
+        self._wake.set()
+        if self.waiting_bytes > URGENT_BYTES:
+            self._urgent.set()
+
+    async def settle(self, stream_id: str) -> None:
+        """Wait until what this process has produced of a stream is in the store, or the store is away."""
+        while self.is_available and stream_id in self._changed:  # noqa: ASYNC110 - a few milliseconds, for a reader
+            await asyncio.sleep(FLUSH_S / 2)
+
+    async def aclose(self) -> None:
+        """Write what waits, within a limit of time, and release the store."""
+        self._is_closing = True
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._changed and self.is_available:
+            try:
+                async with asyncio.timeout(_LAST_FLUSH_S):
+                    await self._flush()
+            except (TimeoutError, StoreError) as error:
+                log.warning("store_unavailable", reason=type(error).__name__)
+        await self.store.aclose()
+
+    # writing
+
+    async def _flush_forever(self) -> None:
+        while True:
+            await self._wake.wait()
+            with anyio.move_on_after(FLUSH_S):
+                await self._urgent.wait()
+            self._wake.clear()
+            self._urgent.clear()
+            await self._reaching(self._flush)
+
+    async def _reaching(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do work with the store; if it is away, report that once, and try again until it is back."""
+        attempt = 0
+        while True:
+            try:
+                await work()
+            except StoreUnavailableError as error:
+                self._away(error)
+                await asyncio.sleep(_RETRY_S[min(attempt, len(_RETRY_S) - 1)])
+                attempt += 1
+            else:
+                if not self.is_available:
+                    self.is_available = True
+                    log.info("store_available")
+                    await self._delete_leftovers()
+                return
+
+    def _away(self, error: Exception) -> None:
+        if self.is_available:
+            self.is_available = False
+            self.failures += 1
+            log.error("store_unavailable", reason=str(error))
+
+    async def _flush(self) -> None:
+        """Write what waits of all logs that have changed."""
+        changed = list(self._changed.values())
+        await self._create([one for one in changed if one.state is _State.STARTED])
+        growing = [one for one in changed if one.state is _State.OPEN and one.waiting and not one.is_complete]
+        if growing:
+            batches = [Batch(one.head.stream_id, one.first, list(one.waiting)) for one in growing]
+            sizes = [one.waiting_bytes for one in growing]
+            refused = await self.store.append(batches)
+            for one, batch, size in zip(growing, batches, sizes, strict=True):
+                if (reason := refused.get(batch.stream_id)) is not None:
+                    self._lose(one, reason)
+                elif one.state is _State.OPEN:
+                    one.sent(len(batch.frames), size)
+        await asyncio.gather(*(self._seal(one) for one in changed if one.state is _State.OPEN and one.is_complete))
+        for one in changed:
+            if one.state is _State.OVER or (one.state is _State.OPEN and not one.waiting):
+                self._changed.pop(one.head.stream_id, None)
+
+    async def _create(self, started: Iterable[StreamLog]) -> None:
+        async def create(one: StreamLog) -> None:
+            try:
+                is_new = await self.store.open(one.head)
+            except StoreFullError:
+                self._lose(one, "full")
+                return
+            if one.state is not _State.STARTED:
+                return
+            if is_new or await self._is_ours(one):
+                one.state = _State.OPEN
+            else:
+                self._lose(one, "sealed")
+
+        await asyncio.gather(*map(create, started))
+
+    async def _seal(self, one: StreamLog) -> None:
+        stream_id = one.head.stream_id
+        is_sealed = await self.store.seal(stream_id, first=one.first, frames=list(one.waiting))
+        if one.state is not _State.OPEN:
+            return
+        if is_sealed or await self._is_ours(one, is_sealed=True):
+            one.close()
+            self._open.pop(stream_id, None)
+        else:
+            self._lose(one, "sealed")
+
+    async def _is_ours(self, one: StreamLog, *, is_sealed: bool = False) -> bool:
+        """Return whether an earlier attempt succeeded, whose answer was lost."""
+        status = await self.store.find(one.head.stream_id)
+        if status is None or status.head != one.head:
+            return False
+        return status.seal is None if not is_sealed else status.seal is not None and not status.seal.reason
+
+    def _lose(self, one: StreamLog, reason: Loss) -> None:
+        """Go on without the log of a stream; its readers elsewhere find that it is interrupted or gone."""
+        stream_id = one.head.stream_id
+        one.close()
+        self._open.pop(stream_id, None)
+        self._changed.pop(stream_id, None)
+        self.lost[reason] = self.lost.get(reason, 0) + 1
+        log.warning("stream_log_lost", stream_id=stream_id, reason=reason)
+        if reason in {"overflow", "gap"} and len(self._leftovers) < _LEFTOVERS_MAX:
+            self._leftovers[stream_id] = None
+            self._wake.set()
+        one.on_loss(reason)
+
+    async def _delete_leftovers(self) -> None:
+        """Delete incomplete logs, whose readers would otherwise wait for a stream that ends elsewhere."""
+        while self._leftovers:
+            stream_id = next(iter(self._leftovers))
+            try:
+                await self.store.delete(stream_id)
+            except StoreUnavailableError as error:
+                self._away(error)
+                return
+            del self._leftovers[stream_id]
+
+    # leases
+
+    async def _renew_forever(self) -> None:
+        while True:
+            await asyncio.sleep(RENEWAL_S)
+            await self._reaching(self._renew)
+
+    async def _renew(self) -> None:
+        await self._delete_leftovers()
+        opened = {name: one for name, one in self._open.items() if one.state is _State.OPEN}
+        if not opened:
+            if not self.is_available:
+                await self.store.ping()
+            return
+        now = time.monotonic()
+        for stream_id, renewal in (await self.store.renew(opened)).items():
+            one = opened[stream_id]
+            if one.state is not _State.OPEN:
+                continue
+            if renewal.lost is not None:
+                if not one.is_complete:  # otherwise it may have been sealed a moment ago
+                    self._lose(one, renewal.lost)
+            elif renewal.cancel_requested or self._is_unread(one, renewal.unread_ms, now):
+                one.on_cancel()
+
+    def _is_unread(self, one: StreamLog, unread_ms: int, now: float) -> bool:
+        """Return whether nobody has read a stream for too long."""
+        return one.left_at is not None and min(now - one.left_at, unread_ms / 1000) > self.unread_s
+
+    def _on_cancel(self, stream_id: str) -> None:
+        one = self._open.get(stream_id)
+        if one is not None:
+            one.on_cancel()
