@@ -23,6 +23,7 @@ REQUIRED = frozenset(os.environ.get("PROJECTOR_TESTS_REQUIRE", "").split())
 SAMPLED: Final = {
     "asgi": 6,
     "golden/test_goldens.py::test_it_does_not_matter_how_the_bytes_arrive": 8,
+    "golden/test_stored_streams.py": 48,
     "property": 24,
     "property/test_redaction_draws.py": 1,
 }

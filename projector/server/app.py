@@ -72,10 +72,11 @@ def create_app(
     """
     streams = Streams(settings.limits)
     circuits = Circuits(settings.circuit_breaker)
-    metrics = Metrics(streams, circuits)
-    observer = Observer(metrics, on_terminal, response_status)
     producer = f"process_{uuid.uuid4().hex}"
     store = make_store(settings, producer)
+    logs = StreamLogs(store, unread_s=settings.store.unread_s)
+    metrics = Metrics(streams, circuits, logs)
+    observer = Observer(metrics, on_terminal, response_status)
     budgets = store.budgets if budgets is None else budgets
     shared = Shared(
         streams,
@@ -88,7 +89,7 @@ def create_app(
         metrics,
         make_upstream,
         circuits,
-        StreamLogs(store, unread_s=settings.store.unread_s),
+        logs,
         producer,
     )
     return _build(settings, shared, is_first=True)
@@ -180,6 +181,7 @@ def _build(settings: Settings, shared: Shared, *, is_first: bool) -> Starlette:
     app.state.release = release
     app.state.aclose = aclose
     app.state.site = site
+    app.state.logs = shared.logs
     app.state.metrics = shared.metrics
     app.state.openapi = cache(partial(_openapi, app, shared.extensions))
     app.state.admin = admin_app(app.state)

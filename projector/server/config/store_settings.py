@@ -19,7 +19,7 @@ class StoreSettings(Table):
     """`memory`: in the memory of this process."""
     required: bool = False
     """Refuse new streams while the store is unavailable. By default they start, but cannot be resumed."""
-    retention_s: float = Field(_DEFAULTS.retention_s, gt=0, le=604_800)
+    retention_s: float = Field(300, gt=0, le=604_800)
     """Seconds that a stream is kept after its end."""
     unread_s: float = Field(300, gt=0, le=86_400)
     """Seconds that a stream goes on without any reader, if `on_disconnect` is `continue`."""

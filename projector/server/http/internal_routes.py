@@ -14,17 +14,21 @@ from projector.core.faults import FAULTS
 from projector.server.http.problems import problem_of_fault
 from projector.server.streaming.registry import Streams
 
+_NOT_STORED: Final = {"cache-control": "no-store"}
+
 
 async def alive(_request: Request) -> Response:
     """Respond if the event loop is running. Sends no request to an upstream, which may cost money."""
-    return PlainTextResponse("ok\n", headers={"cache-control": "no-store"})
+    return PlainTextResponse("ok\n", headers=_NOT_STORED)
 
 
 async def ready(request: Request) -> Response:
-    """Respond with 503 while the server drains."""
+    """Respond with 503 while the server drains. Without its store, a server still serves streams."""
     streams: Streams = request.app.state.streams
     if streams.is_draining:
         raise problem_of_fault(FAULTS["server_shutdown"])
+    if not request.app.state.logs.is_available:
+        return PlainTextResponse("ok\nstore: unavailable, new streams cannot be resumed\n", headers=_NOT_STORED)
     return await alive(request)
 
 

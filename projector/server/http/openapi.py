@@ -298,9 +298,9 @@ def _stream(path: str, dialects: Collection[str]) -> dict[str, Any]:
     route, names = _STREAMS[path], re.findall(r"{(\w+)}", path)
     content: dict[str, Any] = {"text/event-stream": {"schema": _message(dialects)}}
     parameters = [_parameter(name, "path", {}, "Name in the server's configuration.") for name in names]
-    parameters += _options(dialects)
     about = "A request that is sent again with the same key is answered with the stream of the first one."
     parameters.append(_parameter("Idempotency-Key", "header", {"minLength": 1, "maxLength": 255}, about))
+    parameters += _options(dialects)
     responses = {"200": _response("Stream of events. The last one is the terminal event.", content)}
     if route.is_passthrough:
         body, errors = _json_responses(dialects)

@@ -30,7 +30,6 @@ from projector.store.protocol import StoreUnavailableError, StreamStatus, Trimme
 if TYPE_CHECKING:
     from projector.server.http.stream_route import Site
 
-PATH: Final = "/api/v1/streams/{stream_id}"
 _DIGITS_MAX: Final = 15
 """Digits of the largest event number; more are inexact in JavaScript."""
 
@@ -38,10 +37,10 @@ _DIGITS_MAX: Final = 15
 def stream_routes(dialects: Collection[str]) -> list[Route]:
     """Return the routes of stored streams, which are in any of these dialects."""
     return [
-        Route(f"{PATH}/events", EventsRoute(dialects), methods=["GET"]),
-        Route(f"{PATH}/cancel", _cancel, methods=["POST"]),
-        Route(PATH, _status, methods=["GET"]),
-        Route(PATH, _delete, methods=["DELETE"]),
+        Route("/api/v1/streams/{stream_id}/events", EventsRoute(dialects), methods=["GET"]),
+        Route("/api/v1/streams/{stream_id}/cancel", _cancel, methods=["POST"]),
+        Route("/api/v1/streams/{stream_id}", _status, methods=["GET"]),
+        Route("/api/v1/streams/{stream_id}", _delete, methods=["DELETE"]),
     ]
 
 
@@ -116,7 +115,7 @@ async def find(site: Site, stream_id: str, caller: str) -> StreamStatus:
 
 def location(scope: Scope, stream_id: str) -> str:
     """Return the path of a stream, as the client of this request sees it."""
-    return f"{scope.get('root_path', '')}{PATH.format(stream_id=stream_id)}"
+    return f"{scope.get('root_path', '')}/api/v1/streams/{stream_id}"
 
 
 def _position(scope: Scope) -> int:

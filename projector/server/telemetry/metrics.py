@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from projector.core.handlers import DROPPED, HANDLERS
 from projector.server.streaming.registry import Streams
+from projector.server.streaming.stream_logs import StreamLogs
 from projector.server.telemetry.labels import (
     IN_STREAM,
     MALFORMED_HTTP,
@@ -35,7 +36,7 @@ _OVERHEAD_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1
 class Metrics:
     """Metrics of one server."""
 
-    def __init__(self, streams: Streams, circuits: Circuits | None = None) -> None:
+    def __init__(self, streams: Streams, circuits: Circuits | None = None, logs: StreamLogs | None = None) -> None:
         self._registry = CollectorRegistry()
         self._connections: Callable[[], int] = lambda: 0
         for name, about, value in (
@@ -43,6 +44,18 @@ class Metrics:
             ("projector_upstream_open", "Open requests to providers.", lambda: streams.upstream_open),
             ("projector_memory_held_bytes", "Memory held by streams.", lambda: streams.held_bytes),
             ("projector_connections_open", "Open connections of clients.", self._count_connections),
+            ("projector_stream_readers", "Readers of stored streams.", lambda: streams.readers),
+            (
+                "projector_store_available",
+                "Whether the store works: 1 or 0.",
+                lambda: logs is None or logs.is_available,
+            ),
+            ("projector_store_logs_open", "Streams whose log is written.", lambda: 0 if logs is None else logs.open),
+            (
+                "projector_store_waiting_bytes",
+                "Frames that wait for the store.",
+                lambda: logs.waiting_bytes if logs else 0,
+            ),
         ):
             Gauge(name, about, registry=self._registry).set_function(value)
         self._requests = self._counter("projector_requests", "Responses to requests.", "route", "status")
@@ -61,6 +74,9 @@ class Metrics:
         self._closed = self._counter("projector_connections_closed", "Connections that the server closed.", "reason")
         self._lost_lines = self._counter("projector_log_lines_lost", "Lines of the log that could not be written.")
         self._counted_lines = 0
+        self._logs = logs
+        self._lost_logs = self._counter("projector_store_logs_lost", "Streams that lost their log.", "reason")
+        self._counted_logs: dict[str, int] = {}
         self._failures = self._counter(
             "projector_upstream_failures", "Failed requests to upstreams.", "upstream", "code", "reason"
         )
@@ -149,7 +165,13 @@ class Metrics:
         lost = lost_lines()
         self._lost_lines.inc(lost - self._counted_lines)
         self._counted_lines = lost
+        self._count_lost_logs()
         return generate_latest(self._registry)
+
+    def _count_lost_logs(self) -> None:
+        for reason, times in self._logs.lost.items() if self._logs is not None else ():
+            self._lost_logs.labels(reason).inc(times - self._counted_logs.get(reason, 0))
+            self._counted_logs[reason] = times
 
     def _histogram(self, name: str, about: str, buckets: Sequence[float]) -> Histogram:
         return Histogram(name, about, ("upstream", "agent", "outcome"), registry=self._registry, buckets=buckets)
