@@ -62,7 +62,7 @@ sbom: .venv/dev             # bill of materials of the image, as CycloneDX JSON
 lock: | $(BIN)/python       # renew the lock files
 	$(BIN)/pip install --quiet uv
 	$(LOCK) requirements/build.in -o requirements/build.txt
-	$(LOCK) pyproject.toml --extra server -o requirements/server.txt
+	$(LOCK) pyproject.toml --extra server --extra redis -o requirements/server.txt
 	$(LOCK) pyproject.toml --all-extras --group dev -o requirements/dev.txt
 	$(LOCK) requirements/clients.in -o requirements/clients.txt
 

@@ -25,6 +25,7 @@ SAMPLED: Final = {
     "golden/test_goldens.py::test_it_does_not_matter_how_the_bytes_arrive": 8,
     "golden/test_stored_streams.py": 48,
     "property": 24,
+    "store": 8,
     "property/test_redaction_draws.py": 1,
 }
 """Folder, file or test -> one in how many is in `make test`, chosen by its name; the others are in `make test-all`."""
@@ -45,6 +46,7 @@ REST: Final = {
     "asgi/test_openwop_openapi.py": "the same",
     "asgi/test_process.py": "processes and signals",
     "asgi/test_signals.py": "the same",
+    "store/test_redis.py": "servers that are killed",
     "property/test_linear.py": "counted line by line",
     "property/test_openwop_linear.py": "the same",
     "property/test_recording_linear.py": "the same",

@@ -77,7 +77,9 @@ class Budgets(Protocol):
 
 
 @dataclass(slots=True)
-class _Bucket:
+class Bucket:
+    """What a caller has used of one limit."""
+
     used: float
     at_s: float
     per_s: float
@@ -89,8 +91,9 @@ class _Bucket:
 
     def change_rate(self, per_s: float) -> None:
         """Apply another limit. A smaller one counts past use in proportion: the caller waits no longer than before."""
-        self.used *= min(1.0, per_s / self.per_s)
-        self.per_s = per_s
+        if per_s != self.per_s:
+            self.used *= min(1.0, per_s / self.per_s)
+            self.per_s = per_s
 
 
 _Key: TypeAlias = tuple[str, str | None, str, float]
@@ -105,7 +108,7 @@ class MemoryBudgets:
     def __init__(self, clock: Callable[[], float] = time.monotonic, buckets_max: int = BUCKETS_MAX) -> None:
         self._clock = clock
         self._buckets_max = buckets_max
-        self._buckets: OrderedDict[_Key, _Bucket] = OrderedDict()
+        self._buckets: OrderedDict[_Key, Bucket] = OrderedDict()
 
     @property
     def buckets(self) -> int:
@@ -116,26 +119,17 @@ class MemoryBudgets:
         """See `Budgets`."""
         now_s = self._clock()
         owners = [self._owner(caller, limit, now_s) for limit, _ in wanted]
-        free = [limit.most - self._used(owner, limit, now_s) for owner, (limit, _) in zip(owners, wanted, strict=True)]
-        receipts: list[Receipt] = []
-        if all(units >= 1 - _SLACK for units in free):
-            receipts = [
-                Receipt(owner, limit, amount, now_s) for owner, (limit, amount) in zip(owners, wanted, strict=True)
-            ]
-            for receipt in receipts:
-                self._add(receipt.caller, receipt.limit, receipt.amount, now_s)
-            free = [units - receipt.amount for units, receipt in zip(free, receipts, strict=True)]
-        levels = [_level(limit, units, is_refused=not receipts) for (limit, _), units in zip(wanted, free, strict=True)]
+        used = [self._used(owner, limit, now_s) for owner, (limit, _) in zip(owners, wanted, strict=True)]
+        levels, receipts = decide(owners, wanted, used, now_s)
+        for receipt in receipts:
+            self._add(receipt.caller, receipt.limit, receipt.amount, now_s)
         return levels, receipts
 
     async def settle(self, used: Sequence[tuple[Receipt, float]]) -> None:
-        """See `Budgets`. What has become available since the reservation is not returned a second time."""
+        """See `Budgets`."""
         now_s = self._clock()
         for receipt, amount in used:
-            change = amount - receipt.amount
-            if change < 0:
-                change = min(0.0, change + max(0.0, now_s - receipt.at_s) * receipt.limit.per_s)
-            self._add(receipt.caller, receipt.limit, change, now_s)
+            self._add(receipt.caller, receipt.limit, settlement(receipt, amount, now_s), now_s)
 
     def _owner(self, caller: str, limit: Limit, now_s: float) -> str:
         """Return the caller if it has a bucket, or there is room for one."""
@@ -150,8 +144,7 @@ class MemoryBudgets:
         if bucket is None:
             return 0.0
         bucket.drain(now_s)
-        if bucket.per_s != limit.per_s:
-            bucket.change_rate(limit.per_s)
+        bucket.change_rate(limit.per_s)
         return bucket.used
 
     def _add(self, caller: str, limit: Limit, amount: float, now_s: float) -> None:
@@ -161,7 +154,7 @@ class MemoryBudgets:
             if amount <= 0:
                 return
             self._drop_empty(now_s)
-            bucket = self._buckets[key] = _Bucket(0.0, now_s, limit.per_s)
+            bucket = self._buckets[key] = Bucket(0.0, now_s, limit.per_s)
         bucket.drain(now_s)
         bucket.used = max(0.0, bucket.used + amount)
         self._buckets.move_to_end(key)
@@ -175,6 +168,27 @@ class MemoryBudgets:
                 self._buckets.move_to_end(key)
             else:
                 del self._buckets[key]
+
+
+def decide(
+    owners: Sequence[str], wanted: Sequence[tuple[Limit, float]], used: Sequence[float], now_s: float
+) -> tuple[list[Level], list[Receipt]]:
+    """Return the levels of limits of which so much is used, and the receipts if units of all of them are left."""
+    free = [limit.most - units for units, (limit, _) in zip(used, wanted, strict=True)]
+    receipts: list[Receipt] = []
+    if all(units >= 1 - _SLACK for units in free):
+        receipts = [Receipt(owner, limit, amount, now_s) for owner, (limit, amount) in zip(owners, wanted, strict=True)]
+        free = [units - receipt.amount for units, receipt in zip(free, receipts, strict=True)]
+    levels = [_level(limit, units, is_refused=not receipts) for (limit, _), units in zip(wanted, free, strict=True)]
+    return levels, receipts
+
+
+def settlement(receipt: Receipt, amount: float, now_s: float) -> float:
+    """Return what to add to a bucket. What has become available since the reservation is not returned again."""
+    change = amount - receipt.amount
+    if change < 0:
+        change = min(0.0, change + max(0.0, now_s - receipt.at_s) * receipt.limit.per_s)
+    return change
 
 
 def _key(caller: str, limit: Limit) -> _Key:

@@ -42,6 +42,8 @@ class _Log:
     read_s: float
     leased_until_s: float
     frames: list[bytes] = field(default_factory=list)
+    last_first: int = 0
+    """Number of the first frame of the last batch."""
     trimmed: int = 0
     size: int = STREAM_BYTES
     seal: Seal | None = None
@@ -132,7 +134,7 @@ class MemoryStore(MemoryValues):
             if log is None:
                 refused[batch.stream_id] = "sealed" if batch.stream_id in self._sealed else "unknown"
             elif batch.first != log.last + 1:
-                if not _is_repeated(log, batch):
+                if (batch.first, log.last) != (log.last_first, batch.first + len(batch.frames) - 1):
                     refused[batch.stream_id] = "gap"
             else:
                 self._extend(log, batch.frames)
@@ -244,6 +246,7 @@ class MemoryStore(MemoryValues):
 
     def _extend(self, log: _Log, frames: Sequence[bytes]) -> None:
         owner, limits = log.head.owner, self._limits
+        log.last_first = log.last + 1
         log.frames.extend(frames)
         size = sum(map(len, frames)) + FRAME_BYTES * len(frames)
         log.size += size
@@ -331,11 +334,6 @@ class _Owned:
     size: int = 0
     sealed: OrderedDict[str, None] = field(default_factory=OrderedDict)
     """IDs in the order of their seals."""
-
-
-def _is_repeated(log: _Log, batch: Batch) -> bool:
-    """Return whether the last frames of a log are those of a batch."""
-    return batch.first > log.trimmed and log.frames[batch.first - log.trimmed - 1 :] == list(batch.frames)
 
 
 def page_of(frames: Sequence[bytes], start: int, max_bytes: int) -> list[bytes]:

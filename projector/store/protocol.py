@@ -169,7 +169,7 @@ class Store(Protocol):
         """Append frames to the logs of several streams; return those that were refused.
 
         A refused batch changes nothing. After any refusal the stream cannot be continued. If the store is unavailable,
-        each batch may have been appended or not; appending it again is allowed.
+        each batch may have been appended or not: appending the last batch of a stream again does nothing if it was.
         """
 
     async def seal(self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "") -> bool:

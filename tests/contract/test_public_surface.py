@@ -50,7 +50,7 @@ def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[s
 
 def test_extras_have_hyphens() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert set(project["optional-dependencies"]) == {"server", "otel", "agents-sdk", "openai"}
+    assert set(project["optional-dependencies"]) == {"server", "redis", "otel", "agents-sdk", "openai"}
 
 
 def test_build_pipeline() -> None:

@@ -69,7 +69,8 @@ def test_it_lists_what_is_locked(bill: dict[str, Any]) -> None:
 def test_it_lists_which_package_requires_which(bill: dict[str, Any]) -> None:
     graph = {one["ref"]: one.get("dependsOn", []) for one in bill["dependencies"]}
     assert graph.keys() == {one["bom-ref"] for one in bill["components"]} | {PROJECT["name"]}
-    required = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["server"]]
+    extras = [PROJECT["optional-dependencies"][name] for name in ("server", "redis")]
+    required = [*PROJECT["dependencies"], *(one for extra in extras for one in extra)]
     names = {re.split(r"[\[>=;]", one)[0] for one in required}
     assert {ref.removeprefix("pkg:pypi/").partition("@")[0] for ref in graph[PROJECT["name"]]} == names
     reached: set[str] = set()

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, Protocol, TypeAlias
 
+from projector.store.encryption import EncryptedStore
 from projector.store.memory import MemoryStore
 from projector.store.protocol import Batch, Store, StoreLimits, StreamHead
+from projector.store.sqlite import SqliteStore
 
 SMALL: Final = StoreLimits(
     retention_s=300,
@@ -71,7 +75,24 @@ async def memory(limits: StoreLimits = SMALL) -> AsyncIterator[Rig]:
     await store.aclose()
 
 
-LOCAL: Final[Mapping[str, MakeRig]] = {"memory": memory}
+@asynccontextmanager
+async def sqlite(limits: StoreLimits = SMALL) -> AsyncIterator[Rig]:
+    clock = Clock()
+    with TemporaryDirectory() as folder:
+        store = SqliteStore(Path(folder) / "store.sqlite", limits, clock)
+        yield LocalRig(store, clock)
+        await store.aclose()
+
+
+@asynccontextmanager
+async def encrypted(limits: StoreLimits = SMALL) -> AsyncIterator[Rig]:
+    clock = Clock()
+    store = EncryptedStore(MemoryStore(limits, clock, clock), [b"k" * 32])
+    yield LocalRig(store, clock)
+    await store.aclose()
+
+
+LOCAL: Final[Mapping[str, MakeRig]] = {"memory": memory, "sqlite": sqlite, "encrypted": encrypted}
 """Stores that need nothing on the machine."""
 
 

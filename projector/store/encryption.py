@@ -1,0 +1,228 @@
+"""Encryption of what a store keeps: AES-256-GCM, with a key for each stream and each kind of value.
+
+Encrypted are frames, the `meta` of heads, and values; not IDs, owners, the keys of values, budgets, sizes and times.
+What is encrypted is bound to its place: a frame to its stream and number, a head to all its members, a value to its
+kind and key. A store that moves, swaps or alters any of it is noticed; one that leaves out the newest is not.
+
+Each ciphertext is a version, the first bytes of a hash of its key, a nonce, and the result of AES-GCM. The keys of
+streams are derived from the configured key: a nonce is random, and 2^32 of them per key are safe.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from projector.store.budgets import Budgets
+from projector.store.packing import pack
+from projector.store.protocol import (
+    Batch,
+    Change,
+    Page,
+    Refusal,
+    Renewal,
+    Store,
+    StoreUnavailableError,
+    StreamHead,
+    StreamStatus,
+)
+
+KEY_BYTES: Final = 32
+_VERSION: Final = b"\x01"
+_ID_BYTES: Final = 4
+_NONCE_BYTES: Final = 12
+_PREFIX_BYTES: Final = len(_VERSION) + _ID_BYTES + _NONCE_BYTES
+OVERHEAD_BYTES: Final = _PREFIX_BYTES + 16
+"""By how much a ciphertext is longer."""
+_CIPHERS_MAX: Final = 4_096
+"""Derived keys that are kept; about 1 KB each."""
+
+
+class Keys:
+    """The configured keys. The first one encrypts, all of them decrypt.
+
+    Raises:
+        ValueError: a key has not 32 bytes, there is none, or one twice.
+    """
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        if not keys or any(len(key) != KEY_BYTES for key in keys) or len(set(keys)) != len(keys):
+            raise ValueError(f"expected different keys of {KEY_BYTES} bytes")
+        self._keys = {_VERSION + hashlib.sha256(key).digest()[:_ID_BYTES]: key for key in keys}
+        if len(self._keys) != len(keys):
+            raise ValueError("two keys have the same ID: replace one of them")
+        self._first = next(iter(self._keys))
+        self._cipher = lru_cache(maxsize=_CIPHERS_MAX)(self._derive)
+
+    def encrypt(self, scope: str, places: Sequence[bytes], texts: Sequence[bytes]) -> list[bytes]:
+        """Encrypt texts of one scope, each bound to its place."""
+        cipher, nonces = self._cipher(self._first, scope), os.urandom(_NONCE_BYTES * len(texts))
+        encrypted = []
+        for index, (place, text) in enumerate(zip(places, texts, strict=True)):
+            nonce = nonces[_NONCE_BYTES * index : _NONCE_BYTES * (index + 1)]
+            encrypted.append(self._first + nonce + cipher.encrypt(nonce, text, place))
+        return encrypted
+
+    def decrypt(self, scope: str, places: Sequence[bytes], texts: Sequence[bytes]) -> list[bytes]:
+        """Decrypt texts of one scope.
+
+        Raises:
+            StoreUnavailableError: one is not for its place, was altered, or its key is not configured.
+        """
+        decrypted = []
+        for place, text in zip(places, texts, strict=True):
+            key_id, nonce = text[: len(self._first)], text[len(self._first) : _PREFIX_BYTES]
+            if key_id not in self._keys:
+                raise StoreUnavailableError("the store has data of a key that is not configured")
+            try:
+                decrypted.append(self._cipher(key_id, scope).decrypt(nonce, text[_PREFIX_BYTES:], place))
+            except (InvalidTag, ValueError):
+                raise StoreUnavailableError("the store has data that was altered") from None
+        return decrypted
+
+    def _derive(self, key_id: bytes, scope: str) -> AESGCM:
+        return AESGCM(hmac.digest(self._keys[key_id], scope.encode(), "sha256"))
+
+
+class EncryptedStore:
+    """A store that encrypts what another one keeps. See `projector.store.protocol.Store`.
+
+    Limits of sizes are those of the inner store, and count the ciphertexts.
+    """
+
+    def __init__(self, inner: Store, keys: Sequence[bytes]) -> None:
+        self._inner = inner
+        self._keys = Keys(keys)
+
+    @property
+    def budgets(self) -> Budgets:
+        """See `Store`. Budgets are numbers of a caller, and not encrypted."""
+        return self._inner.budgets
+
+    async def open(self, head: StreamHead) -> bool:
+        """See `Store`."""
+        (meta,) = self._keys.encrypt(_stream(head.stream_id), [_head_place(head)], [head.meta])
+        return await self._inner.open(head._replace(meta=meta))
+
+    async def append(self, batches: Sequence[Batch]) -> Mapping[str, Refusal]:
+        """See `Store`."""
+        return await self._inner.append(
+            [one._replace(frames=self._encrypt(one.stream_id, one.first, one.frames)) for one in batches]
+        )
+
+    async def seal(self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "") -> bool:
+        """See `Store`."""
+        encrypted = self._encrypt(stream_id, first, frames)
+        return await self._inner.seal(stream_id, first=first, frames=encrypted, reason=reason)
+
+    async def read(self, stream_id: str, after: int, max_bytes: int) -> Page:
+        """See `Store`."""
+        page = await self._inner.read(stream_id, after, max_bytes)
+        places = _places(page.first, len(page.frames))
+        return page._replace(frames=self._keys.decrypt(_stream(stream_id), places, page.frames))
+
+    async def wait(self, stream_id: str, after: int, timeout_s: float) -> None:
+        """See `Store`."""
+        await self._inner.wait(stream_id, after, timeout_s)
+
+    async def find(self, stream_id: str) -> StreamStatus | None:
+        """See `Store`."""
+        status = await self._inner.find(stream_id)
+        if status is None:
+            return None
+        (meta,) = self._keys.decrypt(_stream(stream_id), [_head_place(status.head)], [status.head.meta])
+        return status._replace(head=status.head._replace(meta=meta))
+
+    async def delete(self, stream_id: str) -> None:
+        """See `Store`."""
+        await self._inner.delete(stream_id)
+
+    async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
+        """See `Store`."""
+        return await self._inner.renew(stream_ids)
+
+    async def touch(self, stream_id: str) -> None:
+        """See `Store`."""
+        await self._inner.touch(stream_id)
+
+    async def request_cancel(self, stream_id: str) -> bool:
+        """See `Store`."""
+        return await self._inner.request_cancel(stream_id)
+
+    def on_cancel(self, callback: Callable[[str], None]) -> None:
+        """See `Store`."""
+        self._inner.on_cancel(callback)
+
+    async def claim(self, kind: str, key: str, value: bytes, ttl_s: float) -> bytes:
+        """See `Store`."""
+        return self._opened(kind, key, await self._inner.claim(kind, key, self._closed(kind, key, value), ttl_s))
+
+    async def put(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
+        """See `Store`."""
+        await self._inner.put(kind, key, self._closed(kind, key, value), ttl_s)
+
+    async def get(self, kind: str, key: str) -> bytes | None:
+        """See `Store`."""
+        value = await self._inner.get(kind, key)
+        return None if value is None else self._opened(kind, key, value)
+
+    async def drop(self, kind: str, key: str) -> None:
+        """See `Store`."""
+        await self._inner.drop(kind, key)
+
+    async def replace(self, kind: str, key: str, expected: bytes | None, value: bytes, ttl_s: float) -> bool:
+        """See `Store`."""
+        present = await self._inner.get(kind, key)
+        if (None if present is None else self._opened(kind, key, present)) != expected:
+            return False
+        return await self._inner.replace(kind, key, present, self._closed(kind, key, value), ttl_s)
+
+    async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
+        """See `Store`."""
+
+        def changed(values: Sequence[bytes | None]) -> Sequence[bytes | None] | None:
+            pairs = zip(keys, values, strict=True)
+            new = change([None if value is None else self._opened(kind, key, value) for key, value in pairs])
+            if new is None:
+                return None
+            pairs = zip(keys, new, strict=True)
+            return [None if value is None else self._closed(kind, key, value) for key, value in pairs]
+
+        await self._inner.update(kind, keys, changed, ttl_s)
+
+    async def ping(self) -> None:
+        """See `Store`."""
+        await self._inner.ping()
+
+    async def aclose(self) -> None:
+        """See `Store`."""
+        await self._inner.aclose()
+
+    def _encrypt(self, stream_id: str, first: int, frames: Sequence[bytes]) -> list[bytes]:
+        return self._keys.encrypt(_stream(stream_id), _places(first, len(frames)), frames)
+
+    def _closed(self, kind: str, key: str, value: bytes) -> bytes:
+        return self._keys.encrypt(f"value/{kind}", [key.encode()], [value])[0]
+
+    def _opened(self, kind: str, key: str, value: bytes) -> bytes:
+        return self._keys.decrypt(f"value/{kind}", [key.encode()], [value])[0]
+
+
+def _stream(stream_id: str) -> str:
+    return f"stream/{stream_id}"
+
+
+def _places(first: int, count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, first + count)]
+
+
+def _head_place(head: StreamHead) -> bytes:
+    """Return the place of the meta of a head, which no number of a frame equals."""
+    return b"head" + pack([head.owner.encode(), head.producer.encode(), b"%d" % head.created_ms])

@@ -1,0 +1,387 @@
+"""The store of any number of processes: Redis 7 or Valkey, one server or one with replicas, no cluster, no Lua.
+
+Keys of a stream, after the prefix: `log:ID` (see `redis_entries`), `head:ID`, `state:ID` (cancel, last reader) and
+`lease:ID`. All of them expire.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
+
+from redis.exceptions import ResponseError
+
+from projector.store.budgets import Budgets
+from projector.store.packing import pack, unpack
+from projector.store.protocol import (
+    INTERRUPTED,
+    LEASE_S,
+    Batch,
+    Page,
+    Refusal,
+    Renewal,
+    Seal,
+    StoreLimits,
+    StoreUnavailableError,
+    StreamHead,
+    StreamStatus,
+    UnknownStreamError,
+)
+from projector.store.redis_connection import Command, Connection
+from projector.store.redis_entries import (
+    BEGIN,
+    ENTRY_BYTES,
+    Written,
+    batch_entry,
+    begin_entry,
+    ends,
+    first_of,
+    is_seal,
+    page_of,
+    seal_entry,
+)
+from projector.store.redis_limits import Index
+from projector.store.redis_readers import Readers, control_message
+from projector.store.redis_values import RedisValues, ttl_ms
+from projector.store.shared_budgets import SharedBudgets
+
+_ENTRIES_MIN: Final = 4
+_ENTRIES_MAX: Final = 512
+"""Entries of one read. How many fit into a page is estimated from those of the last reads."""
+_LEASE_MS: Final = int(1_000 * LEASE_S)
+
+
+class RedisStore(RedisValues):
+    """The store in Redis. See `projector.store.protocol.Store`.
+
+    Args:
+        url: `redis://` or, with TLS, `rediss://`; with credentials if they are needed.
+        process_id: unique ID of this process; `StreamHead.producer` of its streams.
+        limits: what is kept; `values` is ignored.
+        prefix: of all keys.
+        ca_file: certificates of authorities that are trusted instead of those of the system.
+        clock: returns seconds since 1970-01-01 UTC.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        process_id: str,
+        limits: StoreLimits | None = None,
+        *,
+        prefix: str = "projector:",
+        ca_file: str | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._limits = limits or StoreLimits()
+        self._connection = Connection(url, ca_file)
+        super().__init__(self._connection, prefix)
+        self._key = prefix
+        self._clock = clock
+        self._written: dict[str, Written] = {}
+        self._index = Index(self._connection, prefix, self._limits, clock)
+        self._readers = Readers(self._connection, prefix, process_id, self._cancelled, self._look)
+        self._budgets = SharedBudgets(self, clock)
+        self._on_cancel: Callable[[str], None] = lambda _: None
+        self._entry_bytes = 2_000.0
+
+    @property
+    def budgets(self) -> Budgets:
+        """See `Store`."""
+        return self._budgets
+
+    async def open(self, head: StreamHead) -> bool:
+        """See `Store`."""
+        if head.stream_id in self._written:
+            return False
+        await self._index.make_room(head.owner)
+        stream_id, kept_ms = head.stream_id, ttl_ms(self._limits.open_max_s)
+        value = pack([head.owner.encode(), head.producer.encode(), str(head.created_ms).encode(), head.meta])
+        if await self._connection.run("SET", self._head(stream_id), value, "NX", "GET", "PX", kept_ms) not in {
+            None,
+            value,
+        }:
+            return False  # the same value: this command was repeated, because its connection had broken
+        commands: list[Command] = [
+            begin_entry(self._log(stream_id)),
+            ("PEXPIRE", self._log(stream_id), kept_ms),
+            ("HSET", self._state(stream_id), "read", self._now_ms()),
+            ("PEXPIRE", self._state(stream_id), kept_ms),
+            ("SET", self._lease(stream_id), head.producer, "PX", _LEASE_MS),
+            *self._index.opened(stream_id, head.owner),
+        ]
+        for answer in await self._connection.run_all(commands, is_transaction=True):
+            _refusal(answer)
+        self._written[stream_id] = Written(head.owner, 0, self._limits)
+        self._readers.start()
+        return True
+
+    async def append(self, batches: Sequence[Batch]) -> Mapping[str, Refusal]:
+        """See `Store`. All batches of a call are sent together."""
+        refused: dict[str, Refusal] = {}
+        asked: list[tuple[Batch, Written, int]] = []
+        commands: list[Command] = []
+        ahead: dict[str, int] = {}
+        for batch in batches:
+            written = self._written.get(batch.stream_id) or await self._adopt(batch.stream_id)
+            if isinstance(written, str):
+                refused[batch.stream_id] = written
+                continue
+            if batch.first != ahead.get(batch.stream_id, written.last) + 1:
+                if (batch.first, batch.first + len(batch.frames) - 1) != written.last_batch:
+                    refused[batch.stream_id] = "gap"
+                continue
+            packed = pack(batch.frames)
+            ahead[batch.stream_id] = batch.first + len(batch.frames) - 1
+            asked.append((batch, written, len(packed) + ENTRY_BYTES))
+            commands.append(batch_entry(self._log(batch.stream_id), batch, packed))
+        trims: list[Command] = []
+        for (batch, written, size), answer in zip(asked, await self._connection.run_all(commands), strict=True):
+            refusal = _refusal(answer)
+            if refusal is not None:
+                refused[batch.stream_id] = refusal
+            elif (first := written.add(batch, size)) is not None:
+                trims.append(("XTRIM", self._log(batch.stream_id), "MINID", f"{first}-0"))
+        await self._connection.run_all(trims)
+        for stream_id in refused:
+            self._written.pop(stream_id, None)
+        return refused
+
+    async def seal(self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "") -> bool:
+        """See `Store`."""
+        written = self._written.pop(stream_id, None)
+        if frames:
+            known = written or await self._adopt(stream_id)
+            if isinstance(known, str):
+                return False
+            if first != known.last + 1:
+                frames, reason = (), INTERRUPTED
+        seal = Seal(reason, self._now_ms())
+        (answer,) = await self._connection.run_all([seal_entry(self._log(stream_id), first, frames, seal)])
+        if _refusal(answer) is not None:
+            return False
+        kept_ms = ttl_ms(self._limits.retention_s)
+        owner = written.owner if written is not None else (await self._read_head(stream_id))[0]
+        sized = [] if written is None else [self._index.sized(stream_id, owner, written.size + sum(map(len, frames)))]
+        names = (self._log(stream_id), self._head(stream_id), self._state(stream_id))
+        await self._connection.run_all(
+            [
+                *(("PEXPIRE", name, kept_ms) for name in names),
+                ("DEL", self._lease(stream_id)),
+                *self._index.sealed(stream_id, owner),
+                *sized,
+            ]
+        )
+        return True
+
+    async def read(self, stream_id: str, after: int, max_bytes: int) -> Page:
+        """See `Store`."""
+        page, is_leased = await self._page(stream_id, after, max_bytes)
+        if page.seal is not None or page.frames or is_leased:
+            return page
+        await self.seal(stream_id, reason=INTERRUPTED)
+        page, _ = await self._page(stream_id, after, max_bytes)
+        return page
+
+    async def _page(self, stream_id: str, after: int, max_bytes: int) -> tuple[Page, bool]:
+        count = int(min(max(max_bytes / self._entry_bytes, _ENTRIES_MIN), _ENTRIES_MAX))
+        log = self._log(stream_id)
+        leased, entries, exists = _raise_error(
+            await self._connection.run_all(
+                [
+                    ("EXISTS", self._lease(stream_id)),  # first: a producer that seals has no lease afterwards
+                    ("XRANGE", log, f"({after}-1", "+", "COUNT", count),
+                    ("EXISTS", log),
+                ]
+            )
+        )
+        if not exists:
+            raise UnknownStreamError("there is no such stream")
+        if entries:
+            size = sum(len(fields.get(b"f", b"")) for _, fields in entries)
+            self._entry_bytes += (size / len(entries) - self._entry_bytes) / 8
+        return page_of(entries, after, max_bytes), bool(leased)
+
+    async def wait(self, stream_id: str, after: int, timeout_s: float) -> None:
+        """See `Store`."""
+        await self._readers.wait(stream_id, after, timeout_s)
+
+    async def find(self, stream_id: str) -> StreamStatus | None:
+        """See `Store`."""
+        found = await self._find(stream_id)
+        if found is not None and found.seal is None and not found.is_leased:
+            await self.seal(stream_id, reason=INTERRUPTED)
+            found = await self._find(stream_id)
+        return found
+
+    async def _find(self, stream_id: str) -> StreamStatus | None:
+        log = self._log(stream_id)
+        leased, head, newest, oldest, (cancel, read) = _raise_error(
+            await self._connection.run_all(
+                [
+                    ("EXISTS", self._lease(stream_id)),
+                    ("GET", self._head(stream_id)),
+                    ("XREVRANGE", log, "+", "-", "COUNT", 2),
+                    ("XRANGE", log, f"({BEGIN}", "+", "COUNT", 1),
+                    ("HMGET", self._state(stream_id), "cancel", "read"),
+                ]
+            )
+        )
+        if head is None or not newest:
+            return None
+        owner, producer, created, meta = unpack(head)
+        last, seal = ends(newest)
+        has_frames = bool(oldest) and not (is_seal(oldest[0]) and oldest[0][1][b"n"] == b"0")
+        return StreamStatus(
+            StreamHead(stream_id, owner.decode(), producer.decode(), int(created), meta),
+            first_of(oldest[0]) if has_frames else last + 1,
+            last,
+            seal,
+            bool(leased) and seal is None,
+            cancel is not None,
+            self._unread_ms(read),
+        )
+
+    async def delete(self, stream_id: str) -> None:
+        """See `Store`."""
+        self._written.pop(stream_id, None)
+        await self._index.drop(stream_id)
+        self._readers.wake(stream_id)
+
+    async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
+        """See `Store`."""
+        ids = list(stream_ids)
+        leases: list[Command] = [("SET", self._lease(one), 1, "XX", "PX", _LEASE_MS) for one in ids]
+        states: list[Command] = [("HMGET", self._state(one), "cancel", "read") for one in ids]
+        written = {one: self._written[one] for one in ids if one in self._written}
+        sizes = [self._index.sized(one, known.owner, known.size) for one, known in written.items()]
+        answers = _raise_error(await self._connection.run_all([*leases, *states, *sizes]))
+        renewed: dict[str, Renewal] = {}
+        for stream_id, is_held, (cancel, read) in zip(ids, answers, answers[len(ids) : 2 * len(ids)], strict=False):
+            lost = None if is_held else await self._renew_lapsed(stream_id)
+            renewed[stream_id] = Renewal(lost, cancel is not None, self._unread_ms(read))
+            if lost is not None:
+                self._written.pop(stream_id, None)
+        await self._index.sweep()
+        return renewed
+
+    async def _renew_lapsed(self, stream_id: str) -> Refusal | None:
+        """Take the lease of a stream again, unless it was sealed in the meantime; a seal that follows wins as well."""
+        adopted = await self._adopt(stream_id)
+        if isinstance(adopted, str):
+            return adopted
+        await self._connection.run("SET", self._lease(stream_id), 1, "NX", "PX", _LEASE_MS)
+        return None
+
+    async def touch(self, stream_id: str) -> None:
+        """See `Store`."""
+        await self._touch([stream_id])
+
+    async def _touch(self, stream_ids: Sequence[str]) -> None:
+        now_ms, kept_ms = self._now_ms(), ttl_ms(self._limits.open_max_s)
+        commands: list[Command] = []
+        for stream_id in stream_ids:
+            commands.append(("HSET", self._state(stream_id), "read", now_ms))
+            commands.append(("PEXPIRE", self._state(stream_id), kept_ms, "NX"))
+        await self._connection.run_all(commands)
+
+    async def request_cancel(self, stream_id: str) -> bool:
+        """See `Store`."""
+        status = await self._find(stream_id)
+        if status is None or status.seal is not None:
+            return False
+        (is_first,) = _raise_error(await self._connection.run_all([("HSETNX", self._state(stream_id), "cancel", 1)]))
+        if is_first:
+            await self._connection.run_all(
+                control_message(f"{self._key}control:{status.head.producer}", "c", stream_id)
+            )
+        return True
+
+    def on_cancel(self, callback: Callable[[str], None]) -> None:
+        """See `Store`."""
+        self._on_cancel = callback
+
+    async def ping(self) -> None:
+        """See `Store`."""
+        await self._connection.run("PING")
+
+    async def aclose(self) -> None:
+        """See `Store`."""
+        await self._readers.aclose()
+        await self._connection.aclose()
+
+    def _cancelled(self, stream_id: str) -> None:
+        if stream_id in self._written:
+            self._on_cancel(stream_id)
+
+    async def _look(self, stream_ids: Sequence[str]) -> Sequence[str]:
+        """Record that streams are read; return those without a lease."""
+        await self._touch(stream_ids)
+        leases = await self._connection.run("MGET", *map(self._lease, stream_ids))
+        return [one for one, lease in zip(stream_ids, leases, strict=True) if lease is None]
+
+    async def _adopt(self, stream_id: str) -> Written | Refusal:
+        """Return the state of a log of which this object knows nothing, or why nothing can be appended."""
+        newest, exists, head = _raise_error(
+            await self._connection.run_all(
+                [
+                    ("XREVRANGE", self._log(stream_id), "+", "-", "COUNT", 1),
+                    ("EXISTS", self._log(stream_id)),
+                    ("GET", self._head(stream_id)),
+                ]
+            )
+        )
+        if not exists or head is None:
+            return "unknown"
+        last, seal = ends(newest)
+        if seal is not None:
+            return "sealed"
+        return self._written.setdefault(stream_id, Written(unpack(head)[0].decode(), last, self._limits))
+
+    async def _read_head(self, stream_id: str) -> tuple[str, str]:
+        head = await self._connection.run("GET", self._head(stream_id))
+        owner, producer = unpack(head)[:2] if head is not None else (b"", b"")
+        return owner.decode(), producer.decode()
+
+    def _unread_ms(self, read: bytes | None) -> int:
+        return max(0, self._now_ms() - int(read or self._now_ms()))
+
+    def _now_ms(self) -> int:
+        return int(1_000 * self._clock())
+
+    def _log(self, stream_id: str) -> str:
+        return f"{self._key}log:{stream_id}"
+
+    def _head(self, stream_id: str) -> str:
+        return f"{self._key}head:{stream_id}"
+
+    def _state(self, stream_id: str) -> str:
+        return f"{self._key}state:{stream_id}"
+
+    def _lease(self, stream_id: str) -> str:
+        return f"{self._key}lease:{stream_id}"
+
+
+def _refusal(answer: object) -> Refusal | None:
+    """Return why an entry was refused.
+
+    Raises:
+        StoreUnavailableError: for another reason than the state of the log.
+    """
+    if answer is None:
+        return "unknown"
+    if not isinstance(answer, ResponseError):
+        return None
+    if "exhausted the last possible ID" in str(answer):
+        return "sealed"
+    if "equal or smaller" in str(answer):  # it was appended, and the answer lost
+        return None
+    raise StoreUnavailableError(f"Redis refused an entry: {type(answer).__name__}")
+
+
+def _raise_error(answers: list[Any]) -> list[Any]:
+    for answer in answers:
+        if isinstance(answer, ResponseError):
+            raise StoreUnavailableError(f"Redis refused a command: {type(answer).__name__}")
+    return answers

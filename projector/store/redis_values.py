@@ -1,0 +1,89 @@
+"""Values with a time to live, in Redis. Memory is bounded by their time to live, and by `maxmemory`."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Final
+
+from redis.exceptions import WatchError
+
+from projector.store.protocol import Change, StoreUnavailableError
+from projector.store.redis_connection import Connection
+
+_TRIES: Final = 100
+"""Tries to change values that others change at the same time."""
+_PAUSE_S: Final = 0.01
+
+
+class RedisValues:
+    """The values of a store. See `projector.store.protocol.Store`."""
+
+    def __init__(self, connection: Connection, prefix: str) -> None:
+        self._connection = connection
+        self._prefix = prefix
+
+    async def claim(self, kind: str, key: str, value: bytes, ttl_s: float) -> bytes:
+        """See `Store`."""
+        name = self._name(kind, key)
+        stored: bytes | None = await self._connection.run("SET", name, value, "NX", "GET", "PX", ttl_ms(ttl_s))
+        return value if stored is None else stored
+
+    async def put(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
+        """See `Store`."""
+        await self._connection.run("SET", self._name(kind, key), value, "PX", ttl_ms(ttl_s))
+
+    async def get(self, kind: str, key: str) -> bytes | None:
+        """See `Store`."""
+        value: bytes | None = await self._connection.run("GET", self._name(kind, key))
+        return value
+
+    async def drop(self, kind: str, key: str) -> None:
+        """See `Store`."""
+        await self._connection.run("DEL", self._name(kind, key))
+
+    async def replace(self, kind: str, key: str, expected: bytes | None, value: bytes, ttl_s: float) -> bool:
+        """See `Store`."""
+        if expected is None:
+            return bool(await self._connection.run("SET", self._name(kind, key), value, "NX", "PX", ttl_ms(ttl_s)))
+        is_expected = False
+
+        def change(values: Sequence[bytes | None]) -> Sequence[bytes | None] | None:
+            nonlocal is_expected
+            is_expected = values[0] == expected
+            return [value] if is_expected else None
+
+        await self.update(kind, [key], change, ttl_s)
+        return is_expected
+
+    async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
+        """See `Store`. Another change in between repeats it."""
+        names = [self._name(kind, key) for key in keys]
+        async with self._connection.transaction() as pipeline:
+            for _ in range(_TRIES):
+                await pipeline.watch(*names)
+                changed = change(await pipeline.mget(names))
+                if changed is None:
+                    return
+                pipeline.multi()
+                for name, value in zip(names, changed, strict=True):
+                    if value is None:
+                        pipeline.execute_command("DEL", name)
+                    else:
+                        pipeline.execute_command("SET", name, value, "PX", ttl_ms(ttl_s))
+                try:
+                    await pipeline.execute()
+                except WatchError:
+                    await asyncio.sleep(_PAUSE_S * random.random())  # noqa: S311 - so that not all try again at once
+                else:
+                    return
+        raise StoreUnavailableError("values are changed too often")
+
+    def _name(self, kind: str, key: str) -> str:
+        return f"{self._prefix}value:{kind}:{key}"
+
+
+def ttl_ms(seconds: float) -> int:
+    """Return a time to live in milliseconds; Redis accepts none below 1."""
+    return max(1, int(1_000 * seconds))

@@ -1,0 +1,343 @@
+"""The tables of a SQLite store: each function is one step, within a transaction of its caller.
+
+`streams` has a row for each log, `entries` one for each batch of frames, `stored` one for each value. Times are seconds
+since 1970-01-01 UTC.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from projector.store.packing import pack, unpack
+from projector.store.protocol import (
+    INTERRUPTED,
+    Batch,
+    Change,
+    Page,
+    Refusal,
+    Seal,
+    StoreFullError,
+    StoreLimits,
+    StreamHead,
+    TrimmedError,
+    UnknownStreamError,
+)
+
+SCHEMA_VERSION: Final = 1
+STREAM_BYTES: Final = 1_000
+"""Size of a stream without frames, with its rows in indexes."""
+FRAME_BYTES: Final = 8
+_TRIM_PART: Final = 8
+"""An eighth of a log is removed at once."""
+
+SCHEMA: Final = f"""
+CREATE TABLE streams (
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, producer TEXT NOT NULL,
+    created_ms INTEGER NOT NULL, meta BLOB NOT NULL, opened_s REAL NOT NULL, first INTEGER NOT NULL DEFAULT 1,
+    last INTEGER NOT NULL DEFAULT 0, size INTEGER NOT NULL, reason TEXT, sealed_s REAL
+);
+CREATE INDEX streams_by_owner ON streams (owner, sealed_s);
+CREATE INDEX streams_by_seal ON streams (sealed_s);
+CREATE TABLE entries (stream INTEGER NOT NULL, last INTEGER NOT NULL, first INTEGER NOT NULL, frames BLOB NOT NULL);
+CREATE UNIQUE INDEX entries_by_number ON entries (stream, last);
+CREATE TABLE stored (kind TEXT, key TEXT, value BLOB NOT NULL, until_s REAL NOT NULL, PRIMARY KEY (kind, key));
+CREATE INDEX stored_by_end ON stored (until_s);
+PRAGMA user_version = {SCHEMA_VERSION};
+"""
+
+
+class Row(NamedTuple):
+    """A row of `streams`."""
+
+    number: int
+    id: str
+    owner: str
+    producer: str
+    created_ms: int
+    meta: bytes
+    opened_s: float
+    first: int
+    last: int
+    size: int
+    reason: str | None
+    sealed_s: float | None
+
+    @property
+    def head(self) -> StreamHead:
+        """The head of the stream."""
+        return StreamHead(self.id, self.owner, self.producer, self.created_ms, self.meta)
+
+    @property
+    def seal(self) -> Seal | None:
+        """The seal of the stream."""
+        if self.reason is None or self.sealed_s is None:
+            return None
+        return Seal(self.reason, int(1000 * self.sealed_s))
+
+
+class _Total(NamedTuple):
+    """Logs of one owner, or of all."""
+
+    streams: int = 0
+    size: int = 0
+
+
+_NOTHING: Final = _Total()
+
+
+def create(connection: sqlite3.Connection) -> None:
+    """Create the tables in a new file.
+
+    Raises:
+        sqlite3.DatabaseError: the file has other tables.
+    """
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == 0:
+        connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}COMMIT;")
+    elif version != SCHEMA_VERSION:
+        raise sqlite3.DatabaseError(f"it has version {version}, expected {SCHEMA_VERSION}")
+
+
+def find(connection: sqlite3.Connection, limits: StoreLimits, stream_id: str, now_s: float) -> Row | None:
+    """Return the row of a log that has not expired."""
+    found = connection.execute("SELECT * FROM streams WHERE id = ?", (stream_id,)).fetchone()
+    row = None if found is None else Row(*found)
+    if row is None or (row.opened_s + limits.open_max_s <= now_s and row.sealed_s is None):
+        return None
+    return None if row.sealed_s is not None and row.sealed_s + limits.retention_s <= now_s else row
+
+
+def read(
+    connection: sqlite3.Connection, limits: StoreLimits, stream_id: str, after: int, max_bytes: int, now_s: float
+) -> Page:
+    """Return a page of a log; see `Store.read`."""
+    row = find(connection, limits, stream_id, now_s)  # before the entries: a seal seen here has its frames there
+    if row is None:
+        raise UnknownStreamError("there is no such stream")
+    if after < row.first - 1:
+        raise TrimmedError("the next frames of the stream are not kept any more")
+    frames: list[bytes] = []
+    size, expected = 0, after + 1
+    for first, packed in connection.execute(
+        "SELECT first, frames FROM entries WHERE stream = ? AND last > ? ORDER BY last", (row.number, after)
+    ):
+        if first > expected:
+            raise TrimmedError("the next frames of the stream are not kept any more")
+        for frame in unpack(packed)[expected - first :]:
+            size += len(frame)
+            if size > max_bytes and frames:
+                return Page(after + 1, frames, None)
+            frames.append(frame)
+        expected = after + 1 + len(frames)
+    return Page(after + 1, frames, row.seal if after + len(frames) >= row.last else None)
+
+
+class Writing:
+    """The steps that write. An object belongs to the thread that writes.
+
+    Args:
+        connection: to the file.
+        limits: what is kept.
+        clock: returns seconds since 1970-01-01 UTC.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, limits: StoreLimits, clock: Callable[[], float]) -> None:
+        self.connection = connection
+        self._limits = limits
+        self._clock = clock
+        self._totals: dict[str, _Total] = {}
+        self._total = _Total()
+        self.count()
+
+    def count(self) -> None:
+        """Count the logs again: at the start, and after a transaction that was undone."""
+        self._totals, self._total = {}, _Total()
+        for owner, streams, size in self.connection.execute(
+            "SELECT owner, count(*), sum(size) FROM streams GROUP BY owner"
+        ):
+            self._add(owner, streams, size)
+
+    def open(self, head: StreamHead) -> bool:
+        """See `Store.open`."""
+        self.sweep()
+        if self._find(head.stream_id) is not None:
+            return False
+        self._make_room(head.owner)
+        self.connection.execute(
+            "INSERT INTO streams (id, owner, producer, created_ms, meta, opened_s, size) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (*head[:4], head.meta, self._clock(), STREAM_BYTES),
+        )
+        self._add(head.owner, 1, STREAM_BYTES)
+        return True
+
+    def append(self, batches: Iterable[Batch]) -> dict[str, Refusal]:
+        """See `Store.append`."""
+        refused: dict[str, Refusal] = {}
+        for batch in batches:
+            row = self._find(batch.stream_id)
+            if row is None:
+                refused[batch.stream_id] = "unknown"
+            elif row.sealed_s is not None:
+                refused[batch.stream_id] = "sealed"
+            elif batch.first == row.last + 1:
+                self._extend(row, batch.frames)
+            elif not self._is_repeated(row, batch):
+                refused[batch.stream_id] = "gap"
+        return refused
+
+    def seal(self, stream_id: str, first: int, frames: Sequence[bytes], reason: str) -> bool:
+        """See `Store.seal`."""
+        row = self._find(stream_id)
+        if row is None or row.sealed_s is not None:
+            return False
+        if frames and first != row.last + 1:
+            frames, reason = (), INTERRUPTED
+        if frames:
+            self._extend(row, frames)
+        self.connection.execute(
+            "UPDATE streams SET reason = ?, sealed_s = ? WHERE number = ?", (reason, self._clock(), row.number)
+        )
+        return True
+
+    def delete(self, stream_id: str) -> None:
+        """See `Store.delete`."""
+        row = self._find(stream_id)
+        if row is not None:
+            self._drop(row.number, row.owner, row.size)
+
+    def status_of(self, stream_ids: Iterable[str]) -> dict[str, Refusal | None]:
+        """Return for each stream why it cannot be continued, None if it can."""
+        rows = {stream_id: self._find(stream_id) for stream_id in stream_ids}
+        return {key: "unknown" if row is None else "sealed" if row.seal else None for key, row in rows.items()}
+
+    def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
+        """See `Store.update`."""
+        changed = change([get(self.connection, kind, key, self._clock()) for key in keys])
+        for key, value in zip(keys, changed or (), strict=changed is not None):
+            if value is None:
+                self.connection.execute("DELETE FROM stored WHERE kind = ? AND key = ?", (kind, key))
+            else:
+                until_s = self._clock() + ttl_s
+                self.connection.execute(
+                    "INSERT OR REPLACE INTO stored VALUES (?, ?, ?, ?)", (kind, key, value, until_s)
+                )
+
+    def sweep(self) -> None:
+        """Drop what has expired, and values over their limit: those that would expire first."""
+        now_s, limits = self._clock(), self._limits
+        old = self.connection.execute(
+            "SELECT number, owner, size FROM streams WHERE sealed_s <= ? OR sealed_s IS NULL AND opened_s <= ?",
+            (now_s - limits.retention_s, now_s - limits.open_max_s),
+        )
+        for found in old.fetchall():
+            self._drop(*found)
+        self.connection.execute("DELETE FROM stored WHERE until_s <= ?", (now_s,))
+        kinds = self.connection.execute(
+            "SELECT kind, count(*) FROM stored GROUP BY kind HAVING count(*) > ?", (limits.values,)
+        )
+        for kind, count in kinds.fetchall():
+            self.connection.execute(
+                "DELETE FROM stored WHERE rowid IN (SELECT rowid FROM stored WHERE kind = ? ORDER BY until_s LIMIT ?)",
+                (kind, count - limits.values),
+            )
+
+    def _find(self, stream_id: str) -> Row | None:
+        return find(self.connection, self._limits, stream_id, self._clock())
+
+    def _extend(self, row: Row, frames: Sequence[bytes]) -> None:
+        size = sum(map(len, frames)) + FRAME_BYTES * len(frames)
+        last = row.last + len(frames)
+        self.connection.execute(
+            "INSERT INTO entries VALUES (?, ?, ?, ?)", (row.number, last, row.last + 1, pack(frames))
+        )
+        self.connection.execute(
+            "UPDATE streams SET last = ?, size = size + ? WHERE number = ?", (last, size, row.number)
+        )
+        self._add(row.owner, 0, size)
+        row = row._replace(last=last, size=row.size + size)
+        limits = self._limits
+        row = self._trim(row, limits.stream_bytes)
+        while (over := self._over(row.owner)) > 0 and self._drop_sealed(row.owner):
+            pass
+        if over > 0:
+            self._trim(row, row.size - over)
+
+    def _trim(self, row: Row, max_bytes: int) -> Row:
+        """Remove the first entries of a log that is over a limit, and return its new row."""
+        limits = self._limits
+        if row.size <= max_bytes and row.last - row.first < limits.stream_frames:
+            return row
+        kept = min(limits.stream_frames, row.last - row.first + 1) * (_TRIM_PART - 1) // _TRIM_PART
+        first, freed = row.first, 0
+        for one, last, packed_bytes in self.connection.execute(
+            "SELECT first, last, length(frames) FROM entries WHERE stream = ? ORDER BY last", (row.number,)
+        ):
+            if row.last - one < kept and row.size - freed <= max_bytes:
+                break
+            first = last + 1
+            freed += packed_bytes + (FRAME_BYTES - 4) * (last - one + 1)
+        self.connection.execute("DELETE FROM entries WHERE stream = ? AND last < ?", (row.number, first))
+        self.connection.execute(
+            "UPDATE streams SET first = ?, size = size - ? WHERE number = ?", (first, freed, row.number)
+        )
+        self._add(row.owner, 0, -freed)
+        return row._replace(first=first, size=row.size - freed)
+
+    def _over(self, owner: str) -> int:
+        """Return by how many bytes the logs of an owner, or all, are over their limit."""
+        owned = self._totals.get(owner, _NOTHING)
+        return max(owned.size - self._limits.owner_bytes, self._total.size - self._limits.total_bytes)
+
+    def _make_room(self, owner: str) -> None:
+        """Drop sealed logs until there is room for another one of this owner."""
+        limits = self._limits
+        while (
+            self._totals.get(owner, _NOTHING).streams >= limits.owner_streams
+            or self._total.streams >= limits.total_streams
+            or self._over(owner) + STREAM_BYTES > 0
+        ):
+            if not self._drop_sealed(owner):
+                raise StoreFullError("the store is full of streams that are not over")
+
+    def _drop_sealed(self, owner: str) -> bool:
+        """Drop the log that was sealed first, of this owner if it is over its limits; return whether there was one."""
+        owned, limits = self._totals.get(owner, _NOTHING), self._limits
+        is_over = owned.size + STREAM_BYTES > limits.owner_bytes or owned.streams >= limits.owner_streams
+        found = self.connection.execute(
+            "SELECT number, owner, size FROM streams WHERE sealed_s IS NOT NULL AND owner = ? ORDER BY sealed_s LIMIT 1"
+            if is_over
+            else "SELECT number, owner, size FROM streams WHERE sealed_s IS NOT NULL ORDER BY sealed_s LIMIT 1",
+            (owner,) if is_over else (),
+        ).fetchone()
+        if found is not None:
+            self._drop(*found)
+        return found is not None
+
+    def _drop(self, number: int, owner: str, size: int) -> None:
+        self.connection.execute("DELETE FROM entries WHERE stream = ?", (number,))
+        self.connection.execute("DELETE FROM streams WHERE number = ?", (number,))
+        self._add(owner, -1, -size)
+
+    def _add(self, owner: str, streams: int, size: int) -> None:
+        total, owned = self._total, self._totals.get(owner, _NOTHING)
+        self._total = _Total(total.streams + streams, total.size + size)
+        self._totals[owner] = _Total(owned.streams + streams, owned.size + size)
+        if not self._totals[owner].streams:
+            del self._totals[owner]
+
+    def _is_repeated(self, row: Row, batch: Batch) -> bool:
+        last = batch.first + len(batch.frames) - 1
+        found = self.connection.execute(
+            "SELECT 1 FROM entries WHERE stream = ? AND last = ? AND first = ?", (row.number, last, batch.first)
+        ).fetchone()
+        return found is not None
+
+
+def get(connection: sqlite3.Connection, kind: str, key: str, now_s: float) -> bytes | None:
+    """Return a value that has not expired."""
+    found = connection.execute(
+        "SELECT value FROM stored WHERE kind = ? AND key = ? AND until_s > ?", (kind, key, now_s)
+    ).fetchone()
+    return None if found is None else bytes(found[0])

@@ -1,0 +1,194 @@
+"""The store in Redis when the server is killed, full, or refuses; and that a process needs few connections."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from projector.store.protocol import INTERRUPTED, StoreFullError, StoreLimits, StoreUnavailableError
+from projector.store.redis_limits import SWEEP_MS
+from projector.store.redis_store import RedisStore
+from tests.store.redis_rig import RedisRig, RedisServer, redis
+from tests.store.rigs import SMALL, batch, frames, head, read_all
+
+
+@pytest.fixture
+async def durable(program: Callable[[str], str], tmp_path: Path) -> AsyncIterator[RedisServer]:
+    """A server that keeps what it has answered to."""
+    with RedisServer(program("redis-server"), tmp_path, ["--appendonly", "yes", "--appendfsync", "always"]) as server:
+        yield server
+
+
+async def _eventually(call: Callable[[], Awaitable[Any]]) -> Any:
+    """Return the result of a call that fails for a while."""
+    while True:
+        try:
+            return await call()
+        except StoreUnavailableError:
+            await asyncio.sleep(0.05)
+
+
+async def test_a_server_that_is_killed_and_started_again(durable: RedisServer) -> None:
+    async with redis(durable, SMALL) as rig:
+        assert await rig.one.open(head())
+        await rig.one.append([batch(1, 5)])
+        waiting = asyncio.ensure_future(rig.other.wait("s", 5, 60))
+        durable.kill()
+        for call in (lambda: rig.one.append([batch(6, 7)]), lambda: rig.other.read("s", 0, 99), rig.one.ping):
+            with pytest.raises(StoreUnavailableError):
+                await call()
+        await asyncio.wait_for(waiting, 30)
+        durable.start()
+        assert await _eventually(lambda: rig.one.append([batch(6, 7)])) == {}
+        assert await rig.one.append([batch(6, 7)]) == {}
+        reader = asyncio.ensure_future(_eventually(lambda: rig.other.wait("s", 7, 60)))
+        assert await rig.one.seal("s", first=8, frames=frames(8, 9))
+        await asyncio.wait_for(reader, 30)
+        assert await read_all(rig.other) == frames(1, 9)
+
+
+async def test_a_server_that_forgets(program: Callable[[str], str], tmp_path: Path) -> None:
+    with RedisServer(program("redis-server"), tmp_path) as server:
+        async with redis(server, SMALL) as rig:
+            assert await rig.one.open(head())
+            await rig.one.append([batch(1, 5)])
+            server.kill()
+            server.start()
+            assert await _eventually(lambda: rig.one.append([batch(6, 7)])) == {"s": "unknown"}
+            assert (await rig.one.renew(["s"]))["s"].lost == "unknown"
+            assert await rig.other.find("s") is None
+            assert await rig.one.open(head("t"))
+
+
+async def test_after_a_failure_calls_fail_at_once() -> None:
+    """No connection is tried during the back-off."""
+    tried = 0
+
+    def count(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal tried
+        tried += 1
+        writer.close()
+
+    server = await asyncio.start_server(count, "127.0.0.1", 0)
+    store = RedisStore(f"redis://user:secret@127.0.0.1:{server.sockets[0].getsockname()[1]}", "one")
+    for _ in range(200):
+        with pytest.raises(StoreUnavailableError) as error:
+            await store.ping()
+        assert "secret" not in str(error.value)
+    assert 1 <= tried < 100
+    await store.aclose()
+    server.close()
+
+
+async def test_a_full_server(redis_server: RedisServer) -> None:
+    client: Any = Redis.from_url(redis_server.url)
+    async with redis(redis_server, SMALL) as rig:
+        assert await rig.one.open(head())
+        await rig.one.append([batch(1, 3)])
+        await client.config_set("maxmemory", "1mb")
+        try:
+            with pytest.raises(StoreFullError):
+                await rig.one.append([batch(4, 5)])
+            with pytest.raises(StoreFullError):
+                await rig.one.open(head("t"))
+            with pytest.raises(StoreFullError):
+                await rig.one.put("k", "a", b"1", 60)
+            assert await read_all(rig.other) == frames(1, 3)
+        finally:
+            await client.config_set("maxmemory", "0")
+            await client.aclose()
+        assert await rig.one.append([batch(4, 5)]) == {}
+
+
+async def test_a_password_that_is_wrong(redis_server: RedisServer) -> None:
+    store = RedisStore(redis_server.url.replace("//", "//user:wrong-password@"), "one")
+    with pytest.raises(StoreUnavailableError) as error:
+        await store.ping()
+    assert "wrong-password" not in str(error.value)
+    await store.aclose()
+
+
+async def test_everything_expires(redis_server: RedisServer) -> None:
+    """No key is left for ever, but the index, which is swept."""
+    async with redis(redis_server, SMALL) as rig:
+        assert isinstance(rig, RedisRig)
+        cancelled = asyncio.Event()
+        rig.one.on_cancel(lambda _: cancelled.set())
+        for number in range(3):
+            assert await rig.one.open(head(f"s{number}"))
+            await rig.one.append([batch(1, 2, f"s{number}")])
+        await rig.one.seal("s0")
+        await rig.other.wait("s1", 2, 0.01)
+        await rig.other.request_cancel("s1")
+        await asyncio.wait_for(cancelled.wait(), 30)
+        await rig.one.claim("k", "a", b"1", 60)
+        names = {
+            name.decode().partition(":")[2] for name in await rig.client.keys("*") if await rig.client.ttl(name) < 0
+        }
+        assert names == {"streams", "sealed", "sizes"}
+        await rig.advance(SMALL.open_max_s + 1)
+        await rig.one.renew([])
+        assert [name for name in await rig.client.keys("*") if not name.endswith(b":sweep")] == []
+
+
+async def test_sizes_are_limited_by_a_sweep(redis_server: RedisServer) -> None:
+    async with redis(redis_server, SMALL) as rig:
+        for number in range(3):
+            assert await rig.one.open(head(f"s{number}"))
+            await rig.one.append([batch(1, 4, f"s{number}", size=4_500)])
+        await rig.one.renew(["s0", "s1", "s2"])
+        with pytest.raises(StoreFullError):
+            await rig.one.open(head("more"))
+        assert await rig.one.open(head("bob's", owner="bob")), "54,000 bytes of ann are over her limit only"
+        await rig.one.seal("s1")
+        await rig.advance(SWEEP_MS / 1_000 + 0.1)
+        await rig.one.renew(["s0", "s2"])
+        assert await rig.one.find("s1") is None
+        await rig.advance(3 * SWEEP_MS / 1_000)
+        assert await rig.one.open(head("more"))
+
+
+async def test_many_readers_need_few_connections(redis_server: RedisServer) -> None:
+    client: Any = Redis.from_url(redis_server.url)
+    limits = StoreLimits()
+    async with redis(redis_server, limits) as rig:
+        for number in range(300):
+            assert await rig.one.open(head(f"s{number}"))
+        readers = [
+            asyncio.ensure_future(rig.other.wait(f"s{number}", 0, 60)) for number in range(300) for _ in range(2)
+        ]
+        await asyncio.sleep(0.2)
+        assert int((await client.info("clients"))["connected_clients"]) < 40
+        assert await rig.one.append([batch(1, 1, f"s{number}") for number in range(300)]) == {}
+        await asyncio.wait_for(asyncio.gather(*readers), 60)
+    await client.aclose()
+
+
+async def test_a_reader_learns_that_a_lease_has_lapsed(redis_server: RedisServer) -> None:
+    async with redis(redis_server, SMALL) as rig:
+        assert isinstance(rig, RedisRig)
+        assert await rig.one.open(head())
+        await rig.one.append([batch(1, 2)])
+        waiting = asyncio.ensure_future(rig.other.wait("s", 2, 600))
+        await asyncio.sleep(0.05)
+        await rig.advance(9)
+        await asyncio.wait_for(waiting, 30)
+        page = await rig.other.read("s", 2, 99)
+        assert page.seal is not None
+        assert page.seal.reason == INTERRUPTED
+
+
+async def test_a_prefix_separates_stores(redis_server: RedisServer) -> None:
+    names = [f"{os.urandom(4).hex()}:" for _ in range(2)]
+    one, other = (RedisStore(redis_server.url, "one", prefix=name) for name in names)
+    assert await one.open(head())
+    assert await other.find("s") is None
+    assert await other.open(head())
+    await one.aclose()
+    await other.aclose()

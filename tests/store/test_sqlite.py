@@ -1,0 +1,194 @@
+"""The store in a file: restarts, and files that cannot be used."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from projector.store.protocol import INTERRUPTED, StoreLimits, StoreUnavailableError
+from projector.store.sqlite import SqliteStore
+from tests.store.rigs import SMALL, Clock, batch, frames, head, read_all
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.sqlite"
+
+
+async def test_what_was_written_survives_a_restart(path: Path) -> None:
+    clock = Clock()
+    store = SqliteStore(path, SMALL, clock)
+    for stream_id in ("sealed", "open"):
+        assert await store.open(head(stream_id))
+        await store.append([batch(1, 3, stream_id)])
+    await store.seal("sealed", first=4, frames=frames(4, 4))
+    await store.put("owner", "response", b"ann", 60)
+    await store.aclose()
+
+    store = SqliteStore(path, SMALL, clock)
+    assert not await store.open(head("open"))
+    assert await read_all(store, "sealed") == frames(1, 4)
+    assert await store.get("owner", "response") == b"ann"
+    page = await store.read("open", 0, 1_000)
+    assert (page.frames, page.seal) == (frames(1, 3), None)
+    await store.wait("open", 3, 60)
+    page = await store.read("open", 3, 1_000)
+    assert page.seal is not None
+    assert page.seal.reason == INTERRUPTED
+    await store.aclose()
+
+
+KILLED = """
+import asyncio, os, sys
+from pathlib import Path
+from projector.store.sqlite import SqliteStore
+from tests.store.rigs import batch, head
+
+async def main():
+    store = SqliteStore(Path(sys.argv[1]))
+    await store.open(head())
+    await store.append([batch(1, 50)])
+    os.kill(os.getpid(), 9)
+
+asyncio.run(main())
+"""
+
+
+async def test_what_was_written_survives_the_death_of_the_process(path: Path) -> None:
+    await asyncio.to_thread(subprocess.run, [sys.executable, "-c", KILLED, str(path)], check=False)
+    store = SqliteStore(path)
+    status = await store.find("s")
+    assert status is not None
+    assert (status.last, status.seal and status.seal.reason) == (50, INTERRUPTED)
+    await store.aclose()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+async def test_only_the_user_can_read_the_files(path: Path) -> None:
+    store = SqliteStore(path)
+    await store.open(head())
+    modes = {
+        file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir() if not file.name.endswith(".lock")
+    }
+    assert modes == dict.fromkeys(("store.sqlite", "store.sqlite-wal", "store.sqlite-shm"), 0o600)
+    await store.aclose()
+
+
+def _no_folder(path: Path) -> Path:
+    return path / "no folder" / "store.sqlite"
+
+
+def _text(path: Path) -> Path:
+    path.write_bytes(b"no database" * 999)
+    return path
+
+
+def _damaged(path: Path) -> Path:
+    """Return a file with a good header and nothing behind it."""
+    _foreign(path)
+    path.write_bytes(path.read_bytes()[:1_000] + bytes(7_192))
+    return path
+
+
+def _foreign(path: Path) -> Path:
+    """Return a database of another program."""
+    code = (
+        "import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript('CREATE TABLE a (b); PRAGMA user_version = 7')"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+    return path
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (_no_folder, "No such file"),
+        (_folder, "cannot be opened"),
+        (_text, "not a database"),
+        (_damaged, "damaged"),
+        (_foreign, "has version 7"),
+    ],
+)
+async def test_a_file_that_cannot_be_used(path: Path, make: Callable[[Path], Path], reason: str) -> None:
+    store = SqliteStore(make(path))
+    for use in (store.ping, lambda: store.open(head()), lambda: store.read("s", 0, 1), lambda: store.get("k", "a")):
+        with pytest.raises(StoreUnavailableError, match=reason) as error:
+            await use()
+        assert re.match("store `.*store.sqlite`: ", str(error.value))
+    await store.aclose()
+
+
+async def test_a_file_has_one_process(path: Path) -> None:
+    first, second = SqliteStore(path), SqliteStore(path)
+    await first.open(head())
+    with pytest.raises(StoreUnavailableError, match="another process uses the file"):
+        await second.ping()
+    await first.aclose()
+    await second.ping()
+    await second.aclose()
+
+
+async def _result(call: Awaitable[object]) -> str:
+    """Return the message of the error, empty without one."""
+    try:
+        await call
+    except StoreUnavailableError as error:
+        return str(error)
+    return ""
+
+
+async def test_a_full_disk(path: Path) -> None:
+    """The maximum of pages is what SQLite reports like a full disk."""
+    store = SqliteStore(path, StoreLimits(total_bytes=1_000_000, values=10**9))
+    assert await store.open(head())
+    await store.append([batch(1, 3)])
+    results = [await _result(store.put("k", str(number), bytes(2**20), 60)) for number in range(30)]
+    assert 10 < results.count("") < 20
+    assert "the disk is full" in results[-1]
+    with pytest.raises(StoreUnavailableError):
+        await store.append([batch(4, 4), batch(5, 3_000_000 // 40, size=40)])
+    assert await read_all(store, max_bytes=10**6) == frames(1, 3), "all of a call, or nothing"
+    await store.drop("k", "0")
+    assert await store.append([batch(4, 4)]) == {}
+    await store.aclose()
+
+
+def _overwrite(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:8_192] + Random(1).randbytes(len(content) - 8_192))
+
+
+async def test_a_file_that_was_damaged_while_it_is_used(path: Path) -> None:
+    store = SqliteStore(path)
+    for number in range(20):
+        await store.open(head(f"s{number}"))
+        await store.append([batch(1, 100, f"s{number}", size=500)])
+    await store.aclose()
+    _overwrite(path)
+    store = SqliteStore(path)
+    results = [await _result(read_all(store, f"s{number}", max_bytes=10**6)) for number in range(20)]
+    assert "the file is damaged" in " ".join(results)
+    await store.aclose()
+
+
+async def test_a_closed_store_refuses(path: Path) -> None:
+    store = SqliteStore(path)
+    await store.ping()
+    await store.aclose()
+    with pytest.raises(StoreUnavailableError, match="closed"):
+        await store.ping()
+    with pytest.raises(StoreUnavailableError, match="closed"):
+        await store.get("k", "a")
