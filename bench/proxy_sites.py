@@ -10,17 +10,19 @@ import asyncio
 import contextlib
 import re
 import sys
+import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import uvicorn
 import uvloop
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
-from projector.server.app import create_app
 from projector.server.config.settings import Settings
-from projector.server.listening import raise_file_limit
-from projector.server.process_memory import settle_memory
+from projector.server.interpreter import settle_interpreter
+from projector.server.listening import listen, raise_file_limit
+from projector.server.process import server
 from projector.server.telemetry.logs import configure_logs
 
 EVENTS_PER_S = 50
@@ -115,23 +117,28 @@ def pass_through(port: int, provider: int) -> None:
 
 
 def project(port: int, provider: int) -> None:
-    """Serve the server under test, with its log enabled."""
+    """Serve the server under test, as `projector serve` does, with its log enabled."""
     configure_logs()
-    app = create_app(Settings(base_url=f"http://127.0.0.1:{provider}/v1"))
-    settle_memory()  # as `projector serve` does
-    _serve(Watch(app), port)
+    settings = Settings(base_url=f"http://127.0.0.1:{provider}/v1", port=port)
+    raise_file_limit(settings)
+    serving = server(settings)
+    serving.config.loaded_app = Watch(serving.config.loaded_app)
+    settle_interpreter()
+    serving.run(sockets=[listen(settings)])
 
 
 class Watch:
-    """Middleware that answers `/blocks` with tasks, and the longest block of the event loop since it was asked last.
+    """Middleware that answers `/blocks` with the longest block of the event loop, the longest pause, and tasks.
 
-    A block is the CPU time of the process between two beats, in seconds, at most the time that passed.
+    Both are of two beats since it was asked last, in seconds. A pause is the time that passed, in which the system may
+    have run other processes. A block is the CPU time of the process, at most the time that passed while the event loop
+    did not wait for a CPU.
     """
 
     def __init__(self, app: Any) -> None:
         self._app = app
-        self._longest_s = 0.0
-        self._last: tuple[float, float] | None = None
+        self._longest_s = self._paused_s = 0.0
+        self._last: tuple[float, float, float] | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer `/blocks`, or pass the request on."""
@@ -140,17 +147,25 @@ class Watch:
             return
         if self._last is None:
             self._beat()
-        body = b"%.4f %d" % (self._longest_s, len(asyncio.all_tasks()))
-        self._longest_s = 0.0
+        body = b"%.4f %.4f %d" % (self._longest_s, self._paused_s, len(asyncio.all_tasks()))
+        self._longest_s = self._paused_s = 0.0
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
         await send({"type": "http.response.body", "body": body})
 
     def _beat(self) -> None:
-        now = time.process_time(), time.monotonic()
+        now = time.process_time(), time.monotonic(), _queued_s()
         if self._last is not None:
-            self._longest_s = max(self._longest_s, min(now[0] - self._last[0], now[1] - self._last[1]))
+            used_s, passed_s, queued_s = (after - before for after, before in zip(now, self._last, strict=True))
+            self._longest_s = max(self._longest_s, min(used_s, passed_s - queued_s))
+            self._paused_s = max(self._paused_s, passed_s)
         self._last = now
         asyncio.get_running_loop().call_later(WATCHED_S, self._beat)
+
+
+def _queued_s() -> float:
+    """Return the seconds that this thread has waited for a CPU."""
+    text = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat").read_text(encoding="ascii")
+    return int(text.split()[1]) / 1e9
 
 
 def idle(port: int) -> None:

@@ -35,8 +35,7 @@ GROWTH_MAX: Final = 0.05
 LAG_MAX_MS: Final = 100.0
 """Maximum difference of the 99th percentile of the delay to that of the idle server; users do not notice it."""
 BLOCK_MAX_MS: Final = 50.0
-"""Longest time in which the event loop may do nothing else, with all streams of the run; not a condition, because a
-machine that shares its processors takes longer."""
+"""Longest time in which the process may hold its event loop, with all streams of the run."""
 REPORT_S: Final = 15.0
 PROBE_S: Final = 0.1
 STARVED_S: Final = 0.01
@@ -144,7 +143,7 @@ async def run(minutes: float) -> bool:
         clients = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         memory = await watch(proxy, idle, clients)
         seen = json.loads((await clients.communicate())[0])
-        longest_s, tasks = (float(part) for part in (await get(proxy.site, "/blocks")).split()[-2:])
+        longest_s, paused_s, tasks = (float(part) for part in (await get(proxy.site, "/blocks")).split()[-3:])
         await asyncio.sleep(CLOSE_S)
         left_open = await still_open(proxy, files)
     finally:
@@ -152,12 +151,15 @@ async def run(minutes: float) -> bool:
             site.stop()
     added, lag_ms, control_ms = growth(memory), proxy.lag_ms(), idle.lag_ms()
     print(f"streams: {', '.join(f'{count} {name}' for name, count in sorted(seen.items()))}")
-    print(f"tasks: {tasks:.0f}; longest block of the event loop: {longest_s * 1e3:.0f} ms; target: {BLOCK_MAX_MS} ms")
+    print(f"tasks: {tasks:.0f}")
+    print(f"longest block of the event loop: {longest_s * 1e3:.0f} ms; target: at most {BLOCK_MAX_MS:.0f} ms")
+    print(f"longest pause, while the system also ran other processes: {paused_s * 1e3:.0f} ms")
     print(f"still open: {', '.join(left_open) or 'nothing'}")
     print(f"memory: trend {added:+.1%} after warm-up; target: at most {GROWTH_MAX:.0%}")
     print(f"probes: {len(proxy.lags_ms)}, excluded {proxy.starved}")
     print(f"delay, p99: {lag_ms:.1f} ms, idle server {control_ms:.1f} ms; target: at most {LAG_MAX_MS} ms more")
-    return not seen.get("wrong") and not left_open and added <= GROWTH_MAX and lag_ms - control_ms <= LAG_MAX_MS
+    is_fast = longest_s * 1e3 <= BLOCK_MAX_MS and lag_ms - control_ms <= LAG_MAX_MS
+    return not seen.get("wrong") and not left_open and added <= GROWTH_MAX and is_fast
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ REST: Final = {
     "contract/test_bench_inputs.py": "the subjects of the benchmarks",
     "asgi/test_openapi.py": "requests derived from the schemas of all dialects",
     "asgi/test_openwop_openapi.py": "the same",
+    "asgi/test_interpreter.py": "processes, and collections of all objects",
     "asgi/test_process.py": "processes and signals",
     "asgi/test_signals.py": "the same",
     "store/test_redis.py": "servers that are killed",

@@ -141,9 +141,10 @@ class PipelineBranch:
         self._stage = self._make_stage()
 
     def release(self) -> None:
-        """Drop everything read, except the counts."""
+        """Drop everything read, except the counts, and the pipeline, with which the branch would be a cycle."""
         self._count_dropped()
         self._start()
+        self._run = _no_output
 
     def _start(self) -> None:
         self._decoder = self._make_decoder()
@@ -225,6 +226,11 @@ class RecordedBranches(PipelineBranch):
     def _select(self, branch: PipelineBranch) -> list[Frame]:
         self._current = branch
         return branch.enter()
+
+
+def _no_output(*_: object) -> bytes:
+    """Return the output of a step after the end of the stream."""
+    return b""
 
 
 STEERING: Final[Mapping[str, Callable[[RecordedBranches, CanonicalEvent], list[Frame]]]] = {

@@ -199,6 +199,7 @@ class Pipeline:
         for branch in self._branches:
             branch.release()
         self._projector.release()
+        self._on_frame = self.on_output = None  # they may refer to their owner, and it to this object
         del self._dialect
 
     def _finish_branches(self, *, is_broken: bool = False) -> list[Frame]:

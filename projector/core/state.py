@@ -188,8 +188,9 @@ class StreamState:
 
     def release(self) -> None:
         """Drop what the ended stream has emitted."""
-        self.response = Response(self.slots.next_slot, after=None)
         self.calls.clear()
+        self.response.release()
+        self.response = Response(self.slots.next_slot, after=None)
         self.run.release()
 
     def begin_response(self) -> None:

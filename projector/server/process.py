@@ -24,8 +24,8 @@ from projector.server.generations import Generations, ReadSettings
 from projector.server.http.connection import GuardedProtocol
 from projector.server.http.connections import Connections
 from projector.server.http.tls_listener import TlsListener
+from projector.server.interpreter import Collector, settle_interpreter
 from projector.server.listening import BACKLOG, limit_stalls, listen, listen_admin, raise_file_limit, url_of
-from projector.server.process_memory import settle_memory
 from projector.server.signals import RELOAD, ReceivedSignals
 from projector.server.telemetry.logs import configure_logs, log
 from projector.server.telemetry.metrics import Metrics
@@ -78,7 +78,7 @@ def _serve(settings: Settings, read: ReadSettings | None, signals: ReceivedSigna
         if admin is not None:
             serving.admin_listener = stack.enter_context(contextlib.closing(admin))
             _print(f"Metrics and health on {url_of(admin)}\n")
-        settle_memory()
+        settle_interpreter()
         serving.run(sockets=[listener])
 
 
@@ -143,6 +143,7 @@ class DrainingServer(uvicorn.Server):
         self.admin_listener: socket.socket | None = None
         """Listening socket for operators."""
         self._drain_timeout_s = settings.drain_timeout_s
+        self._collector = Collector()
         self._signals = 0
         self._received: ReceivedSignals | None = None
         self._read: ReadSettings | None = None
@@ -185,6 +186,7 @@ class DrainingServer(uvicorn.Server):
                 self._reloading = asyncio.create_task(self._reload(self._read, self._reloading))
             else:
                 log.warning("signal_ignored", signal=received.name)
+        self._collector.tick(self.server_state.total_requests)
         return await super().on_tick(counter)
 
     async def main_loop(self) -> None:

@@ -25,6 +25,17 @@ def count():
 threading.Thread(target=count, daemon=True).start()
 """
 """Before `SERVE`: answers each line of standard input with the number of tasks."""
+COLLECTING = """
+import gc, sys, threading
+
+def collect():
+    for _ in sys.stdin:
+        print(gc.collect(), flush=True)
+
+gc.disable()
+threading.Thread(target=collect, daemon=True).start()
+"""
+"""Before `SERVE`: answers each line of standard input with the number of objects that only a collection could free."""
 WATCHING = """
 import asyncio, sys, threading, time
 from projector.server.process import DrainingServer
@@ -39,14 +50,17 @@ def watch(loop):
         nonlocal last
         global longest_s
         now = clocks()
-        longest_s = max(longest_s, min(now[0] - last[0], now[1] - last[1]))
+        used_s, passed_s, queued_s = (after - before for after, before in zip(now, last))
+        longest_s = max(longest_s, min(used_s, passed_s - queued_s))
         last = now
         loop.call_later(PERIOD_S, beat)
 
     beat()
 
 def clocks():
-    return time.process_time(), time.monotonic()
+    with open(f"/proc/self/task/{threading.get_native_id()}/schedstat") as file:
+        queued_ns = int(file.read().split()[1])
+    return time.process_time(), time.monotonic(), queued_ns / 1e9
 
 async def main_loop(self, _main_loop=DrainingServer.main_loop):
     watch(asyncio.get_running_loop())
@@ -65,7 +79,7 @@ threading.Thread(target=answer, daemon=True).start()
 
 A block is the CPU time of the process between two beats of the loop: while others use the machine no CPU time passes,
 and a thread that holds the interpreter lock blocks the loop as well. It is at most the time that passed, because
-threads may run at the same time.
+threads may run at the same time, without the time for which the thread of the loop waited for a CPU.
 """
 
 
@@ -100,23 +114,31 @@ class Process:
             f"content-length: {len(body)}\r\nconnection: close\r\n\r\n{body}"
         )
 
+    def leave(self) -> None:
+        """Close the last connection."""
+        self._writers.pop().close()
+
     def open_files(self) -> int:
         """Return the number of open files and sockets."""
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
     async def tasks(self) -> int:
         """Return the number of tasks, if the process counts them."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(b"\n")
-        return int(await self.process.stdout.readline())
+        return int(await self._answer())
+
+    async def garbage(self) -> int:
+        """Collect garbage and return the number of its objects, if the process does not collect by itself."""
+        return int(await self._answer())
 
     async def longest_block_s(self) -> float:
         """Return the longest block of the event loop since the last call, in seconds, if the process watches it."""
+        return float(await self._answer())
+
+    async def _answer(self) -> bytes:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(b"\n")
-        return float(await self.process.stdout.readline())
+        return await self.process.stdout.readline()
 
     def peak_bytes(self) -> int:
         """Return the largest resident memory since the start."""

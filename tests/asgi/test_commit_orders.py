@@ -30,13 +30,12 @@ from projector.dialects import DIALECTS
 from projector.server.config.settings import Settings
 from projector.server.http.error_responses import respond
 from projector.server.http.problems import Problem
-from projector.server.streaming import memory, response_writer, session
+from projector.server.streaming import memory, response_writer
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry import logs
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.upstream import reader
 from projector.server.upstream.failover import attempts_of
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
@@ -461,9 +460,7 @@ async def test_every_order_while_large_events_are_parsed_in_threads(
     monkeypatch.setattr(memory, "LARGE_EVENT_BYTES", 0)
     monkeypatch.setattr(memory, "HEAVY_BYTES", -1)
     monkeypatch.setattr(response_writer, "LARGE_EVENT_BYTES", 0)
-    monkeypatch.setattr(session, "to_thread", SlowThreads)
-    monkeypatch.setattr(response_writer, "to_thread", SlowThreads)
-    monkeypatch.setattr(reader, "to_thread", SlowThreads)
+    monkeypatch.setattr(memory, "to_thread", SlowThreads)
     await explore(app, clock, mode, orders_of(2, (0, 1, 2), [("head",), ("head", "text")]), FAST_CLIENTS[:1])
 
 
@@ -471,7 +468,12 @@ class SlowThreads:
     """Threads in place of `anyio.to_thread`, each of which takes four turns of the event loop."""
 
     @staticmethod
-    async def run_sync(work: Callable[..., Any], *arguments: object) -> Any:
+    async def run_sync(work: Callable[..., Any], *arguments: object, limiter: anyio.CapacityLimiter) -> Any:
+        async with limiter:
+            return await SlowThreads._run(work, *arguments)
+
+    @staticmethod
+    async def _run(work: Callable[..., Any], *arguments: object) -> Any:
         with anyio.CancelScope(shield=True):
             for _ in range(2):
                 await asyncio.sleep(0)

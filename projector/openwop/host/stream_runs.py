@@ -224,7 +224,7 @@ class AgentWork(StreamWork):
         self._targets = targets
         self._responses: dict[str, str] = {}
         """Id of an approval request -> id of its response."""
-        stats.on_response = lambda response_id: site.ownership.add_response(response_id, run.caller, stats.upstream)
+        stats.on_response = lambda response_id, upstream: site.ownership.add_response(response_id, run.caller, upstream)
         stats.on_approval = self._responses.__setitem__
         pipeline = build_pipeline(
             provider=binding.provider.api,

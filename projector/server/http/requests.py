@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import anyio
-from anyio import to_thread
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope
@@ -158,9 +157,8 @@ async def _parse_in_turn(text: bytes, account: Account) -> Any:
     if len(text) <= LARGE_EVENT_BYTES:
         await account.receive(_parsed_bytes(text))
         return _parsed(text)
-    await account.receive(await to_thread.run_sync(_parsed_bytes, text))
-    async with account.memory.processing():
-        return await to_thread.run_sync(_parsed, text)
+    await account.receive(await account.memory.process(_parsed_bytes, text))
+    return await account.memory.process(_parsed, text)
 
 
 def _parsed_bytes(text: bytes) -> int:

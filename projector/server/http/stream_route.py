@@ -220,11 +220,11 @@ def _record_ownership(ownership: Ownership, stats: StreamStats, body: Mapping[st
     """Record what a response creates, with the upstream that it is from."""
     conversation_id = conversation_of(body)
 
-    def on_response(response_id: str) -> None:
-        ownership.add_response(response_id, caller, stats.upstream)
+    def on_response(response_id: str, upstream: str) -> None:
+        ownership.add_response(response_id, caller, upstream)
         if isinstance(conversation_id, str):
-            ownership.place_conversation(conversation_id, stats.upstream)
+            ownership.place_conversation(conversation_id, upstream)
 
     stats.on_response = on_response
-    stats.on_item = lambda item_id: ownership.add_item(item_id, caller, stats.upstream)
+    stats.on_item = lambda item_id, upstream: ownership.add_item(item_id, caller, upstream)
     stats.on_approval = ownership.add_approval

@@ -33,6 +33,7 @@ class Clock:
     def __init__(self) -> None:
         self._timers: list[Timer] = []
         self._changed = asyncio.Event()
+        self._scope = anyio.CancelScope()
 
     @contextmanager
     def watch(self, *timers: Timer) -> Iterator[None]:
@@ -46,11 +47,16 @@ class Clock:
                 self._timers.remove(timer)
 
     async def run(self) -> None:
-        """Check the timers until cancelled; a wait that begins during its sleep cannot end before that sleep does."""
-        while True:
-            self._changed.clear()
-            with anyio.move_on_after(self._check()):
-                await self._changed.wait()
+        """Check the timers until `stop`; a wait that begins during its sleep cannot end before that sleep does."""
+        with self._scope:
+            while True:
+                self._changed.clear()
+                with anyio.move_on_after(self._check()):
+                    await self._changed.wait()
+
+    def stop(self) -> None:
+        """End `run`. A task that ends as cancelled would leave a cycle of objects, which holds the stream."""
+        self._scope.cancel()
 
     def _check(self) -> float:
         """Call the timers that are due; return the seconds until the next check."""
@@ -76,7 +82,7 @@ async def run_timed(work: Callable[[Clock], Awaitable[None]]) -> None:
             await work(clock)
         except UpstreamError as error:
             failure = error
-        tasks.cancel_scope.cancel()
+        clock.stop()
     if failure is not None:
         raise failure
 

@@ -11,11 +11,11 @@ one.
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar, TypeVarTuple, Unpack
 
 import anyio
+from anyio import CapacityLimiter, to_thread
 
 from projector.contracts.limits import EVENT_MAX_BYTES
 
@@ -30,6 +30,8 @@ HEAVY_BYTES: Final = 2**20
 TEXT_COPIES: Final = 3
 """Copies of a text: in the state of the stream, in its dialect, and in its terminal event."""
 
+_T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 _SHARES: Final = 4
 _ENDS: Final = (b"\n\n", b"\n\r\n", b"\r\r")
 """Ends of an event at the end of a chunk, the usual case."""
@@ -41,7 +43,7 @@ class Memory:
     def __init__(self, max_bytes: int, max_text_bytes: int = sys.maxsize) -> None:
         self._max_bytes = max_bytes
         self._changed: anyio.Event | None = None
-        self._is_processing = False
+        self._thread: CapacityLimiter | None = None
         self.max_text_bytes = max_text_bytes
         self.held_bytes = 0
         self.turn: Account | None = None
@@ -75,22 +77,20 @@ class Memory:
             self._changed = None
 
     async def wait_for_change(self) -> None:
-        """Wait until bytes are released, a turn ends, or a large event has been processed."""
+        """Wait until bytes are released, or a turn ends."""
         if self._changed is None:
             self._changed = anyio.Event()
         await self._changed.wait()
 
-    @asynccontextmanager
-    async def processing(self) -> AsyncGenerator[None, None]:
-        """Wait until no other large event is processed: it takes a multiple of its size for a moment."""
-        while self._is_processing:
-            await self.wait_for_change()
-        self._is_processing = True
-        try:
-            yield
-        finally:
-            self._is_processing = False
-            self.notify()
+    async def process(self, work: Callable[[Unpack[_Ts]], _T], *arguments: *_Ts) -> _T:
+        """Run what takes long in a thread, one after another.
+
+        A large event takes a multiple of its size for a moment, and several threads would hold the interpreter in
+        turn, while the event loop waits for all of them.
+        """
+        if self._thread is None:
+            self._thread = CapacityLimiter(1)
+        return await to_thread.run_sync(work, *arguments, limiter=self._thread)
 
 
 class Account:
@@ -98,7 +98,7 @@ class Account:
 
     def __init__(self, memory: Memory, stream: Account | None = None) -> None:
         self.memory = memory
-        self._stream = stream or self
+        self._of_stream = stream
         self._held_bytes = 0
         self._body_bytes = 0
         self._event_bytes = 0
@@ -106,6 +106,10 @@ class Account:
         """What the stream keeps until its end, beyond `STREAM_BYTES`."""
         self.text_bytes = 0
         """The same without copies."""
+
+    @property
+    def _stream(self) -> Account:
+        return self._of_stream or self  # not as an attribute: only a garbage collection would free the cycle
 
     def part(self) -> Account:
         """Return an account for one of several upstreams of the stream."""

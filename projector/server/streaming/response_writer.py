@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
 
 import anyio
-from anyio import to_thread
 from anyio.lowlevel import checkpoint
 from starlette.types import Message, Send
 
@@ -176,7 +175,7 @@ class JsonResponseWriter(ResponseWriter):
             return
         await self.write(data)
         is_large = self._assembly.held_bytes > LARGE_EVENT_BYTES
-        body = await to_thread.run_sync(self._document) if is_large else self._document()
+        body = await self._account.memory.process(self._document) if is_large else self._document()
         self._headers.append((b"content-length", b"%d" % len(body)))
         await super().end(body)
 

@@ -22,7 +22,6 @@ from math import inf
 from typing import Final, Protocol
 
 import anyio
-from anyio import to_thread
 from starlette.types import Message, Receive, Scope, Send
 
 from projector import Pipeline, UsageError
@@ -132,6 +131,7 @@ class StreamSession:
         self._is_detached = False
         self._state = ResponseState()
         self._scope = anyio.CancelScope()
+        self._watching = anyio.CancelScope()
         self._problem: Problem | None = None
         self._last_bytes: Callable[[], bytes] = self._pipeline.close
 
@@ -171,13 +171,15 @@ class StreamSession:
                     ),
                 ):
                     await self._produce(source, writer, clock)
-                tasks.cancel_scope.cancel()
+                clock.stop()
+                self._watching.cancel()
         finally:
             if self._state.phase is Phase.REFUSED and self._log is not None:
                 self._last_bytes()  # its log ends like the answer
             self._pipeline.cancel()  # if the client is gone, what it received is the end of the stream
             if self._log is not None:
                 self._log.end()
+                self._log = None  # it has methods of this session
             self._source = _ENDED  # cancelled tasks keep the session until the next garbage collection
             self.stats.dropped = self._pipeline.dropped
             self.stats.provider_errors = self._pipeline.provider_errors
@@ -302,7 +304,7 @@ class StreamSession:
             return
         try:
             is_heavy = self._account.is_heavy
-            last = await to_thread.run_sync(self._last_bytes) if is_heavy else self._last_bytes()
+            last = await self._account.memory.process(self._last_bytes) if is_heavy else self._last_bytes()
             self._notify_log()
             if not is_sent:
                 return
@@ -323,9 +325,10 @@ class StreamSession:
         return headers
 
     async def _watch(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self._disconnect()
+        with self._watching:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            self._disconnect()
 
     async def _beat(self, writer: ResponseWriter) -> None:
         """Send a comment, unless other output is being sent."""

@@ -88,10 +88,10 @@ class StreamStats:
     """Retries that the budget of their upstream did not allow, by upstream."""
     meter: TokenMeter | None = None
     """Counts the tokens of a stream with rate limits."""
-    on_response: Callable[[str], None] | None = None
-    """Is called with the response id before the terminal is sent, so that the client may continue at once."""
-    on_item: Callable[[str], None] | None = None
-    """Is called with the id of each output item."""
+    on_response: Callable[[str, str], None] | None = None
+    """Is called with the response id and the upstream before the terminal is sent: the client may continue at once."""
+    on_item: Callable[[str, str], None] | None = None
+    """Is called with the id of each output item, and the upstream."""
     on_approval: Callable[[str, str], None] | None = None
     """Is called with the ids of an approval request and of its response."""
 
@@ -106,10 +106,10 @@ class StreamStats:
         if kind in _TERMINALS:
             self.terminal = frame
             if self.on_response is not None and "response_id" in frame:
-                self.on_response(frame["response_id"])
+                self.on_response(frame["response_id"], self.upstream)
         elif kind == Kind.OUTPUT_ITEM_ADDED:
             if self.on_item is not None:
-                self.on_item(frame["item_id"])
+                self.on_item(frame["item_id"], self.upstream)
         elif kind == PrivateKind.RESPONSE_META:
             self.response_model = frame.get("model", self.response_model)
         elif kind == Kind.TOOL_STATUS and self.on_approval is not None:

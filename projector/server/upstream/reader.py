@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 import anyio
-from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
 from projector.core.faults import FAULTS, Fault
@@ -85,11 +84,8 @@ class UpstreamReader:
     async def feed(self, feed: Callable[[bytes], bytes], chunk: bytes) -> bytes:
         """Feed a chunk to a pipeline and return the output; a large event is processed off the event loop."""
         began = time.monotonic()
-        if self._account.read(chunk):
-            async with self._account.memory.processing():
-                output = await to_thread.run_sync(feed, chunk)
-        elif self._account.is_heavy:
-            output = await to_thread.run_sync(feed, chunk)
+        if self._account.read(chunk) or self._account.is_heavy:
+            output = await self._account.memory.process(feed, chunk)
         else:
             output = feed(chunk)
         if self._account.is_exceeded:
