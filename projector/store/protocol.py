@@ -168,7 +168,7 @@ class Store(Protocol):
     async def append(self, batches: Sequence[Batch]) -> Mapping[str, Refusal]:
         """Append frames to the logs of several streams; return those that were refused.
 
-        A refused batch changes nothing. After any refusal the stream cannot be continued. If the store is unavailable,
+        A refused batch changes nothing. After `sealed` and `unknown` no batch is accepted. If the store is unavailable,
         each batch may have been appended or not: appending the last batch of a stream again does nothing if it was.
         """
 

@@ -144,8 +144,9 @@ class RedisStore(RedisValues):
             elif (first := written.add(batch, size)) is not None:
                 trims.append(("XTRIM", self._log(batch.stream_id), "MINID", f"{first}-0"))
         await self._connection.run_all(trims)
-        for stream_id in refused:
-            self._written.pop(stream_id, None)
+        for stream_id, refusal in refused.items():
+            if refusal != "gap":
+                self._written.pop(stream_id, None)
         return refused
 
     async def seal(self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "") -> bool:
@@ -153,6 +154,7 @@ class RedisStore(RedisValues):
         written = self._written.pop(stream_id, None)
         if frames:
             known = written or await self._adopt(stream_id)
+            self._written.pop(stream_id, None)
             if isinstance(known, str):
                 return False
             if first != known.last + 1:

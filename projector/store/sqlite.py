@@ -75,8 +75,9 @@ class SqliteStore:
         refused = await self._threads.write(lambda writing: writing.append(batches))
         for batch in batches:
             live = self._live.get(batch.stream_id)
-            if batch.stream_id in refused:
-                self._end(batch.stream_id)
+            if (refusal := refused.get(batch.stream_id)) is not None:
+                if refusal != "gap":
+                    self._end(batch.stream_id)
             elif live is not None:
                 live.last = batch.first + len(batch.frames) - 1
                 _wake(live)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
-from projector.store.protocol import INTERRUPTED, StoreFullError, StoreLimits, StoreUnavailableError
+from projector.store.protocol import INTERRUPTED, StoreFullError, StoreLimits, StoreUnavailableError, UnknownStreamError
 from projector.store.redis_limits import SWEEP_MS
 from projector.store.redis_store import RedisStore
 from tests.store.redis_rig import RedisRig, RedisServer, redis
@@ -182,6 +184,75 @@ async def test_a_reader_learns_that_a_lease_has_lapsed(redis_server: RedisServer
         page = await rig.other.read("s", 2, 99)
         assert page.seal is not None
         assert page.seal.reason == INTERRUPTED
+
+
+PRODUCER = """
+import asyncio, random, sys
+from projector.store.redis_store import RedisStore
+from tests.store.rigs import batch, frames, head
+
+async def main(url, name, prefix):
+    store = RedisStore(url, name, prefix=prefix)
+    last = {f"{name}-{number}": 0 for number in range(25)}
+    for stream_id in last:
+        await store.open(head(stream_id, producer=name))
+    for turn in range(10**9):
+        batches = [batch(number + 1, number + random.randint(1, 5), one) for one, number in last.items()]
+        assert await store.append(batches) == {}
+        last |= {one.stream_id: one.first + len(one.frames) - 1 for one in batches}
+        if turn % 7 == 0 and len(last) > 20:
+            stream_id, number = last.popitem()
+            assert await store.seal(stream_id, first=number + 1, frames=frames(number + 1, number + 2))
+        if turn % 50 == 0:
+            await store.renew(last)
+        print(turn, flush=True)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+async def test_a_hundred_streams_of_killed_processes_have_one_end_each(redis_server: RedisServer) -> None:
+    prefix = f"{os.urandom(4).hex()}:"
+    readers = [RedisStore(redis_server.url, f"reader {number}", prefix=prefix) for number in range(2)]
+    ids = [f"p{process}-{number}" for process in range(4) for number in range(25)]
+
+    async def produce(name: str, turns: int) -> None:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", PRODUCER, redis_server.url, name, prefix, stdout=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        for _ in range(turns):
+            await process.stdout.readline()
+        process.kill()
+        await process.wait()
+
+    async def follow(store: RedisStore, stream_id: str) -> tuple[list[bytes], str]:
+        found: list[bytes] = []
+        while True:
+            try:
+                page = await store.read(stream_id, len(found), 2_000)
+            except UnknownStreamError:
+                assert not found
+                await asyncio.sleep(0.05)
+                continue
+            found += page.frames
+            if page.seal is not None:
+                return found, page.seal.reason
+            if not page.frames:
+                await store.wait(stream_id, len(found), 30)
+
+    draws = Random(1)
+    producing = asyncio.gather(*(produce(f"p{number}", draws.randint(20, 90)) for number in range(4)))
+    results = await asyncio.gather(*(follow(store, stream_id) for store in readers for stream_id in ids))
+    await producing
+    late = [await follow(readers[0], stream_id) for stream_id in ids]
+    assert results[: len(ids)] == results[len(ids) :] == late
+    assert all(found == frames(1, len(found)) for found, _ in late)
+    reasons = [reason for _, reason in late]
+    assert 0 < reasons.count("") < reasons.count(INTERRUPTED)
+    assert len(reasons) == 100
+    for store in readers:
+        await store.aclose()
 
 
 async def test_a_prefix_separates_stores(redis_server: RedisServer) -> None:
