@@ -164,6 +164,12 @@ class EncryptedStore:
         """See `Store`."""
         return self._opened(kind, key, await self._inner.claim(kind, key, self._closed(kind, key, value), ttl_s))
 
+    async def claim_many(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
+        """See `Store`."""
+        closed = {key: self._closed(kind, key, value) for key, value in values.items()}
+        stored = await self._inner.claim_many(kind, closed, ttl_s)
+        return {key: self._opened(kind, key, value) for key, value in stored.items()}
+
     async def put(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
         """See `Store`."""
         await self._inner.put(kind, key, self._closed(kind, key, value), ttl_s)
@@ -172,6 +178,11 @@ class EncryptedStore:
         """See `Store`."""
         value = await self._inner.get(kind, key)
         return None if value is None else self._opened(kind, key, value)
+
+    async def get_many(self, kind: str, keys: Sequence[str]) -> list[bytes | None]:
+        """See `Store`."""
+        found = zip(keys, await self._inner.get_many(kind, keys), strict=True)
+        return [None if value is None else self._opened(kind, key, value) for key, value in found]
 
     async def drop(self, kind: str, key: str) -> None:
         """See `Store`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from projector.store.protocol import Change
 
@@ -29,6 +29,10 @@ class MemoryValues:
             return value
         return found
 
+    async def claim_many(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
+        """See `Store`."""
+        return {key: await self.claim(kind, key, value, ttl_s) for key, value in values.items()}
+
     async def put(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
         """See `Store`."""
         self._set(kind, key, value, ttl_s)
@@ -36,6 +40,10 @@ class MemoryValues:
     async def get(self, kind: str, key: str) -> bytes | None:
         """See `Store`."""
         return self._find(kind, key)
+
+    async def get_many(self, kind: str, keys: Sequence[str]) -> list[bytes | None]:
+        """See `Store`."""
+        return [self._find(kind, key) for key in keys]
 
     async def drop(self, kind: str, key: str) -> None:
         """See `Store`."""

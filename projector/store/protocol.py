@@ -223,11 +223,17 @@ class Store(Protocol):
     async def claim(self, kind: str, key: str, value: bytes, ttl_s: float) -> bytes:
         """Store a value if there is none; return what is stored."""
 
+    async def claim_many(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
+        """Claim several keys, each by itself; return what is stored for each."""
+
     async def put(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
         """Store a value."""
 
     async def get(self, kind: str, key: str) -> bytes | None:
         """Return a value."""
+
+    async def get_many(self, kind: str, keys: Sequence[str]) -> list[bytes | None]:
+        """Return several values."""
 
     async def drop(self, kind: str, key: str) -> None:
         """Remove a value. Idempotent."""

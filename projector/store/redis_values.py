@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from redis.exceptions import WatchError
@@ -30,6 +30,17 @@ class RedisValues:
         stored: bytes | None = await self._connection.run("SET", name, value, "NX", "GET", "PX", ttl_ms(ttl_s))
         return value if stored is None else stored
 
+    async def claim_many(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
+        """See `Store`."""
+        stored = await self._connection.run_all(
+            [("SET", self._name(kind, key), one, "NX", "GET", "PX", ttl_ms(ttl_s)) for key, one in values.items()]
+        )
+        for answer in stored:
+            if isinstance(answer, Exception):
+                raise StoreUnavailableError(f"Redis refused a value: {type(answer).__name__}")
+        pairs = zip(values.items(), stored, strict=True)
+        return {key: value if present is None else present for (key, value), present in pairs}
+
     async def put(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
         """See `Store`."""
         await self._connection.run("SET", self._name(kind, key), value, "PX", ttl_ms(ttl_s))
@@ -38,6 +49,12 @@ class RedisValues:
         """See `Store`."""
         value: bytes | None = await self._connection.run("GET", self._name(kind, key))
         return value
+
+    async def get_many(self, kind: str, keys: Sequence[str]) -> list[bytes | None]:
+        """See `Store`."""
+        if not keys:
+            return []
+        return list(await self._connection.run("MGET", *(self._name(kind, key) for key in keys)))
 
     async def drop(self, kind: str, key: str) -> None:
         """See `Store`."""

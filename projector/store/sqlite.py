@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from projector.store import sqlite_tables as tables
@@ -183,15 +182,11 @@ class SqliteStore:
 
     async def claim(self, kind: str, key: str, value: bytes, ttl_s: float) -> bytes:
         """See `Store`."""
-        stored = value
+        return (await self.claim_many(kind, {key: value}, ttl_s))[key]
 
-        def change(values: Sequence[bytes | None]) -> Sequence[bytes | None] | None:
-            nonlocal stored
-            stored = value if values[0] is None else values[0]
-            return [value] if values[0] is None else None
-
-        await self.update(kind, [key], change, ttl_s)
-        return stored
+    async def claim_many(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
+        """See `Store`."""
+        return await self._threads.write(lambda writing: writing.claim(kind, values, ttl_s))
 
     async def put(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
         """See `Store`."""
@@ -199,8 +194,12 @@ class SqliteStore:
 
     async def get(self, kind: str, key: str) -> bytes | None:
         """See `Store`."""
+        return (await self.get_many(kind, [key]))[0]
+
+    async def get_many(self, kind: str, keys: Sequence[str]) -> list[bytes | None]:
+        """See `Store`."""
         now_s = self._clock()
-        return await self._threads.read(partial(tables.get, kind=kind, key=key, now_s=now_s))
+        return await self._threads.read(lambda connection: [tables.get(connection, kind, key, now_s) for key in keys])
 
     async def drop(self, kind: str, key: str) -> None:
         """See `Store`."""

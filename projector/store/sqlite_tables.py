@@ -7,7 +7,7 @@ since 1970-01-01 UTC.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from projector.store.packing import pack, unpack
@@ -212,6 +212,16 @@ class Writing:
         rows = {stream_id: self._find(stream_id) for stream_id in stream_ids}
         return {key: "unknown" if row is None else "sealed" if row.seal else None for key, row in rows.items()}
 
+    def claim(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> dict[str, bytes]:
+        """See `Store.claim_many`."""
+        stored: dict[str, bytes] = {}
+        for key, value in values.items():
+            found = get(self.connection, kind, key, self._clock())
+            stored[key] = value if found is None else found
+            if found is None:
+                self._put(kind, key, value, ttl_s)
+        return stored
+
     def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
         """See `Store.update`."""
         changed = change([get(self.connection, kind, key, self._clock()) for key in keys])
@@ -219,10 +229,11 @@ class Writing:
             if value is None:
                 self.connection.execute("DELETE FROM stored WHERE kind = ? AND key = ?", (kind, key))
             else:
-                until_s = self._clock() + ttl_s
-                self.connection.execute(
-                    "INSERT OR REPLACE INTO stored VALUES (?, ?, ?, ?)", (kind, key, value, until_s)
-                )
+                self._put(kind, key, value, ttl_s)
+
+    def _put(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
+        until_s = self._clock() + ttl_s
+        self.connection.execute("INSERT OR REPLACE INTO stored VALUES (?, ?, ?, ?)", (kind, key, value, until_s))
 
     def sweep(self) -> None:
         """Drop what has expired, and values over their limit: those that would expire first."""

@@ -333,6 +333,17 @@ async def test_values(rig: Rig) -> None:
     assert await rig.one.replace("k", "a", None, b"5", 60)
 
 
+async def test_many_values(rig: Rig) -> None:
+    await rig.one.put("k", "b", b"2", 60)
+    claimed = await rig.other.claim_many("k", {"a": b"1", "b": b"new", "c": b"3"}, 60)
+    assert claimed == {"a": b"1", "b": b"2", "c": b"3"}
+    assert await rig.one.get_many("k", ["c", "none", "b", "a", "c"]) == [b"3", None, b"2", b"1", b"3"]
+    assert await rig.one.get_many("k", []) == []
+    assert await rig.one.claim_many("k", {}, 60) == {}
+    await rig.advance(61)
+    assert await rig.one.get_many("k", ["a", "b", "c"]) == [None] * 3
+
+
 async def test_values_expire(rig: Rig) -> None:
     await rig.one.put("k", "a", b"1", 60)
     await rig.one.claim("k", "b", b"1", 10)
