@@ -51,6 +51,8 @@ class PassthroughRoute(NamedTuple):
     """Default dialect: the response format of the API itself (CONTRACT D38)."""
     body_writer: Callable[[Mapping[str, Any], Any], dict[str, Any]] = _copy
     """Returns the body to forward, from the caller's body and a profile."""
+    request_reader: Callable[[Mapping[str, Any]], ModelRequest] | None = None
+    """Returns the request in neutral terms, for an upstream with another API; None: the route only forwards."""
 
 
 @dataclass(frozen=True, kw_only=True)

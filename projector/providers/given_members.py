@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from projector.contracts.limits import ID_MAX_CHARS
 from projector.providers.model_request import UnsupportedRequestError
+
+NOT_SUPPORTED: Final = "is not supported by the model that serves this request."
 
 
 class Given:
@@ -27,11 +29,12 @@ class Given:
         path = self.path_of(name[:ID_MAX_CHARS])
         raise UnsupportedRequestError(f"`{path}` {why}", path)
 
-    def check(self, *names: str) -> None:
-        """Raise the error about a member that is not one of `names`."""
+    def only(self, *names: str) -> dict[str, object]:
+        """Return the members; raise the error about one that is not in `names`."""
         for name in self.members:
             if name not in names:
-                self.refuse(name, "is not supported by the model that serves this request.")
+                self.refuse(name, NOT_SUPPORTED)
+        return self.members
 
     def text(self, name: str) -> str:
         """Return a text."""
@@ -58,4 +61,4 @@ class Given:
 
     def unsupported(self, name: str) -> NoReturn:
         """Raise the error about the value of a member that has none in the other API."""
-        self.refuse(name, "has a value that is not supported by the model that serves this request.")
+        self.refuse(name, f"has a value that {NOT_SUPPORTED}")

@@ -13,8 +13,6 @@ from projector.core.conversation import Conversation
 
 Body: TypeAlias = dict[str, Any]
 Item: TypeAlias = Mapping[str, Any]
-ParameterPaths: TypeAlias = Mapping[str, tuple[str, ...]]
-"""Name of a caller's parameter -> where it is in the body, if not at the top level under its own name."""
 
 
 class UnsupportedRequestError(ValueError):
@@ -40,22 +38,17 @@ class ModelRequest:
     """A message of the user, or a conversation."""
     client_tools: Sequence[Item] = ()
     parameters: Mapping[str, object] = field(default_factory=dict)
-    """`temperature`, `top_p`, `max_output_tokens`, `reasoning_effort`, `verbosity`."""
+    """Values by neutral names; they replace those of `body`. Each API has a table of them."""
+    parameter_paths: Mapping[str, str] = field(default_factory=dict)
+    """Name of a parameter -> its path in the caller's request, for errors."""
     previous_response_id: str | None = None
     metadata: Mapping[str, str] | None = None
     encrypted_reasoning: bool = False
     """Whether the response should contain encrypted reasoning."""
 
-    def start(self, paths: ParameterPaths, client_tools: Sequence[Item]) -> Body:
-        """Return a body with model, parameters (the caller's replace the agent's) and tools as the API expects them."""
+    def start(self, client_tools: Sequence[Item]) -> Body:
+        """Return a body with model and tools as the API expects them. The parameters follow in `request_members`."""
         body: Body = {"model": self.model, **self.body}
-        for name, value in self.parameters.items():
-            *outer, last = paths.get(name, (name,))
-            node = body
-            for key in outer:
-                node[key] = dict(node.get(key) or {})  # the configuration must not change
-                node = node[key]
-            node[last] = value
         if self.tools or client_tools:
             body["tools"] = [*self.tools, *client_tools]
         return body

@@ -299,13 +299,13 @@ class Catalog:
         bindings = tuple(
             AgentBinding(
                 None,
-                TargetList([self._target(replace(one, api=api, profile=one.profile if one.api == api else {}), None)]),
+                TargetList([self._target(one if settings.upstreams else _of_api(one, api), None)]),
                 agent,
                 redactor,
                 None if settings.upstreams else settings.model,
             )
             for one in upstreams
-            if api in one.upstream.providers
+            if settings.upstreams or api in one.upstream.providers
         )
         models = {
             name: AgentBinding(None, self._model(model), agent, redactor)
@@ -325,6 +325,11 @@ def _upstream(name: str, one: UpstreamSettings, settings: Settings, make_upstrea
     return UpstreamBinding(
         name, one.api, make_upstream(one, timeouts), timeouts, settings.retries, one.profile, address, one.models
     )
+
+
+def _of_api(one: UpstreamBinding, api: str) -> UpstreamBinding:
+    """Return the shorthand upstream with one of the APIs below its address."""
+    return replace(one, api=api, profile=one.profile if one.api == api else {})
 
 
 def _passthrough_dialects(dialects: Sequence[str], own: str) -> tuple[str, ...]:

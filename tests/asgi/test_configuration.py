@@ -153,7 +153,6 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
         ('cors_origins = ["https://secret.example/"]', "`cors_origins[0]`: expected an origin such as https://app."),
         ('[passthrough]\nresponses = "a"', "unknown upstream of `passthrough.responses`: `a`"),
         ('model = "m"\n[upstreams.a]', "`model` cannot be combined with `upstreams`"),
-        ('[upstreams.a]\n[passthrough]\nchat_completions = "a"', "expected an upstream with api `openai_chat`"),
         ("port = secret-value", "invalid TOML at line 1"),
         ("[openwp]\nconformance = true", "`openwp` is unknown; did you mean `openwop`?"),
         ("[openwop]\nconformnce = true", "`openwop.conformnce` is unknown; did you mean `openwop.conformance`?"),

@@ -110,8 +110,20 @@ def recorded() -> Iterator[Recorded]:
 @pytest.fixture(scope="session")
 def projector_url(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Base URL for clients: `projector serve` with both passthrough routes to the test provider."""
+    yield from _serving(SERVER, recorded, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def crossed_url(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Base URL of a server on which each of the two routes has the upstream with the other API."""
+    swapped = SERVER.replace('responses = "responses"', 'responses = "chat"')
+    swapped = swapped.replace('chat_completions = "chat"', 'chat_completions = "responses"')
+    yield from _serving(swapped, recorded, tmp_path_factory)
+
+
+def _serving(settings: str, recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     config = tmp_path_factory.mktemp("serve") / "projector.toml"
-    config.write_text(SERVER.replace("URL", recorded.url), encoding="utf-8")
+    config.write_text(settings.replace("URL", recorded.url), encoding="utf-8")
     command = [sys.executable, "-m", "projector", "serve", "--port", "0", "--config", str(config)]
     with running(command, PROVIDER_KEY=KEY) as url:
         yield f"{url}/v1"

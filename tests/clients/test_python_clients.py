@@ -43,13 +43,13 @@ def lines(python_clients: Path, projector_url: str, recorded: Recorded) -> Calla
 
     def run(client: str) -> Lines:
         if client not in found:
-            found[client] = _run(python_clients, SCRIPTS[client], projector_url, recorded.url)
+            found[client] = run_client(python_clients, SCRIPTS[client], projector_url, recorded.url)
         return found[client]
 
     return run
 
 
-def _run(python: Path, script: str, *urls: str) -> Lines:
+def run_client(python: Path, script: str, *urls: str) -> Lines:
     command = [str(python), str(ROOT / "tests/clients/python" / f"{script}.py"), *urls]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
     assert result.returncode == 0, result.stderr
@@ -79,6 +79,11 @@ def test_a_tool_loop_takes_two_calls(lines: Callable[[str], Lines], row: Row) ->
     for behaviour in ("tools", "parallel"):
         ways = result_of(lines(row.client), row.api, behaviour)
         assert lines(row.client)[row.api, behaviour]["calls"] == 2 * len(ways)
+
+
+def test_a_stored_response_is_continued(lines: Callable[[str], Lines]) -> None:
+    text = content("responses", "parallel-tools", 1).text
+    assert result_of(lines("openai (Python)"), "responses", "stored") == text
 
 
 @each_row

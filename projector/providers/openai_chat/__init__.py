@@ -1,7 +1,8 @@
 """Chat Completions of OpenAI and of the many servers with the same API.
 
 `chat_stage` reads chunks, `chunk_fields` lists their members, `deltas` reads the deltas of a choice, `output` decides
-which output item they belong to. `chat_request` writes requests, `forwarded_body` changes those of callers.
+which output item they belong to. `chat_request` writes requests and reads those of callers, with `chat_messages`,
+`chat_history` and `chat_members`; `forwarded_body` changes those that are only forwarded.
 """
 
 from __future__ import annotations
@@ -30,5 +31,6 @@ PROVIDER: Final = Provider(
         "Create a chat completion (Chat Completions API).",
         "chat_completions",
         lazy("projector.providers.openai_chat.forwarded_body:forwarded_body"),
+        lazy("projector.providers.openai_chat.chat_request:read_request"),
     ),
 )

@@ -1,30 +1,48 @@
-"""The body of a Chat Completions request. The API knows no earlier response."""
+"""Requests of Chat Completions: the body that is written, and the one of a caller for an upstream with another API."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any
 
 from projector.core.conversation import Message, user_text
-from projector.providers.model_request import Body, Item, ModelRequest, ParameterPaths, UnsupportedRequestError
+from projector.providers.given_members import Given
+from projector.providers.model_request import Body, ModelRequest, UnsupportedRequestError
+from projector.providers.openai_chat.chat_history import read_messages
+from projector.providers.openai_chat.chat_members import DEFAULTS, MEMBERS, READ_ELSEWHERE, read_tools, write_tools
 from projector.providers.openai_chat.chat_messages import messages_of
 from projector.providers.openai_chat.chat_profile import ChatProfile
-
-PARAMETERS: Final[ParameterPaths] = {"max_output_tokens": ("max_completion_tokens",)}
+from projector.providers.request_members import read_parameters, write_parameters
 
 
 def write_request(request: ModelRequest, profile: ChatProfile) -> Body:
     """Return the body of a request, or raise `UnsupportedRequestError` if the API cannot express it."""
     if request.previous_response_id is not None:
-        raise UnsupportedRequestError("`previous_response_id` cannot be set here.")
+        raise UnsupportedRequestError("`previous_response_id` cannot be set here.", "previous_response_id")
+    tools, search = write_tools(list(request.client_tools))
+    body = request.start(tools) | search
+    write_parameters(body, request.parameters, MEMBERS, request.parameter_paths)
     entries = [user_text(request.input)] if isinstance(request.input, str) else request.input
     instructions = [] if request.instructions is None else [Message("system", request.instructions)]
-    body = request.start(PARAMETERS, [_tool(tool) for tool in request.client_tools])
     body["messages"] = messages_of([*instructions, *entries])
     if profile.takes_stream_options:
         body["stream_options"] = {"include_usage": True}  # without it a stream reports no usage
     return body
 
 
-def _tool(tool: Item) -> Body:
-    function = {name: tool[name] for name in ("name", "description", "parameters") if name in tool}
-    return {"type": "function", "function": function}
+def read_request(body: Mapping[str, Any]) -> ModelRequest:
+    """Return a caller's request in neutral terms; raise `UnsupportedRequestError` for what only this API has.
+
+    A completion is not stored unless the caller asks for it; a response would be.
+    """
+    given = Given(body)
+    parameters, paths = read_parameters(given, MEMBERS, READ_ELSEWHERE, DEFAULTS)
+    if "max_tokens" in given.members:  # the older name
+        parameters.setdefault("max_output_tokens", given.members["max_tokens"])
+    return ModelRequest(
+        model=given.text("model"),
+        input=read_messages(given),
+        client_tools=read_tools(given),
+        parameters={"store": False, **parameters},
+        parameter_paths={"max_output_tokens": "max_tokens", **paths},
+    )

@@ -18,6 +18,11 @@ PROVIDER: Final = Provider(
     request_path="/responses",
     models_path="/models",
     passthrough=PassthroughRoute(
-        "responses", "/v1/responses", "input", "Create a response (Responses API).", "responses"
+        "responses",
+        "/v1/responses",
+        "input",
+        "Create a response (Responses API).",
+        "responses",
+        request_reader=lazy("projector.providers.openai_responses.responses_request:read_request"),
     ),
 )

@@ -1,20 +1,24 @@
-"""The body of a request to the Responses API."""
+"""Requests of the Responses API: the body that is written, and the one of a caller for an upstream with another API."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from projector.providers.model_request import Body, ModelRequest, ParameterPaths
+from projector.providers.given_members import Given
+from projector.providers.model_request import Body, ModelRequest
+from projector.providers.openai_responses.response_input import read_input
 from projector.providers.openai_responses.response_items import items_of
+from projector.providers.openai_responses.response_members import DEFAULTS, MEMBERS, READ_ELSEWHERE
+from projector.providers.request_members import read_parameters, write_parameters
 
 ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
 
-PARAMETERS: Final[ParameterPaths] = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("text", "verbosity")}
-
 
 def write_request(request: ModelRequest, _profile: object = None) -> Body:
-    """Return the body of a request."""
-    body = request.start(PARAMETERS, request.client_tools)
+    """Return the body of a request, or raise `UnsupportedRequestError` if the API cannot express it."""
+    body = request.start(request.client_tools)
+    write_parameters(body, request.parameters, MEMBERS, request.parameter_paths)
     body["input"] = request.input if isinstance(request.input, str) else items_of(request.input)
     optional = {
         "instructions": request.instructions,
@@ -25,3 +29,17 @@ def write_request(request: ModelRequest, _profile: object = None) -> Body:
     if request.encrypted_reasoning:
         body["include"] = [*body.get("include", ()), ENCRYPTED_REASONING]
     return body
+
+
+def read_request(body: Mapping[str, Any]) -> ModelRequest:
+    """Return a caller's request in neutral terms; raise `UnsupportedRequestError` for what only this API has."""
+    given = Given(body)
+    parameters, paths = read_parameters(given, MEMBERS, READ_ELSEWHERE, DEFAULTS)
+    return ModelRequest(
+        model=given.text("model"),
+        instructions=given.text_or_none("instructions"),
+        input=read_input(given),
+        client_tools=[tool.members for tool in given.objects("tools")],
+        parameters=parameters,
+        parameter_paths=paths,
+    )

@@ -142,6 +142,14 @@ PASSTHROUGH_APIS: Final[Mapping[str, str]] = {
 """Field of `Passthrough` -> the API that its upstream must have."""
 
 
+def can_serve(upstream_api: str, api: str) -> bool:
+    """Return whether an upstream can serve the route of an API: it has this API, or requests can be translated."""
+    if upstream_api == api:
+        return True
+    of_both = [PROVIDERS[name].passthrough for name in (api, upstream_api)]
+    return all(route is not None and route.request_reader is not None for route in of_both)
+
+
 UpstreamNames: TypeAlias = Annotated[
     tuple[Name, ...],
     BeforeValidator(lambda names: (names,) if isinstance(names, str) else names),

@@ -25,7 +25,13 @@ from pydantic import (
 
 from projector._errors import known_name
 from projector.providers import DEFAULT_PROVIDER, profile_of
-from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
+from projector.server.config.agent_settings import (
+    PASSTHROUGH_APIS,
+    AgentSettings,
+    Passthrough,
+    WorkflowSettings,
+    can_serve,
+)
 from projector.server.config.caller_settings import ROUTES, CallerName, CallerSettings, check_callers, check_workflows
 from projector.server.config.config_base import Api, BaseUrl, Name, Table, has_valid_host, matching
 from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelId, ModelNames
@@ -418,7 +424,7 @@ class Settings(Table):
             for_any_model: str | None = None
             for name in self.passthrough_upstreams(route):
                 upstream = upstreams[known_name(f"upstream of `passthrough.{route}`:", name, upstreams)]
-                if upstream is not None and upstream.api != api:
+                if upstream is not None and not can_serve(upstream.api, api):
                     raise ValueError(f"`passthrough.{route}`: expected an upstream with api `{api}`, not `{name}`")
                 if upstream is not None and upstream.models is not None:
                     continue

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from projector.core.call_pairs import check_calls
 from projector.core.client_history import ClientPart, ConversationSettings, InputRefusedError
 from projector.providers import PROVIDERS, profile_of
+from projector.providers.descriptor import PassthroughRoute
 from projector.providers.model_request import ModelRequest, UnsupportedRequestError
 from projector.server.catalog import AgentBinding
 from projector.server.http.problems import problem
@@ -110,6 +111,22 @@ def passthrough_body(
     target = target or binding.targets.targets[0]
     models = target.provider.models or {}
     return sent | {"model": target.model or models.get(sent["model"], sent["model"])}
+
+
+def crossed_body(body: Mapping[str, Any], route: PassthroughRoute, target: Target) -> Body:
+    """Return a caller's body for a target with another API than the route.
+
+    Raises:
+        Problem: the API of the target cannot express the request; its `param` is the member.
+    """
+    if route.request_reader is None:
+        raise problem("invalid_request", "This model is not offered on this route.", param="model")
+    provider = target.provider
+    try:
+        request = route.request_reader(body)
+        return PROVIDERS[provider.api].request_writer(request, profile_of(provider.api, provider.profile))
+    except UnsupportedRequestError as error:
+        raise problem("invalid_request", str(error), param=error.param) from None
 
 
 def named_models(body: Mapping[str, Any], default: str | None = None) -> Iterator[str]:

@@ -33,6 +33,7 @@ from projector.server.http.problems import problem
 from projector.server.http.request_bodies import (
     agent_body,
     conversation_body,
+    crossed_body,
     named_models,
     passthrough_body,
     references,
@@ -204,6 +205,8 @@ class StreamRoutes:
 
         def body_of(target: Target) -> Mapping[str, object]:
             sent = passthrough_body(received.body, binding, required=route.required, target=target)
+            if target.provider.api != passthrough.api:
+                return crossed_body(sent, route, target)
             return route.body_writer(sent, profile_of(target.provider.api, target.provider.profile))
 
         call = ProviderCall(binding, body_of, conversation_id=conversation_id, is_stream=is_stream, options=options)

@@ -96,7 +96,6 @@ def responses_loops(model: str) -> dict[str, str]:
     return {
         "events": responses_loop(model, streams=True),
         "without stream": responses_loop(model, streams=False),
-        "previous_response_id": responses_loop(model, streams=True, stateful=True),
     }
 
 
@@ -335,6 +334,7 @@ probing.run(
         ("responses", "retried"): lambda: joined(events("fails-once")),
         ("responses", "tools"): partial(responses_loops, "tools"),
         ("responses", "parallel"): partial(responses_loops, "parallel-tools"),
+        ("responses", "stored"): partial(responses_loop, "parallel-tools", streams=True, stateful=True),
         ("responses", "structured"): responses_structured,
         ("responses", "hosted"): partial(probing.each, HOSTED["responses"], responses_hosted),
         ("responses", "refusal"): responses_refusal,

@@ -1,0 +1,199 @@
+"""Members of a request of Chat Completions, in both directions; neutral values are those of the Responses API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from projector.providers.given_members import Given
+from projector.providers.model_request import Body
+from projector.providers.request_members import Member, Members
+
+JSON_SCHEMA: Final = "json_schema"
+SCHEMA_MEMBERS: Final = ("name", "description", "schema", "strict")
+FUNCTION_MEMBERS: Final = ("name", "description", "parameters", "strict")
+CUSTOM_MEMBERS: Final = ("name", "description", "format")
+
+
+# structured output
+
+
+def _read_format(body: Given, name: str) -> object:
+    given = body.child(name)
+    read = FORMAT_READERS.get(given.text("type"))
+    return given.unsupported("type") if read is None else read(given)
+
+
+FORMAT_READERS: Final[Mapping[str, Callable[[Given], Body]]] = {
+    "text": lambda given: dict(given.members),
+    "json_object": lambda given: dict(given.members),
+    JSON_SCHEMA: lambda given: {"type": JSON_SCHEMA, **given.child(JSON_SCHEMA).only(*SCHEMA_MEMBERS)},
+}
+
+
+def _write_format(value: Mapping[str, Any]) -> Body:
+    if value["type"] != JSON_SCHEMA:
+        return dict(value)
+    return {"type": JSON_SCHEMA, JSON_SCHEMA: {name: one for name, one in value.items() if name != "type"}}
+
+
+# the choice of a tool
+
+
+def _read_choice(body: Given, name: str) -> object:
+    if isinstance(body.members[name], str):
+        return body.text(name)
+    given = body.child(name)
+    kind = given.text("type")
+    if kind == "allowed_tools":
+        allowed = given.child(kind)
+        return {"type": kind, "mode": allowed.text("mode"), "tools": [_named(one) for one in allowed.objects("tools")]}
+    return _named(given)
+
+
+def _named(given: Given) -> Body:
+    kind = given.text("type")
+    return {"type": kind, "name": given.child(kind).text("name")} if kind in TOOL_READERS else given.unsupported("type")
+
+
+def _write_choice(value: object) -> object:
+    if isinstance(value, str):
+        return value
+    given = Given(value, "tool_choice")
+    kind = given.text("type")
+    if kind == "allowed_tools":
+        tools = [_write_named(one) for one in given.objects("tools")]
+        return {"type": kind, kind: {"mode": given.text("mode"), "tools": tools}}
+    return _write_named(given)
+
+
+def _write_named(given: Given) -> Body:
+    kind = given.text("type")
+    return {"type": kind, kind: {"name": given.text("name")}} if kind in TOOL_READERS else given.unsupported("type")
+
+
+# tools
+
+
+def read_tools(body: Given) -> list[Body]:
+    """Return the tools of a body in the shape of the Responses API."""
+    tools: list[Body] = []
+    for tool in body.objects("tools"):
+        read = TOOL_READERS.get(tool.text("type"))
+        tools.append(tool.unsupported("type") if read is None else read(tool))
+    if "web_search_options" in body.members:
+        options = dict(body.child("web_search_options").only(*SEARCH_OPTIONS))
+        location = options.pop("user_location", None)
+        if location is not None:
+            given = Given(location, "web_search_options.user_location")
+            options["user_location"] = {"type": "approximate", **given.child("approximate").members}
+        tools.append({"type": "web_search", **options})
+    return tools
+
+
+def _read_function(tool: Given) -> Body:
+    """Return a function. Without `strict` it is not strict here, and strict in the Responses API."""
+    function = tool.child("function")
+    function.text("name")
+    members = function.only(*FUNCTION_MEMBERS)
+    return {"type": "function", "parameters": {"type": "object", "properties": {}}, "strict": False, **members}
+
+
+def _read_custom(tool: Given) -> Body:
+    custom = dict(tool.child("custom").only(*CUSTOM_MEMBERS))
+    form = custom.get("format")
+    if isinstance(form, dict) and form.get("type") == "grammar":
+        custom["format"] = {"type": "grammar", **Given(form, "format").child("grammar").members}
+    return {"type": "custom", **custom}
+
+
+TOOL_READERS: Final[Mapping[str, Callable[[Given], Body]]] = {"function": _read_function, "custom": _read_custom}
+"""Type of a tool -> what reads it."""
+
+SEARCHES: Final = frozenset({"web_search", "web_search_2025_08_26", "web_search_preview"})
+SEARCH_OPTIONS: Final = ("search_context_size", "user_location")
+
+
+def write_tools(tools: list[Mapping[str, Any]]) -> tuple[list[Body], Body]:
+    """Return tools of the Responses API as `tools`, and the members that a web search becomes.
+
+    Raises:
+        UnsupportedRequestError: the API has no such tool.
+    """
+    written: list[Body] = []
+    members: Body = {}
+    for at, tool in enumerate(tools):
+        given = Given(tool, f"tools[{at}]")
+        kind = given.text("type")
+        if kind in SEARCHES:
+            members["web_search_options"] = _search_options(given)
+        elif kind == "function":
+            function = {name: one for name, one in given.only("type", *FUNCTION_MEMBERS).items() if name != "type"}
+            if function.get("strict") is False:
+                del function["strict"]  # the default, which some servers do not know
+            written.append({"type": kind, "function": function})
+        elif kind == "custom":
+            written.append({"type": kind, "custom": _custom(given)})
+        else:
+            given.unsupported("type")
+    return written, members
+
+
+def _search_options(tool: Given) -> Body:
+    options: Body = {name: one for name, one in tool.only("type", *SEARCH_OPTIONS).items() if name != "type"}
+    if "user_location" in options:
+        location = {name: one for name, one in tool.child("user_location").members.items() if name != "type"}
+        options["user_location"] = {"type": "approximate", "approximate": location}
+    return options
+
+
+def _custom(tool: Given) -> Body:
+    custom = {name: one for name, one in tool.only("type", *CUSTOM_MEMBERS).items() if name != "type"}
+    form = custom.get("format")
+    if isinstance(form, dict) and form.get("type") == "grammar":
+        custom["format"] = {"type": "grammar", "grammar": {name: one for name, one in form.items() if name != "type"}}
+    return custom
+
+
+# parameters
+
+
+MEMBERS: Final[Members] = {
+    "temperature": Member("temperature"),
+    "top_p": Member("top_p"),
+    "max_output_tokens": Member("max_completion_tokens"),
+    "reasoning_effort": Member("reasoning_effort"),
+    "verbosity": Member("verbosity"),
+    "format": Member("response_format", read=_read_format, write=_write_format),
+    "tool_choice": Member("tool_choice", read=_read_choice, write=_write_choice),
+    "parallel_tool_calls": Member("parallel_tool_calls"),
+    "metadata": Member("metadata"),
+    "store": Member("store"),
+    "service_tier": Member("service_tier"),
+    "user": Member("user"),
+    "safety_identifier": Member("safety_identifier"),
+    "prompt_cache_key": Member("prompt_cache_key"),
+    "prompt_cache_retention": Member("prompt_cache_retention"),
+    "logprobs": Member("logprobs"),
+    "top_logprobs": Member("top_logprobs"),
+    "stop": Member("stop"),
+    "seed": Member("seed"),
+    "presence_penalty": Member("presence_penalty"),
+    "frequency_penalty": Member("frequency_penalty"),
+    "logit_bias": Member("logit_bias"),
+}
+
+DEFAULTS: Final[Mapping[str, object]] = {
+    "n": 1,
+    "stop": [],
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "logit_bias": {},
+    "logprobs": False,
+    "top_logprobs": 0,
+    "modalities": ["text"],
+    "response_format": {"type": "text"},
+}
+"""Path of a member -> value that changes nothing."""
+
+READ_ELSEWHERE: Final = frozenset({"messages", "tools", "web_search_options", "max_tokens"})

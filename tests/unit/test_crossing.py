@@ -1,0 +1,383 @@
+"""Requests of one OpenAI API for an upstream with the other: what becomes of each member, and what has no equal."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias, cast
+
+import pytest
+
+from projector.providers import PROVIDERS, profile_of
+from projector.providers.model_request import UnsupportedRequestError
+from projector.providers.openai_chat import chat_members
+from projector.providers.openai_responses import response_members
+
+Json: TypeAlias = dict[str, Any]
+
+CHAT: Final = "openai_chat"
+RESPONSES: Final = "openai_responses"
+PDF: Final = "data:application/pdf;base64,QQ=="
+SCHEMA: Final = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+def cross(body: Json, source: str, target: str) -> Json:
+    route = PROVIDERS[source].passthrough
+    assert route is not None
+    assert route.request_reader is not None
+    written = PROVIDERS[target].request_writer(route.request_reader(body), profile_of(target, {}))
+    return cast("Json", written)
+
+
+def to_responses(body: Json) -> Json:
+    """Return what a request of Chat Completions adds to a request for an answer to "Hi"."""
+    sent = cross(
+        {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": True, **body}, CHAT, RESPONSES
+    )
+    assert (sent.pop("model"), sent.pop("store", None)) == ("m", body.get("store", False))
+    if "messages" not in body:
+        assert sent.pop("input") == [{"type": "message", "role": "user", "content": "Hi"}]
+    return sent
+
+
+def to_chat(body: Json) -> Json:
+    """Return what a request of the Responses API adds to a request for an answer to "Hi"."""
+    sent = cross({"model": "m", "input": "Hi", "stream": False, **body}, RESPONSES, CHAT)
+    assert (sent.pop("model"), sent.pop("stream_options")) == ("m", {"include_usage": True})
+    if not {"input", "instructions"} & body.keys():
+        assert sent.pop("messages") == [{"role": "user", "content": "Hi"}]
+    return sent
+
+
+SAME: Final[list[Json]] = [
+    {"temperature": 0.5},
+    {"top_p": 0.5},
+    {"parallel_tool_calls": False},
+    {"metadata": {"a": "b"}},
+    {"store": True},
+    {"service_tier": "flex"},
+    {"user": "u"},
+    {"safety_identifier": "u"},
+    {"prompt_cache_key": "k"},
+    {"prompt_cache_retention": "24h"},
+    {"top_logprobs": 3},
+    {"tool_choice": "required"},
+    {"tool_choice": "none"},
+]
+
+FUNCTION: Final = {"name": "f", "description": "F.", "parameters": SCHEMA}
+GRAMMAR: Final = {"definition": "start: A", "syntax": "lark"}
+PLACE: Final = {"city": "Oslo", "country": "NO"}
+
+BOTH_WAYS: Final[list[tuple[str, Json, Json]]] = [
+    ("tokens", {"max_completion_tokens": 9}, {"max_output_tokens": 9}),
+    ("effort", {"reasoning_effort": "low"}, {"reasoning": {"effort": "low"}}),
+    ("verbosity", {"verbosity": "low"}, {"text": {"verbosity": "low"}}),
+    ("JSON", {"response_format": {"type": "json_object"}}, {"text": {"format": {"type": "json_object"}}}),
+    (
+        "a schema",
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA, "strict": True}}},
+        {"text": {"format": {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True}}},
+    ),
+    (
+        "format and verbosity",
+        {"response_format": {"type": "json_object"}, "verbosity": "high"},
+        {"text": {"format": {"type": "json_object"}, "verbosity": "high"}},
+    ),
+    ("probabilities", {"logprobs": True}, {"include": ["message.output_text.logprobs"]}),
+    (
+        "a strict function",
+        {"tools": [{"type": "function", "function": {**FUNCTION, "strict": True}}]},
+        {"tools": [{"type": "function", **FUNCTION, "strict": True}]},
+    ),
+    (
+        "a function",
+        {"tools": [{"type": "function", "function": FUNCTION}]},
+        {"tools": [{"type": "function", **FUNCTION, "strict": False}]},
+    ),
+    (
+        "a custom tool",
+        {"tools": [{"type": "custom", "custom": {"name": "c", "format": {"type": "grammar", "grammar": GRAMMAR}}}]},
+        {"tools": [{"type": "custom", "name": "c", "format": {"type": "grammar", **GRAMMAR}}]},
+    ),
+    ("a web search", {"web_search_options": {}}, {"tools": [{"type": "web_search"}]}),
+    (
+        "a web search at a place",
+        {
+            "web_search_options": {
+                "search_context_size": "low",
+                "user_location": {"type": "approximate", "approximate": PLACE},
+            }
+        },
+        {
+            "tools": [
+                {
+                    "type": "web_search",
+                    "search_context_size": "low",
+                    "user_location": {"type": "approximate", **PLACE},
+                }
+            ]
+        },
+    ),
+    (
+        "a chosen function",
+        {"tool_choice": {"type": "function", "function": {"name": "f"}}},
+        {"tool_choice": {"type": "function", "name": "f"}},
+    ),
+    (
+        "a chosen custom tool",
+        {"tool_choice": {"type": "custom", "custom": {"name": "c"}}},
+        {"tool_choice": {"type": "custom", "name": "c"}},
+    ),
+    (
+        "allowed tools",
+        {
+            "tool_choice": {
+                "type": "allowed_tools",
+                "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "f"}}]},
+            }
+        },
+        {"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "f"}]}},
+    ),
+    (
+        "a conversation",
+        {
+            "messages": [
+                {"role": "system", "content": "Obey."},
+                {"role": "developer", "content": "Now."},
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "text", "text": "Hi"},
+                        {"type": "image_url", "image_url": {"url": "https://a.example/b.png", "detail": "low"}},
+                        {
+                            "type": "file",
+                            "file": {"filename": "b.pdf", "file_data": PDF},
+                        },
+                    ],
+                },
+                {
+                    "role": "assistant",
+                    "content": "Wait.",
+                    "tool_calls": [
+                        {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}},
+                        {"id": "b", "type": "custom", "custom": {"name": "c", "input": "x"}},
+                    ],
+                },
+                {"role": "tool", "tool_call_id": "a", "content": "1"},
+                {"role": "tool", "tool_call_id": "b", "content": [{"type": "text", "text": "2"}]},
+                {"role": "assistant", "content": None, "refusal": "No."},
+                {"role": "user", "content": "Why?"},
+            ]
+        },
+        {
+            "input": [
+                {"type": "message", "role": "system", "content": "Obey."},
+                {"type": "message", "role": "developer", "content": "Now."},
+                {
+                    "type": "message",
+                    "role": "user",
+                    "content": [
+                        {"type": "input_text", "text": "Hi"},
+                        {"type": "input_image", "image_url": "https://a.example/b.png", "detail": "low"},
+                        {
+                            "type": "input_file",
+                            "file_data": PDF,
+                            "filename": "b.pdf",
+                        },
+                    ],
+                },
+                {"type": "message", "role": "assistant", "content": "Wait."},
+                {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
+                {"type": "custom_tool_call", "call_id": "b", "name": "c", "input": "x"},
+                {"type": "function_call_output", "call_id": "a", "output": "1"},
+                {
+                    "type": "custom_tool_call_output",
+                    "call_id": "b",
+                    "output": [{"type": "input_text", "text": "2"}],
+                },
+                {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]},
+                {"type": "message", "role": "user", "content": "Why?"},
+            ]
+        },
+    ),
+    *((next(iter(row)), row, row) for row in SAME),
+]
+
+
+@pytest.mark.parametrize(("name", "chat", "responses"), BOTH_WAYS, ids=[row[0] for row in BOTH_WAYS])
+def test_members_of_both_apis(name: str, chat: Json, responses: Json) -> None:
+    del name
+    sent = {key: value for key, value in responses.items() if key != "store"}
+    assert to_responses(chat) == sent
+    assert to_chat(responses) == chat
+
+
+ONE_WAY: Final[list[tuple[str, str, Json, Json]]] = [
+    ("the older name of tokens", CHAT, {"max_tokens": 9}, {"max_output_tokens": 9}),
+    ("the newer name counts", CHAT, {"max_tokens": 9, "max_completion_tokens": 8}, {"max_output_tokens": 8}),
+    ("null", CHAT, {"stop": None, "seed": None, "tools": None, "response_format": None}, {}),
+    (
+        "values that change nothing",
+        CHAT,
+        {"n": 1, "stop": [], "presence_penalty": 0, "frequency_penalty": 0.0, "logit_bias": {}, "logprobs": False}
+        | {"modalities": ["text"], "response_format": {"type": "text"}, "top_logprobs": 0},
+        {},
+    ),
+    (
+        "reasoning of the client",
+        CHAT,
+        {"messages": [{"role": "assistant", "content": "Ho", "reasoning_content": "Hm", "annotations": []}]},
+        {"input": [{"type": "message", "role": "assistant", "content": "Ho"}]},
+    ),
+    (
+        "a function without parameters",
+        CHAT,
+        {"tools": [{"type": "function", "function": {"name": "f"}}]},
+        {
+            "tools": [
+                {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}, "strict": False}
+            ]
+        },
+    ),
+    (
+        "instructions",
+        RESPONSES,
+        {"instructions": "Obey.", "input": []},
+        {"messages": [{"role": "system", "content": "Obey."}]},
+    ),
+    (
+        "values that change nothing",
+        RESPONSES,
+        {"background": False, "truncation": "disabled", "store": False, "include": [], "top_logprobs": 0}
+        | {"tool_choice": "auto", "text": {"format": {"type": "text"}}, "previous_response_id": None, "reasoning": {}},
+        {},
+    ),
+    (
+        "reasoning",
+        RESPONSES,
+        {
+            "input": [
+                {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "g"},
+                {"role": "user", "content": "Hi"},
+            ]
+        },
+        {"messages": [{"role": "user", "content": "Hi"}]},
+    ),
+    (
+        "items of a response that the client repeats",
+        RESPONSES,
+        {
+            "input": [
+                {"role": "user", "content": "Hi"},
+                {
+                    "type": "message",
+                    "id": "msg_1",
+                    "role": "assistant",
+                    "status": "completed",
+                    "content": [{"type": "output_text", "text": "Ho", "annotations": [], "logprobs": []}],
+                },
+                {"role": "user", "content": "Why?"},
+            ]
+        },
+        {
+            "messages": [
+                {"role": "user", "content": "Hi"},
+                {"role": "assistant", "content": "Ho"},
+                {"role": "user", "content": "Why?"},
+            ]
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "source", "body", "expected"), ONE_WAY, ids=[f"{row[1]} {row[0]}" for row in ONE_WAY])
+def test_members_in_one_direction(name: str, source: str, body: Json, expected: Json) -> None:
+    del name
+    assert (to_responses if source == CHAT else to_chat)(body) == expected
+
+
+def messages(**members: object) -> Json:
+    return {"messages": [members]}
+
+
+CALL: Final = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+REFUSED: Final[list[tuple[str, Json, str]]] = [
+    *(
+        (CHAT, {name: value}, name)
+        for name, value in {
+            "n": 2,
+            "stop": ["END"],
+            "seed": 7,
+            "presence_penalty": 1,
+            "frequency_penalty": 1,
+            "logit_bias": {"1": 2},
+            "modalities": ["text", "audio"],
+            "audio": {"voice": "alloy"},
+            "prediction": {"type": "content", "content": "x"},
+            "functions": [{"name": "f"}],
+            "function_call": "auto",
+            "top_k": 5,
+        }.items()
+    ),
+    (CHAT, {"response_format": {"type": "grammar"}}, "response_format.type"),
+    (CHAT, {"tools": [{"type": "mcp"}]}, "tools[0].type"),
+    (CHAT, {"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name"),
+    (CHAT, {"tools": "x"}, "tools"),
+    (CHAT, {"tools": ["x"]}, "tools[0]"),
+    (CHAT, {"tool_choice": {"type": "mcp"}}, "tool_choice.type"),
+    (CHAT, {"messages": "x"}, "messages"),
+    (CHAT, messages(role="function", name="f", content="x"), "messages[0].role"),
+    (CHAT, messages(content="x"), "messages[0].role"),
+    (CHAT, messages(role="user"), "messages[0].content"),
+    (CHAT, messages(role="user", content="x", name="Ann"), "messages[0].name"),
+    (CHAT, messages(role="user", content=[{"type": "input_audio"}]), "messages[0].content[0].type"),
+    (
+        CHAT,
+        messages(role="user", content=[{"type": "image_url", "image_url": {}}]),
+        "messages[0].content[0].image_url.url",
+    ),
+    (
+        CHAT,
+        messages(role="user", content=[{"type": "file", "file": {"file_id": "f"}}]),
+        "messages[0].content[0].file.file_id",
+    ),
+    (CHAT, messages(role="assistant", audio={"id": "a"}), "messages[0].audio"),
+    (CHAT, messages(role="assistant", function_call={"name": "f"}), "messages[0].function_call"),
+    (CHAT, messages(role="assistant", tool_calls=[{**CALL, "type": "mcp"}]), "messages[0].tool_calls[0].type"),
+    (CHAT, messages(role="assistant", tool_calls=[{**CALL, "id": None}]), "messages[0].tool_calls[0].id"),
+    *(
+        (RESPONSES, {name: value}, name)
+        for name, value in {
+            "previous_response_id": "resp_1",
+            "conversation": "conv_1",
+            "prompt": {"id": "p"},
+            "background": True,
+            "truncation": "auto",
+            "max_tool_calls": 3,
+            "context_management": [],
+        }.items()
+    ),
+    (RESPONSES, {"reasoning": {"summary": "auto"}}, "reasoning.summary"),
+    (RESPONSES, {"reasoning": {"generate_summary": "auto"}}, "reasoning.generate_summary"),
+    (RESPONSES, {"reasoning": "high"}, "reasoning"),
+    (RESPONSES, {"text": {"format": {"type": "grammar"}}}, "text.format.type"),
+    (RESPONSES, {"include": ["reasoning.encrypted_content"]}, "include[0]"),
+    (RESPONSES, {"tools": [{"type": "file_search", "vector_store_ids": ["vs"]}]}, "tools[0].type"),
+    (RESPONSES, {"tools": [{"type": "web_search", "filters": {}}]}, "tools[0].filters"),
+    (RESPONSES, {"tool_choice": {"type": "file_search"}}, "tool_choice.type"),
+    (RESPONSES, {"input": [{"type": "item_reference", "id": "msg"}]}, "input[0].type"),
+    (RESPONSES, {"instructions": ["x"]}, "instructions"),
+]
+
+
+@pytest.mark.parametrize(("source", "body", "param"), REFUSED, ids=[f"{row[0]} {row[2]}" for row in REFUSED])
+def test_what_the_other_api_cannot_express_is_named(source: str, body: Json, param: str) -> None:
+    with pytest.raises(UnsupportedRequestError) as raised:
+        (to_responses if source == CHAT else to_chat)(body)
+    assert raised.value.param == param
+    assert str(raised.value).startswith(f"`{param}`")
+
+
+def test_the_tables_have_the_parameters_of_routes_of_agents() -> None:
+    names = {"temperature", "top_p", "max_output_tokens", "reasoning_effort", "verbosity"}
+    assert names <= chat_members.MEMBERS.keys() & response_members.MEMBERS.keys()
