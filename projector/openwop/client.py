@@ -429,7 +429,9 @@ def _closing(deltas: list[Event]) -> Event:
     return {**last, "eventId": shortened(f"{last['eventId']}:closed"), "type": CLOSING, "payload": payload}
 
 
-ID_MEMBERS: Final = frozenset({"runId", "callId", "channel", "interruptId", "key", "artifactId", f"{VENDOR}.stream_id"})
+ID_MEMBERS: Final = frozenset(
+    {"runId", "callId", "channel", "interruptId", "key", "artifactId", "token", f"{VENDOR}.stream_id"}
+)
 """Members of a payload, its `data` and its `metadata` that are ids: another run has others."""
 
 ID_HOLDERS: Final = ("data", "metadata")

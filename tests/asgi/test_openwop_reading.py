@@ -232,7 +232,7 @@ def test_large_times_are_clamped() -> None:
 
 
 REFUSED: list[tuple[str, str]] = [
-    ("events?streamMode=values", "unsupported_stream_mode"),
+    ("events?streamMode=values,debug", "unsupported_stream_mode"),
     ("events?streamMode=nothing", "unsupported_stream_mode"),
     ("events?streamMode=updates,values", "unsupported_stream_mode"),
     ("events?streamMode=", "unsupported_stream_mode"),

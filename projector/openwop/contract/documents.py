@@ -51,6 +51,17 @@ class RunCreated(OpenWopModel):
     status_url: Maybe[Name] = None
 
 
+class RunForked(OpenWopModel):
+    """Response to `POST /v1/runs/{runId}:fork`."""
+
+    run_id: Id
+    source_run_id: Id
+    from_seq: Count
+    mode: Literal["replay", "branch"]
+    status: RunStatus
+    events_url: Name
+
+
 class EventList(OpenWopModel):
     """Event log of a run."""
 

@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_camel
 from starlette.types import Scope
 
 from projector.openwop.event_log import VENDOR, Verbosity, agent_id
+from projector.openwop.host.forks import Fork
 from projector.openwop.host.host_errors import HostError
 from projector.openwop.host.run_requests import Configurable, RunRequest
 from projector.openwop.host.runs import HostRun, Work
@@ -55,6 +56,11 @@ class RunnableWorkflow(ABC):
     @abstractmethod
     def document(self) -> dict[str, Any]:
         """Return the definition in the form of the protocol."""
+
+    def branch(self, fork: Fork, request: RunRequest, caller: str) -> Begin:
+        """Return what continues the events of another run, with other options; raise `Problem` if nothing can."""
+        del fork, request, caller
+        raise HostError("capability_not_provided", "`branch` needs the request of the run, which is not kept.")
 
     @abstractmethod
     def prepare(self, request: RunRequest, caller: str, scope: Scope) -> Begin:

@@ -10,10 +10,18 @@ from pydantic import BaseModel
 
 from projector.contracts import codec
 from projector.contracts.schema_export import PlainSchema
-from projector.openwop.contract.documents import Discovery, ErrorBody, EventList, EventPoll, RunCreated, RunSnapshot
+from projector.openwop.contract.documents import (
+    Discovery,
+    ErrorBody,
+    EventList,
+    EventPoll,
+    RunCreated,
+    RunForked,
+    RunSnapshot,
+)
 from projector.openwop.event_log import SUMMARY_MAX_TOKENS, VENDOR, Verbosity
 from projector.openwop.host.bindings import VERBOSITIES
-from projector.openwop.host.run_requests import MAX_BUFFER_MS, MODES, InterruptAnswer, RunRequest
+from projector.openwop.host.run_requests import MAX_BUFFER_MS, MODES, ForkRequest, InterruptAnswer, RunRequest
 
 NAME: Final = "public-stream-projector"
 
@@ -22,7 +30,10 @@ CACHE_CONTROL: Final = "public, max-age=300"
 
 _SCHEMAS: Final = "#/components/schemas/"
 _PREFIX: Final = "openwop.host."
-_MODELS: Final = (Discovery, ErrorBody, EventList, EventPoll, RunCreated, RunSnapshot, RunRequest, InterruptAnswer)
+_MODELS: Final = (
+    *(Discovery, ErrorBody, EventList, EventPoll, RunCreated, RunForked, RunSnapshot),
+    *(RunRequest, InterruptAnswer, ForkRequest),
+)
 
 _BEARER: Final[list[dict[str, list[str]]]] = [{"bearer": []}, {}]
 _JSON: Final = "application/json"
@@ -67,7 +78,7 @@ _RUN: Final = _path("run_id")
 _TOKEN: Final = _path("token")
 _SEQUENCE: Final[Mapping[str, Any]] = {"type": "integer", "minimum": -1}
 _COUNT: Final[Mapping[str, Any]] = {"type": "integer", "minimum": 0}
-_MODE_HELP: Final = f"Comma-separated list of: {', '.join(MODES)}; `debug` includes all events."
+_MODE_HELP: Final = f"Comma-separated list of: {', '.join(MODES)}; `debug` includes all events, `values` stands alone."
 _MODE: Final = _parameter("query", "streamMode", {"type": "string"}, _MODE_HELP)
 _BUFFER: Final = _parameter("query", "bufferMs", _COUNT, f"Milliseconds to collect a batch; at most {MAX_BUFFER_MS}.")
 _LAST_HELP: Final = "`sequence` of the last event received; the stream continues after it."
@@ -99,6 +110,15 @@ PATHS: Final[Mapping[str, Mapping[str, Any]]] = {
             *(400, 403, 404, 408, 409, 413, 415, 429),
             parameters=[_KEY],
             requestBody=_body(RunRequest),
+        )
+    },
+    "/v1/runs/{run_id}:fork": {
+        "post": _secured(
+            "Start a run with the events of another one.",
+            _answer("Run created.", _ref(RunForked), 201),
+            *(400, 403, 404, 408, 409, 413, 415, 429),
+            parameters=[_RUN, _KEY],
+            requestBody=_body(ForkRequest),
         )
     },
     "/v1/runs/{run_id}": {

@@ -6,6 +6,7 @@ import hashlib
 import re
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from projector.openwop.event_log import present
 from projector.openwop.host import descriptions, log_readers, run_requests
 from projector.openwop.host.bindings import Begin, RunnableWorkflow
 from projector.openwop.host.endpoint import Endpoint, Handler, HostRequest, ReaderLimit, UnknownPath
+from projector.openwop.host.forks import ReplayWork, fork_of, replay_of
 from projector.openwop.host.host_errors import HostError
 from projector.openwop.host.interrupts import ANONYMOUS, BY_TOKEN
 from projector.openwop.host.planned_runs import PlannedWorkflow
@@ -58,6 +60,7 @@ class Host:
         rows: dict[str, Mapping[str, Handler]] = {
             "/v1/workflows/{workflow_id}": {"GET": self._workflow},
             "/v1/runs": {"POST": self._create},
+            "/v1/runs/{run_id}:fork": {"POST": self._fork},
             "/v1/runs/{run_id}": {"GET": self._snapshot},
             "/v1/runs/{run_id}/events": {"GET": self._events},
             "/v1/runs/{run_id}/events/poll": {"GET": self._poll},
@@ -100,9 +103,7 @@ class Host:
     async def _create(self, request: HostRequest) -> None:
         admission = await request.admission()
         body = await request.body()
-        name = run_requests.idempotency_key(request.headers)
-        digest = hashlib.sha256(codec.dumps(body)).digest()
-        key = None if name is None else IdempotencyKey(request.caller, name, digest)
+        key = self._key(request, body)
         run = self._known(key) or await self._start(request, run_requests.run_request(body), key, admission)
         path = f"/v1/runs/{run.run_id}"
         created = {
@@ -112,6 +113,13 @@ class Host:
             "statusUrl": path,
         }
         await request.answer(created, HTTPStatus.CREATED, location=path)
+
+    @staticmethod
+    def _key(request: HostRequest, body: Mapping[str, Any]) -> IdempotencyKey | None:
+        """Return the `Idempotency-Key` of a request, with the digest of its body."""
+        name = run_requests.idempotency_key(request.headers)
+        digest = hashlib.sha256(codec.dumps(body)).digest()
+        return None if name is None else IdempotencyKey(request.caller, name, digest)
 
     def _known(self, key: IdempotencyKey | None) -> HostRun | None:
         """Return the run that an earlier request with this key has started."""
@@ -136,7 +144,12 @@ class Host:
                 await admission.close()
 
     def _begin(
-        self, caller: str, workflow_id: str, key: IdempotencyKey | None, begin: Begin, admission: Admission
+        self,
+        caller: str,
+        workflow_id: str,
+        key: IdempotencyKey | None,
+        begin: Begin,
+        admission: Admission | None = None,
     ) -> HostRun:
         if self._site.streams.is_draining:
             raise problem_of_fault(FAULTS["server_shutdown"])
@@ -146,7 +159,8 @@ class Host:
         except Exception:
             self._runs.discard(run)
             raise
-        work.use(admission)
+        if admission is not None:
+            work.use(admission)
         if key is not None:
             self._runs.register(run, key)
         self._runs.start(run, work)
@@ -166,14 +180,16 @@ class Host:
         if run_requests.wants_json(request.headers):
             response = log_readers.LogDocument(run.log, -1, b"]}", client_stall_timeout_s=stall_timeout_s)
         else:
-            response = log_readers.EventStream(
-                run.log,
-                modes,
-                buffer_s=buffer_s,
-                last_sequence=last_sequence,
-                heartbeat_s=min(settings.heartbeat_s, MAX_HEARTBEAT_S),
-                client_stall_timeout_s=stall_timeout_s,
-            )
+            options: dict[str, Any] = {
+                "last_sequence": last_sequence,
+                "heartbeat_s": min(settings.heartbeat_s, MAX_HEARTBEAT_S),
+                "client_stall_timeout_s": stall_timeout_s,
+            }
+            if modes == run_requests.VALUES:
+                snapshot = partial(_snapshot, run, run.log.state)
+                response = log_readers.SnapshotStream(run.log, snapshot, buffer_s=0, **options)
+            else:
+                response = log_readers.EventStream(run.log, modes, buffer_s=buffer_s, **options)
         with self._readers.admitted(request.caller):
             await response(request.scope, request.receive, request.send)
 
@@ -184,6 +200,46 @@ class Host:
         with self._readers.admitted(request.caller):
             response = await log_readers.poll(run.log, last_sequence, wait_s, stall_timeout_s, request.receive)
             await response(request.scope, request.receive, request.send)
+
+    async def _fork(self, request: HostRequest) -> None:
+        source = self._run(request)
+        workflow = self._find(request, source.workflow_id)
+        await request.admission()
+        body = await request.body()
+        fork = run_requests.fork_request(body)
+        key = self._key(request, {**body, "sourceRunId": source.run_id})
+        run = self._known(key)
+        if run is None:
+            run = self._begin(
+                request.caller, source.workflow_id, key, self._continuation(request, workflow, source, fork)
+            )
+        created = {
+            "runId": run.run_id,
+            "sourceRunId": source.run_id,
+            "fromSeq": fork.from_seq,
+            "mode": fork.mode,
+            "status": run.log.state.status,
+            "eventsUrl": f"/v1/runs/{run.run_id}/events",
+        }
+        await request.answer(created, HTTPStatus.CREATED, location=f"/v1/runs/{run.run_id}")
+
+    @staticmethod
+    def _continuation(
+        request: HostRequest, workflow: RunnableWorkflow, source: HostRun, fork: run_requests.ForkRequest
+    ) -> Begin:
+        """Return what writes the events of a fork; raise `HostError` if nothing can."""
+        if fork.mode == "replay":
+            work = ReplayWork(replay_of(source, fork.from_seq), workflow.redactor(None))
+            return lambda _: work
+        overlay = fork.run_options_overlay
+        again = run_requests.RunRequest.model_construct(
+            workflow_id=source.workflow_id,
+            inputs={},
+            configurable=overlay.configurable,
+            tags=overlay.tags,
+            metadata=overlay.metadata,
+        )
+        return workflow.branch(fork_of(source, fork.from_seq), again, request.caller)
 
     async def _cancel(self, request: HostRequest) -> None:
         run = self._run(request)

@@ -7,12 +7,13 @@ so a stalled reader needs little memory even for a large log.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
 
 import anyio
 from starlette.types import Message, Receive, Scope, Send
 
+from projector.contracts import codec
 from projector.core.sse import encode_comment, encode_sse
 from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS
 from projector.openwop.host.run_log import LogEntry, RunLog
@@ -40,6 +41,9 @@ MODES_BY_TYPE: Final[dict[str, frozenset[Mode]]] = {
 }
 """Event type -> stream modes that include it; `debug` includes all. The protocol assigns no mode to `agent.*`; its
 clients request `updates`."""
+
+SNAPSHOT: Final = "state.snapshot"
+"""Type of the events of the mode `values`: their payload is the state of the run."""
 
 _BEGIN: Final = b'{"events":['
 
@@ -116,6 +120,7 @@ class EventStream:
         self._position = last_sequence + 1
         self._heartbeat_s = heartbeat_s
         self._stall_timeout_s = client_stall_timeout_s
+        self._new: list[tuple[int, LogEntry]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response."""
@@ -136,7 +141,7 @@ class EventStream:
     async def _next(self) -> bytes | None:
         """Return the next data to send, a comment after a pause, None at the end."""
         beats_at = time.monotonic() + self._heartbeat_s
-        while not (new := self._read()):
+        while (data := self._take()) is None:
             if self._position < len(self._log.entries):
                 continue  # no mode includes what was read
             if self._log.state.is_over:
@@ -145,8 +150,17 @@ class EventStream:
                 await self._log.wait()
             if silence.cancelled_caught:
                 return encode_comment("keepalive")
-        if not self._buffer_s:
-            return b"".join([_event(entry.type, sequence, entry.data) for sequence, entry in new])
+        return await self._batch() if self._buffer_s else data
+
+    def _take(self) -> bytes | None:
+        """Return the next events; with batches, begin one."""
+        self._new = self._read()
+        if not self._new:
+            return None
+        return b"" if self._buffer_s else b"".join([_event(one.type, at, one.data) for at, one in self._new])
+
+    async def _batch(self) -> bytes:
+        new = self._new
         await self._fill(new)
         data = b"[" + b",".join([entry.data for _, entry in new]) + b"]"
         return _event("batch", new[-1][0], data)
@@ -168,6 +182,31 @@ class EventStream:
 
     def _includes(self, entry: LogEntry) -> bool:
         return "debug" in self._modes or not self._modes.isdisjoint(MODES_BY_TYPE.get(entry.type, ()))
+
+
+class SnapshotStream(EventStream):
+    """State of a run as server-sent events: after each change, until the run ends (`streamMode=values`).
+
+    A reader that is slow gets the latest state only.
+    """
+
+    def __init__(self, log: RunLog, snapshot: Callable[[], dict[str, Any]], **options: Any) -> None:
+        super().__init__(log, frozenset(), **options)
+        self._snapshot = snapshot
+        self._last: dict[str, Any] = {}
+
+    def _take(self) -> bytes | None:
+        """Return the state if it has changed."""
+        if self._position >= len(self._log.entries):
+            return None
+        self._position = len(self._log.entries)
+        value, last = self._snapshot(), codec.loads(self._log.entries[-1].data)
+        if value == self._last:
+            return None
+        self._last = value
+        sequence = self._position - 1
+        event = {name: last[name] for name in ("eventId", "runId", "timestamp", "sequence")}
+        return _event(SNAPSHOT, sequence, codec.dumps({**event, "type": SNAPSHOT, "payload": value}))
 
 
 def _portion(entries: Sequence[LogEntry], begin: int, until: int) -> Sequence[LogEntry]:

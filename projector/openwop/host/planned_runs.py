@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from starlette.types import Scope
 
 from projector.core.faults import Fault
 from projector.openwop.conformance.definitions import RegisteredWorkflow, definition
 from projector.openwop.conformance.mock_nodes import PlannedRun, Step
-from projector.openwop.event_log import present
+from projector.openwop.event_log import RUN_TERMINALS, Event, present
 from projector.openwop.host.bindings import Begin, RunnableWorkflow, check_configurable
+from projector.openwop.host.forks import Fork
 from projector.openwop.host.host_errors import REJECTED, HostError
+from projector.openwop.host.interrupts import decision
 from projector.openwop.host.run_log import Interrupt
 from projector.openwop.host.run_requests import RunRequest
 from projector.openwop.host.runs import HostRun, RunFailedError, Work
 from projector.openwop.host.settings import OpenWopSettings
 from projector.redaction.redactor import Redactor
+
+ANSWERS: Final = frozenset({"interrupt.resolved", "node.resumed"})
+"""Events that answer a suspension; all others are steps of the plan."""
+
+
+ENDS: Final = RUN_TERMINALS | {"node.failed", "node.cancelled"}
+"""Events after which the plan is not continued."""
 
 
 class PlannedWorkflow(RunnableWorkflow):
@@ -35,6 +44,15 @@ class PlannedWorkflow(RunnableWorkflow):
 
     def prepare(self, request: RunRequest, caller: str, _scope: Scope) -> Begin:
         """Check the caller and the options of the run."""
+        return self._begin(request, caller, ())
+
+    def branch(self, fork: Fork, request: RunRequest, caller: str) -> Begin:
+        """Check the caller and the options of a run that continues another one."""
+        if any(event["type"] in ENDS for event in fork.events):
+            raise HostError("validation_error", "`fromSeq` is after the end of the run or the failure of a node.")
+        return self._begin(request, caller, fork.events)
+
+    def _begin(self, request: RunRequest, caller: str, copied: Sequence[Event]) -> Begin:
         allowed = self._settings.conformance_callers
         if allowed and caller not in allowed:
             raise HostError("forbidden")
@@ -47,33 +65,55 @@ class PlannedWorkflow(RunnableWorkflow):
         def begin(run: HostRun) -> PlannedWork:
             redactor = self.redactor(options.reasoning_verbosity)
             plan = PlannedRun(run.run_id, redactor, threshold, redactor.policy.reasoning)
-            return PlannedWork(self._registered.steps(plan), redactor)
+            return PlannedWork(self._registered.steps(plan), redactor, copied)
 
         return begin
 
 
 class PlannedWork(Work):
-    """Work that writes planned steps, and waits for an answer at each suspension."""
+    """Work that writes planned steps, and waits for an answer at each suspension.
 
-    def __init__(self, steps: Sequence[Step], redactor: Redactor) -> None:
+    `copied` are events of another run of the same plan, which come first.
+    """
+
+    def __init__(self, steps: Sequence[Step], redactor: Redactor, copied: Sequence[Event] = ()) -> None:
         self._steps = steps
+        self._copied = copied
         self.redactor = redactor
 
     async def run(self, run: HostRun) -> None:
         """Write all events; a rejected decision fails the run."""
-        ids: list[str] = []
-        suspended = self._steps[0]
-        for step in self._steps:
+        ids = self._copy(run)
+        is_resumed = bool(self._copied) and self._copied[-1]["type"] == "node.resumed"
+        for at, step in enumerate(self._steps):
             cause = None if step.cause is None else ids[step.cause]
-            ids.append(run.log.emit(step.type, step.payload, node_id=step.node_id, causation_id=cause))
-            if step.type == "node.suspended":
-                suspended = step
-            elif step.type == "interrupt.requested":
-                answers = await run.answers()
-                if not all(answer.is_accepted for answer in answers.values()):
-                    raise RunFailedError(REJECTED)
-                resumed = {name: suspended.payload[name] for name in ("nodeId", "interruptId")}
-                run.log.emit("node.resumed", resumed, node_id=step.node_id, causation_id=cause)
+            if at == len(ids):
+                ids.append(run.log.emit(step.type, step.payload, node_id=step.node_id, causation_id=cause))
+            elif at + 1 < len(ids) or is_resumed:
+                continue
+            if step.type == "interrupt.requested" and step.cause is not None:
+                await self._wait(run, ids[step.cause])
+
+    async def _wait(self, run: HostRun, event_id: str) -> None:
+        """Wait for the answer to a suspension, unless it is copied."""
+        answers = await run.answers()
+        copied = [event["payload"] for event in self._copied[-1:] if event["type"] == "interrupt.resolved"]
+        given = [*answers.values(), *(decision(answer["kind"], answer["resumeValue"]) for answer in copied)]
+        if not all(answer.is_accepted for answer in given):
+            raise RunFailedError(REJECTED)
+        last = run.log.state.interrupts[-1]
+        resumed = {"nodeId": last.node_id, "interruptId": last.interrupt_id}
+        run.log.emit("node.resumed", resumed, node_id=last.node_id, causation_id=event_id)
+
+    def _copy(self, run: HostRun) -> list[str]:
+        """Copy the events of the other run; return the ids of those that are steps of the plan."""
+        ids: list[str] = []
+        for event in self._copied:
+            event_id = run.log.copy(event)
+            if event["type"] not in ANSWERS:
+                ids.append(event_id)
+        run.log.wake()
+        return ids
 
     def halt(self) -> None:
         """Do nothing: there is no input to stop reading."""

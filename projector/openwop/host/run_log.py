@@ -145,6 +145,14 @@ class RunLog:
         """Return the current time, as in the events."""
         return self._timestamps.write(time.time())
 
+    def copy(self, event: Event) -> str:
+        """Append an event of another run, and return its id."""
+        payload = event["payload"]
+        own = {"runId": self._run_id} if isinstance(payload, dict) and "runId" in payload else {}
+        self._append({**event, "runId": self._run_id, "payload": {**payload, **own}})
+        event_id: str = event["eventId"]
+        return event_id
+
     def extend(self, lines: bytes) -> None:
         """Append the output of a pipeline of the dialect `openwop`: one event per line."""
         for line in lines.splitlines():

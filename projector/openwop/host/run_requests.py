@@ -14,6 +14,7 @@ from projector._validation import sentences
 from projector.contracts.parts import Maybe
 from projector.openwop.contract.payloads import Share
 from projector.openwop.event_log import Verbosity
+from projector.openwop.host.forks import ForkMode
 from projector.openwop.host.host_errors import HostError
 from projector.server.http.input_items import check_members
 
@@ -28,8 +29,11 @@ MAX_BUFFER_MS: Final = 5_000
 MAX_POLL_S: Final = 25.0
 """Limit of a poll: below the 30 s at which clients and proxies commonly time out."""
 
-Mode: TypeAlias = Literal["updates", "messages", "debug"]
-MODES: Final[tuple[Mode, ...]] = ("updates", "messages", "debug")
+Mode: TypeAlias = Literal["values", "updates", "messages", "debug"]
+MODES: Final[tuple[Mode, ...]] = ("updates", "messages", "debug", "values")
+"""The first is the default."""
+VALUES: Final[frozenset[Mode]] = frozenset({"values"})
+"""The mode that cannot be combined with others."""
 
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
@@ -68,6 +72,25 @@ class RunRequest(_Body):
     callback_url: str | None = None
 
 
+class Overlay(_Body):
+    """Options of a branch that replace those of its source."""
+
+    configurable: Configurable = _DEFAULTS
+    tags: list[_Tag] = Field(default_factory=list, max_length=_TAGS_MAX)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+_NO_OVERLAY: Final = Overlay()
+
+
+class ForkRequest(_Body):
+    """Body of `POST /v1/runs/{runId}:fork`."""
+
+    from_seq: Annotated[int, Field(ge=0)]
+    mode: ForkMode
+    run_options_overlay: Overlay = _NO_OVERLAY
+
+
 class InterruptAnswer(_Body):
     """Answer to an interrupt; if the node waits for several, to the oldest unless `interruptId` selects another."""
 
@@ -96,6 +119,11 @@ def run_request(body: Mapping[str, Any]) -> RunRequest:
     return request
 
 
+def fork_request(body: Mapping[str, Any]) -> ForkRequest:
+    """Parse the body of `POST /v1/runs/{runId}:fork`."""
+    return _parse(ForkRequest, body)
+
+
 def interrupt_answer(body: Mapping[str, Any]) -> InterruptAnswer:
     """Parse the body that answers an interrupt."""
     return _parse(InterruptAnswer, body)
@@ -105,7 +133,7 @@ def modes(query: QueryParams) -> frozenset[Mode]:
     """Return the stream modes of `?streamMode=`, a comma-separated list."""
     names = query.get("streamMode", MODES[0]).split(",")
     known = [mode for mode in MODES if mode in names]
-    if set(names) != set(known):
+    if set(names) != set(known) or set(known) > VALUES:
         raise HostError("unsupported_stream_mode", details={"supported": list(MODES)})
     return frozenset(known)
 
