@@ -248,9 +248,13 @@ class Site:
         await answer.read_head()
         return answer
 
-    async def get(self, path: str, *, port: int | None = None, **headers: str) -> Answer:
+    async def get(self, path: str, *, port: int | None = None, method: str = "GET", **headers: str) -> Answer:
         reader, writer = await self.connect(port)
-        lines = [f"GET {path} HTTP/1.1", "host: test", *(f"{k.replace('_', '-')}: {v}" for k, v in headers.items())]
+        lines = [
+            f"{method} {path} HTTP/1.1",
+            "host: test",
+            *(f"{k.replace('_', '-')}: {v}" for k, v in headers.items()),
+        ]
         writer.write("\r\n".join(lines).encode() + b"\r\n\r\n")
         answer = Answer(reader, writer)
         self.answers.append(answer)

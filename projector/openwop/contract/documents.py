@@ -62,6 +62,16 @@ class RunForked(OpenWopModel):
     events_url: Name
 
 
+class WebhookCreated(OpenWopModel):
+    """Response to `POST /v1/webhooks`; the secret is not shown again."""
+
+    subscription_id: Id
+    url: Name
+    secret: Name
+    event_types: list[Name]
+    created_at: Timestamp
+
+
 class EventList(OpenWopModel):
     """Event log of a run."""
 
@@ -120,6 +130,13 @@ class UsageCapability(OpenWopModel):
     supported: bool
 
 
+class WebhooksCapability(OpenWopModel):
+    """Whether events are delivered to URLs of callers (`webhooks.md`)."""
+
+    supported: bool
+    signature_algorithms: list[Name]
+
+
 class Implementation(OpenWopModel):
     """Software of the host."""
 
@@ -140,6 +157,7 @@ class Discovery(OpenWopModel):
     agents: Maybe[AgentsCapability] = None
     conformance: Maybe[ConformanceCapability] = None
     provider_usage: Maybe[UsageCapability] = None
+    webhooks: Maybe[WebhooksCapability] = None
     fixtures: Maybe[list[Name]] = None
     capabilities: Maybe[Json] = None
     """The same families again, for clients from before RFC 0073."""

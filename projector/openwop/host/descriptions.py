@@ -18,10 +18,18 @@ from projector.openwop.contract.documents import (
     RunCreated,
     RunForked,
     RunSnapshot,
+    WebhookCreated,
 )
 from projector.openwop.event_log import SUMMARY_MAX_TOKENS, VENDOR, Verbosity
 from projector.openwop.host.bindings import VERBOSITIES
-from projector.openwop.host.run_requests import MAX_BUFFER_MS, MODES, ForkRequest, InterruptAnswer, RunRequest
+from projector.openwop.host.run_requests import (
+    MAX_BUFFER_MS,
+    MODES,
+    ForkRequest,
+    InterruptAnswer,
+    RunRequest,
+    WebhookRequest,
+)
 
 NAME: Final = "public-stream-projector"
 
@@ -32,7 +40,7 @@ _SCHEMAS: Final = "#/components/schemas/"
 _PREFIX: Final = "openwop.host."
 _MODELS: Final = (
     *(Discovery, ErrorBody, EventList, EventPoll, RunCreated, RunForked, RunSnapshot),
-    *(RunRequest, InterruptAnswer, ForkRequest),
+    *(RunRequest, InterruptAnswer, ForkRequest, WebhookCreated, WebhookRequest),
 )
 
 _BEARER: Final[list[dict[str, list[str]]]] = [{"bearer": []}, {}]
@@ -151,6 +159,19 @@ PATHS: Final[Mapping[str, Mapping[str, Any]]] = {
             requestBody=_body(InterruptAnswer),
         )
     },
+    "/v1/webhooks": {
+        "post": _secured(
+            "Deliver events of the runs of the caller to a URL.",
+            _answer("Webhook created.", _ref(WebhookCreated), 201),
+            *(400, 408, 413, 415, 429),
+            requestBody=_body(WebhookRequest),
+        )
+    },
+    "/v1/webhooks/{webhook_id}": {
+        "delete": _secured(
+            "Remove a webhook.", {"204": {"description": "Webhook removed."}}, 404, parameters=[_path("webhook_id")]
+        )
+    },
     "/v1/interrupts/{token}": {
         "get": _operation(
             "Get the question of an interrupt.", _answer("Question.", _ANY), *(404, 409, 422), parameters=[_TOKEN]
@@ -180,7 +201,12 @@ def schemas() -> dict[str, Any]:
 
 
 def capabilities(
-    verbosities: Collection[Verbosity], fixtures: Collection[str], *, conformance: bool, max_body_bytes: int
+    verbosities: Collection[Verbosity],
+    fixtures: Collection[str],
+    *,
+    conformance: bool,
+    has_webhooks: bool,
+    max_body_bytes: int,
 ) -> bytes:
     """Return the capabilities document, with each family at its root (RFC 0073), for workflows of these verbosities."""
     verbosity = max(verbosities, key=VERBOSITIES.index, default="off")
@@ -191,6 +217,8 @@ def capabilities(
         },
         "providerUsage": {"supported": True},
     }
+    if has_webhooks:
+        families["webhooks"] = {"supported": True, "signatureAlgorithms": ["v1"]}
     if conformance:
         families["conformance"] = {"mockAgent": True}
         families["fixtures"] = sorted(fixtures)

@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 from projector.contracts import codec
 from projector.core.faults import Fault
 from projector.openwop.event_log import Event
-from projector.openwop.host.host_errors import REPLAY_INCOMPLETE, HostError
+from projector.openwop.host.host_errors import HostError
 from projector.openwop.host.run_log import Interrupt
-from projector.openwop.host.runs import HostRun, RunFailedError, Work
+from projector.openwop.host.runs import HostRun, Work
 from projector.redaction.redactor import Redactor
 
 ForkMode = Literal["replay", "branch"]
@@ -55,8 +55,6 @@ class ReplayWork(Work):
         for event in self._fork.events:
             run.log.copy(event)
         run.log.wake()
-        if not run.log.state.is_over:
-            raise RunFailedError(REPLAY_INCOMPLETE)
 
     def halt(self) -> None:
         """Do nothing: there is no input to stop reading."""

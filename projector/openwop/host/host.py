@@ -28,6 +28,7 @@ from projector.openwop.host.run_requests import RunRequest
 from projector.openwop.host.runs import HostRun, IdempotencyKey, RunStore
 from projector.openwop.host.settings import DIALECT, OpenWopSettings
 from projector.openwop.host.stream_runs import AgentWorkflow, StepsWorkflow
+from projector.openwop.host.webhooks import Webhooks
 from projector.redaction.policy import Policy
 from projector.server.catalog import Catalog
 from projector.server.control.rate_limits import Admission
@@ -45,12 +46,14 @@ class Host:
     def __init__(self, settings: OpenWopSettings, catalog: Catalog, site: Site) -> None:
         self._site = site
         self._runs = RunStore(settings)
+        self._webhooks = Webhooks(settings)
         self._readers = ReaderLimit(site.settings.limits.max_streams, settings.max_caller_readers)
         self._workflows = _workflows(settings, catalog, site)
         self._capabilities = descriptions.capabilities(
             [workflow.verbosity for workflow in self._workflows.values()],
             settings.fixtures(),
             conformance=settings.conformance,
+            has_webhooks=bool(settings.webhook_origins),
             max_body_bytes=site.settings.limits.max_body_bytes,
         )
         site.streams.on_drain(self._runs.fail_suspended)
@@ -65,6 +68,8 @@ class Host:
             "/v1/runs/{run_id}/events": {"GET": self._events},
             "/v1/runs/{run_id}/events/poll": {"GET": self._poll},
             "/v1/runs/{run_id}/cancel": {"POST": self._cancel},
+            "/v1/webhooks": {"POST": self._webhooks.on_register},
+            "/v1/webhooks/{webhook_id}": {"DELETE": self._webhooks.on_unregister},
             "/v1/runs/{run_id}/interrupts/{node_id:path}": {"POST": self._resolve},
         }
         discovery = Endpoint(self._site, {"GET": self._discovery}, is_open=True)
@@ -88,8 +93,9 @@ class Host:
         return descriptions.PATHS, descriptions.schemas()
 
     async def aclose(self) -> None:
-        """Fail all runs and drop their logs."""
+        """Fail all runs and drop their logs, and end the deliveries."""
         await self._runs.aclose()
+        await self._webhooks.aclose()
 
     async def _discovery(self, request: HostRequest) -> None:
         await request.answer(self._capabilities, cache_control=descriptions.CACHE_CONTROL)
@@ -129,6 +135,8 @@ class Host:
         self, request: HostRequest, body: RunRequest, key: IdempotencyKey | None, admission: Admission
     ) -> HostRun:
         workflow = self._find(request, body.workflow_id)
+        if body.callback_url is not None:
+            self._webhooks.check_callback(body.callback_url)
         begin = workflow.prepare(body, request.caller, request.scope)
         if workflow.agents:
             await admission.take_stream(TokenMeter(workflow.agents, body.inputs))
@@ -136,7 +144,7 @@ class Host:
         try:
             run = self._known(key)  # a request with the same key may have started it meanwhile
             if run is None:
-                run = self._begin(request.caller, body.workflow_id, key, begin, admission)
+                run = self._begin(request.caller, body.workflow_id, key, begin, admission, body.callback_url)
                 is_started = True
             return run
         finally:
@@ -150,10 +158,13 @@ class Host:
         key: IdempotencyKey | None,
         begin: Begin,
         admission: Admission | None = None,
+        callback_url: str | None = None,
     ) -> HostRun:
         if self._site.streams.is_draining:
             raise problem_of_fault(FAULTS["server_shutdown"])
         run = self._runs.create(f"run_{uuid.uuid4().hex}", workflow_id, caller)
+        receiver = None if callback_url is None else self._webhooks.callback(run.run_id, caller, callback_url)
+        run.log.on_entry = partial(self._webhooks.notify, caller, receiver)
         try:
             work = begin(run)
         except Exception:

@@ -25,11 +25,7 @@ APPROVAL_IN_STEP: Final = Fault(
     "approval_in_step", "server", "A workflow step requires an approval, which workflows do not support.", False
 )
 
-REPLAY_INCOMPLETE: Final = Fault("replay_incomplete", "server", "The recorded log has no end.", False)
-
-FAULTS: Final = {
-    fault.code: fault for fault in (LOG_FULL, INTERRUPT_TIMEOUT, REJECTED, APPROVAL_IN_STEP, REPLAY_INCOMPLETE)
-}
+FAULTS: Final = {fault.code: fault for fault in (LOG_FULL, INTERRUPT_TIMEOUT, REJECTED, APPROVAL_IN_STEP)}
 """Faults of runs, in addition to those of all streams."""
 
 
@@ -53,6 +49,7 @@ HOST_ERRORS: Final[Mapping[str, _Row]] = {
     "idempotency_key_mismatch": _Row(
         HTTPStatus.CONFLICT, "`Idempotency-Key` has already been used with another request."
     ),
+    "subscription_not_found": _Row(HTTPStatus.NOT_FOUND, "Webhook not found."),
     "run_not_terminal": _Row(HTTPStatus.CONFLICT, "The run has not ended."),
     "run_already_terminal": _Row(HTTPStatus.CONFLICT, "The run has already ended."),
 }

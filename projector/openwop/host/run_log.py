@@ -113,6 +113,8 @@ class RunLog:
         self._max_bytes = max_bytes
         self._on_bytes = on_bytes
         self._sign = sign
+        self.on_entry: Callable[[str, LogEntry], None] | None = None
+        """Is called with the id and the entry of each new event; copies are not new."""
         self._has_room = True
         self._own_events = EventLog(f"{run_id}:host")
         self._run_id = run_id
@@ -149,7 +151,7 @@ class RunLog:
         """Append an event of another run, and return its id."""
         payload = event["payload"]
         own = {"runId": self._run_id} if isinstance(payload, dict) and "runId" in payload else {}
-        self._append({**event, "runId": self._run_id, "payload": {**payload, **own}})
+        self._append({**event, "runId": self._run_id, "payload": {**payload, **own}}, is_copy=True)
         event_id: str = event["eventId"]
         return event_id
 
@@ -176,13 +178,16 @@ class RunLog:
             self._changed.set()
             self._changed = None
 
-    def _append(self, event: Event) -> None:
+    def _append(self, event: Event, *, is_copy: bool = False) -> None:
         event["sequence"] = len(self.entries)
         if event["type"] == "node.suspended" and self._sign is not None:
             event["payload"] = {**event["payload"], "token": self._sign(self._run_id, event["payload"]["interruptId"])}
         data = codec.dumps(event)
-        self.entries.append(LogEntry(event["type"], data))
+        entry = LogEntry(event["type"], data)
+        self.entries.append(entry)
         self.state.update(event)
         cost = len(data) + OVERHEAD_BYTES
         self.held_bytes += cost
         self._has_room = self._on_bytes(cost)
+        if self.on_entry is not None and not is_copy:
+            self.on_entry(event["eventId"], entry)

@@ -21,6 +21,8 @@ from projector.server.http.input_items import check_members
 _ID_MAX_CHARS: Final = 256
 _TAGS_MAX: Final = 100
 _TAG_MAX_CHARS: Final = 256
+_URL_MAX_CHARS: Final = 2_048
+_SECRET_MIN_CHARS: Final = 16
 _DIGITS_MAX: Final = 1_000
 """Digits of a number in a query: beyond any log, and longer ones are expensive to parse."""
 
@@ -39,6 +41,10 @@ _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 _Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=_ID_MAX_CHARS)]
 _Tag: TypeAlias = Annotated[str, Field(min_length=1, max_length=_TAG_MAX_CHARS)]
+
+
+_Url: TypeAlias = Annotated[str, Field(min_length=1, max_length=_URL_MAX_CHARS)]
+_EventName: TypeAlias = Annotated[str, Field(min_length=1, max_length=_TAG_MAX_CHARS)]
 
 
 class _Body(BaseModel):
@@ -69,7 +75,7 @@ class RunRequest(_Body):
     configurable: Configurable = _DEFAULTS
     tags: list[_Tag] = Field(default_factory=list, max_length=_TAGS_MAX)
     metadata: dict[str, Any] = Field(default_factory=dict)
-    callback_url: str | None = None
+    callback_url: _Url | None = None
 
 
 class Overlay(_Body):
@@ -89,6 +95,15 @@ class ForkRequest(_Body):
     from_seq: Annotated[int, Field(ge=0)]
     mode: ForkMode
     run_options_overlay: Overlay = _NO_OVERLAY
+
+
+class WebhookRequest(_Body):
+    """Body of `POST /v1/webhooks`: event types, or `*` for all. The tenant of a caller is its key."""
+
+    url: _Url
+    events: Annotated[list[_EventName], Field(min_length=1, max_length=_TAGS_MAX)]
+    secret: Annotated[str, Field(min_length=_SECRET_MIN_CHARS, max_length=_ID_MAX_CHARS)] | None = None
+    tags: list[_Tag] = Field(default_factory=list, max_length=_TAGS_MAX)
 
 
 class InterruptAnswer(_Body):
@@ -112,8 +127,6 @@ def _parse(model: type[_Model], body: Mapping[str, Any]) -> _Model:
 def run_request(body: Mapping[str, Any]) -> RunRequest:
     """Parse the body of `POST /v1/runs`."""
     request = _parse(RunRequest, body)
-    if request.callback_url is not None:
-        raise HostError("capability_not_provided", "`callbackUrl` is not supported.")
     if request.configurable.mock_provider is not None:
         raise HostError("mock_provider_forbidden")
     return request
@@ -122,6 +135,11 @@ def run_request(body: Mapping[str, Any]) -> RunRequest:
 def fork_request(body: Mapping[str, Any]) -> ForkRequest:
     """Parse the body of `POST /v1/runs/{runId}:fork`."""
     return _parse(ForkRequest, body)
+
+
+def webhook_request(body: Mapping[str, Any]) -> WebhookRequest:
+    """Parse the body of `POST /v1/webhooks`."""
+    return _parse(WebhookRequest, body)
 
 
 def interrupt_answer(body: Mapping[str, Any]) -> InterruptAnswer:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
-from pydantic import Field, JsonValue, SecretStr, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, JsonValue, SecretStr, StringConstraints, model_validator
 
 from projector._errors import UsageError
 from projector.openwop.conformance.definitions import (
@@ -18,6 +19,7 @@ from projector.openwop.conformance.definitions import (
     register,
 )
 from projector.openwop.event_log import DEFAULT_THRESHOLD
+from projector.server.config.config_base import matching
 from projector.server.extensions import Extension, ExtensionSettings
 
 if TYPE_CHECKING:
@@ -29,6 +31,18 @@ DIALECT: Final = "openwop"
 
 CallerName: TypeAlias = Annotated[str, StringConstraints(pattern=r"^(key|token|address):.+$")]
 """A caller, as it is named in the server log."""
+
+WebhookOrigin: TypeAlias = Annotated[
+    str, matching(r"https?://[a-z0-9.\[\]:_-]+", "an origin in lower case such as https://hooks.example")
+]
+
+
+def _check_network(text: str) -> str:
+    ip_network(text)
+    return text
+
+
+WebhookNetwork: TypeAlias = Annotated[str, AfterValidator(_check_network)]
 
 
 class OpenWopSettings(ExtensionSettings):
@@ -58,6 +72,20 @@ class OpenWopSettings(ExtensionSettings):
     """Key that signs the tokens of interrupts; by default a random one, with which tokens end with the process."""
     token_secret_file: Path | None = None
     """File with that key."""
+    webhook_origins: tuple[WebhookOrigin, ...] = ()
+    """Origins that webhooks and `callbackUrl` may name; without any there are none. An address may be private."""
+    webhook_networks: tuple[WebhookNetwork, ...] = ()
+    """Private networks that the host names of these origins may resolve to."""
+    webhook_secret: SecretStr | None = Field(None, min_length=32)
+    """Key that signs what is sent to a `callbackUrl`; a subscription has a key of its own."""
+    webhook_secret_file: Path | None = None
+    """File with that key."""
+    webhook_attempts: int = Field(5, gt=0, le=20)
+    """Number of attempts to deliver an event."""
+    webhook_backoff_s: float = Field(1.0, gt=0)
+    """Seconds before the second attempt; doubled before each further one."""
+    max_caller_webhooks: int = Field(20, gt=0)
+    """Number of webhooks of one caller; further ones get 429."""
     max_caller_runs: int = Field(250, gt=0)
     """Number of runs of one caller that have not ended; further ones get 429."""
     max_caller_waiting: int = Field(100, gt=0)

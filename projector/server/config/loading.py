@@ -40,7 +40,7 @@ _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _JSON_TYPES: Final = frozenset({tuple, dict, frozenset})
 HTTP_FIELDS: Final = frozenset({"headers", "query"})
 """Tables of an upstream with names and values that are sent to the provider."""
-_SECRETS: Final = frozenset({"api_key", "key_password", "token_secret"})
+_SECRETS: Final = frozenset({"api_key", "key_password", "token_secret", "webhook_secret"})
 """Not allowed in a configuration file, because such files are committed."""
 
 _OPENAI: Final[Mapping[str, str]] = {"OPENAI_API_KEY": "api_key", "OPENAI_BASE_URL": "base_url"}
