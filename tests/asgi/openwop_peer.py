@@ -77,7 +77,7 @@ class OpenWopPeer:
         assert set(said) == {"events"}
         events: list[dict[str, Any]] = said["events"]
         if events[-1]["type"] in RUN_TERMINALS:
-            assert check_log([json.dumps(event) for event in events]) == []
+            assert check_log([json.dumps(event) for event in events]) == [], types(events)
             reader = RunReader()
             for event in events:
                 reader.feed(event)

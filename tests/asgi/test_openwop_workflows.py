@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -155,23 +156,91 @@ async def test_a_workflows_run_is_cancelled(host: OpenWopPeer, upstream: Start) 
         await asyncio.wait_for((await model.peers.get()).gone.wait(), PATIENCE_S)
 
 
-async def test_an_approval_in_a_step_fails_the_run(host: OpenWopPeer, upstream: Start) -> None:
-    item = {"id": "mcpr_1", "type": "mcp_approval_request", "name": "wipe", "server_label": "d", "arguments": "{}"}
+async def ask_first(peer: Peer) -> None:
+    """Ask for an approval of each agent in the first stage, and speak after its answer."""
+    if "previous_response_id" in peer.body or " on " in peer.body["input"]:
+        await speak(peer)
+        return
+    await peer.start()
+    begin, *_, end = answer(peer)
+    name = peer.body["model"]
+    item = {"id": f"q_{name}", "type": "mcp_approval_request", "name": "wipe", "server_label": "d", "arguments": "{}"}
+    steps = [{"type": f"response.output_item.{step}", "output_index": 0, "item": item} for step in ("added", "done")]
+    for event in [begin, *steps, end]:
+        await peer.event(event)
+    await peer.end()
 
+
+async def waits(host: OpenWopPeer, run_id: str, count: int) -> list[dict[str, Any]]:
+    """Wait for some suspensions of a run, and return the log."""
+    await host.until(run_id, "waiting-approval")
+    deadline = time.monotonic() + PATIENCE_S
+    while types(log := await host.log(run_id)).count("interrupt.requested") < count:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+    return log
+
+
+async def test_steps_wait_for_their_approvals(host: OpenWopPeer, upstream: Start, check: Check) -> None:
+    model = await upstream(ask_first)
+    run_id = await host.say("news", "report")
+    await waits(host, run_id, 2)
+    assert (await document(await host.resolve(run_id, "look/here%230", "accept")))["status"] == "waiting-approval"
+    assert (await document(await host.resolve(run_id, "look/there", "reject")))["status"] == "running"
+    await host.until(run_id, "completed")
+    bodies = [model.peers.get_nowait().body for _ in range(5)]
+    given = {body["model"]: (body["previous_response_id"], body["input"]) for body in bodies[2:4]}
+    for name, approve in (("alice", True), ("robert", False)):
+        item = {"type": "mcp_approval_response", "approval_request_id": f"q_m-{name}", "approve": approve}
+        assert given[f"m-{name}"] == (f"r_{name}", [item])
+    log = await host.log(run_id)
+    for event in log:
+        hold(check, event)
+    for node_id in ("look/here#0", "look/there#1"):
+        of_node = [event["type"] for event in log if event.get("nodeId") == node_id]
+        assert [name for name in of_node if name.startswith(("node", "interrupt"))] == [
+            "node.started", "node.suspended", "interrupt.requested", "interrupt.resolved", "node.resumed",
+            "node.completed",
+        ]  # fmt: skip
+    assert "alice on" in log[-1]["payload"]["outputs"]["text"]
+
+
+async def test_a_step_continues_while_another_one_waits(host: OpenWopPeer, upstream: Start) -> None:
     async def script(peer: Peer) -> None:
-        await peer.start()
-        begin, *_, end = answer(peer)
-        steps = [
-            {"type": f"response.output_item.{step}", "output_index": 0, "item": item} for step in ("added", "done")
-        ]
-        for event in [begin, *steps, end]:
-            await peer.event(event)
-        await peer.end()
+        await (ask_first(peer) if peer.body["model"] == "m-robert" else speak(peer))
 
     await upstream(script)
     run_id = await host.say("news", "report")
-    snapshot = await host.until(run_id, "failed")
-    assert snapshot["error"]["code"] == "approval_in_step"
+    deadline = time.monotonic() + PATIENCE_S
+    while ("node.completed", "look/here#0") not in [
+        (event["type"], event.get("nodeId")) for event in await waits(host, run_id, 1)
+    ]:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+    await document(await host.resolve(run_id, "look/there%231", "accept"))
+    await host.until(run_id, "completed")
+    await host.log(run_id)
+
+
+@pytest.mark.parametrize("end", ["cancelled", "interrupt_timeout"])
+async def test_a_step_that_waits_ends_with_its_run(
+    serve: Callable[..., Any], upstream_port: int, upstream: Start, end: str
+) -> None:
+    await upstream(ask_first)
+    limits = {"approval_timeout_s": 0.2} if end == "interrupt_timeout" else {}
+    base_url = f"http://localhost:{upstream_port}/v1"
+    host = OpenWopPeer(serve(api_key=None, **settings(base_url, **limits) | {"base_url": None}))
+    run_id = await host.say("news", "report")
+    if end == "cancelled":
+        await waits(host, run_id, 2)
+        await document(await host.post(f"/v1/runs/{run_id}/cancel", {}))
+        await host.until(run_id, "cancelled")
+    else:
+        await host.until(run_id, "failed")
+        assert "approval.received" in types(await host.log(run_id))
+    failures = [event["payload"]["error"]["code"] for event in await host.log(run_id) if "error" in event["payload"]]
+    assert set(failures) <= {end}
+    assert await host.site.is_quiet()
 
 
 def test_ambiguous_names_are_rejected() -> None:

@@ -324,11 +324,15 @@ def _snapshot(run: HostRun, state: RunState) -> dict[str, Any]:
 
 
 def _interrupt_of_node(run: HostRun, node_id: str, interrupt_id: str | None) -> Interrupt:
-    """Return the interrupt of this id, or without one the oldest of the node that is pending."""
+    """Return the interrupt of this id, or without one the oldest of the node that is pending.
+
+    The node of a parallel step is also found without its index, because clients write `#` into paths as it is.
+    """
     of_node = [
         interrupt
         for interrupt in run.log.state.interrupts
-        if interrupt.node_id == node_id and interrupt_id in {None, interrupt.interrupt_id}
+        if node_id in {interrupt.node_id, interrupt.node_id.partition("#")[0]}
+        and interrupt_id in {None, interrupt.interrupt_id}
     ]
     if not of_node:
         raise HostError("interrupt_not_found")

@@ -21,11 +21,7 @@ from projector.server.telemetry.request_facts import facts_of
 LOG_FULL: Final = Fault("log_full", "server", "The event log of the run exceeds its size limit.", False)
 INTERRUPT_TIMEOUT: Final = Fault("interrupt_timeout", "server", "The approval request timed out.", False)
 REJECTED: Final = Fault("rejected", "server", "The decision was rejected.", False)
-APPROVAL_IN_STEP: Final = Fault(
-    "approval_in_step", "server", "A workflow step requires an approval, which workflows do not support.", False
-)
-
-FAULTS: Final = {fault.code: fault for fault in (LOG_FULL, INTERRUPT_TIMEOUT, REJECTED, APPROVAL_IN_STEP)}
+FAULTS: Final = {fault.code: fault for fault in (LOG_FULL, INTERRUPT_TIMEOUT, REJECTED)}
 """Faults of runs, in addition to those of all streams."""
 
 

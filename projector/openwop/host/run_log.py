@@ -34,6 +34,11 @@ class Interrupt:
     """Position of its `node.suspended` event."""
     is_resolved: bool = False
 
+    @property
+    def answer_id(self) -> str:
+        """Id that its answer is kept by: that of the call, else its own."""
+        return self.subject_id or self.interrupt_id
+
 
 @dataclass(slots=True)
 class RunState:

@@ -110,20 +110,23 @@ class HostRun:
         """Whether an interrupt is pending, or answered but not yet processed."""
         return bool(self.log.state.pending or self._answers)
 
-    async def answers(self) -> Answers:
-        """Wait for and return the answers to all pending interrupts; a timeout fails the run."""
+    async def answers(self, node_id: str | None = None) -> Answers:
+        """Wait for and return the answers to all pending interrupts, or to those of a node; a timeout fails the run."""
         try:
             with anyio.fail_after(self._approval_timeout_s):
-                while self.log.state.pending and not self.is_stopped:
+                while self._pending_of(node_id) and not self.is_stopped:
                     await self.log.wait()
         except TimeoutError:
-            for interrupt in self.log.state.pending:
+            for interrupt in self._pending_of(node_id):
                 self._log_approval(interrupt, "timeout", {})
             raise RunFailedError(INTERRUPT_TIMEOUT) from None
         if self.is_stopped:
             raise RunStoppedError
-        answers, self._answers = self._answers, {}
-        return answers
+        names = {one.answer_id for one in self.log.state.interrupts if node_id in {None, one.node_id}}
+        return {name: self._answers.pop(name) for name in list(self._answers) if name in names}
+
+    def _pending_of(self, node_id: str | None) -> list[Interrupt]:
+        return [one for one in self.log.state.pending if node_id in {None, one.node_id}]
 
     @property
     def is_cancelled(self) -> bool:
@@ -135,7 +138,7 @@ class HostRun:
         assert self._work is not None  # noqa: S101 - only started runs have interrupts
         answer = decision(interrupt.kind, value)
         self._work.check_answer(self, interrupt)
-        self._answers[interrupt.subject_id or interrupt.interrupt_id] = answer
+        self._answers[interrupt.answer_id] = answer
         redactor = self._work.redactor
         clean = redactor.json(value, string_max_chars=redactor.policy.limits.output_string_max_chars).value
         if answer.action is not None and isinstance(clean, dict):

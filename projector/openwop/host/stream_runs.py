@@ -33,7 +33,7 @@ from projector.openwop.host.bindings import (
     check_configurable,
     node_of,
 )
-from projector.openwop.host.host_errors import APPROVAL_IN_STEP, LOG_FULL, HostError
+from projector.openwop.host.host_errors import LOG_FULL, HostError
 from projector.openwop.host.interrupts import Decision
 from projector.openwop.host.run_log import Interrupt
 from projector.openwop.host.run_requests import RunRequest
@@ -73,6 +73,9 @@ class StreamWork(Work):
     ) -> None:
         self.stats = stats
         self.redactor = redactor
+        self._responses: dict[str, str] = {}
+        """Id of an approval request -> id of its response."""
+        stats.on_approval = self._responses.__setitem__
         self._run = run
         self._site = site
         self._pipeline = pipeline
@@ -93,6 +96,11 @@ class StreamWork(Work):
     def is_upstream_open(self) -> bool:
         """Whether a request to an upstream is open."""
         return self._source is not None and self._source.is_upstream_open
+
+    def check_answer(self, _run: HostRun, interrupt: Interrupt) -> None:
+        """Check that the provider waits for the answer."""
+        if interrupt.subject_id not in self._responses:
+            raise HostError("interrupt_not_found", "The approval request has expired at the provider.")
 
     def halt(self) -> None:
         """Stop reading from upstreams."""
@@ -135,6 +143,11 @@ class StreamWork(Work):
         self._run.log.extend(lines)
         if self._is_complete or self._run.log.is_full:
             self.halt()
+
+    def _approval_body(self, kept: Mapping[str, Any], answers: Answers) -> Mapping[str, Any]:
+        """Return a request with the answers to approvals, which continues the response that asked for them."""
+        approvals = [approval_response(subject_id, answer) for subject_id, answer in answers.items()]
+        return {**kept, "input": approvals, "previous_response_id": self._responses[next(iter(answers))]}
 
     def _admit(self) -> Account:
         """Count as a stream of the caller; return the account of its memory."""
@@ -222,10 +235,7 @@ class AgentWork(StreamWork):
         self._binding = binding
         self._body_of = body_of
         self._targets = targets
-        self._responses: dict[str, str] = {}
-        """Id of an approval request -> id of its response."""
         stats.on_response = lambda response_id, upstream: site.ownership.add_response(response_id, run.caller, upstream)
-        stats.on_approval = self._responses.__setitem__
         pipeline = build_pipeline(
             provider=binding.provider.api,
             profile=binding.provider.profile,
@@ -270,14 +280,9 @@ class AgentWork(StreamWork):
 
     def check_answer(self, run: HostRun, interrupt: Interrupt) -> None:
         """Check that the provider waits for the answer; the last one makes the run count as a stream again."""
-        if interrupt.subject_id not in self._responses:
-            raise HostError("interrupt_not_found", "The approval request has expired at the provider.")
+        super().check_answer(run, interrupt)
         if len(run.log.state.pending) == 1 and self._account is None:
             self._admit()
-
-    def _approval_body(self, kept: Mapping[str, Any], answers: Answers) -> Mapping[str, Any]:
-        approvals = [approval_response(subject_id, answer) for subject_id, answer in answers.items()]
-        return {**kept, "input": approvals, "previous_response_id": self._responses[next(iter(answers))]}
 
     def _on_frame(self, frame: Frame) -> None:
         if frame["kind"] == Kind.LIFECYCLE:
@@ -300,7 +305,10 @@ class StepsWorkflow(RunnableWorkflow):
 
     def document(self) -> dict[str, Any]:
         """Return the definition: a node for each step, edges from each stage to the next."""
-        stages = [[(self._node_id(step), step) for step in stage] for stage in self._binding.definition.stages]
+        stages = [
+            [(step_node_id(step, self._binding.name), step) for step in stage]
+            for stage in self._binding.definition.stages
+        ]
         nodes = [node_of(node_id, step.agent) for stage in stages for node_id, step in stage]
         edges = [
             {"id": f"{source}->{target}", "sourceNodeId": source, "targetNodeId": target}
@@ -309,9 +317,6 @@ class StepsWorkflow(RunnableWorkflow):
             for target, _ in after
         ]
         return definition(self._binding.name, nodes) | {"edges": edges}
-
-    def _node_id(self, step: Step) -> str:
-        return shortened(position_of(step.context(self._binding.name, "").workflow)[1])
 
     def prepare(self, request: RunRequest, caller: str, scope: Scope) -> Begin:
         """Validate `inputs`, which are those of the workflow's own route."""
@@ -364,18 +369,34 @@ class StepsWork(StreamWork):
         )
         super().__init__(run, stats, site, pipeline, binding.redactor, len(message))
         assert self._account is not None  # noqa: S101 - the run is admitted now
-        self._steps = WorkflowSource(binding, message, pipeline, stats, self._account, run_id=run.run_id)
+        self._steps = WorkflowSource(
+            binding, message, pipeline, stats, self._account, run_id=run.run_id, continue_step=self._continue
+        )
 
     async def run(self, run: HostRun) -> None:
-        """Write the events of all steps; a step that requires an approval fails the run."""
+        """Write the events of all steps; a step with an approval waits for it while others continue."""
         await self._read(self._steps)
-        if run.log.state.pending and not self._pipeline.ended:
-            raise RunFailedError(APPROVAL_IN_STEP)
         run.log.extend(self._pipeline.close())
 
-    def check_answer(self, _run: HostRun, _interrupt: Interrupt) -> None:
-        """Reject the answer: workflow steps do not support approvals."""
-        raise HostError("interrupt_not_found", APPROVAL_IN_STEP.message)
+    async def _continue(self, step: Step, body: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Wait for the answers to the approvals of a step; return the next request, None if there are no approvals."""
+        node_id = step_node_id(step, self._run.workflow_id)
+        if self._site.streams.is_draining and any(one.node_id == node_id for one in self._run.log.state.pending):
+            self._run.stop(FAULTS["server_shutdown"])
+            return None
+        try:
+            answers = await self._run.answers(node_id)
+        except RunFailedError as error:
+            self._run.stop(error.fault)  # the response of the step has ended, so only the run can fail
+            return None
+        except RunStoppedError:
+            return None
+        return self._approval_body(body, answers) if answers else None
+
+
+def step_node_id(step: Step, workflow: str) -> str:
+    """Return the id of the node of a step."""
+    return shortened(position_of(step.context(workflow, "").workflow)[1])
 
 
 def approval_response(subject_id: str, answer: Decision) -> dict[str, Any]:

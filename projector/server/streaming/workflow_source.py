@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from math import inf
+from typing import Final, TypeAlias
 
 import anyio
 
@@ -31,11 +33,23 @@ from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.failover import Attempts
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.reader import UpstreamReader
+from projector.server.upstream.targets import BodyOf, Target
 from projector.workflows.definition import FAILED, Plan, Step
+
+Body: TypeAlias = Mapping[str, object]
+"""The body of a request to a provider."""
+ContinueStep: TypeAlias = Callable[[Step, Body], Awaitable[Body | None]]
+"""Waits for what a step needs after a response to a request; returns the next request, None if the step has ended."""
+
+WAIT_CHECK_S: Final = 1.0
+"""Seconds after which the time limit is noticed that was suspended while a step waited."""
 
 
 class WorkflowSource:
-    """One run as the source of a stream; see `StreamSource`. The workflow context of every event has its `run_id`."""
+    """One run as the source of a stream; see `StreamSource`. The workflow context of every event has its `run_id`.
+
+    While a step waits in `continue_step`, the time limit of the run is suspended.
+    """
 
     _write: Write
     _clock: Clock
@@ -49,8 +63,13 @@ class WorkflowSource:
         account: Account,
         *,
         run_id: str,
+        continue_step: ContinueStep | None = None,
     ) -> None:
         self.pipeline = pipeline
+        self._continue_step = continue_step
+        self._waiting = 0
+        """Number of steps that wait."""
+        self._waits_since = inf
         self._binding = binding
         self._plan = Plan(binding.definition, message, binding.settings.max_input_chars)
         self._stats = stats
@@ -72,7 +91,8 @@ class WorkflowSource:
     async def run(self, write: Write, clock: Clock) -> None:
         """Run the steps; raise `UpstreamError` at the time limit, or if a required step fails before any output."""
         self._write, self._clock = write, clock
-        with clock.watch(Timer(lambda: self._ends_at, self._on_timeout)):
+        shortest_s = inf if self._continue_step is None else WAIT_CHECK_S
+        with clock.watch(Timer(lambda: inf if self._waiting else self._ends_at, self._on_timeout, shortest_s)):
             while (steps := self._plan.next()) and not self._is_over:
                 await self._run_stage(steps)
         if self._failure is not None:
@@ -112,28 +132,62 @@ class WorkflowSource:
         return self.pipeline.branch(context, provider=provider.api, profile=provider.profile)
 
     async def _run_step(self, step: Step, branch: PipelineBranch) -> None:
-        async with self._limiter:
-            if self._is_over:
-                return
-            account, agent = self._account.part(), self._binding.agents[step.agent]
-            request = ChatRequest.model_construct(message=self._plan.input_of(step))
-            attempts = Attempts(agent.targets.in_order(), partial(agent_body, request, agent), self._stats)
-            reader = UpstreamReader(attempts, self._stats, account, lambda target: branch.use_stage(target.make_stage))
-            self._readers.append(reader)
-            try:
-                await reader.run(self._clock, self._on_open, partial(self._on_chunk, reader, branch))
-                if not self._is_over:
-                    await self._write_next(branch.close)
-            except UpstreamError as error:
-                await self._on_failure(step, branch, error)
-            except Exception as error:  # noqa: BLE001 - only the step fails, the run continues
-                log_crash("stream_crashed", error, stream_id=self._stats.stream_id, request_id=self._stats.request_id)
-                await self._on_failure(step, branch, UpstreamError(FAULTS["internal_error"]))
-            finally:
-                self._readers.remove(reader)
-                account.close()
+        account = self._account.part()
+        try:
+            await self._read_step(step, branch, account)
+            if not self._is_over:
+                await self._write_next(branch.close)
+        except UpstreamError as error:
+            await self._on_failure(step, branch, error)
+        except Exception as error:  # noqa: BLE001 - only the step fails, the run continues
+            log_crash("stream_crashed", error, stream_id=self._stats.stream_id, request_id=self._stats.request_id)
+            await self._on_failure(step, branch, UpstreamError(FAULTS["internal_error"]))
+        finally:
+            account.close()
         if self.pipeline.ended or (branch.end is not None and branch.end.status in FAILED and not step.is_optional):
             self.stop()
+
+    async def _read_step(self, step: Step, branch: PipelineBranch, account: Account) -> None:
+        """Read the response of a step, and those to the requests that follow it."""
+        agent = self._binding.agents[step.agent]
+        targets: Sequence[Target] = agent.targets.in_order()
+        body: Body | None = None
+        while True:
+            async with self._limiter:
+                if self._is_over:
+                    return
+                if body is None:
+                    request = ChatRequest.model_construct(message=self._plan.input_of(step))
+                    body_of: BodyOf = partial(agent_body, request, agent)
+                else:
+                    body_of = partial(_same, body)
+                attempts = Attempts(targets, body_of, self._stats)
+                reader = UpstreamReader(
+                    attempts, self._stats, account, lambda target: branch.use_stage(target.make_stage)
+                )
+                self._readers.append(reader)
+                try:
+                    await reader.run(self._clock, self._on_open, partial(self._on_chunk, reader, branch))
+                finally:
+                    self._readers.remove(reader)
+            targets = (reader.target,)
+            body = await self._continuation(step, body_of(reader.target))
+            if body is None or self._is_over:
+                return
+            await self._write_next(branch.next_response)
+
+    async def _continuation(self, step: Step, body: Body) -> Body | None:
+        if self._continue_step is None or self._is_over:
+            return None
+        if not self._waiting:
+            self._waits_since = time.monotonic()
+        self._waiting += 1
+        try:
+            return await self._continue_step(step, body)
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._ends_at += time.monotonic() - self._waits_since
 
     async def _on_open(self) -> None:
         """Commit the status, once; later steps would wait here for the client and exceed their time limits."""
@@ -162,6 +216,10 @@ class WorkflowSource:
         else:
             self._failure = error
             self.stop()
+
+
+def _same(body: Body, _target: Target) -> Body:
+    return body
 
 
 def workflow_source(
