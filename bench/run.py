@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from bench import bare_loop, inputs, memory, subjects
+from bench import bare_loop, held, inputs, memory, subjects
 from bench.inputs import Input
 from bench.rounds import Cost, Subject, measure
 from projector.dialects import DIALECTS
@@ -19,6 +19,8 @@ DELTAS: Final = 20_000
 LONG_FRAGMENT_CHARS: Final = 40
 DIALECT_MOST: Final = 1.5
 """Target for the cost of a dialect, in units of the public one."""
+TEXT_MOST: Final = {"credentials": 1.1, "all classes": 1.5}
+"""Targets for the cost of a search of text, in units of `off`."""
 MEMORY_DELTAS: Final = (5_000, 20_000)
 
 BARE: Final = "bare loop"
@@ -71,6 +73,7 @@ def main() -> None:
         print("corpus: skipped, ../shared/corpus/responses does not exist")
     _stages(text)
     _dialects(text)
+    _text_policies(text)
     _memory()
 
 
@@ -112,6 +115,27 @@ def _dialects(subject: Input) -> None:
         print(f"  {name:32}{_us(cost, subject)}   {cost.over(costs[subjects.PUBLIC])} of {subjects.PUBLIC}")
     dearest = max(cost.over(costs[subjects.PUBLIC]).value for cost in costs.values())
     print(f"  target: at most {DIALECT_MOST} times: {'reached' if dearest <= DIALECT_MOST else 'not reached'}")
+
+
+def _text_policies(subject: Input) -> None:
+    """Compare the cost of what `policy.text` may search for, and print what it holds back of recorded answers."""
+    redactors = subjects.TEXT_REDACTORS
+    costs = measure(
+        {name: partial(subjects.pipeline, subject, redactor=redactor) for name, redactor in redactors.items()}, ROUNDS
+    )
+    print(f"{subject.name}, by `policy.text`")
+    for name, cost in costs.items():
+        print(f"  {name:32}{_us(cost, subject)}   {cost.over(costs['off'])} of `off`")
+    for name, most in TEXT_MOST.items():
+        is_reached = costs[name].over(costs["off"]).value <= most
+        print(f"  target: {name} at most {most} times: {'reached' if is_reached else 'not reached'}")
+    recorded = held.answers()
+    for name, redactor in redactors.items() if recorded else ():
+        found = held.measure(redactor, recorded)
+        print(
+            f"  {name}: of {len(recorded)} recorded answers ({found.deltas:,} deltas) are held: characters p50 "
+            f"{found.chars_p50}, p99 {found.chars_p99}; deltas p99 {found.deltas_p99}"
+        )
 
 
 def _memory() -> None:

@@ -19,16 +19,25 @@ from projector.core.sse import SseDecoder
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import ProviderStage
 from projector.redaction.redactor import Redactor
+from projector.redaction.rules import shipped
 
 Written: TypeAlias = list[list[bytes]]
 """For each stream, the output after each read."""
 
 PUBLIC: Final = "public_sse_v1"
 REDACTOR: Final = Redactor(Policy())
+TEXT_REDACTORS: Final = {
+    "off": Redactor(Policy(text="off")),
+    "credentials": REDACTOR,
+    "all classes": Redactor(Policy(text={"credentials": "mask", **{row.name: "mask" for row in shipped().classes}})),
+}
+"""Policies of `text`, by name."""
 CONTEXT: Final = StreamContext(stream_id=bare_loop.STREAM_ID)
 
 
-def pipeline(subject: Input, dialect: str = PUBLIC, output_format: OutputFormat = "sse") -> Written:
+def pipeline(
+    subject: Input, dialect: str = PUBLIC, output_format: OutputFormat = "sse", redactor: Redactor = REDACTOR
+) -> Written:
     """Run the whole pipeline over each stream, with one policy."""
     written = []
     for reads in subject.streams:
@@ -36,7 +45,7 @@ def pipeline(subject: Input, dialect: str = PUBLIC, output_format: OutputFormat 
             provider=subject.provider,
             dialect=dialect,
             context=CONTEXT,
-            redactor=REDACTOR,
+            redactor=redactor,
             output_format=output_format,
             clock=lambda: 1_765_800_000.0,  # `bare_loop.TIMESTAMP`
         )
@@ -58,9 +67,9 @@ def bare_recorded(subject: Input) -> Callable[[], Written]:
     return lambda: [bare_loop.run(frames, [whole]) for frames, whole in known]
 
 
-def frames_of(subject: Input) -> list[list[Frame]]:
+def frames_of(subject: Input, redactor: Redactor = REDACTOR) -> list[list[Frame]]:
     """Return the frames that the pipeline writes for each stream."""
-    written = pipeline(subject, output_format="ndjson")
+    written = pipeline(subject, output_format="ndjson", redactor=redactor)
     return [[json.loads(line) for line in b"".join(reads).splitlines()] for reads in written]
 
 

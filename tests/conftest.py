@@ -27,6 +27,7 @@ SAMPLED: Final = {
     "property": 24,
     "store": 8,
     "property/test_redaction_draws.py": 1,
+    "unit/test_text_redaction.py::test_every_split_of_a_sample_into_two": 24,
 }
 """Folder, file or test -> one in how many is in `make test`, chosen by its name; the others are in `make test-all`."""
 REST: Final = {
@@ -59,6 +60,7 @@ REST: Final = {
     "property/test_openai_chat_properties.py::test_cost_is_linear": "the same",
     "property/test_sse_properties.py::test_cost_is_linear": "the same",
     "unit/test_provider_messages.py::test_hostile_text_takes_linear_time": "the same",
+    "unit/test_text_redaction.py::test_every_split_of_a_sample_into_three": "tens of thousands of streams",
     "unit/test_stream_rules.py::test_cost_is_linear": "the same",
     "unit/test_harmless_sources.py::test_sources_stay": "1,200 files",
     "unit/test_ag_ui.py::test_large_trees_are_truncated_with_a_notice": "megabytes of JSON",

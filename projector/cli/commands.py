@@ -50,6 +50,12 @@ _CONFIG_OPTION: Final = _value("--config", "FILE", _CONFIG)
 _PORT: Final = _value("--port", "N", "port to listen on (default: from the configuration; 0 = any free port)", type=int)
 _DIALECTS: Final = "projector.dialects:DIALECTS"
 _DIALECT: Final = _choice("--dialect", choices=_DIALECTS, default="public_sse_v1", about="dialect of the events")
+_POLICY_CONFIG: Final = _value(
+    "--config", "FILE", "configuration file in TOML that has the policy (default: the default policy)"
+)
+_POLICY_PATH: Final = _value(
+    "--policy", "PATH", "policy of the configuration, if it has several: `agents.NAME`, `passthrough`"
+)
 _PROVIDERS: Final = "projector.providers:PROVIDERS"
 
 COMMANDS: Final = (
@@ -163,8 +169,33 @@ COMMANDS: Final = (
                 "FILE",
                 "list what a policy withholds in a file (text, JSON or JSON lines), and the rules",
             ),
-            _value("--config", "FILE", "configuration file in TOML that has the policy (default: the default policy)"),
-            _value("--policy", "PATH", "policy of the configuration, if it has several: `agents.NAME`, `passthrough`"),
+            _POLICY_CONFIG,
+            _POLICY_PATH,
+        ),
+    ),
+    Command(
+        "redact",
+        "Write a text, or the events of a provider stream, without what a policy withholds.",
+        "redacting:redact",
+        (
+            "projector redact notes.txt",
+            "projector redact --config projector.toml --policy agents.support notes.txt",
+            "projector redact --text credentials,email -",
+            "projector redact --provider openai_chat stream.ndjson",
+        ),
+        (
+            _POLICY_CONFIG,
+            _POLICY_PATH,
+            _value(
+                "--text", "CLASSES", "`off`, `credentials` or names of classes with commas (default: of the policy)"
+            ),
+            _value(
+                "--provider",
+                "NAME",
+                "the input is a stream of this provider (default: it is a text)",
+                choices=_PROVIDERS,
+            ),
+            _value("file", "FILE|-", "text or stream; - is standard input" + _DEFAULT, nargs="?", default="-"),
         ),
     ),
     Command(

@@ -41,10 +41,10 @@ def explain_name(arguments: argparse.Namespace) -> int:
     if arguments.config is not None and arguments.redaction is None and name != RULES:
         raise UsageError(f"`--config`: expected `--redaction FILE` or `{RULES}` with it")
     if arguments.redaction is not None:
-        print("\n".join(withheld_lines(Path(arguments.redaction), *_policy_of(arguments))))
+        print("\n".join(withheld_lines(Path(arguments.redaction), *policy_of(arguments))))
         return 0
     if arguments.config is not None:
-        policy, _ = _policy_of(arguments)
+        policy, _ = policy_of(arguments)
         print("\n".join(_rule_lines(policy)))
         return 0
     if lines := list(everything()) if name is None else explain(name):
@@ -78,7 +78,7 @@ def _rule_lines(policy: Policy) -> list[str]:
     return [f"{rule.group}: {rule.name}: {rule.about}" for rule in rules(policy)]
 
 
-def _policy_of(arguments: argparse.Namespace) -> tuple[Policy, tuple[str, ...]]:
+def policy_of(arguments: argparse.Namespace) -> tuple[Policy, tuple[str, ...]]:
     """Return a policy of a configuration and the secrets of that configuration; without one the default policy.
 
     By default it is that of the agents and workflows, or else of the passthrough routes. Raises `UsageError` if they

@@ -39,6 +39,7 @@ _ROWS: Final = (
     # server
     Fault("internal_error", "server", "Something went wrong on the server.", False),
     Fault("redaction_failed", "server", "The stream could not be made safe to show.", False),
+    Fault("content_blocked", "server", "The answer contained data that must not be shown.", False),
     Fault("server_shutdown", "server", "The server is shutting down.", True),
     Fault("stream_interrupted", "server", "The server that produced the stream has stopped.", True),
 )

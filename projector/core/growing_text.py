@@ -77,7 +77,7 @@ class GrowingText(Generic[Filter]):
         value, notices = cleaned
         self._emitted.add(value)
         if notices:
-            self.notices = notices
+            self.notices = bounded([*self.notices, *notices])
         return cleaned
 
     def _extend(self, text: str) -> Cleaned[CleanText] | None:
@@ -85,7 +85,7 @@ class GrowingText(Generic[Filter]):
         received = self._received - self._ends_in_half
         if not self._is_same(text[:received]):
             again = self._again()
-            if again.feed(text[:received]).value != self._emitted.text:
+            if again.feed(text[:received]).value != self._emitted.text or not self._holds_as_much(again):
                 return None
             self._filter, self._received, self._ends_in_half = again, received, False
         return self.feed(text[received:])
@@ -93,6 +93,10 @@ class GrowingText(Generic[Filter]):
     def _again(self) -> Filter:
         """Return a filter for the same text from its start."""
         return self._make_filter()
+
+    def _holds_as_much(self, _again: Filter) -> bool:
+        """Return whether a filter that emitted the same text also holds the same."""
+        return True
 
     def _is_same(self, text: str) -> bool:
         """Return whether a text equals the joined deltas; False if that is unknown."""
@@ -124,6 +128,15 @@ class TextPart(GrowingText[TextStream]):
         again = self._make_filter()
         again.take_place_of(self._filter)
         return again
+
+    def _holds_as_much(self, again: TextStream) -> bool:
+        return again.held == self._filter.held
+
+    def _is_same(self, text: str) -> bool:
+        """Return whether a text equals the joined deltas: they were emitted or are held, or the digest is equal."""
+        if self._filter.is_verbatim:
+            return text == self._emitted.text + self._filter.held
+        return super()._is_same(text)
 
     def position(self, raw: int, *, is_end: bool = False) -> int:
         """Convert a position in the provider's text to one in the emitted text, both in code points."""
@@ -158,7 +171,7 @@ class TextPart(GrowingText[TextStream]):
         self._filter, self._digest = self._make_filter(), None
         self._emitted.add(cleaned.value)
         if cleaned.notices:
-            self.notices = cleaned.notices
+            self.notices = bounded([*self.notices, *cleaned.notices])
         return cleaned
 
 

@@ -18,6 +18,7 @@ from projector.core.lifecycle import BRANCH_TRANSITIONS, OPTIONAL_BRANCH_TRANSIT
 from projector.core.reported_errors import ProviderError
 from projector.core.state import StreamState
 from projector.redaction.redactor import Redactor
+from projector.redaction.text_ledger import BlockedError
 
 PROGRESS: Final = Signal.PROGRESS  # looked up once here, not once per token in its class
 BEGINNING: Final = Signal.BEGINNING
@@ -273,6 +274,8 @@ def _fault_of(error: Exception) -> Fault:
     """Return the fault of an exception: its own, or `redaction_failed` if it passed through the redactor."""
     if isinstance(error, LimitError):
         return error.fault
+    if isinstance(error, BlockedError):
+        return FAULTS["content_blocked"]
     traceback = error.__traceback__
     while traceback is not None:
         if traceback.tb_frame.f_globals.get("__name__", "").startswith("projector.redaction."):

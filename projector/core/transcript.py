@@ -13,8 +13,7 @@ from projector.core.growing_text import CallArguments, TextPart
 from projector.core.reported_errors import ProviderError
 from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanJson, CleanText
-from projector.redaction.joints import Joint
-from projector.redaction.redactor import Redactor
+from projector.redaction.redactor import Redactor, TextJoint
 
 CALL_TYPES: Final[Mapping[ToolType, CallType]] = {"function": "function", "mcp": "mcp"}
 """Tool types with arguments."""
@@ -132,16 +131,12 @@ class Response:
             self.searches.append(item)
 
     def release(self) -> None:
-        """Drop items and citations one by one: thousands at once would hold the interpreter for 100 ms."""
+        """Drop the items, one by one: thousands at once would hold the interpreter for 30 ms."""
         for more in (self.by_index, self.by_id, self.by_type, self.without_index):
             more.clear()
         self.searches.clear()
         while self.items:
-            cited = self.items.pop().cited
-            while cited:
-                cited.pop()
-        while self.cited_urls:
-            self.cited_urls.popitem()
+            self.items.pop()
 
     @property
     def only_search(self) -> Item | None:
@@ -183,14 +178,14 @@ class RunRecord:
     conversation_id: CleanText | None = None
     errors: list[ProviderError] = field(default_factory=list)
     """Errors that providers reported, for the operator's log."""
-    _joints: dict[str, Joint | None] = field(default_factory=dict)
+    _joints: dict[str, TextJoint] = field(default_factory=dict)
     _texts: dict[str, tuple[int, dict[int, Cleaned[CleanText]]]] = field(default_factory=dict)
     """Name of a text -> the last stage that has it, and the text of each branch of that stage."""
 
-    def joint(self, name: str, redactor: Redactor) -> Joint | None:
+    def joint(self, name: str, redactor: Redactor) -> TextJoint:
         """Return what the texts of one kind share: clients join them, also those of several responses."""
         if name not in self._joints:
-            self._joints[name] = redactor.joint()
+            self._joints[name] = redactor.text_joint()
         return self._joints[name]
 
     def release(self) -> None:

@@ -43,7 +43,7 @@ CODE_STATUSES: Final[Mapping[str, int]] = {
     "upstream_unreachable": 502,
     **{f"upstream_timeout_{of}": 504 for of in ("connect", "first_byte", "idle", "total")},
     **dict.fromkeys(("server_shutdown", "stream_interrupted", "upstream_unavailable"), 503),
-    **dict.fromkeys(("internal_error", "provider_error", "redaction_failed"), 500),
+    **dict.fromkeys(("internal_error", "provider_error", "redaction_failed", "content_blocked"), 500),
 }
 """Error code -> HTTP status. A code may also be a status, alone or after `upstream_http_`; all others are 500."""
 

@@ -7,7 +7,8 @@ Frame builders require them, and no code outside this package may create one (`t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Generic, NamedTuple, NewType, TypeVar
 
 from projector.contracts.kinds import NoticeType
@@ -22,14 +23,17 @@ CleanJson = NewType("CleanJson", object)
 
 T = TypeVar("T")
 
-MARK: Final = re.compile(r"<redacted>|\[REDACTED:[A-Za-z0-9._-]{1,64}\]")
+MARK: Final = re.compile(r"<redacted(?::[a-z][a-z0-9_-]{1,63})?>|\[REDACTED:[A-Za-z0-9._-]{1,64}\]")
 _MARK_MAX_CHARS: Final = 80
 
 MESSAGES: Final[dict[NoticeType, str]] = {
     "redacted": "Something was withheld for safety.",
     "truncated": "Some content was left out.",
 }
-"""Messages of notices. They are constant, so that a message cannot contain withheld data."""
+"""Messages of notices. They are constant, so that a message cannot contain withheld data.
+
+A notice of message text has counts by class instead (`counted_notice`), whose names are those of rules.
+"""
 
 _PATH_MAX_CHARS: Final = 192
 """Maximum length of a path. The contract allows 256 characters; the rest is reserved for the field's name (D26)."""
@@ -82,6 +86,37 @@ def notice(kind: NoticeType, path: str = "") -> Notice:
     return Notice(kind, path, MESSAGES[kind])
 
 
+WITHHELD_COUNTS: Final = "Withheld: "
+SHOWN_COUNTS: Final = "Found, not withheld: "
+"""Beginnings of the sentences of a notice with counts by class."""
+_COUNTS: Final = re.compile(rf"({WITHHELD_COUNTS}|{SHOWN_COUNTS})([^.]*)\.")
+_COUNT: Final = re.compile(r"(\d+) ([a-z0-9_-]+)")
+
+
+def counted_notice(withheld: Mapping[str, int], shown: Mapping[str, int]) -> Notice:
+    """Return the notice of values in a text, by class: those withheld, and those that the policy only reports."""
+    sentences = (
+        f"{begin}{', '.join(f'{count} {name}' for name, count in sorted(counts.items()))}."
+        for begin, counts in ((WITHHELD_COUNTS, withheld), (SHOWN_COUNTS, shown))
+        if counts
+    )
+    return Notice("redacted", "", " ".join(sentences))
+
+
+def _merged(first: Notice, second: Notice) -> Notice:
+    """Return one notice for two of a type and path; counts by class are added."""
+    counts = {WITHHELD_COUNTS: Counter[str](), SHOWN_COUNTS: Counter[str]()}
+    for begin, listed in (found for each in (first, second) for found in _COUNTS.findall(each.message)):
+        counts[begin].update({name: int(count) for count, name in _COUNT.findall(listed)})
+    if not any(counts.values()):
+        return first
+    counted = counted_notice(*counts.values())
+    general = MESSAGES[first.type]
+    if any(each.message.startswith(general) for each in (first, second)):
+        counted = counted._replace(message=f"{general} {counted.message}")
+    return counted._replace(path=first.path)
+
+
 REDACTED_HERE: Final = (notice("redacted"),)
 """Notice: the value, or part of it, was withheld."""
 
@@ -91,7 +126,11 @@ TRUNCATED_HERE: Final = (notice("truncated"),)
 
 def bounded(notices: Iterable[Notice]) -> tuple[Notice, ...]:
     """Return one notice per type and path, in order, at most 32; the rest become notices of the whole field."""
-    unique = list(dict.fromkeys(notices))
+    places: dict[tuple[NoticeType, str], Notice] = {}
+    for each in notices:
+        place = each.type, each.path
+        places[place] = _merged(places[place], each) if place in places else each
+    unique = list(places.values())
     if len(unique) <= NOTICES_MAX_ITEMS:
         return tuple(unique)
     kept, parents = unique[:NOTICES_MAX_ITEMS], _parents(unique[NOTICES_MAX_ITEMS:])

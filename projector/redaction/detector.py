@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from copy import copy
 from decimal import Decimal, InvalidOperation
 from functools import cached_property, lru_cache
 from typing import Final
@@ -51,6 +52,18 @@ class Formats:
         """Search in complete text."""
         return self._search(at_end=True)
 
+    @cached_property
+    def of_prose(self) -> Formats:
+        """The formats for text that people read, where a sensitive word announces nothing.
+
+        Sentences end with the dot or colon that some anchors begin with, so these begin with the character behind it.
+        """
+        other = copy(self)
+        other.__dict__.pop("live", None)
+        other.__dict__.pop("last", None)
+        other.rows = tuple(map(_in_prose, (row for row in self.rows if patterns.WORD not in row.anchor)))
+        return other
+
     def tail(self, row: Format) -> re.Pattern[str]:
         """Return the expression for the characters of a credential after its shortest form."""
         tail = self._tails.get(row.name)
@@ -62,6 +75,12 @@ class Formats:
 
     def _search(self, *, at_end: bool) -> Search:
         return Search(self.rows, [word for word in self.keys.beginnings if word.isascii()], at_end=at_end)
+
+
+def _in_prose(row: Format) -> Format:
+    ways = patterns.alternatives(row.anchor)
+    anchor = "|".join(way.removeprefix(":") if way[0] == ":" else way.removeprefix("\\.") for way in ways)
+    return row if anchor == row.anchor else row._replace(anchor=anchor, inside_words=False)
 
 
 @lru_cache(maxsize=64)
@@ -82,6 +101,12 @@ class Detector:
         registered = ((row.value.get_secret_value(), _mark(row.id)) for row in policy.registered)
         self.values = Values(registered, [value for value in secrets if len(value) >= SECRET_MIN_CHARS])
         self.crossing = self.values.crossing()
+
+    def of_prose(self) -> Detector:
+        """Return the detector for text that people read."""
+        other = copy(self)
+        other.formats = self.formats.of_prose
+        return other
 
     def passes(self, text: str) -> bool:
         """Return whether a single search shows that nothing in a complete plain text is withheld."""
@@ -106,16 +131,16 @@ class Detector:
         return (self.formats.last if at_end else self.formats.live).quick(text, start)
 
 
-_DISGUISES: Final[dict[int, str | int]] = {
+DISGUISES: Final[dict[int, str | int]] = {
     **LOOKALIKES,
     **dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"), "_"),
 }
-_DISGUISE: Final = re.compile(f"[{''.join(map(chr, _DISGUISES))}{INVISIBLE}]")
+_DISGUISE: Final = re.compile(f"[{''.join(map(chr, DISGUISES))}{INVISIBLE}]")
 
 
 def _undisguised(text: str) -> str:
     """Return a text of the same length in which sensitive words have ASCII letters, and `_` for what is invisible."""
-    return text if text.isascii() or _DISGUISE.search(text) is None else text.translate(_DISGUISES)
+    return text if text.isascii() or _DISGUISE.search(text) is None else text.translate(DISGUISES)
 
 
 def _mark(name: str | None) -> str:

@@ -43,7 +43,8 @@ _REASONING: Final = {
 
 def rules(policy: Policy) -> list[Rule]:
     """Return the rules that a policy applies, by group. Registered values are listed by their ids only."""
-    formats, words, exceptions, counts, _ = merged(policy.own_rules)
+    formats, words, exceptions, counts, _, classes = merged(policy.own_rules)
+    abouts = {row.name: row.about for row in classes}
     removed = set(map(normal_form, policy.sensitive_keys_remove))
     endings = " or ".join(word for row in counts for word in row.spellings)
     return [
@@ -53,6 +54,10 @@ def rules(policy: Policy) -> list[Rule]:
         *(Rule("formats", row.name, row.about) for row in formats if row.name not in policy.formats_off),
         *(Rule("formats", name, "switched off by the policy") for name in sorted(policy.formats_off)),
         *(Rule("values", row.id or REDACTED, "registered by the host") for row in policy.registered),
+        *(
+            Rule("text", name, f"{action} {abouts.get(name, 'credentials of known formats')}")
+            for name, action in policy.text_actions.items()
+        ),
         *_ALWAYS,
         Rule("keys", "counts", f"a key with {endings} in it that holds a number is shown"),
         Rule("keys", "exceptions", f"harmless: {', '.join(row.name for row in exceptions)}"),

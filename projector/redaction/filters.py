@@ -109,6 +109,24 @@ class FormatFilter:
         is_idle = self._reader is None and self._tail is None and not self._held and not self._shown
         return self._before[-BEFORE_CHARS:] if is_idle else None
 
+    @property
+    def can_reread(self) -> bool:
+        """Whether what is held can be read again behind the text before it: in no credential."""
+        return self._reader is None and self._tail is None and not self._shown
+
+    def drop_held(self) -> None:
+        """Forget the held characters, which the caller will feed again."""
+        self._held = ""
+
+    @property
+    def before(self) -> str:
+        """The last characters that were shown; empty behind a mark."""
+        return self._before
+
+    def resume(self, before: str) -> None:
+        """Continue behind text that was shown without this filter because nothing began in it."""
+        self._before = before
+
     def mark_of_rest(self, rest: str, /) -> str | None:
         """Return an empty mark, which drops the text, if it continues a credential; None if it may be shown."""
         if self._reader is not None and self._reader.is_taken:

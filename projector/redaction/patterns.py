@@ -253,17 +253,25 @@ class Search:
         """Scans that find a prefix that the end of the text cuts off, too."""
         return self._compile_scans(at_end=False)
 
+    def prefixes(self, count: int) -> tuple[str, str]:
+        """Return the expressions for the first characters of all formats, which the end of the text may cut off.
+
+        Of formats at the start of a word, with the character before it, and of those anywhere.
+        """
+        scans = self._compile_scans(at_end=False, count=count)
+        return scans.word.pattern, scans.inside.pattern
+
     @cached_property
     def _quick_scans(self) -> tuple[_Scan, _Scan]:
         scans = self._scans if self._at_end else self._open_scans
         return scans.word.search, scans.inside.search
 
-    def _compile_scans(self, *, at_end: bool) -> Scans:
+    def _compile_scans(self, *, at_end: bool, count: int = PREFIX_CHARS) -> Scans:
         tries = {False: _Node(), True: _Node()}
         for char, anchors in self._anchors.items():
             for index, steps in anchors:
                 node = tries[self._rows[index].inside_words].child(Piece(re.escape(char)))
-                node.add([*_prefix(steps), Mark("complete")])
+                node.add([*_prefix(steps, count), Mark("complete")])
         writer = _Writer(self._words, at_end=at_end, is_scan=True)
         firsts = [step.atom for step in tries[False].children if isinstance(step, Piece)]
         return Scans(writer.start(tries[False]), firsts, writer.start(tries[True]))
@@ -322,11 +330,11 @@ def _ascii(atom: str) -> list[str]:
     return re.findall(atom, "".join(map(chr, range(128))))
 
 
-def _prefix(steps: Iterable[Step]) -> Iterable[Step]:
-    """Yield the first steps, until they take `PREFIX_CHARS` with the character before them, or could be too long."""
+def _prefix(steps: Iterable[Step], chars: int) -> Iterable[Step]:
+    """Yield the first steps, until they take `chars` with the character before them, or could be too long."""
     count = longest = 1
     for step in steps:
-        if count >= PREFIX_CHARS:
+        if count >= chars:
             return
         if isinstance(step, Piece):
             longest += step.most

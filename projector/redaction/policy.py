@@ -29,6 +29,11 @@ from projector.redaction.rules import Rules, shipped
 _MIN_VALUE_CHARS: Final = 4
 """Minimum length of a registered value; a shorter one would match parts of ordinary words."""
 
+Action: TypeAlias = Literal["mask", "block", "report"]
+"""What becomes of a value in text: a mark stands for it, it ends the stream, or it is shown with a notice."""
+CREDENTIALS: Final = "credentials"
+"""The class of all credentials in text."""
+
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 
 
@@ -92,6 +97,10 @@ class Policy(_Table):
     callers are developers, and `generic` elsewhere (CONTRACT D41).
     `sensitive_keys_remove` are shipped words that no longer count, or whole keys that are harmless (`page_token`).
     `formats_off` are names of formats in `redaction/formats/` or in the host's own files.
+    `text` selects what is withheld from text that people read (messages, reasoning, summaries, refusals, structured
+    output, titles of citations): nothing (`off`), credentials, or classes with the action of each, such as
+    `{credentials = "mask", email = "mask", phone = "report"}`. Classes are those of `redaction/text/` and of `rules`.
+    `echo = "pass"` shows values in text that the caller sent in the same request.
     `rules` are the host's own rule files, in the form of those in `redaction/`. Their paths are relative to the folder
     of the configuration file, or to the working directory if there is none.
     """
@@ -106,12 +115,21 @@ class Policy(_Table):
     reasoning: Literal["off", "summary", "full"] = "summary"
     encrypted_reasoning: bool = False
     error_messages: Literal["auto", "generic", "provider"] = "auto"
+    text: Literal["off", "credentials"] | dict[str, Action] = "credentials"
+    echo: Literal["off", "pass"] = "off"
     _own_rules: Rules = PrivateAttr(default=Rules())
 
     @property
     def own_rules(self) -> Rules:
         """The entries of the host's own rule files, with their samples."""
         return self._own_rules
+
+    @property
+    def text_actions(self) -> Mapping[str, Action]:
+        """The action of each class that is searched for in text."""
+        if isinstance(self.text, str):
+            return {} if self.text == "off" else {CREDENTIALS: "mask"}
+        return self.text
 
     @property
     def shows_provider_messages(self) -> bool:
@@ -129,6 +147,11 @@ class Policy(_Table):
             from projector.redaction.rule_files import read_own  # noqa: PLC0415 - needed with own rules only
 
             self._own_rules = read_own(self.rules)
+        classes = {CREDENTIALS, *(row.name for row in (*shipped().classes, *self._own_rules.classes))}
+        for name in sorted(self.text_actions.keys() - classes):
+            raise ValueError(
+                f"unknown class of text `{name[:80]}`; did you mean `{nearest(name, classes, cutoff=0.0)}`?"
+            )
         known = {row.name for row in (*shipped().formats, *self._own_rules.formats)}
         for name in sorted(self.formats_off - known):
             raise ValueError(f"unknown format `{name[:80]}`; did you mean `{nearest(name, known, cutoff=0.0)}`?")

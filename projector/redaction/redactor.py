@@ -6,10 +6,10 @@ A `Redactor` is a compiled policy, shared by all streams. That of one stream (`f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from copy import copy
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from projector.contracts import codec
 from projector.contracts.limits import NAME_MAX_CHARS
@@ -30,13 +30,23 @@ from projector.redaction.joints import Joint, at_end
 from projector.redaction.json_filter import string_filter
 from projector.redaction.names import Names
 from projector.redaction.policy import Policy
+from projector.redaction.rules import merged
 from projector.redaction.stream import ArgumentStream, TextStream, ValueStream
+from projector.redaction.text_ledger import Echo
+from projector.redaction.text_stream import Prose, ProseStream, Seam, SecondStream, echo_of
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]*+={0,2}")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:\[\]/-]{0,127}")
 _RANDOM_ID: Final = re.compile(r"stream_[0-9a-f]{32}")  # as `build_pipeline` makes them (CONTRACT D2)
 _QUANTUM: Final = 4
 """Base64 writes three bytes as four characters."""
+
+
+class TextJoint(NamedTuple):
+    """What the message streams of texts share that clients join: for registered values, and for other searches."""
+
+    values: Joint | None
+    seam: Seam
 
 
 class Redactor:
@@ -51,11 +61,25 @@ class Redactor:
         self._secrets = tuple(secrets)
         self._detector = Detector(policy, self._secrets)
         self._names: Names | None = None
+        actions = policy.text_actions
+        self._prose = Prose(self._detector, actions, merged(policy.own_rules).classes) if actions else None
+        self._echo: Echo | None = None
 
     def for_stream(self) -> Redactor:
         """Return a redactor with the same policy for one stream, whose IDs have the same pseudonyms everywhere."""
         redactor = copy(self)
         redactor._names = self._new_names()  # noqa: SLF001 - of this class
+        return redactor
+
+    def for_request(self, body: object, key: bytes) -> Redactor:
+        """Return a redactor for the answer to a request: values of the caller may pass, if the policy says so (D40).
+
+        `key` is random: values are kept as hashes with it.
+        """
+        if self._prose is None or self.policy.echo == "off":
+            return self
+        redactor = copy(self)
+        redactor._echo = echo_of(self._prose, _texts_of(body), key)  # noqa: SLF001 - of this class
         return redactor
 
     @property
@@ -159,18 +183,38 @@ class Redactor:
         """Return a cleaner for the arguments of one call, fragment by fragment."""
         return ArgumentStream(self._detector, self.policy.limits)
 
-    def message_stream(self, joint: Joint | None = None) -> TextStream:
-        """Return a cleaner for model output, from which only registered values are withheld (CONTRACT D25)."""
+    def message_stream(self, joint: TextJoint | None = None) -> TextStream:
+        """Return a cleaner for text that people read: registered values, and what the policy's `text` names (D40)."""
+        first = self.value_stream(None if joint is None else joint.values)
+        if self._prose is None:
+            return first
+        second = ProseStream(self._prose, None if joint is None else joint.seam, self._echo)
+        return SecondStream(first, second) if self._detector.values else second
+
+    def value_stream(self, joint: Joint | None = None) -> TextStream:
+        """Return a cleaner from which only registered values are withheld."""
         values = self._detector.values
         return ValueStream(values, joint) if values else TextStream(None)
 
+    def text_joint(self) -> TextJoint:
+        """Return what the message streams of texts share that clients join."""
+        return TextJoint(self.joint(), Seam())
+
+    def shown_text(self, text: Cleaned[CleanText]) -> Cleaned[CleanText]:
+        """Return a clean short text that people read, such as a title, without what the policy's `text` names."""
+        if self._prose is None:
+            return text
+        stream = ProseStream(self._prose, None, self._echo)
+        cleaned = compose.joined(stream.feed(text.value), stream.close())
+        return Cleaned(cleaned.value, bounded([*text.notices, *cleaned.notices])) if cleaned.notices else text
+
     def joint(self) -> Joint | None:
-        """Return what the message streams of texts share that clients join; None if nothing is registered."""
+        """Return what texts share that clients join, for registered values; None if nothing is registered."""
         return Joint(self._detector.values) if self._detector.values else None
 
     def rejoined(self, text: Cleaned[CleanText]) -> Cleaned[CleanText]:
         """Search clean texts again after they were joined: texts that grew at the same time may form a value."""
-        stream = self.message_stream()
+        stream = self.value_stream()
         cleaned = compose.joined(stream.feed(text.value), stream.close())
         if cleaned.value == text.value:
             return text
@@ -178,11 +222,31 @@ class Redactor:
 
     def structured_stream(self) -> TextStream:
         """Return a cleaner for a structured output: the text is searched as the tree that clients parse (D40)."""
-        return self.code_stream()
+        if self._prose is None or not self._prose.rows:
+            return self.code_stream()
+        return SecondStream(self.code_stream(), ProseStream(self._prose, None, self._echo, is_json=True))
 
     def code_stream(self) -> TextStream:
         """Return a cleaner for tool code, fragment by fragment."""
         return TextStream(string_filter(self._detector, 1))
+
+
+_OF_THE_HOST: Final = frozenset({"instructions", "tools"})
+"""Members of a request that the host may have added."""
+_HOST_ROLES: Final = frozenset({"system", "developer"})
+
+
+def _texts_of(value: object) -> Iterator[str]:
+    """Yield the texts of a request, except those of the host."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            yield from _texts_of(entry)
+    elif isinstance(value, Mapping) and str(value.get("role")) not in _HOST_ROLES:
+        for name, member in value.items():
+            if name not in _OF_THE_HOST:
+                yield from _texts_of(member)
 
 
 def _marked(tree: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, field_validator, model_validator
 
 from projector._resources import resource
 from projector._validation import describe
@@ -20,7 +20,9 @@ from projector.redaction import patterns
 from projector.redaction.detector import Detector
 from projector.redaction.filters import clean_plain
 from projector.redaction.internals import Internals
-from projector.redaction.rules import Context, Format, Rules, Verdict, Word, shipped
+from projector.redaction.rules import Context, Format, Rules, TextClass, Verdict, Word, shipped
+from projector.redaction.text_checks import CHECKS
+from projector.redaction.text_stream import clean_class
 
 FILES: Final = (
     "words.toml",
@@ -32,6 +34,7 @@ FILES: Final = (
     "formats/operations.toml",
     "formats/standards.toml",
     "formats/contexts.toml",
+    "text/personal.toml",
 )
 """The shipped files in the order of precedence: specific formats before general ones, contexts last."""
 
@@ -150,20 +153,46 @@ class _ContextEntry(_Entry):
     key: _Expression = ""
 
 
+class _TextClassEntry(_Entry):
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{1,63}$")]
+    begins: _Pattern
+    run: Annotated[_Pattern, AfterValidator(_class)] = ""
+    least: Annotated[int, Field(ge=1, le=512)] = 1
+    most: Annotated[int, Field(ge=1, le=512)] = 64
+    before: _Pattern = "[0-9A-Za-z_]"
+    check: str = ""
+
+    @field_validator("check")
+    @classmethod
+    def _is_check(cls, name: str) -> str:
+        if name and name not in CHECKS:
+            raise ValueError(f"expected one of {', '.join(CHECKS)}")
+        return name
+
+    @field_validator("begins")
+    @classmethod
+    def _is_long_enough(cls, text: str) -> str:
+        if min(_length(way) for way in patterns.alternatives(text)) < 1:
+            raise ValueError("expected at least one character")
+        return text
+
+
+Entry: TypeAlias = Format | Word | Context | TextClass
 _LITERAL_CHARS: Final = 3
-_Kind = TypeVar("_Kind", Format, Word, Context, Format | Word | Context)
+_Kind = TypeVar("_Kind", Format, Word, Context, TextClass, Format | Word | Context | TextClass)
 
 
 def _length(pattern: str, *, literal_only: bool = False) -> int:
     return sum(piece.least for piece in patterns.pieces(pattern) if not literal_only or piece.atom[0] != "[")
 
 
-_TABLES: Final[Mapping[str, tuple[type[_Entry], type[Format | Word | Context]]]] = {
+_TABLES: Final[Mapping[str, tuple[type[_Entry], type[Entry]]]] = {
     "format": (_FormatEntry, Format),
     "word": (_WordEntry, Word),
     "exception": (_ExceptionEntry, Word),
     "count": (_CountEntry, Word),
     "context": (_ContextEntry, Context),
+    "class": (_TextClassEntry, TextClass),
 }
 """Table of a rule file -> model of its entries, and the type that they are converted to."""
 
@@ -208,12 +237,12 @@ def shipped_files() -> Rules:
 
 def compiled() -> bytes:
     """Return the content of `rules.json`: the shipped files without samples, one entry per line."""
-    tables: dict[str, tuple[Format | Word | Context, ...]] = dict(zip(Rules._fields, shipped_files(), strict=True))
+    tables: dict[str, tuple[Entry, ...]] = dict(zip(Rules._fields, shipped_files(), strict=True))
     lines = {name: [codec.dumps(_without_defaults(row)).decode() for row in rows] for name, rows in tables.items()}
     return ("{" + ",\n".join(f'"{name}": [\n' + ",\n".join(lines[name]) + "\n]" for name in lines) + "}\n").encode()
 
 
-def _without_defaults(row: Format | Word | Context) -> dict[str, object]:
+def _without_defaults(row: Entry) -> dict[str, object]:
     fields = row._replace(matches=(), harmless=())._asdict()
     return {name: value for name, value in fields.items() if value != row._field_defaults.get(name)}
 
@@ -241,7 +270,7 @@ def read_own(files: Iterable[Path]) -> Rules:
     return read(*paths)
 
 
-def _check_own(file: str, table: str, rows: Sequence[Format | Word | Context], known: frozenset[str]) -> None:
+def _check_own(file: str, table: str, rows: Sequence[Entry], known: frozenset[str]) -> None:
     if rows and table not in OWN_TABLES:
         raise RuleFileError(f"{file}: expected entries that begin with one of {_tables(OWN_TABLES.values())}")
     if len(rows) > OWN_MAX_ENTRIES:
@@ -249,13 +278,13 @@ def _check_own(file: str, table: str, rows: Sequence[Format | Word | Context], k
     for row in rows:
         if row.name in known:
             raise RuleFileError(f"{file}: `{row.name}`: `name`: expected a new name; a shipped entry has this one")
-        for field in ("anchor", "pattern", "pattern_at_end") if isinstance(row, Format) else ():
+        for field in _COSTLY.get(type(row), ()):
             if problem := _cost_problem(getattr(row, field)):
                 raise RuleFileError(f"{file}: `{row.name}`: `{field}`: {problem}")
 
 
 OWN_TABLES: Final[Mapping[str, str]] = {
-    "formats": "format", "words": "word", "exceptions": "exception", "counts": "count"
+    "formats": "format", "words": "word", "exceptions": "exception", "counts": "count", "classes": "class"
 }  # fmt: skip
 OWN_MAX_ENTRIES: Final = 1_000
 OWN_MAX_ALTERNATIVES: Final = 64
@@ -263,6 +292,13 @@ OWN_MAX_CHARS: Final = 2_048
 OWN_MAX_REPEATS: Final = 1_024
 """Limits of a host's own rules. A search cannot backtrack, so a character costs at most as many steps as the pattern
 takes characters, and each alternative may have its own."""
+
+
+_COSTLY: Final[Mapping[type, tuple[str, ...]]] = {
+    Format: ("anchor", "pattern", "pattern_at_end"),
+    TextClass: ("begins",),
+}
+"""Fields of entries that are patterns."""
 
 
 def _cost_problem(pattern: str) -> str | None:
@@ -303,7 +339,7 @@ def _toml(path: Path) -> dict[str, Any]:
         raise RuleFileError(f"{path.name}: expected a TOML file in UTF-8: {reason}") from None
 
 
-def _entry(table: str, row: dict[str, Any], location: str) -> Format | Word | Context:
+def _entry(table: str, row: dict[str, Any], location: str) -> Entry:
     form, kind = _TABLES[table]
     try:
         return _row(kind, form.model_validate(row))
@@ -330,18 +366,14 @@ def _material(match: re.Match[str]) -> str:
 def check_samples(rules: Rules, detector: Detector) -> list[str]:
     """Return an error for each sample that a detector does not treat as its entry expects."""
 
-    def is_withheld(row: Format | Word | Context, sample: str) -> bool:
+    def is_withheld(row: Entry, sample: str) -> bool:
+        if isinstance(row, TextClass):
+            return clean_class(row, sample) != sample
         if isinstance(row, Format | Context):
             return clean_plain(detector, sample) != sample
         return detector.keys.verdict(sample) is Verdict.SENSITIVE
 
-    entries: list[Format | Word | Context] = [
-        *rules.formats,
-        *rules.words,
-        *rules.exceptions,
-        *rules.counts,
-        *rules.contexts,
-    ]
+    entries: list[Entry] = [each for table in rules for each in table]
     return [
         f"`{row.name}`: `{field}` {number}: expected to be {'withheld' if expected else 'shown'}"
         for row in entries

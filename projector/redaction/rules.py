@@ -61,6 +61,26 @@ class Context(NamedTuple):
     harmless: tuple[str, ...] = ()
 
 
+class TextClass(NamedTuple):
+    """One class of personal data in text that people read, such as e-mail addresses (`text_search`).
+
+    `begins` and `before`, what must not precede a value, are in the pattern language; `run` is one class of characters.
+    `check` names one of `projector.redaction.text_checks`; without it the whole candidate is a value.
+    """
+
+    name: str
+    about: str
+    source: str
+    begins: str
+    run: str = ""
+    least: int = 1
+    most: int = 64
+    before: str = "[0-9A-Za-z_]"
+    check: str = ""
+    matches: tuple[str, ...] = ()
+    harmless: tuple[str, ...] = ()
+
+
 class Word(NamedTuple):
     """Words that make a key sensitive, or harmless (`Rules.exceptions`), or a count (`Rules.counts`).
 
@@ -93,6 +113,8 @@ class Rules(NamedTuple):
     """Words of keys that count tokens if their value is a number: `max_tokens`."""
     contexts: tuple[Context, ...] = ()
     """What stands between a sensitive key and its value, in order of precedence."""
+    classes: tuple[TextClass, ...] = ()
+    """Classes of personal data in text that people read."""
 
 
 @cache
@@ -101,7 +123,8 @@ def shipped() -> Rules:
     tables: Any = codec.loads((Path(__file__).parent / "rules.json").read_bytes())
     formats = tuple(Format(**row) for row in tables["formats"])
     words = {name: tuple(map(_word, tables[name])) for name in ("words", "exceptions", "counts")}
-    return Rules(formats, **words, contexts=tuple(Context(**row) for row in tables["contexts"]))
+    contexts = tuple(Context(**row) for row in tables["contexts"])
+    return Rules(formats, **words, contexts=contexts, classes=tuple(TextClass(**row) for row in tables["classes"]))
 
 
 def _word(row: dict[str, Any]) -> Word:
@@ -117,6 +140,7 @@ def merged(own: Rules) -> Rules:
         own.exceptions + theirs.exceptions,
         own.counts + theirs.counts,
         own.contexts + theirs.contexts,
+        own.classes + theirs.classes,
     )
 
 

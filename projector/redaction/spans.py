@@ -15,7 +15,9 @@ from projector.redaction.detector import Detector
 from projector.redaction.filters import clean_plain
 from projector.redaction.json_filter import string_filter
 from projector.redaction.policy import Policy
+from projector.redaction.rules import merged
 from projector.redaction.steps import Step, in_pieces
+from projector.redaction.text_filter import ClassFilter
 from projector.redaction.whole_values import clean_url, is_clean
 
 _ADDRESS: Final = re.compile(r"https?://\S*", re.IGNORECASE)
@@ -28,6 +30,10 @@ class Span(NamedTuple):
     end: int
     mark: str
 
+    def overlaps(self, other: Span) -> bool:
+        """Return whether a character belongs to both."""
+        return self.start < other.end and other.start < self.end
+
 
 class Finder:
     """Search of complete texts, keys and numbers for data that a policy withholds; immutable.
@@ -37,10 +43,21 @@ class Finder:
 
     def __init__(self, policy: Policy, pause: Callable[[], None] = lambda: None, secrets: Iterable[str] = ()) -> None:
         self._detector = Detector(policy, secrets)
+        classes = merged(policy.own_rules).classes
+        self._classes = tuple(row for row in classes if policy.text_actions.get(row.name, "report") != "report")
         self.pause = pause
 
     def spans(self, text: str) -> list[Span]:
-        """Return the withheld parts of a text: credentials, registered values, sensitive values of embedded JSON.
+        """Return the withheld parts of a text: what `tool_spans` finds, and values of classes that the policy names."""
+        found = self.tool_spans(text)
+        if not self._classes:
+            return found
+        words = ClassFilter(self._classes, None)
+        personal = _spans(words.feed(text) + words.end(), range(len(text) + 1))
+        return sorted([*found, *(span for span in personal if not any(map(span.overlaps, found)))])
+
+    def tool_spans(self, text: str) -> list[Span]:
+        """Return the credentials, registered values and sensitive values of embedded JSON in a text.
 
         Two halves of a surrogate pair are searched as the character that they are. A text that is a web address is
         cleaned as one: then one span covers all of it, and its mark is the clean address.

@@ -153,6 +153,11 @@ class PositionMap:
         self._ends: list[tuple[int, int, int]] = []
         """End of the text of each mark; start and end of the mark in the clean text."""
 
+    @property
+    def has_marks(self) -> bool:
+        """Whether a mark replaced anything."""
+        return bool(self._starts)
+
     def add(self, steps: list[Step]) -> None:
         """Add the steps over the next characters of the text."""
         for count, mark in steps:
@@ -170,3 +175,17 @@ class PositionMap:
         if position < end:
             return mark_end if is_end else mark_start
         return position - end + mark_end
+
+
+class ChainedMap(PositionMap):
+    """Maps positions in a text through another map, that of a filter which reads the text first."""
+
+    __slots__ = ("_first",)
+
+    def __init__(self, first: PositionMap) -> None:
+        super().__init__()
+        self._first = first
+
+    def position(self, position: int, *, is_end: bool) -> int:
+        """Return the position in the clean text of the second filter."""
+        return super().position(self._first.position(position, is_end=is_end), is_end=is_end)

@@ -98,6 +98,16 @@ class TextStream:
         self.positions.read += count
         return _new_tuple(Cleaned, (self._writer.show(count, text), ()))
 
+    @property
+    def held(self) -> str:
+        """Characters that were read and neither shown nor withheld."""
+        return self._writer.held
+
+    @property
+    def is_verbatim(self) -> bool:
+        """Whether all characters that are not held were shown as they are; False if that is unknown."""
+        return False
+
     def take_place_of(self, other: TextStream, /) -> None:
         """Read the same text as another stream, again from its start."""
 

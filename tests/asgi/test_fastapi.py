@@ -18,7 +18,7 @@ from projector.server.telemetry.stream_stats import Terminal
 
 pytestmark = pytest.mark.timeout(15)
 
-TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"delta":"a"}\n\n'
+TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"delta":"R"}\n\n'
 DONE = b'data: {"type":"response.completed","response":{"id":"r","status":"completed"}}\n\n'
 
 
@@ -170,7 +170,7 @@ async def test_the_client_leaves(wrap: Any, make: Any) -> None:
     await asyncio.wait_for(host.is_source_closed.wait(), 1)
     await asyncio.gather(asking, return_exceptions=True)
     [terminal] = host.told
-    assert (terminal.outcome, terminal.final["response_text"]) == ("client_left", "a")
+    assert (terminal.outcome, terminal.final["response_text"]) == ("client_left", "R")
     assert asyncio.all_tasks() == tasks
     assert host.is_dependency_left
 

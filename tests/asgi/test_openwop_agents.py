@@ -45,7 +45,7 @@ def hosting(serve: Serve, upstream_port: int, policy: dict[str, Any] | None = No
         "upstream": "model",
         "model": "m",
         "dialects": ["openwop"],
-        "policy": policy or {"reasoning": "full"},
+        "policy": {"text": "off", **(policy or {"reasoning": "full"})},
         "allowed_params": ["temperature", "previous_response_id"],
     }
     upstreams = {"model": {"base_url": base_url, **settings.pop("upstream", {})}}

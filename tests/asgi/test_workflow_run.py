@@ -148,7 +148,7 @@ def made(
     steps = [{"name": f"step-{name}", "agent": name, "on_failure": on_failure} for name in names]
     settings = Settings.model_validate(
         {
-            "agents": {name: {"upstream": "default", "model": name} for name in names},
+            "agents": {name: {"upstream": "default", "model": name, "policy": {"text": "off"}} for name in names},
             "workflows": {"w": {"stages": [{"name": "s", "steps": steps}], "max_parallel": max_parallel}},
             "timeouts": {"first_byte_s": first_byte_s},
             "retries": {"max": 0},
@@ -299,7 +299,9 @@ async def test_max_parallel_limits_open_upstreams() -> None:
 def headless(upstream: Upstream) -> HeadlessWorkflow:
     settings = Settings.model_validate(
         {
-            "agents": {name: {"upstream": "default", "model": name} for name in upstream._plays},
+            "agents": {
+                name: {"upstream": "default", "model": name, "policy": {"text": "off"}} for name in upstream._plays
+            },
             "workflows": {
                 "w": {
                     "stages": [

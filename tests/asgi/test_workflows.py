@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(20)
 Event = dict[str, Any]
 
 AGENTS = {
-    name: {"upstream": "default", "model": name, "instructions": f"You are {name}."}
+    name: {"upstream": "default", "model": name, "instructions": f"You are {name}.", "policy": {"text": "off"}}
     for name in ("cost", "crew", "writer")
 }
 CONCLUDE = {

@@ -93,8 +93,11 @@ def test_the_bare_loop_writes_as_many_frames_with_the_same_keys(row: Row) -> Non
 
 @pytest.mark.parametrize("name", ["text", "chat"])
 def test_the_bare_loop_writes_the_same_frames_of_text(name: str) -> None:
+    """The bare loop shows each fragment at once; a search of the text may end one earlier."""
     row = MADE[name]
-    assert [unnumbered(frame) for frame in row.bare()] == [unnumbered(frame) for frame in row.deltas()]
+    (frames,) = subjects.frames_of(row.subject, subjects.TEXT_REDACTORS["off"])
+    deltas = [frame for frame in frames if frame["kind"] == row.kind]
+    assert [unnumbered(frame) for frame in row.bare()] == [unnumbered(frame) for frame in deltas]
 
 
 def test_the_bare_loop_of_recordings_writes_the_same_frames() -> None:

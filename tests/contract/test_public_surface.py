@@ -154,6 +154,7 @@ def test_every_argument_has_a_help() -> None:
         "port": "N",
         "redaction": "FILE",
         "stream_id": "ID",
+        "text": "CLASSES",
         "upstream": "NAME",
         "workers": "N",
     }

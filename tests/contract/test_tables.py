@@ -234,6 +234,7 @@ FINAL: Final = {
         "provider_error",
         "internal_error",
         "redaction_failed",
+        "content_blocked",
     ),
 }
 

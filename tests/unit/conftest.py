@@ -46,7 +46,7 @@ class Stream:
     """One stream under test; events of types `projector.*` are sent as host events."""
 
     def __init__(self, *, policy: Event | None = None, context: Event | None = None, run: bool = False) -> None:
-        redactor = compiled(json.dumps(policy or {}))
+        redactor = compiled(json.dumps({"text": "off", **(policy or {})}))
         members: dict[str, Any] = {"stream_id": "stream_1", **(context or {})}
         self._projector = PublicStreamProjector(redactor, StreamContext(**members), is_run=run)
         self._projector.tick("2025-12-15T12:00:00.000Z")

@@ -24,7 +24,13 @@ def place(branch: int | None, stage: str = "s") -> dict[str, object]:
 
 
 def pipeline(**settings: Any) -> Pipeline:
-    settings = {"provider": "openai_responses", "dialect": "public_sse_v1", "run": True, **settings}
+    settings = {
+        "provider": "openai_responses",
+        "dialect": "public_sse_v1",
+        "run": True,
+        "policy": Policy(text="off"),
+        **settings,
+    }
     return build_pipeline(output_format="ndjson", input_format="ndjson", **settings)
 
 

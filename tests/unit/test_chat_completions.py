@@ -36,7 +36,7 @@ def pipeline_of(*, run: bool = False, options: DialectOptions | None = None, **p
     return build_pipeline(
         provider="openai_responses",
         dialect="chat_completions",
-        policy=Policy.load(policy),
+        policy=Policy.load({"text": "off", **policy}),
         context=StreamContext(stream_id="stream_1"),
         run=run,
         input_format="ndjson",

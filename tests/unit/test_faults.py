@@ -24,6 +24,7 @@ from projector.core.faults import FAULTS, Fault, http_status_fault, is_retryable
         ("provider_error", "provider", False),
         ("internal_error", "server", False),
         ("redaction_failed", "server", False),
+        ("content_blocked", "server", False),
         ("server_shutdown", "server", True),
     ],
 )

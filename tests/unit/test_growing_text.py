@@ -10,7 +10,7 @@ from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from projector.redaction.stream import ArgumentsEnd
 
-REDACTOR = Redactor(Policy.load({"registered": [{"value": "quay-7781"}]}))
+REDACTOR = Redactor(Policy.load({"registered": [{"value": "quay-7781"}], "text": "off"}))
 
 
 def part(*deltas: str) -> TextPart:

@@ -10,7 +10,7 @@ from projector.core.reported_errors import GENERIC_MESSAGES
 from projector.dialects.openai_errors import CODE_STATUSES, error_object, status_of, type_of
 from projector.server.http.problems import PROBLEMS, problem_of_fault
 
-IN_STREAM_ONLY = {"provider_error": 500, "redaction_failed": 500}
+IN_STREAM_ONLY = {"provider_error": 500, "redaction_failed": 500, "content_blocked": 500}
 """Faults that occur only after the status, as problem documents know it; a JSON response has one."""
 
 

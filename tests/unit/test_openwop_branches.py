@@ -41,7 +41,7 @@ class Branches:
         self._pipeline = build_pipeline(
             provider="openai_responses",
             dialect="openwop",
-            policy=Policy(reasoning="full"),
+            policy=Policy(reasoning="full", text="off"),
             context=StreamContext(stream_id="r", agent="lead"),
             run=True,
             input_format="ndjson",

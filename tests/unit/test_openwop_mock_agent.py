@@ -15,7 +15,7 @@ from projector.openwop.event_log import EventLog
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 
-PLAIN = Redactor(Policy())
+PLAIN = Redactor(Policy(text="off"))
 NODE = PlannedNode("n", "the.agent")
 SECRET = "hunter2-hunter2"
 GUARDED = Redactor(Policy.load({"registered": [{"id": "key", "value": SECRET}]}))

@@ -188,7 +188,7 @@ def attempt(
     pipeline = build_pipeline(
         provider="openai_responses",
         dialect="openwop",
-        policy=Policy(reasoning="full"),
+        policy=Policy(reasoning="full", text="off"),
         context=StreamContext(stream_id="r"),
         input_format="ndjson",
         output_format="ndjson",

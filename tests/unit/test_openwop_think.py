@@ -20,7 +20,7 @@ def log_of(*pieces: str, verbosity: str = "full", finish: str | None = "stop") -
     pipeline = build_pipeline(
         provider="openai_chat",
         dialect="openwop",
-        policy=Policy.load({"reasoning": verbosity}),
+        policy=Policy.load({"reasoning": verbosity, "text": "off"}),
         context=StreamContext(stream_id="r"),
         profile={"think_mode": "anywhere"},
         input_format="ndjson",

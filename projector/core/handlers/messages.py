@@ -132,7 +132,7 @@ def finish_reasoning(state: StreamState, item: Item, raw: Mapping[str, object]) 
     output += REASONING.finish(state, item, _texts(_parts(raw, "content"), "text"))
     encrypted = read.text_or_none(raw, "encrypted_content")
     if encrypted is not None and state.policy.encrypted_reasoning:
-        stream = state.redactor.message_stream()
+        stream = state.redactor.value_stream()  # no text: base64 is like anything now and then
         cleaned = compose.joined(stream.feed(encrypted), stream.close())
         output.append(frames.reasoning_encrypted(item.slot, item.item_id, cleaned.value))
     return output
@@ -150,9 +150,10 @@ def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping
     plain = {"type": kind, **positions, **{name: state.redactor.identifier(text) for name, text in ids.items()}}
     lossy = {}
     if row.name is not None and (text := read.text_or_none(annotation, row.name)) is not None:
-        lossy[row.name] = state.redactor.label(text, state.policy.limits.title_max_chars)
+        title = state.redactor.label(text, state.policy.limits.title_max_chars)
+        lossy[row.name] = state.redactor.shown_text(title)
     if row.url is not None and (text := read.text_or_none(annotation, row.url)) is not None:
-        lossy[row.url] = state.redactor.url(text)
+        lossy[row.url] = state.redactor.shown_text(state.redactor.url(text))
     key = (content_index, *plain.items(), *((name, text.value) for name, text in lossy.items()))
     if key in item.cited:
         return []

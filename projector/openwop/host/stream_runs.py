@@ -6,6 +6,7 @@ approval. The steps of a workflow are its nodes, in order. Instructions, tools a
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -240,7 +241,7 @@ class AgentWork(StreamWork):
             provider=binding.provider.api,
             profile=binding.provider.profile,
             dialect=DIALECT,
-            redactor=binding.redactor,
+            redactor=binding.redactor.for_request(body_of(targets[0]), secrets.token_bytes(16)),
             context=StreamContext(run.run_id, stats.conversation_id, binding.name),
             run=True,
             output_format="ndjson",

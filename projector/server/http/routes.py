@@ -27,7 +27,6 @@ from projector.server.catalog import (
 )
 from projector.server.config.caller_settings import AG_UI, AI_SDK, CHAT, WORKFLOWS
 from projector.server.control.token_meter import TokenMeter
-from projector.server.http.demo_page import demo_routes
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES
 from projector.server.http.model_routes import ModelRoutes
 from projector.server.http.problems import problem
@@ -79,7 +78,6 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
         *stream_routes({dialect for *_, dialects in found for dialect in dialects}),
         *(() if site.settings.admin is not None else INTERNAL_ROUTES),
         *HEALTH_ROUTES,
-        *(demo_routes(catalog) if site.settings.demo_page else ()),
     ]
 
 

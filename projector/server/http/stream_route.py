@@ -6,6 +6,7 @@ A JSON response is the same session with another writer (docs/decisions/0010).
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
@@ -166,7 +167,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     context = StreamContext(stats.stream_id, call.conversation_id, call.agent)
     stats.meter = TokenMeter([binding.name] if binding.name is not None else [], body)
     pipeline = binding.pipeline(
-        binding.redactor,
+        binding.redactor.for_request(body, secrets.token_bytes(16)),
         stats,
         context,
         options=replace(options, include_usage=options.include_usage or is_json),

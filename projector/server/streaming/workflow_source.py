@@ -8,6 +8,7 @@ them.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -237,6 +238,11 @@ def workflow_source(
     workflow = {"workflow_key": binding.name, "workflow_run_id": run_id}
     context = StreamContext(stats.stream_id, stats.conversation_id, workflow=workflow)
     pipeline = binding.first.pipeline(
-        binding.redactor, stats, context, options=options, output_format=output_format, is_run=True
+        binding.redactor.for_request(message, secrets.token_bytes(16)),
+        stats,
+        context,
+        options=options,
+        output_format=output_format,
+        is_run=True,
     )
     return WorkflowSource(binding, message, pipeline, stats, account, run_id=run_id)

@@ -1,0 +1,67 @@
+"""The command `redact`: cleans a text, or a recorded stream, with a policy."""
+
+from __future__ import annotations
+
+import argparse
+import codecs
+import sys
+from typing import Final
+
+from projector._errors import UsageError
+from projector.cli.mapping import policy_of
+from projector.cli.terminal import opened, print_error
+from projector.core.context import StreamContext
+from projector.core.pipeline import build_pipeline
+from projector.redaction.policy import Policy, PolicyError
+from projector.redaction.redactor import Redactor
+from projector.redaction.text_ledger import BlockedError
+
+READ_BYTES: Final = 65_536
+_SETTINGS: Final = frozenset({"off", "credentials"})
+
+
+def redact(arguments: argparse.Namespace) -> int:
+    """Write a text as it arrives, or the events of a stream, cleaned; exit 1 if the text has a blocked value."""
+    policy, secrets = policy_of(arguments)
+    redactor = Redactor(_with_text(policy, arguments.text), secrets)
+    with opened(arguments.file) as source:
+        reads = iter(lambda: source.read1(READ_BYTES), b"")  # type: ignore[attr-defined]  # buffered readers have it
+        if arguments.provider is not None:
+            pipeline = build_pipeline(
+                provider=arguments.provider,
+                dialect="public_sse_v1",
+                context=StreamContext(),
+                redactor=redactor,
+                input_format="auto",
+                output_format="ndjson",
+            )
+            for data in reads:
+                _write(pipeline.feed(data))
+            _write(pipeline.close())
+            return 0
+        stream, decoder = redactor.message_stream(), codecs.getincrementaldecoder("utf-8")("replace")
+        try:
+            for data in reads:
+                _write(stream.feed(decoder.decode(data)).value.encode())
+            _write(stream.feed(decoder.decode(b"", final=True)).value.encode() + stream.close().value.encode())
+        except BlockedError as blocked:
+            print_error(f"the policy blocks a value of the class `{blocked}`")
+            return 1
+    return 0
+
+
+def _with_text(policy: Policy, text: str | None) -> Policy:
+    """Return a policy with the classes of the command line."""
+    if text is None:
+        return policy
+    chosen = text if text in _SETTINGS else dict.fromkeys(text.split(","), "mask")
+    try:
+        return Policy.load({**policy.model_dump(exclude_unset=True), "text": chosen})
+    except PolicyError as error:
+        raise UsageError(f"`--text`: {error}") from None
+
+
+def _write(data: bytes) -> None:
+    if data:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()

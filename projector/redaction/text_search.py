@@ -1,0 +1,132 @@
+r"""The search for classes of personal data in text that may continue.
+
+A class is data: `begins` in the pattern language, then a `run` of one class of characters, `least` to `most` in all,
+and a check (`text_checks`) that finds the value in this candidate. Two expressions are made of each:
+
+    near    the candidate, or the end of the text inside it: what could still become a value
+    whole   the same without the end of the text, for classes without a check
+
+One expression with the candidates of all classes finds the first position where a value may begin. All text before it
+is shown at once. A candidate is decided when its run has ended; until then it is held, and no character before it.
+Classes match without backtracking and a candidate is at most `most` characters long, so a search is linear.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from projector.redaction import patterns
+from projector.redaction.rules import TextClass
+from projector.redaction.text_checks import CHECKS
+
+_WORD_CHAR: Final = re.compile("[0-9A-Za-z_]")
+
+
+class Found(NamedTuple):
+    """A value of a class, or text that may become one (`row` is None)."""
+
+    start: int
+    end: int
+    row: TextClass | None
+
+
+class _Row(NamedTuple):
+    row: TextClass
+    near: re.Pattern[str]
+    whole: re.Pattern[str]
+
+
+class TextSearch:
+    """The search for some classes at once."""
+
+    def __init__(self, rows: Sequence[TextClass]) -> None:
+        self._rows = [_Row(row, re.compile(_near(row)), re.compile(_whole(row))) for row in rows]
+        self.expression = "|".join(row.near.pattern for row in self._rows) or "(?!)"
+        """Where a value may begin, as an alternative of a larger expression."""
+        self._near = re.compile(self.expression)
+
+    def first(self, text: str, start: int, *, at_end: bool) -> Found | None:
+        """Return the first value at or after a position, or the first text that may become one."""
+        at = start
+        while (near := self._near.search(text, at)) is not None:
+            found = self._at(text, near.start(), at_end=at_end)
+            if found is not None:
+                return found
+            at = near.start() + 1
+        return None
+
+    def _at(self, text: str, at: int, *, at_end: bool) -> Found | None:
+        """Return the longest value at a position; open text if any class may still have one there."""
+        best: Found | None = None
+        for row, near, whole in self._rows:
+            match = near.match(text, at)
+            if match is None:
+                continue
+            is_cut = match.end() == len(text)
+            if is_cut and not at_end:
+                return Found(at, len(text), None)
+            count = _value(row, whole, match[0], is_cut=is_cut)
+            if count and (best is None or at + count > best.end) and _WORD_CHAR.match(text, at + count) is None:
+                best = Found(at, at + count, row)
+        return best
+
+
+def _value(row: TextClass, whole: re.Pattern[str], candidate: str, *, is_cut: bool) -> int:
+    if row.check:
+        return CHECKS[row.check](candidate, is_cut)
+    match = whole.match(candidate)
+    return match.end() if match is not None else 0
+
+
+def _near(row: TextClass) -> str:
+    """Return the expression for a candidate of a class, or for the end of the text inside one."""
+    return "|".join(_way(patterns.pieces(way), row, _lookbehinds(row.before), r"\Z") for way in _ways(row))
+
+
+def _whole(row: TextClass) -> str:
+    """Return the expression for a whole candidate."""
+    return "|".join(_way(patterns.pieces(way), row, "", "") for way in _ways(row))
+
+
+def _ways(row: TextClass) -> list[str]:
+    return patterns.alternatives(row.begins)
+
+
+def _way(pieces: Sequence[patterns.Piece], row: TextClass, before: str, end: str) -> str:
+    """Return the expression for one alternative of what a class begins with, and its run.
+
+    It begins with one character, which excludes most alternatives at once, then looks at what is before that.
+    """
+    shortest = sum(piece.least for piece in pieces)
+    longest = sum(piece.most for piece in pieces)
+    expression = ""
+    if row.run:
+        least, most = max(0, row.least - longest), max(1, row.most - shortest)
+        expression = f"{row.run}{{{least},{most}}}+"
+        if end and least:
+            expression = f"(?:{expression}|{row.run}{{0,{least - 1}}}+{end})"
+    first, *more = pieces
+    if first.most > 1:
+        more.insert(0, first._replace(least=first.least - 1, most=first.most - 1))
+    for piece in reversed(more):
+        is_one = piece.least == piece.most == 1
+        expression = (piece.atom if is_one else f"{piece.atom}{{{piece.least},{piece.most}}}+") + expression
+        if end:
+            short = "" if is_one else f"{piece.atom}{{0,{piece.most - (piece.least > 0)}}}+"
+            expression = f"(?:{expression}|{short}{end})"
+    return first.atom + before + expression
+
+
+def _lookbehinds(before: str) -> str:
+    """Return the expression for a first character that none of the alternatives of `before` precedes."""
+    ways = ["".join(piece.atom for piece in patterns.pieces(way)) for way in patterns.alternatives(before)]
+    return "".join(rf"(?<!{way}[\s\S])" for way in ways)
+
+
+@lru_cache(maxsize=64)
+def search_of(rows: tuple[TextClass, ...]) -> TextSearch:
+    """Return the search for classes, compiled once."""
+    return TextSearch(rows)

@@ -1,0 +1,331 @@
+"""The cleaner of text that people read, delta by delta (CONTRACT D40).
+
+Nearly every delta is decided by one expression, the gate: it finds the first position where a credential or a value of
+a class may begin, or the end of the text may begin one. Text before it is shown at once. What only the end of a text
+cuts off is held here; all else is decided by `ProseFilter`, with the same result: its steps depend on the characters
+read so far alone.
+
+Texts that clients join share a `Seam`: a text that begins behind another one is searched as its continuation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Final
+
+from projector.redaction import compose, patterns
+from projector.redaction.clean import Cleaned, CleanText, Notice, bounded, counted_notice
+from projector.redaction.detector import DISGUISES, Detector
+from projector.redaction.filters import FormatFilter
+from projector.redaction.policy import CREDENTIALS
+from projector.redaction.rules import TextClass
+from projector.redaction.spellings import INVISIBLE
+from projector.redaction.steps import ChainedMap, Step, StepWriter, in_pieces
+from projector.redaction.stream import TextStream
+from projector.redaction.text_filter import BEFORE_CHARS, FENCE, ClassFilter, ProseFilter
+from projector.redaction.text_ledger import Echo, Ledger, class_of
+from projector.redaction.text_search import search_of
+from projector.redaction.text_view import PLAIN
+
+_PREFIX_CHARS: Final = 8
+"""Length of the prefixes of formats in the gate: long enough that few words begin like one."""
+_RECENT_MAX_CHARS: Final = 4 * BEFORE_CHARS
+_new_tuple: Final = tuple.__new__  # as in `projector.redaction.stream`
+_UNFINISHED_ESCAPE: Final = r"[\\%=\[&][0-9A-Za-z;#]{0,13}\Z"
+_UNFINISHED: Final = re.compile(_UNFINISHED_ESCAPE)
+
+
+class Prose:
+    """What a policy withholds from text that people read, compiled; shared by all streams.
+
+    Args:
+        detector: the detector of the policy.
+        actions: class -> action; `credentials` among them.
+        rows: the rules of the other classes.
+    """
+
+    def __init__(self, detector: Detector, actions: Mapping[str, str], rows: tuple[TextClass, ...]) -> None:
+        self.actions = actions
+        self.rows = tuple(row for row in rows if row.name in actions)
+        self._keys = detector.keys if CREDENTIALS in actions else None
+        self._detector = detector.of_prose() if CREDENTIALS in actions else None
+
+    def filter(self, *, is_json: bool = False) -> ProseFilter:
+        """Return a filter for one text."""
+        formats = None if self._detector is None or is_json else FormatFilter(self._detector)
+        return ProseFilter(formats, ClassFilter(self.rows, self._keys, is_json=is_json))
+
+    @cached_property
+    def gate(self) -> Gate:
+        """The gate of the fast path."""
+        return Gate(self._detector, self.rows)
+
+
+class Gate:
+    """The expression that finds where a value may begin. Its groups are empty and tell which kind of match it is.
+
+    A prefix at the start of a word begins with the character before it, so it comes last: what begins with that
+    character begins earlier.
+    """
+
+    def __init__(self, detector: Detector | None, rows: tuple[TextClass, ...]) -> None:
+        fenced = (FENCE,) if detector is not None else ()
+        ways = [f"(?:{search_of((*rows, *fenced)).expression})()"]
+        if rows:
+            ways.append(r"[%&\\]()")
+        if detector is not None:
+            word, inside = detector.formats.live.prefixes(_PREFIX_CHARS)
+            ways += [inside, f"{_UNFINISHED_ESCAPE}()", word.replace("[^0-9A-Za-z]", "[^0-9A-Za-z]()", 1)]
+        gate = re.compile("|".join(ways))
+        self.search: Final = gate.search
+        self.class_group = 1
+        self.word_group = gate.groups if detector is not None else -1
+        special = {*DISGUISES, *(PLAIN if rows else ())}
+        self.special: Final = re.compile(f"[{''.join(map(chr, special))}{INVISIBLE}\ud800-\udfff]").search
+        """Search for characters beyond ASCII that only `ProseFilter` reads."""
+
+
+class Seam:
+    """The text that was read last of those that clients join."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self) -> None:
+        self.owner: ProseStream | None = None
+
+
+class ProseStream(TextStream):
+    """Cleaner of a growing text that people read.
+
+    Args:
+        prose: what is withheld.
+        seam: the texts that clients join with this one.
+        echo: values that the caller sent.
+        is_json: whether the text is JSON.
+    """
+
+    __slots__ = (
+        *("_class_group", "_count", "_gate", "_has_begun", "_is_idle", "_ledger", "_pending", "_prose", "_recent"),
+        *("_seam", "_special", "_word_group", "before"),
+    )
+
+    def __init__(
+        self, prose: Prose, seam: Seam | None = None, echo: Echo | None = None, *, is_json: bool = False
+    ) -> None:
+        self._prose = prose.filter(is_json=is_json)
+        super().__init__(self._prose)
+        gate = prose.gate
+        self._gate = gate.search
+        self._special = gate.special
+        self._word_group, self._class_group = gate.word_group, gate.class_group
+        self._ledger = Ledger(prose.actions, echo)
+        self._seam = seam or Seam()
+        self._has_begun = False
+        self.before = ""
+        """Text of the seam behind which this text began."""
+        self._recent = " "
+        """The end of the text that was shown; of all that was read, if not idle."""
+        self._pending = ""
+        """Characters that may begin a value, which `ProseFilter` has not read."""
+        self._count = 0  # shown characters that `positions` has not counted
+        self._is_idle = not is_json
+
+    def feed(self, fragment: str) -> Cleaned[CleanText]:
+        """Read a fragment and return the part that can be shown now."""
+        if (
+            not self._is_idle
+            or self._seam.owner is not self
+            or not (fragment.isascii() or self._special(fragment) is None)
+        ):
+            return self._slowly(fragment)
+        recent = self._recent
+        text = self._pending + fragment
+        whole = recent + text
+        start = len(recent)
+        near = self._gate(whole, start - 1)
+        if near is None:
+            self._pending = ""
+            self._count += len(text)
+            self._recent = whole if start < _RECENT_MAX_CHARS else whole[-BEFORE_CHARS:]
+            return _new_tuple(Cleaned, (text, ()))
+        begin, end = near.span()
+        if (group := near.lastindex) == self._word_group:
+            begin += 1
+        if end != len(whole) or begin < start or not self._is_cut(group, end - begin):
+            return self._search(text)
+        self._pending = whole[begin:]
+        self._count += begin - start
+        self._recent = whole[:begin] if start < _RECENT_MAX_CHARS else whole[:begin][-BEFORE_CHARS:]
+        return _new_tuple(Cleaned, (text[: begin - start], ()))
+
+    def close(self) -> Cleaned[CleanText]:
+        """Return the clean text of the characters held at the end."""
+        text = self._pending + self._joiner.end()
+        self._enter()
+        parts = [self._settled(self._prose.feed(text), text)] if text else []
+        parts.append(self._settled(self._prose.end(), "", at_end=True))
+        self._recent = (self._recent + text)[-BEFORE_CHARS:]
+        self._is_idle = False
+        return self._counted("".join(parts))
+
+    def take_place_of(self, other: TextStream, /) -> None:
+        """Read the same text as another stream, again from its start, after the same other texts."""
+        if isinstance(other, ProseStream):
+            self._seam.owner = self
+            self._begin_after(other.before)
+
+    @property
+    def held(self) -> str:
+        """Characters that were read and neither shown nor withheld."""
+        return self._pending + super().held
+
+    @property
+    def is_verbatim(self) -> bool:
+        """Whether all characters that are not held were shown as they are; False if that is unknown."""
+        return not self.positions.has_marks and not self._joiner.held
+
+    @property
+    def end_of_text(self) -> str:
+        """The last characters that were read."""
+        return self._recent + self._pending
+
+    def _is_cut(self, group: int | None, count: int) -> bool:
+        """Return whether text at the end is only held, whatever follows: a candidate of a class, or a short prefix."""
+        if group == self._class_group:
+            return True
+        return (group is None or group == self._word_group) and count < patterns.PREFIX_CHARS
+
+    def _slowly(self, fragment: str) -> Cleaned[CleanText]:
+        """Read a fragment that the gate cannot read, or that begins or continues behind another text."""
+        if fragment and self._seam.owner is not self:
+            owner, self._seam.owner = self._seam.owner, self
+            if not self._has_begun:
+                self._begin_after("" if owner is None else owner.end_of_text)
+            if self._is_idle:
+                return self.feed(fragment)
+        return self._search(self._pending + self._joiner.feed(fragment))
+
+    def _begin_after(self, text: str) -> None:
+        """Begin behind a text that was shown."""
+        self._has_begun = True
+        self.before = text
+        if text.strip():
+            self._prose.continue_after(text)
+            self._recent = text
+            self._is_idle = False
+
+    def _enter(self) -> None:
+        """Leave the gate: `ProseFilter` reads what follows."""
+        self._pending = ""
+        self.positions.read += self._count
+        self._count = 0
+        if self._is_idle:
+            self._prose.resume(self._recent)
+
+    def _search(self, text: str) -> Cleaned[CleanText]:
+        """Search text that the gate cannot decide."""
+        self._enter()
+        parts = [self._settled(self._prose.feed(piece), piece) for piece in in_pieces(text)]
+        self._leave((self._recent + text)[-BEFORE_CHARS:])
+        return self._counted("".join(parts))
+
+    def _leave(self, recent: str) -> None:
+        """Return to the gate if all that is held can be read again."""
+        shown = None if self._joiner.held or self._ledger.is_open else self._prose.shown_before_held(recent)
+        self._is_idle = (
+            shown is not None
+            and _UNFINISHED.search(shown) is None
+            and self._special(shown[-2:] + self._writer.held) is None
+        )
+        self._recent = recent
+        if self._is_idle:
+            self._recent = shown or " "
+            self._pending, self._writer.held = self._writer.held, ""
+            self._prose.drop_held()
+            self._ledger.drop_held()
+
+    def _settled(self, steps: list[Step], text: str, *, at_end: bool = False) -> str:
+        steps = self._ledger.settle(steps, text, at_end=at_end)
+        self.positions.add(steps)
+        return self._writer.write(steps, text)
+
+    def _counted(self, clean: str) -> Cleaned[CleanText]:
+        """Return clean text with a notice of the values since the last one."""
+        withheld, shown = self._ledger.tally
+        if not withheld and not shown:
+            return _new_tuple(Cleaned, (clean, ()))
+        notice = counted_notice(withheld, shown)
+        withheld.clear()
+        shown.clear()
+        return Cleaned(CleanText(clean), (notice,))
+
+
+class SecondStream(TextStream):
+    """Cleaner of a growing text behind another cleaner, that of registered values or of JSON."""
+
+    __slots__ = ("first", "second")
+
+    def __init__(self, first: TextStream, second: ProseStream) -> None:
+        super().__init__(None)
+        self.first = first
+        self.second = second
+        second.positions = self.positions = ChainedMap(first.positions)
+
+    def feed(self, fragment: str) -> Cleaned[CleanText]:
+        """Read a fragment and return the part that can be shown now."""
+        cleaned = self.first.feed(fragment)
+        return _noted(self.second.feed(cleaned.value), cleaned.notices)
+
+    def close(self) -> Cleaned[CleanText]:
+        """Return the clean text of the characters held at the end."""
+        cleaned = self.first.close()
+        return _noted(compose.joined(self.second.feed(cleaned.value), self.second.close()), cleaned.notices)
+
+    @property
+    def held(self) -> str:
+        """Characters that were read and neither shown nor withheld."""
+        return self.second.held + self.first.held
+
+    def take_place_of(self, other: TextStream, /) -> None:
+        """Read the same text as another stream, again from its start, after the same other texts."""
+        if isinstance(other, SecondStream):
+            self.first.take_place_of(other.first)
+            self.second.take_place_of(other.second)
+
+
+def _noted(cleaned: Cleaned[CleanText], notices: tuple[Notice, ...]) -> Cleaned[CleanText]:
+    return Cleaned(cleaned.value, bounded([*notices, *cleaned.notices])) if notices else cleaned
+
+
+_ECHO_MAX_CHARS: Final = 65_536
+"""Characters of a request that are searched for values that may pass, from its end: a search blocks other streams."""
+
+
+def echo_of(prose: Prose, texts: Iterable[str], key: bytes) -> Echo:
+    """Return the values in the texts of a request; the last texts count if it is long."""
+    echo = Echo(key)
+    room = _ECHO_MAX_CHARS
+    for text in reversed([*texts]):
+        if len(text) > room:
+            break
+        room -= len(text)
+        words = prose.filter()
+        mark, value, at = "", "", 0
+        for count, step in (*words.feed(text), *words.end(), (0, None)):
+            part = text[at : at + count]
+            at += count
+            if step == "" and mark:
+                value += part
+                continue
+            if mark:
+                echo.add(class_of(mark), value)
+            mark, value = step or "", part
+    return echo
+
+
+def clean_class(row: TextClass, text: str) -> str:
+    """Return a whole text without the values of one class."""
+    classes = ClassFilter((row,), None)
+    return StepWriter().write(classes.feed(text) + classes.end(), text)

@@ -1,0 +1,65 @@
+"""`projector redact`: a text or a stream, cleaned with a policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from projector import cli
+from projector._resources import resource
+
+TEXT = "write to jane@example.com, card 4111 1111 1111 1111\n"
+CONFIG = """
+[upstreams.default]
+base_url = "http://localhost:9/v1"
+
+[agents.default]
+upstream = "default"
+model = "m"
+
+[agents.default.policy]
+text = {payment_card = "mask", phone = "block"}
+"""
+ROWS = {
+    "the default policy": ([], TEXT),
+    "classes of the command line": (["--text", "email"], "write to <redacted:email>, card 4111 1111 1111 1111\n"),
+    "nothing": (["--text", "off"], TEXT),
+    "of a configuration": (
+        ["--config", "CONFIG", "--policy", "agents.default"],
+        "write to jane@example.com, card <redacted:payment_card>\n",
+    ),
+}
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
+    (tmp_path / "c.toml").write_text(CONFIG, encoding="utf-8")
+    return tmp_path / "text.txt"
+
+
+@pytest.mark.parametrize(("options", "said"), ROWS.values(), ids=ROWS.keys())
+def test_a_text_is_cleaned(text: Path, options: list[str], said: str, capfd: pytest.CaptureFixture[str]) -> None:
+    options = [str(text.parent / "c.toml") if each == "CONFIG" else each for each in options]
+    assert cli.main(["redact", *options, str(text)]) == 0
+    assert capfd.readouterr().out == said
+
+
+def test_a_blocked_value_ends_the_text(text: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text.write_text("a card, and +49 171 1234567.\n", encoding="utf-8")
+    assert cli.main(["redact", "--config", str(text.parent / "c.toml"), "--policy", "agents.default", str(text)]) == 1
+    captured = capfd.readouterr()
+    assert "phone" in captured.err
+    assert "1234567" not in captured.out + captured.err
+
+
+def test_an_unknown_class_is_named(text: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["redact", "--text", "emial", str(text)]) != 0
+    assert "unknown class of text `emial`; did you mean `email`?" in capfd.readouterr().err
+
+
+def test_a_stream_is_cleaned(capfd: pytest.CaptureFixture[str]) -> None:
+    stream = resource("examples_ndjson") / "openai_responses" / "chat-unicode.ndjson"
+    assert cli.main(["redact", "--provider", "openai_responses", str(stream)]) == 0
+    assert '"kind":"final"' in capfd.readouterr().out

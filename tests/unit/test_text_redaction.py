@@ -1,0 +1,186 @@
+"""What is withheld from text that people read, at every cut (CONTRACT D40)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Any, Final
+
+import pytest
+
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
+from projector.redaction.rules import TextClass
+from projector.redaction.text_ledger import BlockedError
+from tests.rule_samples import CLASSES, FORMATS, MIXED
+
+GITHUB: Final = "ghp" + "_" + MIXED[:36]
+ALL: Final = {"credentials": "mask", **{row.name: "mask" for row in CLASSES}}
+OFTEN: Final = Redactor(Policy())
+EVERY: Final = Redactor(Policy.load({"text": ALL}))
+
+
+def clean(redactor: Redactor, *deltas: str) -> str:
+    """Return the joined clean deltas of one text."""
+    stream = redactor.message_stream()
+    return "".join([*(stream.feed(delta).value for delta in deltas), stream.close().value])
+
+
+def messages(redactor: Redactor, *deltas: str) -> list[str]:
+    stream = redactor.message_stream()
+    cleaned = [*map(stream.feed, deltas), stream.close()]
+    return [notice.message for each in cleaned for notice in each.notices]
+
+
+ROWS: Final[dict[str, tuple[str, str]]] = {
+    "a key": (f"use {GITHUB}.", "use <redacted>."),
+    "an encoded blank before a key": (f"?q=%20{GITHUB}", "?q=%20<redacted>"),
+    "a private key": (
+        "-----BEGIN RSA PRIVATE " + f"KEY-----\n{MIXED[:64]}\n-----END RSA PRIVATE " + "KEY-----\nend",
+        "<redacted>\nend",
+    ),
+    "a password in prose": ("my password: hunter2", "my password: hunter2"),
+    "a password in prose that looks random": ("my password: xK8s9Qz2LmN4pR7t", "my password: xK8s9Qz2LmN4pR7t"),
+    "a random password in code": ('```\npassword = "xK8s9Qz2LmN4pR7t"\n```', '```\npassword = "<redacted>"\n```'),
+    "a plain password in code": ('```\npassword = "hunter2"\n```', '```\npassword = "hunter2"\n```'),
+    "a random word in code": ("```\nname = xK8s9Qz2LmN4pR7t\n```", "```\nname = xK8s9Qz2LmN4pR7t\n```"),
+    "behind code": ("```\nx\n```\npassword = xK8s9Qz2LmN4pR7t", "```\nx\n```\npassword = xK8s9Qz2LmN4pR7t"),
+    "an address is no credential": ("jane@example.com", "jane@example.com"),
+    "code of another language": (
+        "~~~js\nconst apiKey = 'xK8s9Qz2LmN4pR7t';\n~~~",
+        "~~~js\nconst apiKey = '<redacted>';\n~~~",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), ROWS.values(), ids=ROWS.keys())
+def test_credentials_in_text(text: str, said: str) -> None:
+    assert clean(OFTEN, text) == said
+    assert clean(OFTEN, *text) == said
+
+
+CLASS_ROWS: Final[dict[str, tuple[str, str]]] = {
+    "several": (
+        "jane@example.com, +49 171 1234567 and 4111 1111 1111 1111.",
+        "<redacted:email>, <redacted:phone> and <redacted:payment_card>.",
+    ),
+    "percent-encoded": ("https://x.org/?m=jane%40example.com&y", "https://x.org/?m=<redacted:email>&y"),
+    "encoded twice": ("u=jane%2540example.com x", "u=<redacted:email> x"),
+    "entities": ("<a>jane&commat;example&period;com</a>", "<a><redacted:email></a>"),
+    "escapes": (r"jane\u0040example.com x", "<redacted:email> x"),
+    "invisible characters": ("4111\u200b1111\u200b1111\u200b1111 x", "<redacted:payment_card> x"),
+    "blanks that do not break": ("4111\u00a01111\u00a01111\u00a01111 x", "<redacted:payment_card> x"),
+    "full-width digits": ("\uff14\uff11\uff11\uff11111111111111 x", "<redacted:payment_card> x"),
+    "a credential between": (f"a@x.org {GITHUB} b@x.org", "<redacted:email> <redacted> <redacted:email>"),
+    "cut off": ("mail jane@exa", "mail <redacted:email>"),
+    "a card cut off": ("card 4111 1111 1111 1", "card <redacted:payment_card>"),
+    "in code": ("```\nmail = 'jane@example.com'\n```", "```\nmail = '<redacted:email>'\n```"),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), CLASS_ROWS.values(), ids=CLASS_ROWS.keys())
+def test_personal_data_in_text(text: str, said: str) -> None:
+    assert clean(EVERY, text) == said
+    assert clean(EVERY, *text) == said
+
+
+def test_nothing_is_withheld_if_the_policy_says_so() -> None:
+    assert clean(Redactor(Policy(text="off")), GITHUB) == GITHUB
+
+
+def test_a_character_waits_only_while_it_can_become_a_match() -> None:
+    stream = EVERY.message_stream()
+    deltas = ["Hello wor", "ld jane", "@", "example.com", " is", "n't ", "2024", " or", " gh", "p", "x", "y z."]
+    said = [stream.feed(delta).value for delta in deltas]
+    assert said == ["Hello ", "world ", "", "", "<redacted:email> ", "isn't ", "", "2024 ", "or ", "", "", "ghpxy "]
+
+
+COUNTS: Final[dict[str, tuple[dict[str, Any], str, list[str]]]] = {
+    "one of each": (ALL, "a@x.org 192.0.2.7 b@x.org now", ["Withheld: 2 email, 1 ip_address."]),
+    "reported": ({"email": "report"}, "a@x.org b@x.org now", ["Found, not withheld: 2 email."]),
+    "both": (
+        {"email": "report", "ip_address": "mask"},
+        "a@x.org 192.0.2.7 now",
+        ["Withheld: 1 ip_address. Found, not withheld: 1 email."],
+    ),
+    "a credential": ({"credentials": "mask"}, GITHUB + ".", ["Withheld: 1 credentials."]),
+}
+
+
+@pytest.mark.parametrize(("text", "said", "expected"), COUNTS.values(), ids=COUNTS.keys())
+def test_notices_have_class_and_count(text: dict[str, Any], said: str, expected: list[str]) -> None:
+    assert messages(Redactor(Policy.load({"text": text})), said) == expected
+
+
+def test_a_reported_value_is_shown() -> None:
+    redactor = Redactor(Policy.load({"text": {"credentials": "report", "email": "report"}}))
+    for text in (f"x {GITHUB} a@x.org y", f"{GITHUB}"):
+        assert clean(redactor, text) == clean(redactor, *text) == text
+
+
+def test_a_blocked_value_raises_and_nothing_of_it_is_shown() -> None:
+    stream = Redactor(Policy.load({"text": {"email": "block"}})).message_stream()
+    assert stream.feed("write to jane").value == "write to "
+    with pytest.raises(BlockedError, match=r"^email$"):
+        stream.feed("@example.com today")
+
+
+def _samples() -> Iterator[tuple[str, str]]:
+    for row in CLASSES:
+        for sample in row.matches:
+            yield row.name, f"It is {sample} here."
+    for format_row in FORMATS:
+        if "WORD" not in format_row.anchor:
+            for sample in format_row.matches:
+                yield format_row.name, f"It is {sample} here."
+
+
+SAMPLES: Final = [*_samples()]
+
+
+@pytest.mark.parametrize(("name", "text"), SAMPLES, ids=[f"{name}-{at}" for at, (name, _) in enumerate(SAMPLES)])
+def test_every_split_of_a_sample_into_two(name: str, text: str) -> None:
+    """The output after n characters depends on these alone, so each split shows the same at each point."""
+    whole = clean(EVERY, text)
+    assert whole != text, name
+    stream = EVERY.message_stream()
+    shown = [""]
+    for char in text:
+        shown.append(shown[-1] + stream.feed(char).value)
+    for at in range(1, len(text)):
+        two = EVERY.message_stream()
+        first = two.feed(text[:at]).value
+        assert first == shown[at]
+        assert whole.startswith(first)
+        assert first + two.feed(text[at:]).value + two.close().value == whole
+
+
+@pytest.mark.parametrize("row", CLASSES, ids=[row.name for row in CLASSES])
+def test_every_split_of_a_sample_into_three(row: TextClass) -> None:
+    for sample in row.matches:
+        text = f" {sample} "
+        whole = clean(EVERY, text)
+        for first, second in combinations(range(1, len(text)), 2):
+            assert clean(EVERY, text[:first], text[first:second], text[second:]) == whole
+
+
+@pytest.mark.parametrize("row", CLASSES, ids=[row.name for row in CLASSES])
+def test_harmless_samples_are_shown_by_their_class(row: TextClass) -> None:
+    redactor = Redactor(Policy.load({"text": {row.name: "mask"}}))
+    assert [clean(redactor, sample) for sample in row.harmless] == list(row.harmless)
+
+
+def _pieces(text: str, sizes: Sequence[int]) -> list[str]:
+    pieces, at = [], 0
+    while at < len(text):
+        size = sizes[len(pieces) % len(sizes)]
+        pieces.append(text[at : at + size])
+        at += size
+    return pieces
+
+
+@pytest.mark.parametrize("sizes", [(1,), (2, 3), (7,), (40, 1), (200,)])
+def test_long_texts_are_the_same_at_every_cut(sizes: Sequence[int]) -> None:
+    text = "\n".join(sample for _, sample in SAMPLES)
+    assert clean(EVERY, *_pieces(text, sizes)) == clean(EVERY, text)
+    assert clean(OFTEN, *_pieces(text, sizes)) == clean(OFTEN, text)
