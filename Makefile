@@ -5,7 +5,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emi
 IMAGE := build/image
 PARALLEL := --numprocesses auto --dist worksteal
 
-.PHONY: demo test test-all check goldens schemas docs bench bench-proxy soak fuzz wheel sbom lock check-latest clean
+.PHONY: demo test test-all check goldens schemas docs bench bench-store bench-proxy soak fuzz wheel sbom lock check-latest clean
 
 demo: .venv/server          # serve the built-in provider
 	$(BIN)/projector demo
@@ -36,6 +36,9 @@ bench: .venv/dev            # cost per event and of start-up, as ratios
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/linear.py
 	$(BIN)/python bench/startup.py
+
+bench-store: .venv/dev      # the cost of storing and reading an event, in each store
+	$(BIN)/python -m bench.store
 
 bench-proxy: .venv/dev      # the server compared with a pass-through proxy, on loopback
 	$(BIN)/python bench/proxy.py

@@ -26,6 +26,7 @@ SAMPLED: Final = {
     "golden/test_stored_streams.py": 48,
     "property": 24,
     "store": 8,
+    "store/test_interleavings.py::test_some_orders_in_memory": 1,
     "property/test_redaction_draws.py": 1,
     "unit/test_text_redaction.py::test_every_split_of_a_sample_into_two": 24,
 }
@@ -51,6 +52,9 @@ REST: Final = {
     "asgi/test_openwop_webhooks.py": "waits for receivers that are down",
     "asgi/test_process.py": "processes and signals",
     "asgi/test_signals.py": "the same",
+    "store/test_bench_store.py": "the subjects of the benchmark",
+    "store/test_interleavings.py::test_any_order": "hundreds of orders",
+    "store/test_interleavings.py::test_any_order_in_redis": "the same",
     "store/test_redis.py": "servers that are killed",
     "property/test_linear.py": "counted line by line",
     "property/test_openwop_linear.py": "the same",

@@ -1,11 +1,14 @@
 """Connections to Redis: time-outs, back-off, and errors of the project's own.
 
-One client sends short commands over a small pool. Another one has a single connection that blocks, for all readers.
+Commands that are asked for at the same time are sent together: a round trip costs far more than a command. Another
+client has a single connection that blocks, for all readers.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
@@ -14,7 +17,7 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as NoConnectionError
-from redis.exceptions import MaxConnectionsError, OutOfMemoryError, RedisError, ResponseError
+from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
 from projector.store.protocol import StoreFullError, StoreUnavailableError
 
@@ -24,7 +27,12 @@ COMMAND_S: Final = 2.0
 """Seconds until an answer. Redis answers within milliseconds; longer than this the server goes on without it."""
 BLOCK_MS: Final = 1_000
 """Time of one blocking read; after it leases are checked. Below the time-out of the socket, or the read is repeated."""
-_POOL: Final = 16
+_SENDERS: Final = 2
+"""Round trips at the same time. A second one goes on while the first brings a large page."""
+_TOGETHER_MAX: Final = 1_000
+"""Commands of a round trip; more would let the first wait."""
+_POOL: Final = 8
+"""Connections for transactions and senders."""
 _BACKOFF_S: Final = 0.1
 _BACKOFF_MAX_S: Final = 2.0
 """After failures no connection is tried for this time, doubled with each: calls fail at once."""
@@ -59,6 +67,9 @@ class Connection:
         self._waiting: Any = Redis(connection_pool=waiting)
         for client in (self._client, self._waiting):
             client.response_callbacks.pop("SET")  # it makes a truth value of the present one
+        self._asked: deque[tuple[Sequence[Command], asyncio.Future[list[Any]]]] = deque()
+        self._senders: set[asyncio.Task[None]] = set()
+        self._transactions = asyncio.Semaphore(_POOL - _SENDERS)
         self._backoff_s = _BACKOFF_S
         self._down_until_s = 0.0
 
@@ -68,28 +79,33 @@ class Connection:
         Raises:
             StoreUnavailableError: Redis is away, or refuses the command.
         """
-        async with self._checked():
-            return await self._client.execute_command(*command)
+        (answer,) = await self.run_all([command])
+        if isinstance(answer, ResponseError):
+            raise StoreUnavailableError(f"Redis refused a command: {_code(answer)}")
+        return answer
 
-    async def run_all(self, commands: Sequence[Command], *, is_transaction: bool = False) -> list[Any]:
+    async def run_all(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands together; return their answers. Errors of single commands are among them."""
         if not commands:
             return []
-        async with self._checked(), self._client.pipeline(transaction=is_transaction) as pipeline:
-            for command in commands:
-                pipeline.execute_command(*command)
-            answers = await pipeline.execute(raise_on_error=False)
-        for answer in answers:
-            if isinstance(answer, OutOfMemoryError):
-                raise StoreFullError("Redis has reached its `maxmemory`")
-            if isinstance(answer, RedisError) and not isinstance(answer, ResponseError):
-                raise StoreUnavailableError(f"Redis failed: {type(answer).__name__}")
-        return list(answers)
+        self._check()
+        future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        self._asked.append((commands, future))
+        if len(self._senders) < _SENDERS:
+            sender = asyncio.create_task(self._send())
+            self._senders.add(sender)
+            sender.add_done_callback(self._senders.discard)
+        return _without_failure(await future)
+
+    async def run_transaction(self, commands: Sequence[Command]) -> list[Any]:
+        """Send commands as one step; return their answers. Errors of single commands are among them."""
+        async with self._transactions, self._checked():
+            return _without_failure(await self._execute(commands, is_transaction=True))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
         """Return a pipeline for `watch` and `multi`."""
-        async with self._checked(), self._client.pipeline(transaction=True) as pipeline:
+        async with self._transactions, self._checked(), self._client.pipeline(transaction=True) as pipeline:
             yield pipeline
 
     async def block(self, *command: Any) -> Any:
@@ -99,17 +115,52 @@ class Connection:
 
     async def aclose(self) -> None:
         """Close all connections."""
+        for sender in [*self._senders]:
+            sender.cancel()
         for client in (self._waiting, self._client):
             await client.aclose(close_connection_pool=True)
 
-    @asynccontextmanager
-    async def _checked(self) -> AsyncIterator[None]:
+    async def _send(self) -> None:
+        """Send what was asked for, until there is nothing more."""
+        await asyncio.sleep(0)  # others may ask in the same turn of the event loop
+        while self._asked:
+            sent: list[tuple[Sequence[Command], asyncio.Future[list[Any]]]] = []
+            count = 0
+            while self._asked and count < _TOGETHER_MAX:
+                sent.append(self._asked.popleft())
+                count += len(sent[-1][0])
+            try:
+                async with self._checked():
+                    answers = await self._execute([one for commands, _ in sent for one in commands])
+            except StoreUnavailableError as error:
+                for _, future in sent:
+                    if not future.done():
+                        future.set_exception(type(error)(*error.args))
+            else:
+                for commands, future in sent:
+                    part, answers = answers[: len(commands)], answers[len(commands) :]
+                    if not future.done():
+                        future.set_result(part)
+            finally:
+                for _, future in sent:
+                    future.cancel()  # without effect, unless this task was cancelled
+
+    async def _execute(self, commands: Sequence[Command], *, is_transaction: bool = False) -> list[Any]:
+        async with self._client.pipeline(transaction=is_transaction) as pipeline:
+            for command in commands:
+                pipeline.execute_command(*command)
+            answers: list[Any] = await pipeline.execute(raise_on_error=False)
+            return answers
+
+    def _check(self) -> None:
         if time.monotonic() < self._down_until_s:
             raise StoreUnavailableError("Redis did not answer lately")
+
+    @asynccontextmanager
+    async def _checked(self) -> AsyncIterator[None]:
+        self._check()
         try:
             yield
-        except MaxConnectionsError as error:
-            raise StoreUnavailableError("all connections to Redis are in use") from error
         except OutOfMemoryError as error:
             raise StoreFullError("Redis has reached its `maxmemory`") from error
         except ResponseError as error:
@@ -120,6 +171,16 @@ class Connection:
             raise StoreUnavailableError(f"Redis does not answer: {type(error).__name__}") from error
         else:
             self._backoff_s = _BACKOFF_S
+
+
+def _without_failure(answers: list[Any]) -> list[Any]:
+    """Raise the error of a command that every command would have now."""
+    for answer in answers:
+        if isinstance(answer, OutOfMemoryError):
+            raise StoreFullError("Redis has reached its `maxmemory`")
+        if isinstance(answer, RedisError) and not isinstance(answer, ResponseError):
+            raise StoreUnavailableError(f"Redis failed: {type(answer).__name__}")
+    return answers
 
 
 def _code(error: ResponseError) -> str:

@@ -95,14 +95,13 @@ class Index:
         """Remove a log."""
         size = await self._connection.run("HGET", self._sizes, stream_id)
         owner = "" if size is None else size.decode().partition(" ")[2]
-        await self._connection.run_all(
+        await self._connection.run_transaction(
             [
                 ("DEL", *(f"{self._prefix}{name}:{stream_id}" for name in ("log", "head", "state", "lease"))),
                 *self._forget([stream_id]),
                 ("ZREM", self._owned(owner), stream_id),
                 ("ZREM", self._done(owner), stream_id),
-            ],
-            is_transaction=True,
+            ]
         )
 
     async def sweep(self) -> None:

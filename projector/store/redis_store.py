@@ -111,7 +111,7 @@ class RedisStore(RedisValues):
             ("SET", self._lease(stream_id), head.producer, "PX", _LEASE_MS),
             *self._index.opened(stream_id, head.owner),
         ]
-        for answer in await self._connection.run_all(commands, is_transaction=True):
+        for answer in await self._connection.run_transaction(commands):
             _refusal(answer)
         self._written[stream_id] = Written(head.owner, 0, self._limits)
         self._readers.start()
@@ -180,30 +180,29 @@ class RedisStore(RedisValues):
     async def read(self, stream_id: str, after: int, max_bytes: int) -> Page:
         """See `Store`."""
         page, is_leased = await self._page(stream_id, after, max_bytes)
-        if page.seal is not None or page.frames or is_leased:
+        if is_leased:
             return page
         await self.seal(stream_id, reason=INTERRUPTED)
         page, _ = await self._page(stream_id, after, max_bytes)
         return page
 
     async def _page(self, stream_id: str, after: int, max_bytes: int) -> tuple[Page, bool]:
+        """Return a page, and false if it is empty and the producer has no lease."""
         count = int(min(max(max_bytes / self._entry_bytes, _ENTRIES_MIN), _ENTRIES_MAX))
         log = self._log(stream_id)
-        leased, entries, exists = _raise_error(
-            await self._connection.run_all(
-                [
-                    ("EXISTS", self._lease(stream_id)),  # first: a producer that seals has no lease afterwards
-                    ("XRANGE", log, f"({after}-1", "+", "COUNT", count),
-                    ("EXISTS", log),
-                ]
-            )
-        )
-        if not exists:
-            raise UnknownStreamError("there is no such stream")
+        entries = await self._connection.run("XRANGE", log, f"({after}-1", "+", "COUNT", count)
         if entries:
             size = sum(len(fields.get(b"f", b"")) for _, fields in entries)
             self._entry_bytes += (size / len(entries) - self._entry_bytes) / 8
-        return page_of(entries, after, max_bytes), bool(leased)
+        page = page_of(entries, after, max_bytes)
+        if page.frames or page.seal is not None:
+            return page, True
+        exists, leased = _raise_error(
+            await self._connection.run_all([("EXISTS", log), ("EXISTS", self._lease(stream_id))])
+        )
+        if not exists:
+            raise UnknownStreamError("there is no such stream")
+        return page, bool(leased)
 
     async def wait(self, stream_id: str, after: int, timeout_s: float) -> None:
         """See `Store`."""

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
-from tests.store.redis_rig import RedisServer, redis
+from bench.redis_server import RedisServer
+from tests.store.redis_rig import redis
 from tests.store.rigs import LOCAL, SMALL, Rig
 
 

@@ -17,8 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.redis_server import RedisServer
 from projector.store.protocol import INTERRUPTED, LEASE_S, Batch, Page, Seal, StoreLimits
-from tests.store.redis_rig import RedisServer, redis
+from tests.store.redis_rig import redis
 from tests.store.rigs import LOCAL, Rig, frames, head
 
 LIMITS: Final = StoreLimits(retention_s=10_000, open_max_s=10_000)
@@ -169,6 +170,12 @@ def _run(make: Callable[[], AbstractAsyncContextManager[Rig]], bursts: Bursts) -
             await asyncio.wait_for(_check(rig, bursts), 60)
 
     asyncio.run(run())
+
+
+@settings(deadline=None, max_examples=30)
+@given(bursts=BURSTS)
+def test_some_orders_in_memory(bursts: Bursts) -> None:
+    _run(lambda: LOCAL["memory"](LIMITS), bursts)
 
 
 @pytest.mark.parametrize("store", LOCAL)

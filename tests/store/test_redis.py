@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from bench.redis_server import RedisServer
 from projector.store.protocol import INTERRUPTED, StoreFullError, StoreLimits, StoreUnavailableError, UnknownStreamError
 from projector.store.redis_limits import SWEEP_MS
 from projector.store.redis_store import RedisStore
-from tests.store.redis_rig import RedisRig, RedisServer, redis
+from tests.store.redis_rig import RedisRig, redis
 from tests.store.rigs import SMALL, batch, frames, head, read_all
 
 

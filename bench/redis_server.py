@@ -1,0 +1,74 @@
+"""A Redis server of one's own, for benchmarks and tests."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+
+class RedisServer:
+    """A process `redis-server` on a free port of the loopback address, with its files in a folder."""
+
+    def __init__(self, program: str, folder: Path, options: Sequence[str] = ()) -> None:
+        self._program = program
+        self._folder = folder
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        """The address of its first database."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        """Start, with the same port as before."""
+        for _ in range(9):
+            port = self.port or _free_port()
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                [
+                    self._program,
+                    *("--port", str(port), "--bind", "127.0.0.1", "--dir", str(self._folder), "--save", ""),
+                    *("--logfile", str(self._folder / "log"), *self._options),
+                ],
+                stdout=subprocess.DEVNULL,
+            )
+            if self._answers(port):
+                self.port = port
+                return
+        raise AssertionError((self._folder / "log").read_text(encoding="utf-8")[-999:])
+
+    def kill(self) -> None:
+        """End at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _answers(self, port: int) -> bool:
+        while self._process is not None and self._process.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)) as connection:
+                connection.sendall(b"PING\r\n")
+                if connection.recv(99).startswith(b"+PONG"):
+                    return True
+            time.sleep(0.01)
+        return False
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port
