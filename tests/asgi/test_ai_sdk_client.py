@@ -26,6 +26,7 @@ SCRIPTS: Final = {
     "tool": example("chat-function-tool"),
     "approve": example("chat-mcp-approval"),
     "seal": [*example("chat-encrypted-reasoning"), TEXT],
+    "resume": [BEGINNING],
     "stop": [BEGINNING],
 }
 """First text of the user -> the provider's answers, one for each request of a chat."""
@@ -132,6 +133,9 @@ async def test_the_chats_of_each_version(played: Any) -> None:
         assert text_of(report["chatty"]["messages"][1])
         assert provider.requests("chatty")[at]["messages"] == [{"role": "user", "content": "chatty"}]
         assert text_of(report["stop"]["messages"][1])
+        resumed, first = report["resume"]["messages"], report["resume"]["first"]["messages"]
+        assert [text_of(message) for message in resumed] == [text_of(message) for message in first]
+        assert len(provider.requests("resume")) == len(LEVELS), "a reload asks the provider for nothing"
         if approved is not None:
             assert_approved(approved, provider.requests("approve")[2 * (at - 1) :])
     assert "instruct" not in provider.turns

@@ -18,6 +18,7 @@ from schemathesis.specs.openapi.checks import (
 from projector.dialects import DIALECTS
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
+from projector.server.extensions import EXTENSIONS
 from projector.server.upstream.demo import DemoUpstream
 
 APP = create_app(Settings(), lambda *_: DemoUpstream(pace_s=0))
@@ -26,6 +27,8 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 schema = schemathesis.openapi.from_asgi("/openapi.json", APP)
 
 DOCUMENT: Final[dict[str, Any]] = json.loads(APP.state.openapi())
+OFFERED: Final = {*DIALECTS} - {*EXTENSIONS}
+"""Dialects of a server without extensions."""
 STREAMS: Final = {path for path, item in DOCUMENT["paths"].items() if "dialect" in str(item.get("post", ""))}
 
 
@@ -58,12 +61,12 @@ def types_of(dialect: str) -> set[str]:
 
 
 def test_every_dialect_is_described() -> None:
-    assert DOCUMENT["components"]["schemas"].keys() >= DIALECTS.keys()
+    assert DOCUMENT["components"]["schemas"].keys() >= OFFERED
 
 
 def test_each_route_lists_the_dialects_that_a_request_may_select() -> None:
     named = {path: DOCUMENT["paths"][path]["post"]["parameters"][-1]["schema"]["enum"] for path in STREAMS}
-    everywhere = sorted(DIALECTS)
+    everywhere = sorted(OFFERED)
     assert named == {
         "/api/v1/chat/stream": everywhere,
         "/api/v1/ag-ui/{agent}": ["ag_ui"],

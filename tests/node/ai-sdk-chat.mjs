@@ -43,6 +43,14 @@ const settled = async (chat) => {
   while (chat.status === "submitted" || chat.status === "streaming") await new Promise((done) => setTimeout(done, 2));
 };
 
+const hasText = async (chat) => {
+  const isSaid = (part) => part.type === "text" && part.text;
+  while (chat.lastMessage?.role !== "assistant" || !chat.lastMessage.parts.some(isSaid)) {
+    if (chat.status === "error") throw chat.error;
+    await new Promise((done) => setTimeout(done, 2));
+  }
+};
+
 const conversations = {
   async text(level, name) {
     const talk = conversation(level, name);
@@ -100,11 +108,24 @@ const conversations = {
     return talk.report();
   },
 
+  async resume(level, name) {
+    const talk = conversation(level, name);
+    const sent = talk.chat.sendMessage({ text: name });
+    await hasText(talk.chat);
+    const other = conversation(level, name); // another tab, which has the question from the application
+    other.chat.messages = [talk.chat.messages[0]];
+    const resumed = other.chat.resumeStream();
+    await hasText(other.chat);
+    await fetch(`${base}/api/v1/ai-sdk/helper/${other.chat.id}/stop`, { method: "POST" });
+    await Promise.all([sent, resumed]);
+    await other.chat.resumeStream(); // nothing runs
+    return { ...other.report(), first: talk.report() };
+  },
+
   async stop(level, name) {
     const talk = conversation(level, name);
     const sent = talk.chat.sendMessage({ text: name });
-    while (!talk.chat.lastMessage?.parts.some((part) => part.type === "text" && part.text) || talk.chat.status !== "streaming")
-      await new Promise((done) => setTimeout(done, 2));
+    await hasText(talk.chat);
     await talk.chat.stop();
     await sent;
     return talk.report();
@@ -123,5 +144,4 @@ for (const level of Object.keys(versions)) {
   reports[level] = {};
   for (const [name, converse] of Object.entries(conversations)) reports[level][name] = await converse(level, name);
 }
-process.stdout.write(JSON.stringify(reports));
-process.exit(0);
+process.stdout.write(JSON.stringify(reports), () => process.exit(0));

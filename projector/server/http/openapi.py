@@ -167,6 +167,11 @@ _STREAM: Final[Schema] = {
         **{name: {"type": "string"} for name in ("agent", "workflow", "conversation_id")},
     },
 }
+_CHAT_STREAM: Final = "/api/v1/ai-sdk/{agent}/{chat_id}/stream"
+_CHAT: Final = [
+    _parameter("agent", "path", {}, "Name in the server's configuration."),
+    _parameter("chat_id", "path", {}, "The `id` of the chat's requests."),
+]
 _PATHS: Final[Mapping[str, Schema]] = {
     "/api/v1/streams/{stream_id}": {
         "get": {
@@ -187,6 +192,14 @@ _PATHS: Final[Mapping[str, Schema]] = {
             "summary": "Cancel a stream, wherever it runs. Idempotent.",
             "parameters": [_STREAM_ID],
             "responses": {"204": {"description": "Cancelled, or already ended."}, **_problems(401, 404, 503)},
+            "security": _SECURITY,
+        }
+    },
+    "/api/v1/ai-sdk/{agent}/{chat_id}/stop": {
+        "post": {
+            "summary": "Cancel the running answer of a chat. Idempotent.",
+            "parameters": _CHAT,
+            "responses": {"204": {"description": "Cancelled, or nothing runs."}, **_problems(401, 403, 404, 503)},
             "security": _SECURITY,
         }
     },
@@ -270,6 +283,8 @@ def _answers(dialect: str) -> dict[str, Any]:
 def _item(path: str, dialects: Collection[str], items: Mapping[str, Schema]) -> Schema:
     if path in _STREAMS:
         return _stream(path, dialects)
+    if path == _CHAT_STREAM:
+        return _chat_stream_item(dialects)
     return _events_item(dialects) if dialects else items[path]
 
 
@@ -291,6 +306,18 @@ def _events_item(dialects: Collection[str]) -> dict[str, Any]:
         **_problems(400, 401, 404, 410, 422, 429, 503),
     }
     summary = "Read a stored stream after an event, while it runs or later."
+    return {"get": {"summary": summary, "parameters": parameters, "responses": responses, "security": _SECURITY}}
+
+
+def _chat_stream_item(dialects: Collection[str]) -> dict[str, Any]:
+    content = {"text/event-stream": {"schema": _message(dialects)}}
+    responses = {
+        "200": _response("The running stream of the chat, from its start.", content),
+        "204": {"description": "Nothing runs."},
+        **_problems(401, 403, 404, 410, 422, 429, 503),
+    }
+    summary = "Read the running answer of a chat again."
+    parameters = [*_CHAT, *_options(dialects)[:-1]]
     return {"get": {"summary": summary, "parameters": parameters, "responses": responses, "security": _SECURITY}}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from starlette.routing import Route
 
@@ -27,6 +27,7 @@ from projector.server.catalog import (
 )
 from projector.server.config.caller_settings import AG_UI, AI_SDK, CHAT, WORKFLOWS
 from projector.server.control.token_meter import TokenMeter
+from projector.server.http.chat_routes import chat_routes
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES
 from projector.server.http.model_routes import ModelRoutes
 from projector.server.http.problems import problem
@@ -41,7 +42,8 @@ from projector.server.http.request_bodies import (
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
 from projector.server.http.stored_state import conversation_of
 from projector.server.http.stored_streams import stream_routes
-from projector.server.http.stream_route import ProviderCall, Received, SessionRoute, Site, provider_session
+from projector.server.http.stream_names import StreamName, chat_name
+from projector.server.http.stream_route import NameOf, ProviderCall, Received, SessionRoute, Site, provider_session
 from projector.server.streaming.session import StreamSession
 from projector.server.streaming.stored_stream import Keeping, StoredStream
 from projector.server.streaming.workflow_source import workflow_source
@@ -71,14 +73,23 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
     ]
     return [
         *(
-            Route(path, SessionRoute(site, name, opener, dialects), methods=["POST"])
+            Route(path, SessionRoute(site, name, opener, dialects, NAMES.get(name)), methods=["POST"])
             for name, path, opener, dialects in found
         ),
+        *chat_routes(catalog.agents_with(AI_SDK)),
         *ModelRoutes(catalog, site).routes(),
         *stream_routes({dialect for *_, dialects in found for dialect in dialects}),
         *(() if site.settings.admin is not None else INTERNAL_ROUTES),
         *HEALTH_ROUTES,
     ]
+
+
+def _chat_of(stored: StoredStream) -> StreamName:
+    return chat_name(stored.agent or "", stored.conversation_id or "")
+
+
+NAMES: Final[Mapping[str, NameOf]] = {AI_SDK: _chat_of}
+"""Route -> what names its streams, so that clients find them without their ID."""
 
 
 def _dialects(bindings: Mapping[str, AgentBinding] | Mapping[str, WorkflowBinding]) -> set[str]:

@@ -182,10 +182,15 @@ async def _cancel(request: Request) -> Response:
     site: Site = request.app.state.site
     caller = await site.authenticator.caller(request.scope)
     stream_id = request.path_params["stream_id"]
+    await cancel_stored(site, stream_id, caller)
+    return Response(status_code=HTTPStatus.NO_CONTENT, headers={"x-request-id": request_id(request.scope)})
+
+
+async def cancel_stored(site: Site, stream_id: str, caller: str) -> None:
+    """Cancel a stream, wherever it runs; raise `Problem` if the caller has none of this ID."""
     if not site.streams.cancel(stream_id, caller):
         await find(site, stream_id, caller)
         await _ask_store(site.logs.store.request_cancel, stream_id)
-    return Response(status_code=HTTPStatus.NO_CONTENT, headers={"x-request-id": request_id(request.scope)})
 
 
 async def _delete(request: Request) -> Response:

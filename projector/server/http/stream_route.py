@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
@@ -30,6 +30,7 @@ from projector.server.http.problems import problem
 from projector.server.http.requests import ClientLeftError, dialect_options, read_json
 from projector.server.http.stored_state import conversation_of, home_targets
 from projector.server.http.stored_streams import location, respond_with_log
+from projector.server.http.stream_names import StreamName, name_stream
 from projector.server.ownership import Ownership
 from projector.server.streaming.memory import Account
 from projector.server.streaming.registry import Streams
@@ -88,14 +89,24 @@ class Received(NamedTuple):
         return replace(options or DialectOptions(), **dialect_options(self.scope))
 
 
+NameOf: TypeAlias = Callable[[StoredStream], StreamName]
+"""Returns the name of a new stream."""
+
+
 class SessionRoute:
     """An ASGI application that responds with a stream; the OpenAPI document lists its dialects."""
 
     def __init__(
-        self, site: Site, name: str, open_session: Callable[[Received], StreamSession], dialects: Collection[str]
+        self,
+        site: Site,
+        name: str,
+        open_session: Callable[[Received], StreamSession],
+        dialects: Collection[str],
+        name_of: NameOf | None = None,
     ) -> None:
         self._site = site
         self._name = name
+        self._name_of = name_of
         self._open_session = open_session
         self.dialects = dialects
 
@@ -122,6 +133,8 @@ class SessionRoute:
                             return
                         await stack.enter_async_context(claim.held(stream_id, lambda: session.has_begun))
                     session.write_log(site.logs, site.producer, location(scope, stream_id))
+                    if self._name_of is not None and session.keeping.stored is not None:
+                        await name_stream(site, self._name_of(session.keeping.stored), caller, stream_id)
                 stack.enter_context(site.streams.running(session))
                 await stack.enter_async_context(admission.stream(session.stats))
                 begin_stream(scope, session.stats)  # the observer reports its end
