@@ -5,7 +5,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emi
 IMAGE := build/image
 PARALLEL := --numprocesses auto --dist worksteal
 
-.PHONY: demo test test-all check goldens schemas docs bench bench-store bench-proxy soak fuzz wheel sbom lock check-latest clean
+.PHONY: demo test test-all check goldens schemas docs page bench bench-store bench-proxy soak fuzz wheel sbom lock check-latest clean
 
 demo: .venv/server          # serve the built-in provider
 	$(BIN)/projector demo
@@ -31,6 +31,9 @@ goldens: .venv/dev          # write the golden outputs of examples_ndjson
 schemas docs: .venv/dev     # write the files generated from models and tables
 	$(BIN)/python -m projector.generate
 	$(BIN)/python tests/clients/clients_table.py
+
+page:                       # build the demo page; needs `npm ci` in clients/typescript
+	npm run --silent demo --prefix clients/typescript
 
 bench: .venv/dev            # cost per event and of start-up, as ratios
 	$(BIN)/python bench/run.py

@@ -132,7 +132,7 @@ class Watch:
 
     Both are of two beats since it was asked last, in seconds. A pause is the time that passed, in which the system may
     have run other processes. A block is the CPU time of the process, at most the time that passed while the event loop
-    did not wait for a CPU.
+    did not wait for a CPU; on a busy machine it is a lower bound.
     """
 
     def __init__(self, app: Any) -> None:

@@ -14,7 +14,11 @@ from typing import Any, Final
 
 import orjson
 
+from projector.contracts.limits import LENIENT_MAX_BYTES
+
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_PIECE_CHARS: Final = 2**18
+"""Characters that are encoded at once: a control character takes six bytes, so this takes two milliseconds at most."""
 _INT64: Final = range(-(2**63), 2**64)  # what orjson writes: signed or unsigned 64 bits
 
 
@@ -30,11 +34,14 @@ def loads(data: bytes | str) -> Any:
     """Parse one JSON text of a provider; raise `CodecError` if it is not JSON or nested too deeply.
 
     NaN and infinities become None, integers too long to parse become the text of their digits, lone surrogates stay
-    (see `scrub`), malformed UTF-8 becomes U+FFFD.
+    (see `scrub`), malformed UTF-8 becomes U+FFFD: up to `LENIENT_MAX_BYTES`, because parsing such text holds the
+    interpreter three times as long.
     """
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
+        if len(data) > LENIENT_MAX_BYTES:
+            raise CodecError("expected strict JSON in a text of this size") from None
         text = data if isinstance(data, str) else data.decode("utf-8", "replace")
         return _loads_slow(text, _null_constant)
 
@@ -73,6 +80,34 @@ def dumps(value: object) -> bytes:
         return orjson.dumps(_writable(value))
     except (TypeError, RecursionError):
         raise CodecError("expected a value of JSON types, of at most 254 levels") from None
+
+
+def size(value: object) -> int:
+    """Return the number of bytes of the JSON of a value, which may have texts of megabytes.
+
+    These are encoded in pieces, and not joined: anything else would hold the interpreter too long.
+    """
+    long: list[str] = []
+    rest = len(dumps(_without_long(value, long)))
+    return rest + sum(len(dumps(text[at : at + _PIECE_CHARS])) - 2 for text in long for at in _starts(text))
+
+
+def _without_long(value: object, long: list[str]) -> object:
+    """Return a copy of a tree with empty texts in place of long ones, which are added to a list."""
+    if isinstance(value, str):
+        if len(value) <= _PIECE_CHARS:
+            return value
+        long.append(scrub(value))
+        return ""
+    if isinstance(value, dict):
+        return {key: _without_long(member, long) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_long(entry, long) for entry in value]
+    return value
+
+
+def _starts(text: str) -> range:
+    return range(0, len(text), _PIECE_CHARS)
 
 
 def dumps_exact(value: object) -> bytes:

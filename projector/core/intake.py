@@ -9,8 +9,8 @@ from typing import Final, TypeAlias
 
 from projector._errors import UsageError
 from projector.contracts import codec
-from projector.contracts.json_values import count_values
-from projector.contracts.limits import EVENT_VALUES_MAX
+from projector.contracts.json_values import count_values, has_long_text
+from projector.contracts.limits import EVENT_TEXT_MAX_BYTES, EVENT_VALUES_MAX
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.context import BranchContext
 from projector.core.faults import FAULTS, Fault
@@ -109,11 +109,11 @@ class PipelineBranch:
     def pass_on(self, messages: Iterable[SseMessage | Fault]) -> list[Frame]:
         """Process messages of the provider; after a fault, what the stage holds may be an end (CONTRACT D32)."""
         output: list[Frame] = []
-        stage, projector, most = self._stage.feed, self._projector.feed, EVENT_VALUES_MAX
+        stage, projector = self._stage.feed, self._projector.feed
         for message in messages:
             if type(message) is Fault:
                 output += self.end_stage() + self._projector.fail(message)
-            elif len(message[0]) > UNCOUNTED_MAX_BYTES and count_values(message[0], most) > most:
+            elif len(message[0]) > UNCOUNTED_MAX_BYTES and _is_expensive(message[0]):
                 output += self.end_stage() + self._projector.fail(FAULTS["upstream_event_too_large"])
             else:
                 for event in stage(message):
@@ -226,6 +226,10 @@ class RecordedBranches(PipelineBranch):
     def _select(self, branch: PipelineBranch) -> list[Frame]:
         self._current = branch
         return branch.enter()
+
+
+def _is_expensive(data: bytes) -> bool:
+    return count_values(data, EVENT_VALUES_MAX) > EVENT_VALUES_MAX or has_long_text(data, EVENT_TEXT_MAX_BYTES)
 
 
 def _no_output(*_: object) -> bytes:

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from projector.contracts import codec, limits
-from projector.contracts.json_values import count_values
+from projector.contracts.json_values import count_values, has_long_text
 from projector.core.faults import FAULTS, Fault
 
 BOM: Final = b"\xef\xbb\xbf"
@@ -43,7 +43,11 @@ class SseMessage(NamedTuple):
 def is_whole(data: bytes) -> bool:
     """Check that data cut off by the end of input is complete: JSON, or the end mark."""
     most = limits.EVENT_VALUES_MAX
-    if len(data) > most and (data[-1:] not in b"}] \t\n" or count_values(data, most) > most):
+    if len(data) > most and (
+        data[-1:] not in b"}] \t\n"
+        or count_values(data, most) > most
+        or has_long_text(data, limits.EVENT_TEXT_MAX_BYTES)
+    ):
         return False  # it would take long to parse
     if data.strip() == DONE:
         return True

@@ -131,12 +131,16 @@ class Response:
             self.searches.append(item)
 
     def release(self) -> None:
-        """Drop the items, one by one: thousands at once would hold the interpreter for 30 ms."""
+        """Drop items and citations one by one: thousands at once would hold the interpreter for 100 ms."""
         for more in (self.by_index, self.by_id, self.by_type, self.without_index):
             more.clear()
         self.searches.clear()
         while self.items:
-            self.items.pop()
+            cited = self.items.pop().cited
+            while cited:
+                cited.pop()
+        while self.cited_urls:
+            self.cited_urls.popitem()
 
     @property
     def only_search(self) -> Item | None:

@@ -43,7 +43,7 @@ def fit(frame: Frame, max_bytes: int) -> Frame:
     target = max_bytes
     for _ in range(ROUNDS):
         truncated = _cut_to(frame, target)
-        excess = len(codec.dumps(truncated)) - max_bytes
+        excess = codec.size(truncated) - max_bytes
         if excess <= 0:
             break
         target -= excess
@@ -55,9 +55,9 @@ def _cut_to(frame: Frame, max_bytes: int) -> Frame:
     holder = HOLDERS.get(frame["kind"])
     prefix = f"{holder}." if holder else ""
     fields: dict[str, Any] = dict(frame[holder]) if holder else dict(frame)
-    sizes = {name: len(codec.dumps(value)) for name, value in fields.items() if name != NOTICES}
+    sizes = {name: codec.size(value) for name, value in fields.items() if name != NOTICES}
     large = sorted((name for name, size in sizes.items() if size > SMALL_BYTES), key=sizes.__getitem__, reverse=True)
-    excess = len(codec.dumps(frame)) - max_bytes
+    excess = codec.size(frame) - max_bytes
     share = max_bytes // (2 * len(large) or 1)  # all of them together leave half of the budget for the rest
     notices = [Notice(**notice) for notice in frame.get(NOTICES, ())]
     for name in large:
@@ -66,7 +66,7 @@ def _cut_to(frame: Frame, max_bytes: int) -> Frame:
         cut = compose.shrink(fields[name], max(sizes[name] - excess, min(share, sizes[name] - 1)))
         fields[name] = cut.value
         notices += [notice._replace(path=f"{prefix}{name}{notice.path}") for notice in cut.notices]
-        excess -= sizes[name] - len(codec.dumps(cut.value))
+        excess -= sizes[name] - codec.size(cut.value)
     truncated: Frame = {**frame, holder: fields} if holder else fields
     present = [notice for notice in notices if paths.resolve(truncated, notice.path) is not paths.ABSENT]
     if present:

@@ -57,7 +57,7 @@ def within_limit(frame: Frame) -> Frame:
     if frame["kind"] == Kind.FINAL:
         final = {name: value for name, value in frame["final"].items() if not name.endswith("_text")}
         frame = {**frame, "final": final}
-    return frame if len(codec.dumps(frame)) <= FRAME_MAX_BYTES else fit(frame, FRAME_MAX_BYTES)
+    return frame if codec.size(frame) <= FRAME_MAX_BYTES else fit(frame, FRAME_MAX_BYTES)
 
 
 def left_out(path: str) -> list[dict[str, str]]:

@@ -73,8 +73,8 @@ def own_words(text: str) -> CleanText:
 
 
 def joined(*parts: Cleaned[CleanText]) -> Cleaned[CleanText]:
-    """Join clean texts into one, with all their notices."""
-    return _between("", parts)
+    """Join clean texts into one, with all their notices. A single one is not copied: it may have megabytes."""
+    return _between("", [part for part in parts if part.value or part.notices])
 
 
 def paragraphs(parts: Iterable[Cleaned[CleanText]]) -> Cleaned[CleanText]:
@@ -134,7 +134,7 @@ def shrink_text(text: CleanText, max_bytes: int) -> Cleaned[CleanText]:
 
 def shrink(value: CleanJson, max_bytes: int) -> Cleaned[CleanJson]:
     """Truncate the strings and containers of a tree so that its JSON takes at most `max_bytes`."""
-    if len(codec.dumps(value)) <= max_bytes:
+    if codec.size(value) <= max_bytes:
         return Cleaned(value)
     entries = greatest(lambda count: _Measure(count, _SHORT_BYTES, max_bytes).fits(value), CONTAINER_MAX_ENTRIES)
     measure = _Measure(entries, max_bytes)

@@ -69,7 +69,8 @@ def _serve(settings: Settings, read: ReadSettings | None, signals: ReceivedSigna
         serving = server(settings, demo=demo)
         serving.on_signals(signals, read, listener)
         if demo:
-            _print(f"Demo provider on {url}\nTry:  curl -N {url}/api/v1/chat/stream {_EXAMPLE}\n{_demo_words()}\n")
+            _print(f"Demo provider on {url} - open this address in a browser\n")
+            _print(f"Try:  curl -N {url}/api/v1/chat/stream {_EXAMPLE}\n{_demo_words()}\n")
             _print(f"Base URL for OpenAI clients, with any key and model: {url}/v1\n")
         else:
             _warn_of_missing_key(settings)

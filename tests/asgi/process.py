@@ -79,7 +79,8 @@ threading.Thread(target=answer, daemon=True).start()
 
 A block is the CPU time of the process between two beats of the loop: while others use the machine no CPU time passes,
 and a thread that holds the interpreter lock blocks the loop as well. It is at most the time that passed, because
-threads may run at the same time, without the time for which the thread of the loop waited for a CPU.
+threads may run at the same time, without the time for which the thread of the loop waited for a CPU: on a busy machine
+this is a lower bound, because a thread that waits for the interpreter also waits for a CPU each time it looks.
 """
 
 

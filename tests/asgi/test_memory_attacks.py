@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(60)
 PEAK_BYTES: Final = 2 * MAX_MEMORY_BYTES + 150 * 10**6
 BLOCK_S: Final = 0.05
 """Target for the longest time in which the event loop does nothing else."""
-SLACK: Final = 4
+SLACK: Final = 2
 """Factor for a busy machine: its processor caches are shared, and it may be slower."""
 QUIET_S: Final = 10.0
 FILES: Final = 8_192

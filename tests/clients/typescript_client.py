@@ -58,7 +58,7 @@ class InstalledClient:
 def ran(command: list[str], folder: Path, given: str = "") -> str:
     """Return the output of a command that must succeed."""
     done = subprocess.run(
-        command, input=given, capture_output=True, text=True, check=False, cwd=folder, timeout=100, encoding="utf-8"
+        command, input=given, capture_output=True, text=True, check=False, cwd=folder, timeout=280, encoding="utf-8"
     )
     assert done.returncode == 0, f"{command}: {done.stdout[-2_000:]} {done.stderr[-4_000:]}"
     return done.stdout

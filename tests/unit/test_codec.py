@@ -120,3 +120,37 @@ def test_dumps(value: object, text: str) -> None:
 )
 def test_scrub(text: str, clean: str) -> None:
     assert codec.scrub(text) == clean
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a lone surrogate", rb'["\ud83d"]'),
+        ("NaN", b"[NaN]"),
+        ("malformed UTF-8", b'["\xff"]'),
+    ],
+)
+def test_only_strict_json_may_be_long(name: str, text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "LENIENT_MAX_BYTES", len(text))
+    codec.loads(text)
+    codec.loads(b'["a long text"]')
+    with pytest.raises(codec.CodecError):
+        codec.loads(text + b" ")
+    assert name
+
+
+@pytest.mark.parametrize("piece_chars", [1, 3, 100])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "abcdefgh",
+        'é\u0001"\\😀' * 5,
+        HIGH * 5,
+        (HIGH + LOW) * 5,
+        {"a": "x" * 9, "b": [1, None, "é" * 9, {"c" * 9: ["", "\n" * 9]}], "d": ("x" * 9, 2.5)},
+    ],
+)
+def test_the_size_of_an_encoded_value(value: object, piece_chars: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "_PIECE_CHARS", piece_chars)
+    assert codec.size(value) == len(codec.dumps(value))

@@ -219,6 +219,13 @@ MANY: Final = b'{"type":"response.unknown","x":[' + b"0," * limits.EVENT_VALUES_
             sse({**HI, "delta": "x" * (limits.TEXT_MAX_CHARS + 1)}),
             "upstream_event_too_large",
         ),
+        (
+            "a text that is too long to parse",
+            sse({"type": "response.unknown"}).replace(
+                b"}", b',"x":"' + b"a" * limits.EVENT_TEXT_MAX_BYTES + b'\xc3\xa9"}'
+            ),
+            "upstream_event_too_large",
+        ),
         ("items", sse(*({**ADDED, "output_index": at} for at in range(5))), "upstream_response_too_large"),
         ("parts of an item", sse(*({**HI, "content_index": at} for at in range(5))), "upstream_response_too_large"),
         (

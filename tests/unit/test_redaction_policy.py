@@ -19,7 +19,7 @@ SECRET = "correct-horse-battery"
 
 
 FIXED = {"NAME_MAX_CHARS", "DELTA_MAX_CHARS", "NOTICES_MAX_ITEMS", "REQUEST_TEXT_MAX_CHARS", "REQUEST_ITEMS_MAX"}
-FIXED |= {"EVENT_LINES_MAX", "EVENT_VALUES_MAX", "TEXT_MAX_CHARS"}
+FIXED |= {"EVENT_LINES_MAX", "EVENT_VALUES_MAX", "EVENT_TEXT_MAX_BYTES", "LENIENT_MAX_BYTES", "TEXT_MAX_CHARS"}
 """Limits of frames, events and requests that no host may change."""
 
 

@@ -41,5 +41,7 @@ class PublicSseV1:
         writer = HANDLED.get(frame["kind"])
         if writer is None:
             return []
+        if frame["kind"] == Kind.FINAL and codec.size(frame) > self._max_bytes:  # it may have texts of megabytes
+            frame = fit(frame, self._max_bytes)
         data = writer(frame)
         return [(None, data if len(data) <= self._max_bytes else writer(fit(frame, self._max_bytes)))]

@@ -32,9 +32,9 @@ def truncate_event(
         max_bytes: limit of its JSON.
         whole_members: members that are emptied instead of truncated.
     """
-    event = codec.loads(codec.dumps(event))
-    excess = len(codec.dumps(event)) - max_bytes
-    texts = [(holder, path, len(codec.dumps(holder[path[-1]]))) for holder, path in _texts(event, ())]
+    event = _copied(event)
+    excess = codec.size(event) - max_bytes
+    texts = [(holder, path, codec.size(holder[path[-1]])) for holder, path in _texts(event, ())]
     long = [row for row in texts if row[2] > SMALL_BYTES]
     room = sum(size for _, _, size in long) - excess
     fitting = compose.greatest(lambda share: sum(min(size, share) for _, _, size in long) <= room, max_bytes)
@@ -48,14 +48,21 @@ def truncate_event(
     return event, list(bounded(notices + _drop_items(event, max_bytes)))
 
 
+def _copied(value: Any) -> Any:
+    """Return a copy of a tree, in which no container stands twice."""
+    if isinstance(value, dict):
+        return {name: _copied(member) for name, member in value.items()}
+    return [_copied(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
 def _drop_items(event: dict[str, Any], max_bytes: int) -> list[Notice]:
     """Drop as many items from the end of the output as necessary. Clients have received each of them before."""
     output = event.get("response", {}).get("output")
-    excess = len(codec.dumps(event)) - max_bytes
+    excess = codec.size(event) - max_bytes
     if not output or excess <= 0:
         return []
     while output and excess > 0:
-        excess -= len(codec.dumps(output.pop())) + 1
+        excess -= codec.size(output.pop()) + 1
     return [notice("truncated", "response.output")]
 
 

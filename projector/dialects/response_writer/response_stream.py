@@ -56,9 +56,11 @@ class ResponseStream:
 
     def emit(self, name: str, members: Mapping[str, Any]) -> None:
         """Write an event. If it is too large it is truncated, and notices of that are written first."""
-        data = codec.dumps({"type": name, "sequence_number": self._sequence, **members})
-        if len(data) > self._max_bytes:
-            event = {"type": name, "sequence_number": self._sequence + self.has_extensions, **members}
+        event = {"type": name, "sequence_number": self._sequence, **members}
+        is_large = "response" in members and codec.size(event) > self._max_bytes  # it may have texts of megabytes
+        data = b"" if is_large else codec.dumps(event)
+        if is_large or len(data) > self._max_bytes:
+            event["sequence_number"] += self.has_extensions
             truncated, notices = truncate_event(event, self._max_bytes, self.protocol.whole_members)
             self.emit_own("notices", {"about": name, "notices": [row._asdict() for row in notices]})
             data = codec.dumps(truncated)

@@ -144,4 +144,4 @@ def _truncated(frame: Frame) -> Frame:
     if frame["kind"] == Kind.FINAL:
         final = {name: value for name, value in frame["final"].items() if name != "reasoning_summary_text"}
         frame = {**frame, "final": final}
-    return frame if len(codec.dumps(frame)) <= FRAME_MAX_BYTES else fit(frame, FRAME_MAX_BYTES)
+    return frame if codec.size(frame) <= FRAME_MAX_BYTES else fit(frame, FRAME_MAX_BYTES)

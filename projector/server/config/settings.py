@@ -304,6 +304,8 @@ class Settings(Table):
     retries: Retries = Retries()
     circuit_breaker: CircuitBreaker = CircuitBreaker()
     auth: Auth = Auth()
+    demo_page: bool = False
+    """Serve a page at `/` that sends messages and shows the events of the answer. `projector demo` serves it too."""
     log_level: LogLevel = "info"
     """Least level of log lines: `debug`, `info`, `warning` or `error`. At `debug`, probes are logged too."""
     cors_origins: tuple[Origin, ...] = ()

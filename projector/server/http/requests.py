@@ -12,7 +12,8 @@ from starlette.types import Receive, Scope
 
 from projector._validation import sentences
 from projector.contracts import codec
-from projector.contracts.json_values import count_values
+from projector.contracts.json_values import count_values, has_long_text
+from projector.contracts.limits import EVENT_TEXT_MAX_BYTES
 from projector.core.client_history import is_history
 from projector.core.conversation import Entry, File, Image, Part, parts_of
 from projector.dialects.descriptor import AI_SDK_LEVELS
@@ -166,6 +167,8 @@ def _parsed_bytes(text: bytes) -> int:
     values = count_values(text, VALUES_MAX)
     if values > VALUES_MAX:
         raise problem("body_too_large", f"The request body must have at most {VALUES_MAX} JSON values.")
+    if has_long_text(text, EVENT_TEXT_MAX_BYTES):
+        raise problem("body_too_large", f"A text that is not ASCII must have at most {EVENT_TEXT_MAX_BYTES} bytes.")
     is_wide = b"\\u" in text or not text.isascii()
     return values * _VALUE_BYTES + len(text) * (_WIDE_BYTES if is_wide else 1)
 

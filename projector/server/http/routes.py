@@ -28,6 +28,7 @@ from projector.server.catalog import (
 from projector.server.config.caller_settings import AG_UI, AI_SDK, CHAT, WORKFLOWS
 from projector.server.control.token_meter import TokenMeter
 from projector.server.http.chat_routes import chat_routes
+from projector.server.http.demo_page import demo_routes
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES
 from projector.server.http.model_routes import ModelRoutes
 from projector.server.http.problems import problem
@@ -81,6 +82,7 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
         *stream_routes({dialect for *_, dialects in found for dialect in dialects}),
         *(() if site.settings.admin is not None else INTERNAL_ROUTES),
         *HEALTH_ROUTES,
+        *(demo_routes(catalog) if site.settings.demo_page else ()),
     ]
 
 

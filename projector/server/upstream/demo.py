@@ -34,13 +34,15 @@ class Scenario(NamedTuple):
 TOOL: Final = Scenario(
     ("tool", "function", "time"), {RESPONSES: "chat-function-tool", CHAT: "chat-completions-weather-run"}
 )
+APPROVAL: Final = Scenario(("approve", "approval"), {RESPONSES: "chat-mcp-approval"})
 SCENARIOS: Final = (
     Scenario(("search", "news", "weather"), {RESPONSES: "chat-web-search", CHAT: "chat-completions-annotations"}),
     Scenario(("file", "document"), {RESPONSES: "chat-file-search"}),
     Scenario(("code", "plot", "calculate"), {RESPONSES: "chat-code-interpreter"}),
     Scenario(("image", "draw", "picture"), {RESPONSES: "chat-image-generation-partials"}),
-    Scenario(("approve", "approval"), {RESPONSES: "chat-mcp-approval"}),
+    APPROVAL,
     Scenario(("mcp",), {RESPONSES: "chat-mcp-tool"}),
+    Scenario(("secret", "password"), {RESPONSES: "chat-split-secrets", CHAT: "chat-completions-secret-arguments"}),
     TOOL,
     Scenario(("refuse", "forbidden"), {RESPONSES: "chat-refusal", CHAT: "chat-completions-refusal"}),
     Scenario(
@@ -51,8 +53,13 @@ SCENARIOS: Final = (
 )
 """The first row with a word of the message and an example in the API counts."""
 
-OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
-"""Types of items that a client sends after it has run its functions."""
+ANSWERS: Final = {
+    "function_call_output": TOOL,
+    "custom_tool_call_output": TOOL,
+    "mcp_approval_response": APPROVAL,
+}
+"""Type of an item that a client sends after it has run its functions, or a person has decided -> what it answers.
+The call is played also if it was declined."""
 
 HOST_EVENT: Final = b'{"type":"projector.'
 """Begin of an event of the host. It follows the response that it belongs to."""
@@ -61,8 +68,9 @@ HOST_EVENT: Final = b'{"type":"projector.'
 class DemoUpstream:
     """An upstream that plays recorded examples of both APIs.
 
-    An agent's request plays a whole example, with the tools that its host runs. A request with functions of the caller
-    plays the first response, and one that ends with their outputs plays the last, so that a client's tool loop ends.
+    An agent's request plays a whole example, with the tools that its host runs. A request with functions of the caller,
+    or for a call that needs an approval, plays the first response. One that ends with outputs or an approval plays the
+    last, so that a client's loop ends.
     """
 
     providers = frozenset(APIS)
@@ -101,15 +109,25 @@ class DemoUpstream:
 
     def _events(self, api: str, body: Mapping[str, Any]) -> list[bytes]:
         last = _last_message(body)
-        if isinstance(last, dict) and (last.get("role") == "tool" or str(last.get("type")) in OUTPUTS):
-            return _responses_of(self.examples[api][TOOL.examples[api]])[-1]
-        events = self.examples[api][_scenario(api, last)]
-        return _responses_of(events)[0] if _has_functions(body) else events
+        answered = _answered(last)
+        if answered is not None:
+            return _responses_of(self.examples[api][answered.examples[api]])[-1]
+        name = _scenario(api, last)
+        waits = _has_functions(body) or name == APPROVAL.examples.get(api)
+        events = self.examples[api][name]
+        return _responses_of(events)[0] if waits else events
 
 
 def _last_message(body: Mapping[str, Any]) -> object:
     sent = body.get("messages") or body.get("input")
     return sent[-1] if isinstance(sent, list) and sent else sent
+
+
+def _answered(message: object) -> Scenario | None:
+    """Return the scenario that a message continues with its last response."""
+    if not isinstance(message, dict):
+        return None
+    return TOOL if message.get("role") == "tool" else ANSWERS.get(str(message.get("type")))
 
 
 def _has_functions(body: Mapping[str, Any]) -> bool:

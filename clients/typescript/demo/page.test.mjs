@@ -1,0 +1,207 @@
+// The demo page in Chromium: every kind of answer, withheld secrets, stop, a dropped connection, keyboard, small screens.
+//
+//   node page.test.mjs URL PATH_OF_CHROMIUM FOLDER_FOR_PICTURES
+
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { chromium } from "playwright-core";
+
+const [, , url, executablePath, folder] = process.argv;
+const SECRETS = ["hunter2-not-a-real-key", "example-bearer-000", "s3same", "AKIAIOSFODNN7EXAMPLE", "rt-example-1", "harbour-master-7781"];
+let browser;
+let page;
+let complaints;
+
+before(async () => void (browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] })));
+after(() => browser.close());
+
+/** Opens the page; whatever the console complains about fails the test. */
+async function open(options = {}) {
+  await page?.context().close();
+  page = await (await browser.newContext({ viewport: { width: 1400, height: 880 }, ...options })).newPage();
+  complaints = [];
+  page.on("console", (message) => ["error", "warning"].includes(message.type()) && complaints.push(message.text()));
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("request", (request) => request.url().startsWith(url) || /^(data|blob):/.test(request.url()) || complaints.push(request.url()));
+  await page.goto(url);
+}
+
+const button = (name) => page.getByRole("button", { name, exact: true });
+const answer = () => page.locator(".answer").last();
+const ended = () => answer().locator(".end b").waitFor();
+const events = () => page.locator("#page-events > li:not(.gap)");
+
+async function choose(kind) {
+  await button(kind).click();
+  await ended();
+}
+
+/** Does something in the page as soon as it has received some events, however slow this script is. */
+const atEvent = (count, action) =>
+  page.evaluate(
+    ([most, name]) => {
+      const actions = {
+        drop: () => document.querySelector("#drop").click(),
+        reload: () => location.reload(),
+        escape: () => document.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" })),
+      };
+      const list = document.querySelector("#page-events");
+      const observer = new MutationObserver(() => {
+        if (list.children.length < most) return;
+        observer.disconnect();
+        actions[name]();
+      });
+      observer.observe(list, { childList: true });
+    },
+    [count, action],
+  );
+
+// kind of answer, what the page shows of it, and how it ends
+const KINDS = [
+  ["Text", ["opens at nine", "Opening hours"], "Complete"],
+  ["Search with citations", ["Search of the web", "The strike ended on Sunday", "Live sailings"], "Complete"],
+  ["Code", ["import statistics", "The mean fare is 5.20."], "Complete"],
+  ["Image", ["Image"], "Complete"],
+  ["Tools", ["get_departures", "waits for this page", "Run it here"], "Complete"],
+  ["Approval", ["book_seats", "needs your approval", "Approve"], "Complete"],
+  ["Reasoning", ["Twelve bays of six shelves", "Seventy shelves are free."], "Complete"],
+  ["Refusal", ["I'm sorry, but I can't help"], "Refused"],
+  ["Failure", [], "Failed"],
+  ["Secrets", ["call_service", "The dock opens with withheld"], "Complete"],
+];
+
+test("every kind of answer, without a complaint of the browser", async () => {
+  await open();
+  for (const [kind, texts, end] of KINDS) {
+    await choose(kind);
+    const shown = await answer().innerText();
+    for (const text of texts) assert.ok(shown.includes(text), `${kind}: ${text} is not in ${shown}`);
+    assert.equal(await answer().locator(".end b").innerText(), end, kind);
+    assert.ok((await events().count()) > 3, kind);
+  }
+  assert.equal(await page.locator(".answer img").count(), 1);
+  assert.deepEqual(complaints, []);
+});
+
+test("secrets are marked on the provider's side, and nowhere else on the page", async () => {
+  await open();
+  await choose("Secrets");
+  await page.locator("#provider li.dim").first().waitFor();
+  for (const summary of await page.locator(".wire summary").all()) await summary.click();
+  const [provider, public_, shown] = await Promise.all(["#provider", "#page", "#shown"].map((id) => page.locator(id).innerText()));
+  for (const secret of SECRETS) {
+    assert.ok(secret === SECRETS[3] || provider.includes(secret), secret); // that one is cut by the deltas
+    assert.ok(!public_.includes(secret) && !shown.includes(secret), secret);
+  }
+  assert.ok(!public_.includes("Northquay back office"), "instructions");
+  const marks = (await page.locator("#provider summary mark").allInnerTexts()).join("|");
+  for (const piece of ["hun", "ter2-not-a-real", "har", "bour-mast", "er-7781"]) assert.ok(marks.includes(piece), `${piece} in ${marks}`);
+  assert.deepEqual(complaints, []);
+  await page.screenshot({ path: join(folder, "secrets.png") });
+});
+
+test("an approval is given, and the call goes on", async () => {
+  await open();
+  await choose("Approval");
+  await button("Approve").click();
+  await page.getByText("Two seats are booked.").first().waitFor();
+  await ended();
+  assert.equal(await page.getByRole("button", { name: "Approve" }).count(), 0);
+  assert.deepEqual(complaints, []);
+});
+
+test("the page runs a function, and the answer goes on", async () => {
+  await open();
+  await choose("Tools");
+  await button("Run it here").click();
+  await page.locator(".answer p").getByText("boats leave").waitFor();
+  assert.equal(await page.getByRole("button", { name: "Run it here" }).count(), 0);
+  assert.deepEqual(complaints, []);
+});
+
+test("a dropped connection is resumed without losing or repeating an event", async () => {
+  await open();
+  await atEvent(4, "drop");
+  await button("Search with citations").click();
+  await page.locator("#page-events .gap").waitFor();
+  await ended();
+  assert.match(await answer().innerText(), /The strike ended on Sunday.*Sailings are normal again/s);
+  assert.equal(await events().count(), 19);
+  assert.equal(await page.locator("#page-events .gap").count(), 1);
+});
+
+test("a reload continues the answer", async () => {
+  await open();
+  await atEvent(4, "reload");
+  await Promise.all([page.waitForEvent("load"), button("Code").click()]);
+  await ended();
+  assert.match(await answer().innerText(), /The mean fare is 5.20./);
+  assert.equal(await events().count(), 19);
+});
+
+test("Escape stops an answer, which ends as cancelled", async () => {
+  await open();
+  await atEvent(2, "escape");
+  await button("Tools").click();
+  await ended();
+  assert.equal(await answer().locator(".end b").innerText(), "Stopped");
+});
+
+test("the keyboard is enough", async () => {
+  await open();
+  await page.keyboard.press("/");
+  await page.keyboard.type("refuse this");
+  await page.keyboard.press("Enter");
+  await ended();
+  assert.equal(await answer().locator(".end b").innerText(), "Refused");
+  await button("Text").focus();
+  await page.keyboard.press("Enter");
+  await page.getByText("The reading room opens at nine").first().waitFor();
+});
+
+test("each dialect shows its own events", async () => {
+  await open();
+  const dialects = await page.locator("#dialect option").allInnerTexts();
+  assert.equal(dialects.length, 6);
+  for (const [dialect, type] of [["ai_sdk", "text-delta"], ["ag_ui", "TEXT_MESSAGE_CONTENT"], ["responses", "response.output_text.delta"], ["chat_completions", "[DONE]"]]) {
+    await page.locator("#dialect").selectOption(dialect);
+    await button("Text").click();
+    await page.locator("#page-events b").getByText(type, { exact: true }).first().waitFor();
+  }
+  assert.deepEqual(complaints, []);
+});
+
+for (const [name, options] of [["narrow", { viewport: { width: 360, height: 740 } }], ["dark", { colorScheme: "dark" }]]) {
+  test(`${name}: readable, and nothing is wider than the screen`, async () => {
+    await open(options);
+    await choose("Search with citations");
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), options.viewport?.width ?? 1400);
+    assert.deepEqual(await page.evaluate(lowContrasts), []);
+    await page.screenshot({ path: join(folder, `${name}.png`), fullPage: name === "narrow" });
+  });
+}
+
+/** Returns the texts whose contrast with their background is below 4.5 (WCAG AA); disabled controls are exempt. */
+function lowContrasts() {
+  const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  const paint = (...colors) => {
+    canvas.clearRect(0, 0, 1, 1);
+    for (const color of colors) {
+      canvas.fillStyle = color;
+      canvas.fillRect(0, 0, 1, 1);
+    }
+    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const light = (rgb) => rgb.map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)).reduce((sum, c, n) => sum + c * [0.2126, 0.7152, 0.0722][n], 0);
+  const found = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const hasText = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim() !== "");
+    if (!hasText || element.closest(":disabled, .hidden, [hidden]")) continue;
+    const backgrounds = [];
+    for (let one = element; one; one = one.parentElement) backgrounds.unshift(getComputedStyle(one).backgroundColor);
+    const [a, b] = [light(paint(...backgrounds)), light(paint(...backgrounds, getComputedStyle(element).color))].sort((x, y) => y - x);
+    if ((a + 0.05) / (b + 0.05) < 4.5) found.push(`${element.tagName} ${element.className} ${element.textContent.slice(0, 30)}`);
+  }
+  return [...new Set(found)];
+}

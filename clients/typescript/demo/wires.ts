@@ -1,0 +1,244 @@
+/** Both sides of a stream: what the provider sends, what the page gets, and what was withheld between them. */
+
+import { h, marked, withRanges } from "./dom.js";
+
+type Json = Record<string, unknown>;
+type Range = readonly [number, number];
+
+const PREVIEW_CHARS = 220;
+const TEXTS = ["delta", "code", "arguments", "text", "refusal_text"];
+
+export const isRecord = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value);
+
+function parsed(data: string): unknown {
+  try {
+    return JSON.parse(data);
+  } catch {
+    return undefined;
+  }
+}
+
+const shortened = (text: string): string => (text.length > PREVIEW_CHARS ? `${text.slice(0, PREVIEW_CHARS)}…` : text);
+
+/** One side: a list of events that a reader can open. */
+export class Wire {
+  private bytes = 0;
+  private count = 0;
+
+  constructor(
+    private readonly list: HTMLElement,
+    private readonly counter: HTMLElement,
+    empty: string,
+  ) {
+    this.list.replaceChildren(h("li", { class: "empty" }, empty));
+  }
+
+  /** Adds an event. Its whole JSON is shown when it is opened. */
+  add(type: string, preview: Node[], data: string, tag = ""): HTMLLIElement {
+    if (this.count === 0) this.list.replaceChildren();
+    this.count += 1;
+    this.bytes += data.length;
+    const isAtEnd = this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < 40;
+    const summary = h("summary", {}, tag !== "" && h("span", { class: "tag" }, tag), h("b", {}, type), " ", h("span", {}, ...preview));
+    const details = h("details", {}, summary);
+    details.addEventListener("toggle", () => {
+      if (details.open && details.children.length === 1) details.append(h("pre", {}, ...marked(pretty(data))));
+    });
+    const row = h("li", {}, details);
+    this.list.append(row);
+    this.counter.textContent = `${this.count} events, ${(this.bytes / 1000).toFixed(1)} kB`;
+    if (isAtEnd) this.list.scrollTop = this.list.scrollHeight;
+    return row;
+  }
+
+  /** Adds a remark between two events. */
+  remark(text: string): void {
+    this.list.append(h("li", { class: "gap" }, text));
+    this.list.scrollTop = this.list.scrollHeight;
+  }
+}
+
+function pretty(data: string): string {
+  const value = parsed(data);
+  return value === undefined ? data : JSON.stringify(value, (_, one: unknown) => (typeof one === "string" ? shortened(one) : one), 2);
+}
+
+interface ProviderRow {
+  row: HTMLLIElement;
+  preview: HTMLElement;
+  text: string;
+  /** Response and number of the event, as the public event has them. */
+  key: string;
+  /** The text that a delta continues, and where it begins in it. */
+  family: string | undefined;
+  start: number;
+}
+
+/** The provider's side, matched with the events of the page. */
+export class ProviderSide {
+  private readonly rows: ProviderRow[] = [];
+  /** Text of all deltas, as the provider sent them and as the page got them. */
+  private readonly raw = new Map<string, string>();
+  private readonly clean = new Map<string, string>();
+  /** Event -> texts of the events of the page that came of it. */
+  private readonly texts = new Map<string, string[]>();
+  private readonly held = new Set<string>();
+  private response = "";
+
+  constructor(private readonly wire: Wire) {}
+
+  /** Adds an event of the provider. */
+  add(data: string): void {
+    const event = parsed(data);
+    if (!isRecord(event)) return void this.wire.add("", [document.createTextNode(shortened(data))], data);
+    if (isRecord(event.response) && typeof event.response.id === "string") this.response = event.response.id;
+    const text = previewOf(event);
+    const family = typeof event.delta === "string" ? `${event.item_id}/${familyOf(event.type)}` : undefined;
+    const start = family === undefined ? 0 : (this.raw.get(family)?.length ?? 0);
+    if (family !== undefined) this.raw.set(family, (this.raw.get(family) ?? "") + text);
+    const isInternal = text.startsWith(INSTRUCTIONS);
+    const nodes = withRanges(shortened(text), isInternal ? [[0, shortened(text).length]] : []);
+    const row = this.wire.add(String(event.type ?? "event").replace(/^response\./, ""), nodes, data);
+    row.classList.toggle("held", isInternal);
+    const preview = row.querySelector("summary > span:last-child") as HTMLElement;
+    this.rows.push({ row, preview, text, key: `${this.response}/${event.sequence_number}`, family, start });
+  }
+
+  /** Notes an event of the page. */
+  match(event: Json): void {
+    const key = `${event.response_id}/${event.provider_sequence_number}`;
+    this.texts.set(key, [...(this.texts.get(key) ?? []), ...textsOf(event)]);
+    if (Array.isArray(event.notices)) this.held.add(key);
+    if (typeof event.delta !== "string") return;
+    const family = `${event.item_id}/${familyOf(event.kind)}`;
+    this.clean.set(family, (this.clean.get(family) ?? "") + event.delta);
+  }
+
+  /** Marks what was withheld and what was not forwarded, once both sides are complete. */
+  finish(): void {
+    const secrets = this.secrets();
+    for (const one of this.rows) {
+      const ranges = one.family === undefined ? rangesOf(one.text, secrets) : this.deltaRanges(one);
+      const isHeld = ranges.length > 0 || this.held.has(one.key) || one.row.classList.contains("held");
+      one.row.classList.toggle("held", isHeld);
+      if (ranges.length > 0) one.preview.replaceChildren(...withRanges(shortened(one.text), clipped(ranges, shortened(one.text).length)));
+      if (this.texts.has(one.key) || isHeld) continue;
+      one.row.classList.add("dim");
+      one.row.querySelector("summary")?.prepend(h("span", { class: "tag" }, "not forwarded"));
+    }
+  }
+
+  /** Returns the values that the page did not get. */
+  private secrets(): Set<string> {
+    const found = new Set<string>();
+    const add = (raw: string, clean: string): void => {
+      for (const [start, end] of withheldRanges(raw, clean)) if (end - start >= SECRET_CHARS) found.add(raw.slice(start, end));
+    };
+    for (const [family, raw] of this.raw) add(raw, this.clean.get(family) ?? raw);
+    for (const one of this.rows) {
+      if (one.family === undefined) for (const text of this.texts.get(one.key) ?? []) add(one.text, text);
+    }
+    return found;
+  }
+
+  private deltaRanges({ family, text, start }: ProviderRow): Range[] {
+    const [raw, clean] = [this.raw.get(family ?? ""), this.clean.get(family ?? "")];
+    if (raw === undefined || clean === undefined) return [];
+    return clipped(withheldRanges(raw, clean).map(([from, to]): Range => [from - start, to - start]), text.length);
+  }
+}
+
+const INSTRUCTIONS = "instructions: ";
+const SECRET_CHARS = 4;
+
+/** Returns the texts of an event of the page that may contain marks. */
+function textsOf({ arguments_text: whole, tool, output }: Json): string[] {
+  const texts = [whole, isRecord(tool) ? tool.arguments_text : undefined, output === undefined ? undefined : JSON.stringify(output)];
+  return texts.filter((text) => typeof text === "string");
+}
+
+function rangesOf(text: string, secrets: Set<string>): Range[] {
+  const found = [...secrets].flatMap((secret): Range[] => {
+    const at = text.indexOf(secret);
+    return at < 0 ? [] : [[at, at + secret.length]];
+  });
+  found.sort(([a], [b]) => a - b);
+  return found.filter(([start], n) => n === 0 || start >= (found[n - 1]?.[1] ?? 0));
+}
+
+const clipped = (ranges: readonly Range[], length: number): Range[] =>
+  ranges.map(([from, to]): Range => [Math.max(from, 0), Math.min(to, length)]).filter(([from, to]) => from < to);
+
+/** Returns the family of texts that an event belongs to, which provider and contract name differently. */
+function familyOf(type: unknown): string {
+  const name = String(type);
+  return ["arguments", "code", "refusal", "summary"].find((family) => name.includes(family)) ?? "text";
+}
+
+/** Returns the ranges of a text that are not in its clean version. */
+export function withheldRanges(raw: string, clean: string): Range[] {
+  const ranges: Range[] = [];
+  const pieces = clean.split(/"?<redacted>"?/);
+  let at = 0;
+  pieces.forEach((piece, n) => {
+    const isLast = n === pieces.length - 1;
+    const found = isLast && piece === "" ? raw.length : raw.indexOf(piece, at);
+    if (found < 0) return;
+    if (n > 0 && found > at) ranges.push(unquoted(raw, at, found));
+    at = found + piece.length;
+  });
+  return ranges;
+}
+
+function unquoted(raw: string, start: number, end: number): Range {
+  return [raw[start] === '"' ? start + 1 : start, raw[end - 1] === '"' ? end - 1 : end];
+}
+
+/** Returns what is worth seeing of an event without opening it. */
+function previewOf(event: Json): string {
+  if (isRecord(event.response)) {
+    const { instructions, status } = event.response;
+    return typeof instructions === "string" ? INSTRUCTIONS + instructions : String(status ?? "");
+  }
+  const text = TEXTS.map((name) => event[name]).find((value) => typeof value === "string");
+  if (typeof text === "string") return text;
+  if (isRecord(event.item)) {
+    const { type, name, arguments: given, status } = event.item;
+    return [type, name, given, status].filter((one) => typeof one === "string" && one !== "").join(" ");
+  }
+  if (event.output !== undefined) return JSON.stringify(event.output);
+  if (isRecord(event.annotation)) return String(event.annotation.url ?? event.annotation.filename ?? event.annotation.type);
+  if (isRecord(event.error)) return String(event.error.message ?? event.error.code);
+  if (typeof event.message === "string") return event.message;
+  return "";
+}
+
+/** Returns type, preview and remark of an event of the page, in any dialect. */
+export function describePublic(data: string): { type: string; preview: Node[]; tag: string; event: Json } {
+  const event = parsed(data);
+  if (!isRecord(event)) return { type: data.trim() === "[DONE]" ? "[DONE]" : "", preview: [], tag: "", event: {} };
+  const type = String(event.kind ?? event.type ?? event.object ?? "event");
+  const notices = Array.isArray(event.notices) ? event.notices.length : 0;
+  return { type, preview: marked(shortened(publicPreview(event))), tag: notices > 0 ? `${notices} withheld or cut` : "", event };
+}
+
+function publicPreview(event: Json): string {
+  const { tool, citation, final, error, output, status, item_type: itemType, target } = event;
+  if (isRecord(tool)) {
+    const name = tool.name ?? tool.tool_name ?? tool.tool_type;
+    return [name, tool.status, tool.query, tool.arguments_text].filter((one) => typeof one === "string").join(" ");
+  }
+  if (isRecord(citation)) return String(citation.url ?? citation.filename ?? citation.type);
+  if (isRecord(final)) return String(final.status);
+  if (isRecord(error)) return `${String(error.code)}: ${String(error.message)}`;
+  if (isRecord(target)) return `${String(target.field)} ${typeof event.data === "string" ? `${event.data.length} characters` : ""}`;
+  if (output !== undefined) return JSON.stringify(output);
+  if (itemType !== undefined) return `${String(itemType)} ${String(status ?? "")}`;
+  const choice: unknown = Array.isArray(event.choices) ? event.choices[0] : undefined;
+  if (isRecord(choice) && isRecord(choice.delta)) return JSON.stringify(choice.delta);
+  const text = [event.delta, event.arguments_text, event.code, event.inputTextDelta, event.content, event.refusal_text, status].find(
+    (one) => typeof one === "string",
+  );
+  if (typeof text === "string") return text;
+  return isRecord(event.item) ? String(event.item.type) : "";
+}

@@ -1,0 +1,26 @@
+"""Settings of `projector demo`: the page, streams that survive a lost connection, and a secret to withhold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from projector.dialects import DIALECTS
+from projector.server.config.config_base import DEFAULT_DIALECT
+from projector.server.config.settings import DEFAULT
+from projector.server.extensions import EXTENSIONS
+
+SECRET: Final = "harbour-master-7781"  # noqa: S105 - made up; an example repeats it in a text, and the server withholds it
+"""API key of the built-in provider."""
+
+
+def demo_flags(port: int) -> Mapping[str, object]:
+    """Return the settings of a demo server, which take precedence over the environment."""
+    names = [name for name in DIALECTS if name != DEFAULT_DIALECT and name not in EXTENSIONS]
+    agent = {
+        "upstream": DEFAULT,
+        "model": "demo",
+        "dialects": [DEFAULT_DIALECT, *names],
+        "on_disconnect": "continue",
+    }
+    return {"port": port, "demo_page": True, "api_key": SECRET, "agents": {DEFAULT: agent}}

@@ -1,0 +1,32 @@
+"""The demo page in a browser, built from the sources of the TypeScript client."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.clients.conftest import running
+from tests.clients.test_client_package import passed
+from tests.clients.typescript_client import ran
+
+pytestmark = pytest.mark.node
+
+
+def test_the_built_files_are_fresh(typescript_client: Path) -> None:
+    assert ran(["node", "build.mjs", "--check"], typescript_client / "demo") == ""
+
+
+def test_the_sources_compile(typescript_client: Path) -> None:
+    ran(["node", "../node_modules/typescript/bin/tsc", "--project", "."], typescript_client / "demo")
+
+
+@pytest.mark.timeout(300)
+def test_a_person_can_use_it(typescript_client: Path, program: Callable[[str], str], tmp_path: Path) -> None:
+    folder = Path(os.environ.get("PROJECTOR_TESTS_PICTURES", tmp_path))
+    with running([sys.executable, "-m", "projector", "demo", "--port", "0"]) as url:
+        command = ["node", "page.test.mjs", f"{url}/", program("chromium"), str(folder)]
+        assert passed(ran(command, typescript_client / "demo")) == 11
