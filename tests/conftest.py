@@ -7,10 +7,10 @@ import importlib
 import os
 import shutil
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -51,6 +51,7 @@ REST: Final = {
     "asgi/test_openwop_forks.py": "many runs",
     "asgi/test_openwop_webhooks.py": "waits for receivers that are down",
     "asgi/test_process.py": "processes and signals",
+    "asgi/test_replicas.py": "servers that share Redis, in processes",
     "asgi/test_signals.py": "the same",
     "store/test_bench_store.py": "the subjects of the benchmark",
     "store/test_interleavings.py::test_any_order": "hundreds of orders",
@@ -119,6 +120,15 @@ def _missing(need: str, reason: str) -> None:
     if need in REQUIRED:
         pytest.fail(f"required here, but missing: {reason}")
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def redis_server(program: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A Redis server with an empty database."""
+    from bench.redis_server import RedisServer  # noqa: PLC0415 - it imports the client of Redis
+
+    with RedisServer(program("redis-server"), tmp_path_factory.mktemp("redis")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -76,7 +76,7 @@ COMMANDS: Final = (
             _value("--host", "H", "address to listen on (default: from the configuration)"),
             _PORT,
             _value(
-                "--workers", "N", "must be 1; to scale, run several servers behind a load balancer", type=int, default=1
+                "--workers", "N", "worker processes; more than 1 need a Redis store (default: 1)", type=int, default=1
             ),
         ),
     ),

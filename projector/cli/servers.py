@@ -29,13 +29,16 @@ def demo(arguments: argparse.Namespace) -> int:
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    """Serve the configured upstreams with one worker (docs/decisions/0011-one-process-per-server.md)."""
-    if arguments.workers != 1:
-        raise UsageError(
-            "--workers must be 1: running streams, their owners and their limits are kept in the memory of one "
-            "process. To scale, run several servers behind a load balancer (docs/deployment.md)"
-        )
-    return _run({"host": arguments.host, "port": arguments.port}, arguments.config, is_demo=False)
+    """Serve the configured upstreams, with several worker processes if they are requested."""
+    flags = {"host": arguments.host, "port": arguments.port}
+    if arguments.workers == 1:
+        return _run(flags, arguments.config, is_demo=False)
+    workers, settings = server_module("workers"), load_settings(arguments.config, flags)
+    workers.check_workers(arguments.workers, settings)
+    options = {"--config": arguments.config, "--host": arguments.host, "--port": arguments.port}
+    given = [f"{name}={value}" for name, value in options.items() if value is not None]
+    status: int = workers.run_workers(settings, ["serve", *given], arguments.workers)
+    return status
 
 
 def health(arguments: argparse.Namespace) -> int:

@@ -80,7 +80,7 @@ def create_app(
     budgets = store.budgets if budgets is None else budgets
     shared = Shared(
         streams,
-        Ownership(),
+        Ownership(None if settings.store.kind == "memory" else store),
         Authenticator(settings.auth),
         Rights(settings.callers),
         _limiter(settings, budgets),
@@ -132,6 +132,7 @@ class Shared:
             await extension.aclose()
         for catalog in self.catalogs:
             await catalog.aclose()
+        await self.ownership.aclose()
         await self.logs.aclose()
 
 

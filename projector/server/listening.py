@@ -29,9 +29,14 @@ def listen(settings: Settings) -> socket.socket:
     return listener
 
 
-def listen_admin(settings: Settings) -> socket.socket | None:
-    """Return the socket of the admin listener, None without one; raise `SettingsError` like `listen`."""
-    return None if settings.admin is None else _listening(settings.admin.host, settings.admin.port)
+def listen_admin(settings: Settings, worker: int = 0) -> socket.socket | None:
+    """Return the socket of the admin listener, None without one; raise `SettingsError` like `listen`.
+
+    Each of several workers has a port of its own, the configured one plus its number.
+    """
+    if settings.admin is None:
+        return None
+    return _listening(settings.admin.host, settings.admin.port and settings.admin.port + worker)
 
 
 def check_addresses(settings: Settings) -> None:

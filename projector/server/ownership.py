@@ -1,112 +1,240 @@
 """Ownership of responses, their items, and conversations: only the caller that created one can see it.
 
-An approval belongs to the response that requests it. Ownership is kept in the memory of this process, newest first:
-after a restart, or at another replica, every id is answered with 404.
+An approval belongs to the response that requests it. Ownership is kept in the memory of this process, newest first.
+With a store that outlasts the process or is shared by several, it is also kept there: it is written in the background,
+and what a request refers to is loaded before it is checked. Without one, every ID is answered with 404 after a restart
+or at another server.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from projector.contracts import codec
+from projector.contracts.limits import ID_MAX_CHARS
+from projector.dialects.ag_ui.tool_writer import INTERRUPT_PREFIX
 from projector.server.http.problems import problem
+from projector.store.protocol import Store, StoreUnavailableError
 
 _KEPT_MAX: Final = 100_000
-"""Maximum entries of each kind; about 20 MB when full."""
+"""Maximum entries of each kind in memory; about 20 MB when full."""
+_KEPT_S: Final = 2_592_000.0
+"""Seconds that ownership is kept in the store: thirty days, as long as providers keep responses."""
+_LOADED_MAX: Final = 1_000
+"""IDs of one request that are looked up in the store."""
+_LATE_S: Final = (0.05, 0.2)
+"""Pauses before a response is looked up again: it may have ended at another server a moment ago."""
+_RETRY_S: Final = 1.0
+_LAST_S: Final = 2.0
+"""Seconds for the last entries at shutdown."""
+
+Kind: TypeAlias = Literal["response", "item", "conversation", "place", "approval"]
+_LOADED: Final[Sequence[Kind]] = ("response", "item", "conversation", "place", "approval")
 
 
 class _Owner(NamedTuple):
-    """The caller that created something, and the upstream that stores it."""
+    """The caller that created something, and the upstream that stores it; of an approval, the response."""
 
     caller: str
     upstream: str = ""
 
 
 class Ownership:
-    """The callers that created responses and conversations."""
+    """The callers that created responses and conversations.
 
-    def __init__(self, kept_max: int = _KEPT_MAX) -> None:
+    Args:
+        store: where ownership is kept besides this process.
+        kept_max: maximum entries of each kind in this process.
+    """
+
+    def __init__(self, store: Store | None = None, *, kept_max: int = _KEPT_MAX) -> None:
+        self._store = store
         self._kept_max = kept_max
-        self._responses: OrderedDict[str, _Owner] = OrderedDict()  # a dict takes linear time to find its first key
-        self._items: OrderedDict[str, _Owner] = OrderedDict()
-        self._conversations: OrderedDict[str, _Owner] = OrderedDict()
-        self._places: OrderedDict[str, _Owner] = OrderedDict()
-        self._approvals: OrderedDict[str, str] = OrderedDict()
+        # a dict takes linear time to find its first key
+        self._kept: Mapping[Kind, OrderedDict[str, _Owner]] = {kind: OrderedDict() for kind in _LOADED}
+        self._unwritten: dict[tuple[Kind, str], _Owner] = {}
+        self._writing: asyncio.Task[None] | None = None
+
+    # the store
+
+    async def load(self, body: Mapping[str, Any]) -> None:
+        """Load the owners of everything that a request may refer to by its ID."""
+        if self._store is None:
+            return
+        ids = list(dict.fromkeys(_ids(body)))[:_LOADED_MAX]
+        if not ids:
+            return
+        try:
+            await self._load(ids)
+            previous = body.get("previous_response_id")
+            for pause_s in _LATE_S:
+                if not isinstance(previous, str) or previous in self._kept["response"]:
+                    break
+                await asyncio.sleep(pause_s)
+                await self._load([previous])
+        except StoreUnavailableError:
+            raise problem("store_unavailable") from None
+
+    async def confirm(self, conversation_id: str | None, caller: str) -> None:
+        """Raise `Problem` if a conversation that the caller has entered became another caller's at another server."""
+        if self._store is None or conversation_id is None:
+            return
+        wanted = _written(_Owner(caller))
+        try:
+            found = await self._store.claim("conversation", conversation_id, wanted, _KEPT_S)
+        except StoreUnavailableError:
+            raise problem("store_unavailable") from None
+        if _read(found).caller != caller:
+            self._kept["conversation"][conversation_id] = _read(found)
+            raise problem("unknown_conversation")
+
+    def write(self) -> None:
+        """Write what is new to the store, in the background. Entries are added in threads too, so they only wait."""
+        if self._unwritten and (self._writing is None or self._writing.done()):
+            self._writing = asyncio.create_task(self._write())
+
+    async def aclose(self) -> None:
+        """Write what is new, for a moment."""
+        self.write()
+        if self._writing is not None:
+            await asyncio.wait([self._writing], timeout=_LAST_S)
+            self._writing.cancel()
+
+    async def _load(self, ids: Sequence[str]) -> None:
+        if self._store is None:
+            return
+        self.write()
+        for kind in _LOADED:
+            missing = [one for one in ids if one not in self._kept[kind]]
+            found = await self._store.get_many(kind, missing) if missing else []
+            for key, value in zip(missing, found, strict=True):
+                if value is not None:
+                    self._keep(kind, key, _read(value), is_loaded=True)
+        approvals = (self._kept["approval"].get(one) for one in ids)
+        responses = [one.caller for one in approvals if one is not None and one.caller not in self._kept["response"]]
+        for key, value in zip(responses, await self._store.get_many("response", responses), strict=True):
+            if value is not None:
+                self._keep("response", key, _read(value), is_loaded=True)
+
+    async def _write(self) -> None:
+        """Write what is new, until nothing is. The first owner of an ID keeps it, but of an approval the newest."""
+        while self._unwritten and self._store is not None:
+            batch, self._unwritten = self._unwritten, {}
+            try:
+                for kind in _LOADED:
+                    values = {key: _written(owner) for (one, key), owner in batch.items() if one == kind}
+                    if kind == "approval":
+                        await asyncio.gather(*(self._store.put(kind, *pair, _KEPT_S) for pair in values.items()))
+                    elif values:
+                        await self._store.claim_many(kind, values, _KEPT_S)
+            except StoreUnavailableError:
+                self._unwritten = {**batch, **self._unwritten}
+                await asyncio.sleep(_RETRY_S)
+
+    # responses, items, approvals, conversations
 
     def add_response(self, response_id: str, caller: str, upstream: str = "") -> None:
         """Record the caller that created a response; if an id is repeated, the first caller keeps it."""
-        self._keep(self._responses, response_id, _Owner(caller, upstream))
+        self._keep("response", response_id, _Owner(caller, upstream))
 
     def check_response(self, response_id: str, caller: str) -> None:
         """Raise `Problem` if a response does not exist or belongs to another caller."""
-        owner = self._responses.get(response_id)
+        owner = self._kept["response"].get(response_id)
         if owner is None or owner.caller != caller:
             raise problem("unknown_response")
 
     def response_upstream(self, response_id: object) -> str | None:
         """Return the upstream that stores a response, None if it is not known."""
-        return _upstream(self._responses, response_id)
+        return self._upstream("response", response_id)
 
     def add_item(self, item_id: str, caller: str, upstream: str = "") -> None:
         """Record the caller whose response has an item; if an id is repeated, the first caller keeps it."""
-        self._keep(self._items, item_id, _Owner(caller, upstream))
+        self._keep("item", item_id, _Owner(caller, upstream))
 
     def check_item(self, item_id: object, caller: str) -> None:
         """Raise `Problem` if an item does not exist or belongs to the response of another caller."""
-        owner = self._items.get(item_id) if isinstance(item_id, str) else None
+        owner = self._kept["item"].get(item_id) if isinstance(item_id, str) else None
         if owner is None or owner.caller != caller:
             raise problem("unknown_response", "A referenced item was not found.", param="input")
 
     def item_upstream(self, item_id: object) -> str | None:
         """Return the upstream that stores an item, None if it is not known."""
-        return _upstream(self._items, item_id)
+        return self._upstream("item", item_id)
 
     def add_approval(self, approval_id: str, response_id: str) -> None:
         """Record the response that requests an approval; the newest, if a provider repeats its ids."""
-        self._approvals.pop(approval_id, None)
-        self._approvals[approval_id] = response_id
-        self._limit(self._approvals)
+        self._kept["approval"].pop(approval_id, None)
+        self._keep("approval", approval_id, _Owner(response_id))
 
     def approval_response(self, approval_id: str) -> str:
         """Return the response that requested an approval, which may be another caller's; raise `Problem` without one.
 
         The error is that of `check_response`, so that existence is not revealed.
         """
-        if approval_id not in self._approvals:
+        found = self._kept["approval"].get(approval_id)
+        if found is None:
             raise problem("unknown_response")
-        return self._approvals[approval_id]
+        return found.caller
 
     def approval_upstream(self, approval_id: object) -> str | None:
         """Return the upstream whose response requested an approval, None if it is not known."""
-        response_id = self._approvals.get(approval_id) if isinstance(approval_id, str) else None
-        return self.response_upstream(response_id)
+        found = self._kept["approval"].get(approval_id) if isinstance(approval_id, str) else None
+        return None if found is None else self.response_upstream(found.caller)
 
     def enter_conversation(self, conversation_id: str, caller: str) -> None:
         """Raise `Problem` if a conversation belongs to another caller; an unknown one becomes this caller's."""
-        owner = self._conversations.get(conversation_id)
+        owner = self._kept["conversation"].get(conversation_id)
         if owner is not None and owner.caller != caller:
             raise problem("unknown_conversation")
-        self._keep(self._conversations, conversation_id, _Owner(caller))
+        self._keep("conversation", conversation_id, _Owner(caller))
 
     def place_conversation(self, conversation_id: str, upstream: str) -> None:
         """Record the upstream that stores a conversation of the provider's API."""
-        self._keep(self._places, conversation_id, _Owner("", upstream))
+        self._keep("place", conversation_id, _Owner("", upstream))
 
     def conversation_upstream(self, conversation_id: object) -> str | None:
         """Return the upstream that stores a conversation, None if it is not known."""
-        return _upstream(self._places, conversation_id)
+        return self._upstream("place", conversation_id)
 
-    def _keep(self, owners: OrderedDict[str, _Owner], key: str, owner: _Owner) -> None:
-        known = owners.pop(key, owner)
-        owners[key] = owner if known.caller == owner.caller else known  # LRU: move to the end
-        self._limit(owners)
-
-    def _limit(self, kept: OrderedDict[str, _Owner] | OrderedDict[str, str]) -> None:
+    def _keep(self, kind: Kind, key: str, owner: _Owner, *, is_loaded: bool = False) -> None:
+        kept = self._kept[kind]
+        known = kept.pop(key, owner)
+        kept[key] = owner if known.caller == owner.caller else known  # LRU: move to the end
         if len(kept) > self._kept_max:
             kept.popitem(last=False)
+        if self._store is not None and not is_loaded:
+            self._unwritten[kind, key] = owner
+            if len(self._unwritten) > self._kept_max:  # the store has been away for long
+                del self._unwritten[next(iter(self._unwritten))]
+
+    def _upstream(self, kind: Kind, key: object) -> str | None:
+        owner = self._kept[kind].get(key) if isinstance(key, str) else None
+        return owner.upstream or None if owner is not None else None
 
 
-def _upstream(owners: Mapping[str, _Owner], key: object) -> str | None:
-    owner = owners.get(key) if isinstance(key, str) else None
-    return owner.upstream or None if owner is not None else None
+def _written(owner: _Owner) -> bytes:
+    return codec.dumps([*owner])
+
+
+def _read(value: bytes) -> _Owner:
+    return _Owner(*codec.loads(value))
+
+
+def _ids(value: object, name: str = "") -> Iterator[str]:
+    """Yield the values of all members that are named like IDs, also without the prefix of an interrupt."""
+    waiting = [(name, value)]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.items()
+        elif isinstance(value, list):
+            waiting += [(name, one) for one in value]
+        elif (
+            isinstance(value, str) and 0 < len(value) <= ID_MAX_CHARS and name.lower().endswith(("id", "conversation"))
+        ):
+            yield value
+            if value.startswith(INTERRUPT_PREFIX):
+                yield value.removeprefix(INTERRUPT_PREFIX)

@@ -30,6 +30,7 @@ from projector.server.signals import RELOAD, ReceivedSignals
 from projector.server.telemetry.logs import configure_logs, log
 from projector.server.telemetry.metrics import Metrics
 from projector.server.upstream.demo import SCENARIOS, DemoUpstream
+from projector.server.workers import WorkerPlace, take_place
 
 if TYPE_CHECKING:
     from projector.server.tls import RenewableContext
@@ -45,6 +46,7 @@ def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = Fa
     On SIGHUP `read` returns the new settings; without it this signal drains like SIGTERM. With `demo`, responses are
     recorded examples. Raises `SettingsError` if an address is not available.
     """
+    place = take_place()
     signals = ReceivedSignals()
     signals.install(with_reload=read is not None)
     writer = configure_logs(level=settings.log_level)
@@ -53,7 +55,7 @@ def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = Fa
         log.warning("configuration_warning", reason=reason)
     raise_file_limit(settings)
     try:
-        _serve(settings, read, signals, demo=demo)
+        _serve(settings, read, signals, place, demo=demo)
     except SettingsError as error:
         log.error("stop", exit_code=2, reason=str(error))
         writer.close()  # the command line prints the error next
@@ -62,20 +64,26 @@ def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = Fa
     return 0
 
 
-def _serve(settings: Settings, read: ReadSettings | None, signals: ReceivedSignals, *, demo: bool) -> None:
+def _serve(
+    settings: Settings, read: ReadSettings | None, signals: ReceivedSignals, place: WorkerPlace | None, *, demo: bool
+) -> None:
     with contextlib.ExitStack() as stack:
-        listener = stack.enter_context(contextlib.closing(listen(settings)))
+        opened = listen(settings) if place is None else socket.socket(fileno=place.descriptor)
+        listener = stack.enter_context(contextlib.closing(opened))
         url = url_of(listener, is_tls=settings.tls is not None)
         serving = server(settings, demo=demo)
         serving.on_signals(signals, read, listener)
-        if demo:
+        serving.place = place
+        if place is not None:
+            log.info("worker", worker=place.number, pid=os.getpid())
+        elif demo:
             _print(f"Demo provider on {url} - open this address in a browser\n")
             _print(f"Try:  curl -N {url}/api/v1/chat/stream {_EXAMPLE}\n{_demo_words()}\n")
             _print(f"Base URL for OpenAI clients, with any key and model: {url}/v1\n")
         else:
             _warn_of_missing_key(settings)
             _print(f"Serving on {url}\n")
-        admin = listen_admin(settings)
+        admin = listen_admin(settings, 0 if place is None else place.number)
         if admin is not None:
             serving.admin_listener = stack.enter_context(contextlib.closing(admin))
             _print(f"Metrics and health on {url_of(admin)}\n")
@@ -141,6 +149,8 @@ class DrainingServer(uvicorn.Server):
         super().__init__(self._public.config)
         self._tls = _tls(settings)
         self._handshake_s = settings.timeouts.request_read_s
+        self.place: WorkerPlace | None = None
+        """Place among several workers."""
         self.admin_listener: socket.socket | None = None
         """Listening socket for operators."""
         self._drain_timeout_s = settings.drain_timeout_s
@@ -188,6 +198,8 @@ class DrainingServer(uvicorn.Server):
             else:
                 log.warning("signal_ignored", signal=received.name)
         self._collector.tick(self.server_state.total_requests)
+        if self.place is not None and self.place.is_orphan:
+            self.should_exit = True
         return await super().on_tick(counter)
 
     async def main_loop(self) -> None:

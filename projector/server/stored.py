@@ -2,11 +2,43 @@
 
 from __future__ import annotations
 
+from projector._errors import UsageError
 from projector.server.config.settings import Settings
+from projector.server.config.store_settings import StoreSettings, decoded_key
 from projector.store.memory import MemoryStore
-from projector.store.protocol import Store
+from projector.store.protocol import Store, StoreLimits
 
 
-def make_store(settings: Settings, process_id: str) -> Store:  # noqa: ARG001 - stores shared by processes need it
-    """Return the store that the settings describe; `process_id` is the producer in the heads of its streams."""
-    return MemoryStore(settings.store.limits(settings.limits.max_memory_bytes))
+def make_store(settings: Settings, process_id: str) -> Store:
+    """Return the store that the settings describe; connections are opened when they are first needed.
+
+    Args:
+        settings: the settings of the server.
+        process_id: ID of this process, the producer of its streams.
+
+    Raises:
+        UsageError: a package that the store needs is not installed.
+    """
+    table = settings.store
+    store = _store(table, table.limits(settings.limits.max_memory_bytes), process_id)
+    if table.encryption_keys:
+        from projector.store.encryption import EncryptedStore  # noqa: PLC0415 - a start without it is faster
+
+        store = EncryptedStore(store, [decoded_key(key) for key in table.encryption_keys])
+    return store
+
+
+def _store(table: StoreSettings, limits: StoreLimits, process_id: str) -> Store:
+    if table.path is not None:
+        from projector.store.sqlite import SqliteStore  # noqa: PLC0415 - a start without it is faster
+
+        return SqliteStore(table.path, limits)
+    if table.url is not None:
+        try:
+            from projector.store.redis_store import RedisStore  # noqa: PLC0415 - the `redis` extra
+        except ModuleNotFoundError as error:
+            message = f"`{error.name}` is missing; install `public-stream-projector[server,redis]`"
+            raise UsageError(message) from None
+        ca_file = None if table.ca_file is None else str(table.ca_file)
+        return RedisStore(table.url.get_secret_value(), process_id, limits, prefix=table.prefix, ca_file=ca_file)
+    return MemoryStore(limits)

@@ -165,7 +165,7 @@ class Connection:
             raise StoreFullError("Redis has reached its `maxmemory`") from error
         except ResponseError as error:
             raise StoreUnavailableError(f"Redis refused a command: {_code(error)}") from error
-        except (RedisError, OSError, TimeoutError) as error:
+        except (RedisError, OSError, TimeoutError, RuntimeError) as error:  # uvloop raises the last one if it is closed
             self._down_until_s = time.monotonic() + self._backoff_s
             self._backoff_s = min(2 * self._backoff_s, _BACKOFF_MAX_S)
             raise StoreUnavailableError(f"Redis does not answer: {type(error).__name__}") from error

@@ -69,6 +69,28 @@ def test_a_folder_for_recordings_that_is_a_file(check: Check, tmp_path: Path) ->
         assert "is not a folder" in message
 
 
+def test_a_file_of_streams_below_a_file(check: Check, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    message = check(f'[store]\nkind = "sqlite"\npath = "{(tmp_path / "file" / "store.db").as_posix()}"\n')
+    assert "`store.path`: " in message
+    assert "is not a folder" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('kind = "sqlite"\n', '`kind = "sqlite"` requires `path`'),
+        ('kind = "redis"\n', '`kind = "redis"` requires `url`'),
+        ('path = "a"\n', '`path` requires `kind = "sqlite"`'),
+        ('kind = "redis"\nurl = "http://a"\n', "expected redis:// or rediss://, and a host"),
+        ('encryption_keys = ["c2hvcnQ="]\n', "expected 32 bytes in base64"),
+        ('encryption_keys = ["?"]\n', "expected 32 bytes in base64"),
+    ],
+)
+def test_an_invalid_store(check: Check, text: str, message: str) -> None:
+    assert message in check(f"[store]\n{text}")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="folders have no such mode")
 def test_a_folder_for_recordings_that_is_not_writable(
     check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -21,7 +21,8 @@ AGENT: Final = {"upstream": "one", "model": "m", "dialects": [*DIALECTS]}
 
 def agents(upstream_port: int, **agent: Any) -> dict[str, Any]:
     one = {"base_url": f"http://localhost:{upstream_port}/v1", "api_key": "sk-test"}
-    return {"api_key": None, "base_url": None, "upstreams": {"one": one}, "agents": {"default": AGENT | agent}}
+    tables = {"upstreams": {"one": one}, "agents": {"default": AGENT | agent}, "openwop": {}}
+    return {"api_key": None, "base_url": None, **tables}
 
 
 class Provider:

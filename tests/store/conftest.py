@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
-from bench.redis_server import RedisServer
 from tests.store.redis_rig import redis
 from tests.store.rigs import LOCAL, SMALL, Rig
-
-
-@pytest.fixture(scope="session")
-def redis_server(program: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A server with an empty database."""
-    with RedisServer(program("redis-server"), tmp_path_factory.mktemp("redis")) as server:
-        yield server
 
 
 @pytest.fixture(params=[*LOCAL, "redis"])

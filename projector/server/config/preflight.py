@@ -24,6 +24,8 @@ def check_system(settings: Settings) -> None:
     """Raise `SettingsError` for the first setting that this system cannot provide."""
     _check_memory(settings)
     check_addresses(settings)
+    if settings.store.path is not None:
+        _check_folder("store.path", settings.store.path.parent)
     for name, agent in settings.agents.items():
         if agent.record is not None:
             _check_folder(f"agents.{name}.record.folder", agent.record.folder)

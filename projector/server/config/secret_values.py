@@ -25,6 +25,9 @@ def secret_values(settings: Settings, min_chars: int = SECRET_MIN_CHARS) -> tupl
     found = [] if settings.api_key is None else [settings.api_key.get_secret_value()]
     for upstream in settings.upstreams.values():
         found += _of_upstream(upstream, min_chars)
+    if settings.store.url is not None:
+        found += _of_proxy(settings.store.url.get_secret_value())
+    found += [key.get_secret_value() for key in settings.store.encryption_keys]
     return tuple(dict.fromkeys(value for value in found if len(value.strip()) >= min_chars))
 
 

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import base64
+import re
+from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from projector.server.config.config_base import Table
 from projector.store.protocol import StoreLimits
 
+KEY_BYTES: Final = 32
 _DEFAULTS: Final = StoreLimits()
 
 
 class StoreSettings(Table):
     """The store of streams."""
 
-    kind: Literal["memory"] = "memory"
-    """`memory`: in the memory of this process."""
+    kind: Literal["memory", "sqlite", "redis"] = "memory"
+    """`memory`: in this process; `sqlite`: in a file, for one process that may be restarted; `redis`: in Redis or
+    Valkey, for any number of processes."""
+    path: Path | None = None
+    """File of `sqlite`; it is created if it does not exist."""
+    url: SecretStr | None = None
+    """URL of `redis`: `redis://USER:PASSWORD@HOST:PORT/NUMBER`, or `rediss://` for TLS."""
+    url_file: Path | None = None
+    """File with the URL."""
+    ca_file: Path | None = None
+    """File with the certificates of the authorities that are trusted for `rediss://`, not those of the system."""
+    prefix: str = Field("projector:", min_length=1, max_length=64, pattern=r"^[!-~]+$")
+    """Prefix of all keys in Redis. Servers with the same prefix share their streams."""
+    encryption_keys: tuple[SecretStr, ...] = ()
+    """Keys that encrypt what is stored (AES-256-GCM), each 32 bytes in base64. The first one encrypts, all of them
+    decrypt."""
     required: bool = False
     """Refuse new streams while the store is unavailable. By default they start, but cannot be resumed."""
     retention_s: float = Field(300, gt=0, le=604_800)
@@ -30,10 +48,34 @@ class StoreSettings(Table):
     max_caller_streams: int = Field(_DEFAULTS.owner_streams, gt=0)
     """Streams of one caller."""
     max_bytes: int | None = Field(None, gt=0)
-    """Size of all streams; in `memory` an eighth of `limits.max_memory_bytes` by default. At any of these limits, the
-    streams that ended first are dropped first."""
+    """Size of all streams; by default 256 MiB, in `memory` an eighth of `limits.max_memory_bytes`. At any of these
+    limits, the streams that ended first are dropped first."""
     max_streams: int = Field(_DEFAULTS.total_streams, gt=0)
     """Number of all streams."""
+
+    @field_validator("encryption_keys")
+    @classmethod
+    def _check_keys(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        for key in keys:
+            decoded_key(key)
+        return keys
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and not re.fullmatch(r"rediss?://[^\s]+", url.get_secret_value()):
+            raise ValueError("expected redis:// or rediss://, and a host")
+        return url
+
+    @model_validator(mode="after")
+    def _check_place(self) -> StoreSettings:
+        for name, kind in (("path", "sqlite"), ("url", "redis")):
+            given = getattr(self, name) is not None
+            if given and self.kind != kind:
+                raise ValueError(f'`{name}` requires `kind = "{kind}"`')
+            if not given and self.kind == kind:
+                raise ValueError(f'`kind = "{kind}"` requires `{name}`')
+        return self
 
     def limits(self, max_memory_bytes: int) -> StoreLimits:
         """Return the limits of the store of a server with a memory budget."""
@@ -42,6 +84,17 @@ class StoreSettings(Table):
             stream_bytes=self.max_stream_bytes,
             owner_bytes=self.max_caller_bytes,
             owner_streams=self.max_caller_streams,
-            total_bytes=self.max_bytes or max_memory_bytes // 8,
+            total_bytes=self.max_bytes or (max_memory_bytes // 8 if self.kind == "memory" else _DEFAULTS.total_bytes),
             total_streams=self.max_streams,
         )
+
+
+def decoded_key(key: SecretStr) -> bytes:
+    """Return an encryption key; raise `ValueError` if it does not have 32 bytes in base64."""
+    try:
+        decoded = base64.b64decode(key.get_secret_value(), validate=True)
+    except ValueError:
+        decoded = b""
+    if len(decoded) != KEY_BYTES:
+        raise ValueError(f"expected {KEY_BYTES} bytes in base64, as `openssl rand -base64 {KEY_BYTES}` prints them")
+    return decoded

@@ -121,9 +121,12 @@ class SessionRoute:
                 body = await read_json(scope, receive, site.settings, account)
             except ClientLeftError:
                 return
+            await site.ownership.load(body)
             session = self._open_session(Received(scope, body, caller, account, grant))
+            await site.ownership.confirm(session.stats.conversation_id, caller)
             key, stream_id = key_of(scope), session.stats.stream_id
             async with AsyncExitStack() as stack:
+                stack.callback(site.ownership.write)
                 if self._is_stored(session):
                     if key is not None:
                         claim = Claim(site.logs.store, scope, caller, key, body)

@@ -73,6 +73,7 @@ class LogSession:
         self._first = b""
         self._state = ResponseState()
         self._scope = anyio.CancelScope()
+        self._watching = anyio.CancelScope()
         self._problem: Problem | None = None
 
     is_upstream_open = False
@@ -120,7 +121,8 @@ class LogSession:
                 ),
             ):
                 await self._produce(writer)
-            tasks.cancel_scope.cancel()
+            clock.stop()
+            self._watching.cancel()
         if self._problem is not None:
             raise self._problem
 
@@ -179,6 +181,7 @@ class LogSession:
             self._scope.cancel()
 
     async def _watch(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self._leave()
+        with self._watching:  # a task that ends as cancelled would leave a cycle of objects
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            self._leave()

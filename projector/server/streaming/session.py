@@ -128,6 +128,7 @@ class StreamSession:
         self._heartbeat_s = heartbeat_s
         self._headers = [*headers]
         self._log: StreamLog | None = None
+        self._is_logged = False
         self._is_detached = False
         self._state = ResponseState()
         self._scope = anyio.CancelScope()
@@ -244,22 +245,23 @@ class StreamSession:
     def _disconnect(self) -> None:
         """Cancel the stream after a client disconnect."""
         if self._state.apply(Signal.LEAVE):  # servers also report a disconnect after the whole response
-            self.stats.is_client_gone = True
             if self._survives and self._log is not None:
                 self._is_detached = True
                 self._log.left_at = time.monotonic()
-            else:
-                self._scope.cancel()
+                return
+            self.stats.is_client_gone = True
+            self._scope.cancel()
 
     def _notify_log(self) -> None:
         """Have the frames of the last step written: the pipeline may run in a thread, the log does not."""
         if self._log is not None:
+            self._is_logged = True
             self._log.notify()
 
     @property
     def has_begun(self) -> bool:
-        """Whether the status was sent, or the stream has a log."""
-        return self._state.is_committed or (self._log is not None and self._log.has_begun)
+        """Whether the stream has a log, and its request was not refused."""
+        return self._is_logged and self._state.phase is not Phase.REFUSED
 
     @property
     def _survives(self) -> bool:

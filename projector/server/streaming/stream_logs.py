@@ -76,8 +76,6 @@ class StreamLog:
         self.waiting_bytes = 0
         self.is_complete = False
         """Whether the terminal is among the frames that wait."""
-        self.has_begun = False
-        """Whether the store has the log, or is to create it."""
         self._added: list[tuple[list[bytes], bool]] = []
 
     def add(self, frames: Sequence[Frame]) -> None:
@@ -98,7 +96,7 @@ class StreamLog:
             self._logs.waiting_bytes += size
             self.is_complete = self.is_complete or is_last
         if self.state is _State.NEW:
-            self.state, self.has_begun = _State.STARTED, True
+            self.state = _State.STARTED
             self._logs.register(self)
         if added or self.state is _State.STARTED:
             self._logs.on_change(self)

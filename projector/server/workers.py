@@ -1,0 +1,166 @@
+"""Several worker processes of one server (`projector serve --workers N`), which share a listening socket and a store.
+
+The parent process serves no request. It opens the socket, starts the workers, starts one again that has died, and
+forwards signals: SIGHUP reloads all workers, SIGTERM and SIGINT drain them. A worker whose parent has died drains too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Final, NamedTuple
+
+from projector._errors import UsageError
+from projector.server.config.settings import Settings
+from projector.server.listening import listen, url_of
+from projector.server.signals import RELOAD
+from projector.server.telemetry.logs import configure_logs, log
+
+ENVIRONMENT: Final = "_PROJECTOR_WORKER"
+"""Variable that makes a process a worker: its number, its parent, and the descriptor of the socket."""
+WORKERS_MAX: Final = 64
+_POLL_S: Final = 0.1
+_RESTART_S: Final = 1.0
+"""Seconds between two starts of a worker, so that one that cannot start does not use up the machine."""
+_EARLY_S: Final = 5.0
+"""A worker that ends sooner after its first start has a reason that the others have too."""
+
+
+class WorkerPlace(NamedTuple):
+    """What a worker process has been told."""
+
+    number: int
+    """From 0. The admin listener of a worker has the configured port plus this number."""
+    parent: int
+    descriptor: int
+
+    @property
+    def is_orphan(self) -> bool:
+        """Whether the parent has died."""
+        return os.getppid() != self.parent
+
+
+def take_place() -> WorkerPlace | None:
+    """Return the place of this process among workers; None if it is no worker."""
+    told = os.environ.pop(ENVIRONMENT, None)
+    return None if told is None else WorkerPlace(*map(int, told.split(",")))
+
+
+def check_workers(count: int, settings: Settings) -> None:
+    """Raise `UsageError` if so many workers cannot serve with these settings."""
+    if not 1 <= count <= WORKERS_MAX:
+        raise UsageError(f"--workers must be a number from 1 to {WORKERS_MAX}")
+    if count == 1:
+        return
+    if os.name != "posix":
+        raise UsageError("--workers must be 1 on this system: processes cannot share a listening socket")
+    if settings.store.kind != "redis":
+        raise UsageError(
+            '--workers needs `store.kind = "redis"` for more than 1: with another store, running streams, their owners '
+            "and their limits are known to one process only (docs/operations.md)"
+        )
+
+
+def run_workers(settings: Settings, arguments: Sequence[str], count: int) -> int:
+    """Run workers until SIGTERM or SIGINT; return 0, or the status of a worker that could not start.
+
+    Args:
+        settings: as `load_settings` returns them; each worker reads them again.
+        arguments: arguments of the command line of a worker.
+        count: number of workers.
+    """
+    writer = configure_logs(level=settings.log_level)
+    with contextlib.closing(listen(settings)) as listener:
+        sys.stdout.write(f"Serving on {url_of(listener, is_tls=settings.tls is not None)} with {count} workers\n")
+        sys.stdout.flush()
+        status = _Workers(listener, arguments, count).run()
+    writer.close()
+    return status
+
+
+@dataclass(slots=True)
+class _Worker:
+    number: int
+    process: subprocess.Popen[bytes]
+    started_at: float = field(default_factory=time.monotonic)
+    starts: int = 1
+
+
+class _Workers:
+    def __init__(self, listener: socket.socket, arguments: Sequence[str], count: int) -> None:
+        self._listener = listener
+        self._arguments = arguments
+        self._stops: list[int] = []
+        self._reloads = 0
+        self._workers = [_Worker(number, self._start(number)) for number in range(count)]
+
+    def run(self) -> int:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_stop)
+        if RELOAD is not None:
+            signal.signal(RELOAD, self._on_reload)
+        while not self._stops:
+            time.sleep(_POLL_S)
+            self._forward_reloads()
+            for worker in self._workers:
+                status = worker.process.poll()
+                if status is not None and not self._stops and not self._restart(worker, status):
+                    self._end()
+                    return status
+        self._end()
+        return 0
+
+    def _start(self, number: int) -> subprocess.Popen[bytes]:
+        descriptor = self._listener.fileno()
+        return subprocess.Popen(  # noqa: S603 - this program
+            [sys.executable, "-m", "projector", *self._arguments],
+            env={**os.environ, ENVIRONMENT: f"{number},{os.getpid()},{descriptor}"},
+            pass_fds=[descriptor],
+            start_new_session=True,  # a Ctrl-C of the terminal is forwarded once
+        )
+
+    def _restart(self, worker: _Worker, status: int) -> bool:
+        """Start a worker again; return False if it could not even start the first time."""
+        lived_s = time.monotonic() - worker.started_at
+        if worker.starts == 1 and status > 0 and lived_s < _EARLY_S:
+            return False
+        if lived_s < _RESTART_S:
+            return True
+        log.error("worker_died", worker=worker.number, exit_code=status)
+        worker.process = self._start(worker.number)
+        worker.started_at, worker.starts = time.monotonic(), worker.starts + 1
+        return True
+
+    def _end(self) -> None:
+        """Forward the signal, and later ones, until every worker has drained."""
+        forwarded = 0
+        while any(worker.process.poll() is None for worker in self._workers):
+            received = max(1, len(self._stops))  # at least one: a worker may have ended by itself
+            for _ in range(received - forwarded):
+                self._send(signal.SIGTERM)
+            forwarded = received
+            time.sleep(_POLL_S)
+
+    def _forward_reloads(self) -> None:
+        if self._reloads and RELOAD is not None:
+            self._reloads = 0
+            self._send(RELOAD)
+
+    def _send(self, number: int) -> None:
+        for worker in self._workers:
+            if worker.process.poll() is None:
+                worker.process.send_signal(number)
+
+    def _on_stop(self, number: int, _frame: FrameType | None) -> None:
+        self._stops.append(number)
+
+    def _on_reload(self, _number: int, _frame: FrameType | None) -> None:
+        self._reloads += 1

@@ -1,0 +1,254 @@
+"""Servers that share a store: what one has produced, another one reads, cancels and continues; and servers that die."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from projector.dialects import DIALECTS
+from tests.asgi.callers import keys
+from tests.asgi.conftest import SSE_HEAD, Answer, Peer, ScriptedUpstream, frames_of
+from tests.asgi.process import SERVE, Process, running
+from tests.asgi.test_resume import CHAT, Provider, agents, until
+
+pytestmark = pytest.mark.timeout(120)
+
+DEATHS: Final = 100
+"""Streams whose server is killed."""
+PER_SERVER: Final = 4
+AT_ONCE: Final = 5
+"""Servers that run, and are killed, at the same time."""
+SLOW_S: Final = 10.0
+"""Seconds that a busy machine may add."""
+INTERRUPTED_S: Final = 10.0
+"""Seconds after a death in which every reader must have its terminal."""
+
+
+@pytest.fixture
+def stores(redis_server: Any, tmp_path: Path) -> dict[str, dict[str, Any]]:
+    prefix = f"test-{os.urandom(4).hex()}:"
+    return {
+        "sqlite": {"kind": "sqlite", "path": str(tmp_path / "store.db")},
+        "redis": {"kind": "redis", "url": redis_server.url, "prefix": prefix},
+        "encrypted": {
+            "kind": "redis",
+            "url": redis_server.url,
+            "prefix": prefix,
+            "encryption_keys": ("a2V5LW9mLXRoaXJ0eS10d28tYnl0ZXMtZm9yLXRlc3Q=",),
+        },
+    }
+
+
+@pytest.fixture
+async def replicas(serve: Any, stores: dict[str, Any], upstream_port: int) -> AsyncIterator[Any]:
+    """Return a function that returns two servers with the same store."""
+
+    def two(store: str = "redis", **settings: Any) -> list[Any]:
+        return [
+            serve(**agents(upstream_port), store=stores[store], heartbeat_s=number, **settings) for number in (14, 13)
+        ]
+
+    return two
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("store", ["sqlite", "redis", "encrypted"])
+async def test_a_reader_gets_the_same_bytes_after_each_event(
+    replicas: Any, upstream: Any, text_events: Any, dialect: str, store: str
+) -> None:
+    await upstream(Provider(text_events, len(text_events)))
+    one, other = replicas(store)
+    site = one if store == "sqlite" else other
+    answer = await one.ask(f"{CHAT}?dialect={dialect}")
+    messages = [message + b"\n\n" for message in (await answer.rest()).split(b"\n\n") if message]
+    await settled(one)
+    has_mark = DIALECTS[dialect].end_mark is not None
+    for after in range(len(messages) - has_mark):
+        later = await site.get(f"{answer.headers['location']}/events?after={after}")
+        assert (later.status, await later.rest()) == (200, b"".join(messages[after:]))
+
+
+async def settled(site: Any) -> None:
+    """Wait until the logs of a server are in its store."""
+    while site.state.logs.open:  # noqa: ASYNC110 - it is in another thread
+        await asyncio.sleep(0.01)
+
+
+async def test_a_running_stream_is_read_and_cancelled_elsewhere(replicas: Any, upstream: Any, text_events: Any) -> None:
+    provider = Provider(text_events, 6)
+    await upstream(provider)
+    one, other = replicas()
+    answer = await one.ask()
+    begin = await until(answer, b"message.delta")
+    reader = await found(other, f"{answer.headers['location']}/events")
+    assert (await other.ask(f"{answer.headers['location']}/cancel", b"")).status == 204
+    frames, read = frames_of(begin + await answer.rest()), await reader.frames()
+    assert frames == read
+    assert read[-1]["final"]["status"] == "cancelled"
+    assert (await other.ask(f"{answer.headers['location']}/cancel", b"")).status == 204
+
+
+async def found(site: Any, path: str, **headers: str) -> Answer:
+    """Ask until a stream of another server is known here, which takes milliseconds."""
+    while (answer := await site.get(path, **headers)).status == 404:  # noqa: ASYNC110 - it is in another thread
+        await asyncio.sleep(0.02)
+    return answer
+
+
+async def test_state_of_callers_is_shared(replicas: Any, upstream: Any, text_events: Any) -> None:
+    provider = Provider(text_events, len(text_events))
+    await upstream(provider)
+    one, other = replicas(
+        auth={"api_keys": keys("ann", "bob")}, callers={"key:bob": {"rate_limits": {"requests_per_day": 2}}}
+    )
+    ann, bob = {"authorization": "Bearer ann"}, {"authorization": "Bearer bob"}
+    answer = await one.ask(body={"message": "hi", "conversation_id": "conv-1"}, **ann)
+    response_id = (await answer.frames())[-1]["response_id"]
+    more = {"message": "go on", "previous_response_id": response_id}
+    assert (await other.ask(body=more, **bob)).status == 404
+    await (await other.ask(body=more, **ann)).rest()
+    refused = await other.ask(body={"message": "hi", "conversation_id": "conv-1"}, **bob)
+    assert (refused.status, (await refused.problem())["code"]) == (404, "unknown_conversation")
+    assert (await one.get(answer.headers["location"], **bob)).status == 404
+    assert (await other.ask(body={"message": "hi"}, **bob)).status == 429  # both requests above counted
+    same = [await site.ask(body={"message": "once"}, idempotency_key="k", **ann) for site in (one, other)]
+    assert same[0].headers["x-stream-id"] == same[1].headers["x-stream-id"]
+    assert await same[0].rest() == await same[1].rest()
+    assert len(provider.peers) == 3
+
+
+async def test_a_restart_keeps_what_is_in_a_file(
+    stores: Any, upstream: Any, upstream_port: int, text_events: Any
+) -> None:
+    provider = Provider(text_events, len(text_events))
+    await upstream(provider)
+    environ = environment(upstream_port, stores["sqlite"])
+    async with running(SERVE, 1, **environ) as process:
+        head, whole = await asked(process)
+        process.stop()
+        assert await process.exit_code() == 0
+    async with running(SERVE, 1, **environ) as process:
+        assert await read(process, head["location"]) == whole
+
+
+# processes
+
+
+def environment(upstream_port: int, store: dict[str, Any]) -> dict[str, str]:
+    named = {f"PROJECTOR_STORE__{name.upper()}": str(value) for name, value in store.items()}
+    return {"OPENAI_API_KEY": "sk-test", "PROJECTOR_BASE_URL": f"http://localhost:{upstream_port}/v1", **named}
+
+
+async def asked(process: Process) -> tuple[dict[str, str], bytes]:
+    """Return the headers and the body of a stream."""
+    answer = Answer(await process.stream(), None)  # type: ignore[arg-type]  # it is not closed
+    await answer.read_head()
+    return answer.headers, await answer.rest()
+
+
+async def read(process: Process, location: str, after: int = 0) -> bytes:
+    """Return the events of a stored stream."""
+    reader = await process.connect(f"GET {location}/events?after={after} HTTP/1.1\r\nhost: a\r\n\r\n")
+    answer = Answer(reader, None)  # type: ignore[arg-type]
+    await answer.read_head()
+    assert answer.status == 200, answer.status
+    return await answer.rest()
+
+
+async def test_workers_share_their_streams(stores: Any, upstream: Any, upstream_port: int, text_events: Any) -> None:
+    await upstream(Provider(text_events, len(text_events)))
+    code = SERVE.replace("'--port', '0'", "'--port', '0', '--workers', '3'")
+    async with running(code, 1, **environment(upstream_port, stores["redis"])) as process:
+        assert "3 workers" in process.lines[0]
+        streams = [await asked(process) for _ in range(20)]
+        for head, whole in streams:
+            for _ in range(3):
+                assert await read(process, head["location"]) == whole
+        assert len({head["x-stream-id"] for head, _ in streams}) == 20
+        process.stop()
+        assert await asyncio.wait_for(process.process.wait(), 20) == 0
+
+
+@pytest.mark.timeout(600)
+async def test_every_reader_of_a_killed_server_gets_one_terminal(
+    stores: Any, upstream_port: int, text_events: Any
+) -> None:
+    """Servers are killed at random moments of their streams; readers are at the other one, and come back there."""
+    chosen = random.Random(7)
+    deltas = [event for event in text_events if event["type"] == "response.output_text.delta"]
+    at = text_events.index(deltas[0])
+
+    async def script(peer: Peer) -> None:
+        await peer.send(SSE_HEAD)
+        for event in text_events[:at]:
+            await peer.event(event)
+        for _ in range(400):
+            await peer.event(deltas[0])
+            await asyncio.sleep(0.01)
+
+    scripted = ScriptedUpstream(script)
+    listening = await asyncio.start_server(scripted.on_connection, "127.0.0.1", upstream_port)
+    environ = environment(upstream_port, stores["redis"])
+    async with running(SERVE, 1, **environ) as survivor:
+
+        async def kill_one() -> int:
+            async with running(SERVE, 1, **environ) as victim:
+                streams = [Answer(await victim.stream(), None) for _ in range(PER_SERVER)]  # type: ignore[arg-type]
+                for one in streams:
+                    await one.read_head()
+                firsts = [asyncio.create_task(until_the_cut(one)) for one in streams]
+                places = [one.headers["location"] for one in streams]
+                await asyncio.gather(*(known(survivor, place) for place in places))
+                await asyncio.sleep(chosen.uniform(0.0, 0.5))
+                readers = [asyncio.create_task(read(survivor, place)) for place in places]
+                await asyncio.sleep(chosen.uniform(0.0, 0.5))
+                victim.process.send_signal(signal.SIGKILL)
+                async with asyncio.timeout(INTERRUPTED_S + SLOW_S):
+                    seen = await asyncio.gather(*readers)
+                begins = await asyncio.gather(*firsts)
+            for place, begin, data in zip(places, begins, seen, strict=True):
+                await check(survivor, place, begin, data)
+            return len(places)
+
+        ended = 0
+        for _ in range(DEATHS // PER_SERVER // AT_ONCE):
+            ended += sum(await asyncio.gather(*(kill_one() for _ in range(AT_ONCE))))
+        assert ended == DEATHS
+    listening.close()
+    for serving in list(scripted.serving):
+        serving.cancel()
+
+
+async def known(process: Process, place: str) -> None:
+    """Wait until a stream of another server is known here."""
+    while " 200 " not in (await process.get(place)).partition("\r\n")[0]:  # noqa: ASYNC110 - it is in another process
+        await asyncio.sleep(0.02)
+
+
+async def check(survivor: Process, place: str, begin: list[dict[str, Any]], data: bytes) -> None:
+    """Check what the reader of a killed stream got, given what the first client got."""
+    frames = frames_of(data)
+    assert [frame["event_id"] for frame in frames] == list(range(1, len(frames) + 1))
+    assert [frame["kind"] for frame in frames].count("error") == 1
+    assert frames[-1]["error"]["code"] == "stream_interrupted"
+    assert frames[-1]["error"]["is_retryable"]
+    known = min(len(begin), len(frames) - 2)
+    assert begin[:known] == frames[:known]
+    assert frames_of(await read(survivor, place, known)) == frames[known:]
+
+
+async def until_the_cut(answer: Answer) -> list[dict[str, Any]]:
+    """Return the whole events that arrived before a connection broke off."""
+    data = b""
+    with contextlib.suppress(asyncio.IncompleteReadError, OSError):
+        while True:
+            data += await answer.chunk()
+    return frames_of(data[: data.rfind(b"\n\n") + 2])
