@@ -46,6 +46,7 @@ def pytest_unconfigure() -> None:
 USE: Final = """
 import json, contracts, redaction, projector
 from projector._resources import resource
+from projector.server.http import demo_page
 from projector.server.upstream.demo import DemoUpstream
 
 pipeline = projector.build_pipeline(
@@ -56,7 +57,8 @@ print(json.dumps({
     "file": projector.__file__,
     "own": [contracts.NAME, redaction.NAME],
     "last": json.loads((pipeline.feed(stream) + pipeline.close()).splitlines()[-1])["final"],
-    "examples": sorted(DemoUpstream().examples["openai_responses"]),
+    "examples": {api: sorted(examples) for api, examples in DemoUpstream().examples.items()},
+    "page": {path.name: path.read_text() for path in demo_page.FILES.iterdir()},
     "strict": projector.Policy.named("strict").reasoning,
     "resources": {name: sorted(path.name for path in resource(name).iterdir()) for name in ["contracts", "redaction"]},
 }))
@@ -118,8 +120,10 @@ def test_the_library_works_beside_them(project: Path, installed: Path) -> None:
     assert used["own"] == ["the user's own"] * 2
     assert used["last"] == {"status": "completed", "response_text": "Bye"}
     assert used["strict"] == "off"
-    sources = ROOT / "examples_ndjson" / "openai_responses"
-    assert used["examples"] == sorted(path.stem for path in sources.glob("*.ndjson"))
+    for api, examples in used["examples"].items():
+        assert examples == sorted(path.stem for path in (ROOT / "examples_ndjson" / api).glob("*.ndjson")), api
+    page = ROOT / "projector" / "server" / "demo_page"
+    assert used["page"] == {path.name: path.read_text(encoding="utf-8") for path in page.iterdir()}
     for name, held in used["resources"].items():
         assert held == sorted(path.name for path in (ROOT / name).iterdir()), name
 

@@ -1,6 +1,7 @@
 /** The demo page: asks, and shows both sides of the answer and the answer itself. */
 
 import { initialState, openStream, reduce, responseText, sseParser, StreamError, type EventStream, type StreamState, type ToolItem } from "../src/index.js";
+import { recall, remember } from "../src/storage.js";
 import { byId, h } from "./dom.js";
 import { Answer } from "./show.js";
 import { describePublic, isRecord, ProviderSide, Wire } from "./wires.js";
@@ -146,7 +147,7 @@ async function readPublic(body: Body, answer: Answer, page: Wire, provider: Prov
     },
     onOpen({ location }) {
       answer.forgetRemark();
-      if (location !== undefined) sessionStorage.setItem(STORED, JSON.stringify({ location }));
+      remember(STORED, location);
     },
     onRetry({ delayMs }) {
       const after = state.lastEventId;
@@ -180,7 +181,7 @@ async function readPublic(body: Body, answer: Answer, page: Wire, provider: Prov
     refused(error);
     answer.remark(problemOf(error), true);
   } finally {
-    sessionStorage.removeItem(STORED);
+    remember(STORED, undefined);
   }
 }
 
@@ -272,5 +273,5 @@ document.addEventListener("keydown", (event) => {
 new Wire(byId("provider-events"), byId("provider-count"), "Choose an answer above: the provider's raw events appear here, with the instructions, tool settings and secrets that they contain.");
 new Wire(byId("page-events"), byId("page-count"), "Here is what the projector lets through: typed events, each bounded, with a notice wherever something was withheld.");
 
-const stored: unknown = JSON.parse(sessionStorage.getItem(STORED) ?? "null");
-if (isRecord(stored) && typeof stored.location === "string") begin({ message: "" }, undefined, stored.location);
+const location = recall(STORED);
+if (location !== undefined) begin({ message: "" }, undefined, location);

@@ -7,6 +7,7 @@ import { openStream, type StreamOptions, type StreamRequest } from "./connection
 import type { Citation, PublicSseEvent } from "./public_sse_v1.js";
 import { reduce } from "./reduce.js";
 import { attachments, imageUrl, initialState, usage, type Item, type StreamState, type ToolItem } from "./state.js";
+import { recall, remember } from "./storage.js";
 
 type Metadata = { providerMetadata?: { "public-sse": Record<string, string> } };
 type Executed = { providerExecuted?: true; dynamic?: true };
@@ -66,8 +67,8 @@ export class PublicChatTransport {
   };
 
   reconnectToStream = async (asked: Omit<SendOptions, "messages">): Promise<ReadableStream<UiMessageChunk> | null> => {
-    const location = typeof sessionStorage === "undefined" ? null : sessionStorage.getItem(keyOf(asked.chatId));
-    if (location === null) return null;
+    const location = recall(keyOf(asked.chatId));
+    if (location === undefined) return null;
     const { body: _, ...request } = this.options;
     return this.open(asked.chatId, { ...request, resume: { location } }, asked.abortSignal, asked.headers);
   };
@@ -85,7 +86,7 @@ export class PublicChatTransport {
       return joined;
     };
     const onOpen: StreamOptions["onOpen"] = (opened) => {
-      if (opened.location !== undefined) store(chatId, opened.location);
+      remember(keyOf(chatId), opened.location);
       this.options.onOpen?.(opened);
     };
     const stream = openStream({ ...request, headers }, { ...this.options, onOpen, ...(signal && { signal }) });
@@ -93,18 +94,12 @@ export class PublicChatTransport {
     signal?.addEventListener("abort", onAbort);
     return toUIMessageStream(stream, () => {
       signal?.removeEventListener("abort", onAbort);
-      store(chatId, undefined);
+      remember(keyOf(chatId), undefined);
     });
   }
 }
 
 const keyOf = (chatId: string): string => `public-stream:${chatId}`;
-
-function store(chatId: string, location: string | undefined): void {
-  if (typeof sessionStorage === "undefined") return;
-  if (location === undefined) sessionStorage.removeItem(keyOf(chatId));
-  else sessionStorage.setItem(keyOf(chatId), location);
-}
 
 function bodyOf(messages: readonly UiMessage[]): unknown {
   const input = messages.map(({ role, parts }) => {

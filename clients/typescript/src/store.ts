@@ -4,6 +4,7 @@ import { openStream, type EventStream, type StreamOptions, type StreamRequest } 
 import { reduce } from "./reduce.js";
 import { StreamError } from "./errors.js";
 import { initialState, type StreamState } from "./state.js";
+import { recall, remember } from "./storage.js";
 
 export interface Snapshot {
   readonly state: StreamState;
@@ -65,7 +66,7 @@ export function createStreamStore(options: StoreOptions): StreamStore {
       signal,
       onOpen(opened) {
         if (signal.aborted) return;
-        store(storageKey, opened.location);
+        remember(storageKey, opened.location);
         rest.onOpen?.(opened);
       },
       onRetry(retry) {
@@ -81,11 +82,11 @@ export function createStreamStore(options: StoreOptions): StreamStore {
         if (signal.aborted) return;
         update({ state: reduce(snapshot.state, event), connection: "open" });
       }
-      store(storageKey, undefined);
+      remember(storageKey, undefined);
       update({ connection: "closed" });
     } catch (error) {
       if (signal.aborted) return;
-      if (!(error instanceof StreamError && error.isRetryable)) store(storageKey, undefined);
+      if (!(error instanceof StreamError && error.isRetryable)) remember(storageKey, undefined);
       update({ connection: "closed", error });
     }
   }
@@ -114,12 +115,12 @@ export function createStreamStore(options: StoreOptions): StreamStore {
       if (stopped === undefined || snapshot.connection === "closed") return;
       const force = (): void => {
         if (running === stopped && snapshot.connection !== "closed") close();
-        store(storageKey, undefined);
+        remember(storageKey, undefined);
       };
       stopped.stream.cancel().then((isAsked) => (isAsked ? setTimeout(force, STOP_MS) : force()), force);
     },
     close,
-    resume(location = stored(storageKey)) {
+    resume(location = recall(storageKey)) {
       if (location === undefined) return false;
       void run({ ...rest, resume: { location } });
       return true;
@@ -131,22 +132,4 @@ export function createStreamStore(options: StoreOptions): StreamStore {
 function onNextFrame(callback: () => void): void {
   if (typeof requestAnimationFrame === "function" && !document.hidden) requestAnimationFrame(callback);
   else setTimeout(callback, 16);
-}
-
-function store(key: string | undefined, location: string | undefined): void {
-  if (key === undefined || typeof sessionStorage === "undefined") return;
-  try {
-    if (location === undefined) sessionStorage.removeItem(key);
-    else sessionStorage.setItem(key, location);
-  } catch {
-    // storage may be full or forbidden; then a reload does not continue
-  }
-}
-
-function stored(key: string | undefined): string | undefined {
-  try {
-    return (key !== undefined && typeof sessionStorage !== "undefined" && sessionStorage.getItem(key)) || undefined;
-  } catch {
-    return undefined;
-  }
 }

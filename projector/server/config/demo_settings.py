@@ -14,7 +14,7 @@ SECRET: Final = "harbour-master-7781"  # noqa: S105 - made up; an example repeat
 """API key of the built-in provider."""
 
 
-def demo_flags(port: int) -> Mapping[str, object]:
+def demo_flags(port: int | None) -> Mapping[str, object]:
     """Return the settings of a demo server, which take precedence over the environment."""
     names = [name for name in DIALECTS if name != DEFAULT_DIALECT and name not in EXTENSIONS]
     agent = {

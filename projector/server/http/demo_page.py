@@ -68,7 +68,8 @@ class ProviderSide:
             value = codec.loads(given.encode())
         if not isinstance(value, str | list):
             raise problem("invalid_request", "`input` must be a JSON string or a list.", param="input")
-        return StreamingResponse(self._chunks(value), headers=HEADERS, media_type="text/event-stream")
+        headers = {**HEADERS, "x-accel-buffering": "no"}
+        return StreamingResponse(self._chunks(value), headers=headers, media_type="text/event-stream")
 
     async def _chunks(self, given: str | list[object]) -> AsyncIterator[bytes]:
         async with self._upstream.open(ProviderRequest(RESPONSES, {"input": given})) as chunks:
