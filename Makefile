@@ -5,7 +5,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emi
 IMAGE := build/image
 PARALLEL := --numprocesses auto --dist worksteal
 
-.PHONY: demo test test-all check goldens schemas docs page bench bench-store bench-proxy soak fuzz wheel sbom lock check-latest clean
+.PHONY: demo test test-all check goldens schemas docs page picture bench bench-store bench-proxy soak fuzz wheel sbom lock check-latest clean
 
 demo: .venv/server          # serve the built-in provider
 	$(BIN)/projector demo
@@ -34,6 +34,9 @@ schemas docs: .venv/dev     # write the files generated from models and tables
 
 page:                       # build the demo page; needs `npm ci` in clients/typescript
 	npm run --silent demo --prefix clients/typescript
+
+picture: .venv/server       # take the picture of the demo page in the README; needs chromium too
+	node clients/typescript/demo/picture.mjs $(BIN)/projector docs/demo-page.png
 
 bench: .venv/dev            # cost per event and of start-up, as ratios
 	$(BIN)/python bench/run.py

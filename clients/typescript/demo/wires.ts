@@ -18,7 +18,11 @@ function parsed(data: string): unknown {
   }
 }
 
-const shortened = (text: string): string => (text.length > PREVIEW_CHARS ? `${text.slice(0, PREVIEW_CHARS)}…` : text);
+/** Returns a text as a preview, which does not end within a mark. */
+function shortened(text: string): string {
+  if (text.length <= PREVIEW_CHARS) return text;
+  return `${text.slice(0, PREVIEW_CHARS).replace(/<r?e?d?a?c?t?e?d?$/, "")}…`;
+}
 
 /** One side: a list of events that a reader can open. */
 export class Wire {
@@ -121,7 +125,7 @@ export class ProviderSide {
       const ranges = one.family === undefined ? rangesOf(one.text, secrets) : this.deltaRanges(one);
       const isHeld = ranges.length > 0 || this.held.has(one.key) || one.row.classList.contains("held");
       one.row.classList.toggle("held", isHeld);
-      if (ranges.length > 0) one.preview.replaceChildren(...withRanges(shortened(one.text), clipped(ranges, shortened(one.text).length)));
+      if (ranges.length > 0) one.preview.replaceChildren(...withRanges(shortened(one.text), clipped(ranges, Math.min(one.text.length, PREVIEW_CHARS))));
       if (this.texts.has(one.key) || isHeld) continue;
       one.row.classList.add("dim");
       one.row.querySelector("summary")?.prepend(h("span", { class: "tag" }, "not forwarded"));
