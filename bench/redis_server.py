@@ -29,7 +29,7 @@ class RedisServer:
     def start(self) -> None:
         """Start, with the same port as before."""
         for _ in range(9):
-            port = self.port or _free_port()
+            port = self.port or free_port()
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 [
                     self._program,
@@ -67,7 +67,8 @@ class RedisServer:
         self.kill()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of the loopback address that nothing listens on."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port: int = listening.getsockname()[1]

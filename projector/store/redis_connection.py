@@ -17,7 +17,7 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as NoConnectionError
-from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 
 from projector.store.protocol import StoreFullError, StoreUnavailableError
 
@@ -150,7 +150,10 @@ class Connection:
             for command in commands:
                 pipeline.execute_command(*command)
             answers: list[Any] = await pipeline.execute(raise_on_error=False)
-            return answers
+        if any(isinstance(answer, ReadOnlyError) for answer in answers):
+            await self._client.connection_pool.disconnect()
+            raise NoConnectionError("a replica")  # the address leads to another server after a failover
+        return answers
 
     def _check(self) -> None:
         if time.monotonic() < self._down_until_s:

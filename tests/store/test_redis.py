@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bench.redis_server import RedisServer
+from bench.redis_server import RedisServer, free_port
 from projector.store.protocol import INTERRUPTED, StoreFullError, StoreLimits, StoreUnavailableError, UnknownStreamError
 from projector.store.redis_limits import SWEEP_MS
 from projector.store.redis_store import RedisStore
+from tests.asgi.certificates import Authority
 from tests.store.redis_rig import RedisRig, redis
 from tests.store.rigs import SMALL, batch, frames, head, read_all
 
@@ -107,6 +108,42 @@ async def test_a_full_server(redis_server: RedisServer) -> None:
             await client.config_set("maxmemory", "0")
             await client.aclose()
         assert await rig.one.append([batch(4, 5)]) == {}
+
+
+async def test_a_server_that_becomes_a_replica(redis_server: RedisServer) -> None:
+    """After a failover the address may lead to another server: connections to this one are closed."""
+    client: Any = Redis.from_url(redis_server.url)
+    async with redis(redis_server, SMALL) as rig:
+        assert await rig.one.open(head())
+        before = int((await client.info("stats"))["total_connections_received"])
+        await client.execute_command("REPLICAOF", "127.0.0.1", "1")
+        try:
+            with pytest.raises(StoreUnavailableError):
+                await rig.one.append([batch(1, 2)])
+        finally:
+            await client.execute_command("REPLICAOF", "NO", "ONE")
+        assert await _eventually(lambda: rig.one.append([batch(1, 2)])) == {}
+        assert int((await client.info("stats"))["total_connections_received"]) > before
+    await client.aclose()
+
+
+async def test_tls(program: Callable[[str], str], tmp_path: Path) -> None:
+    ours, foreign = Authority(tmp_path), Authority(tmp_path, "foreign")
+    cert_file, key_file = ours.issue("redis")
+    tls_port = free_port()
+    options = ["--tls-port", str(tls_port), "--tls-auth-clients", "no", "--tls-ca-cert-file", str(ours.file)]
+    options += ["--tls-cert-file", str(cert_file), "--tls-key-file", str(key_file)]
+    with RedisServer(program("redis-server"), tmp_path, options):
+        url = f"rediss://localhost:{tls_port}/0"
+        trusting, other = (RedisStore(url, "one", ca_file=str(one.file)) for one in (ours, foreign))
+        assert await trusting.open(head())
+        waiting = asyncio.ensure_future(trusting.wait("s", 0, 60))
+        await trusting.append([batch(1, 2)])
+        await asyncio.wait_for(waiting, 30)
+        with pytest.raises(StoreUnavailableError, match="does not answer"):
+            await other.ping()
+        await trusting.aclose()
+        await other.aclose()
 
 
 async def test_a_password_that_is_wrong(redis_server: RedisServer) -> None:
