@@ -66,6 +66,11 @@ async def test_the_process_stays_within_its_memory(server: Process, name: str) -
     assert await chat("hello")(server) == "completed"
 
 
+async def test_the_openapi_document_does_not_hold_the_event_loop(server: Process) -> None:
+    assert "200 OK" in await server.get("/openapi.json")
+    assert await server.longest_block_s() <= SLACK * BLOCK_S
+
+
 @pytest.mark.parametrize("name", ATTACKS)
 async def test_one_attacker_does_not_hold_the_event_loop(server: Process, name: str) -> None:
     await attacked(server, Attack(ATTACKS[name].client, 1))

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
@@ -122,5 +123,8 @@ def _check_folder(name: str, folder: Path) -> None:
     nearest = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
     if not nearest.is_dir():
         raise SettingsError(f"`{name}`: {nearest} is not a folder")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise SettingsError(f"`{name}`: {nearest} is not writable")
+    try:
+        with TemporaryDirectory(dir=nearest):  # an administrator may write anywhere, but not in `/proc`
+            pass
+    except OSError:
+        raise SettingsError(f"`{name}`: {nearest} is not writable") from None

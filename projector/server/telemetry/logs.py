@@ -102,10 +102,13 @@ class SafeLogger:
         self.log(logging.ERROR, event, **fields)
 
     def log(self, level: int, event: str, **fields: Any) -> None:
-        """Log an event at a level of the standard library; a failure of the configured logger is counted."""
+        """Log an event at a level of the standard library, without fields that are None.
+
+        A failure of the configured logger is counted.
+        """
         global _failed  # noqa: PLW0603 - one count for the process, as its log is one
         try:
-            self._logger.log(level, event, **fields)
+            self._logger.log(level, event, **{name: value for name, value in fields.items() if value is not None})
         except Exception:  # noqa: BLE001 - a log must not change what is logged
             _failed += 1
 

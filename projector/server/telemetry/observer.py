@@ -134,7 +134,7 @@ def _level(stats: StreamStats) -> int:
 
 def _line(stats: StreamStats) -> dict[str, object]:
     """Return the fields of the log line: IDs, names and numbers, no payload."""
-    fields = {
+    return {
         "stream_id": stats.stream_id,
         "request_id": stats.request_id,
         "trace_id": stats.trace.trace_id,
@@ -158,4 +158,3 @@ def _line(stats: StreamStats) -> dict[str, object]:
         "heartbeats": stats.heartbeats,
         **stats.usage,
     }
-    return {name: value for name, value in fields.items() if value is not None}

@@ -76,4 +76,4 @@ def _log(scope: Scope, facts: RequestFacts, duration_s: float) -> None:
         "code": facts.code,
         "duration_s": round(duration_s, 3),
     }
-    log.log(level, "request", **{name: value for name, value in fields.items() if value is not None})
+    log.log(level, "request", **fields)

@@ -9,13 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import anyio
-import structlog
 
 from projector.contracts.limits import NAME_MAX_CHARS
 from projector.core.faults import FAULTS
+from projector.server.telemetry.logs import log
 from projector.server.upstream.protocol import Model, Upstream, UpstreamError
-
-log: Final = structlog.get_logger()
 
 LIST_S: Final = 300.0
 """Seconds that a list is kept: providers add models a few times a month."""
@@ -79,7 +77,7 @@ async def _ask(name: str, upstream: Upstream) -> Sequence[Model] | None:
         with anyio.fail_after(ANSWER_S):
             models: Sequence[Model] = await ask()
     except TimeoutError:
-        log.warning("models_not_listed", upstream=name, code=FAULTS["upstream_timeout_total"].code, reason=None)
+        log.warning("models_not_listed", upstream=name, code=FAULTS["upstream_timeout_total"].code)
     except UpstreamError as error:
         log.warning("models_not_listed", upstream=name, code=error.fault.code, reason=error.reason)
     else:
