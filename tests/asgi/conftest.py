@@ -344,6 +344,15 @@ async def _close(listening: asyncio.Server, scripted: ScriptedUpstream) -> None:
     await asyncio.gather(*scripted.serving, return_exceptions=True)
 
 
+@pytest.fixture
+async def providers() -> AsyncIterator[dict[str, Any]]:
+    """Three providers that fail as a test tells them."""
+    from tests.asgi.target_farm import playing  # noqa: PLC0415 - it imports this module
+
+    async with playing() as found:
+        yield found
+
+
 @pytest.fixture(scope="session")
 def text_events() -> list[dict[str, Any]]:
     """The events of one text answer, as a provider sent them."""

@@ -10,7 +10,7 @@ from itertools import repeat
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from tests.asgi.conftest import request_bytes
-from tests.asgi.process import Process
+from tests.asgi.process import TWO_APIS, Process
 
 HEAD: Final = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 MIB: Final = 2**20
@@ -25,21 +25,8 @@ max_memory_bytes = {limit}
 max = 0
 [timeouts]
 request_read_s = 2
-[upstreams.one]
-base_url = "http://127.0.0.1:{port}/v1"
-[upstreams.two]
-api = "openai_chat"
-base_url = "http://127.0.0.1:{port}/v1"
-[passthrough]
-responses = "one"
-chat_completions = "two"
-dialects = ["responses", "chat_completions", "openresponses", "public_sse_v1"]
 [agents.helper]
 upstream = "one"
-model = "m"
-dialects = ["public_sse_v1", "ag_ui"]
-[agents.chatty]
-upstream = "two"
 model = "m"
 dialects = ["public_sse_v1", "ag_ui"]
 [workflows.wide]
@@ -51,7 +38,7 @@ stages = [{{name = "all", steps = [{steps}]}}]
 def config(port: int) -> str:
     """Return the configuration of the attacked server."""
     steps = ", ".join(f'{{name = "s{at}", agent = "helper"}}' for at in range(32))
-    return CONFIG.format(limit=MAX_MEMORY_BYTES, port=port, steps=steps)
+    return (CONFIG + TWO_APIS).format(limit=MAX_MEMORY_BYTES, port=port, steps=steps)
 
 
 def event(value: object) -> bytes:

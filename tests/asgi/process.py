@@ -14,6 +14,22 @@ from pathlib import Path
 
 SERVE = "from projector.cli import main; raise SystemExit(main(['serve', '--port', '0']))"
 DEMO = "from projector.cli import main; raise SystemExit(main(['demo', '--port', '0']))"
+TWO_APIS = """
+[upstreams.one]
+base_url = "http://127.0.0.1:{port}/v1"
+[upstreams.two]
+api = "openai_chat"
+base_url = "http://127.0.0.1:{port}/v1"
+[passthrough]
+responses = "one"
+chat_completions = "two"
+dialects = ["responses", "chat_completions", "openresponses", "public_sse_v1"]
+[agents.chatty]
+upstream = "two"
+model = "m"
+dialects = ["public_sse_v1", "ag_ui"]
+"""
+"""Part of a configuration: upstreams with either API at one port, the passthrough routes, and an agent."""
 COUNTING = """
 import asyncio, gc, sys, threading
 
@@ -82,6 +98,11 @@ and a thread that holds the interpreter lock blocks the loop as well. It is at m
 threads may run at the same time, without the time for which the thread of the loop waited for a CPU: on a busy machine
 this is a lower bound, because a thread that waits for the interpreter also waits for a CPU each time it looks.
 """
+
+
+def serve_with(config: Path) -> str:
+    """Return `SERVE` with a configuration file."""
+    return SERVE.replace("'--port', '0'", f"'--port', '0', '--config', {str(config)!r}")
 
 
 class Process:

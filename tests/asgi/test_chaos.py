@@ -21,7 +21,7 @@ from projector.openwop.contract.checker import check_log
 from projector.openwop.event_log import RUN_TERMINALS
 from tests.asgi.conftest import Answer, request_bytes
 from tests.asgi.faulty_provider import BROKEN, CANARY, FAULTS, WHOLE, FaultyProvider, Plan, providing
-from tests.asgi.process import COUNTING, SERVE, Process, running
+from tests.asgi.process import COUNTING, TWO_APIS, Process, running, serve_with
 from tests.dialect_checks import violations_of
 from tests.property.soundness import EFFORT
 
@@ -45,23 +45,10 @@ initial_backoff_s = 0.01
 budget_share = 10
 [circuit_breaker]
 failures = 0
-[upstreams.one]
-base_url = "http://127.0.0.1:{port}/v1"
-[upstreams.two]
-api = "openai_chat"
-base_url = "http://127.0.0.1:{port}/v1"
-[passthrough]
-responses = "one"
-chat_completions = "two"
-dialects = ["responses", "chat_completions", "openresponses", "public_sse_v1"]
 [agents.helper]
 upstream = "one"
 model = "m"
 dialects = ["public_sse_v1", "ag_ui", "openwop"]
-[agents.chatty]
-upstream = "two"
-model = "m"
-dialects = ["public_sse_v1", "ag_ui"]
 [openwop]
 [workflows.both]
 dialects = ["public_sse_v1", "openwop"]
@@ -314,9 +301,8 @@ async def test_one_end_for_every_fault(name: str, tmp_path: Path) -> None:
     case, plans = CASES[name], plans_of(name)
     config = tmp_path / "chaos.toml"
     async with providing() as (provider, port):
-        config.write_text(CONFIG.format(port=port))
-        serve = SERVE.replace("'--port', '0'", f"'--port', '0', '--config', {str(config)!r}")
-        async with running(COUNTING + serve, 1) as server:
+        config.write_text((CONFIG + TWO_APIS).format(port=port))
+        async with running(COUNTING + serve_with(config), 1) as server:
             provider.plans = {f"plan-{number}": plan for number, plan in enumerate(plans)}
             assert (await ask(server, case, "plan-0")).is_complete
             tasks, files = await server.tasks(), server.open_files() - len(provider.wires)

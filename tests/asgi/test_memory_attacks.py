@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from tests.asgi.memory_attacks import ATTACKS, MAX_MEMORY_BYTES, MIB, Attack, chat, config, providing
-from tests.asgi.process import SERVE, WATCHING, Process, running
+from tests.asgi.process import WATCHING, Process, running, serve_with
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -37,8 +37,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Process]:
     async with providing() as port:
         file = tmp_path / "attacked.toml"
         file.write_text(config(port))
-        serve = SERVE.replace("'--port', '0'", f"'--port', '0', '--config', {str(file)!r}")
-        async with running(WATCHING + serve, 1) as process:
+        async with running(WATCHING + serve_with(file), 1) as process:
             assert await chat("hello")(process) == "completed"
             await process.longest_block_s()
             yield process

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -22,18 +22,11 @@ from tests.asgi.target_farm import (
     Provider,
     Wire,
     outcome_of,
-    playing,
     settings_of,
     status,
 )
 
 pytestmark = pytest.mark.timeout(20)
-
-
-@pytest.fixture
-async def providers() -> AsyncIterator[dict[str, Provider]]:
-    async with playing() as found:
-        yield found
 
 
 # state at one provider

@@ -6,7 +6,6 @@ import asyncio
 import json
 import random
 import ssl
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +40,6 @@ from tests.asgi.target_farm import (
 )
 
 pytestmark = pytest.mark.timeout(20)
-
-
-@pytest.fixture
-async def providers() -> AsyncIterator[dict[str, Provider]]:
-    async with playing() as found:
-        yield found
 
 
 @pytest.fixture
