@@ -97,6 +97,14 @@ async def provide(port: int) -> None:
     await server.serve_forever()
 
 
+async def provide_for(port: int, seconds: int) -> None:
+    """Serve as a provider that accepts no connections after a while."""
+    server = await asyncio.start_server(answer, "127.0.0.1", port, backlog=2048)
+    await asyncio.sleep(seconds)
+    server.close()
+    await asyncio.Event().wait()
+
+
 def pass_through(port: int, provider: int) -> None:
     """Serve the pass-through proxy."""
     client = AsyncOpenAI(api_key="none", base_url=f"http://127.0.0.1:{provider}/v1", http_client=DefaultAioHttpClient())
@@ -116,10 +124,19 @@ def pass_through(port: int, provider: int) -> None:
     _serve(app, port)
 
 
-def project(port: int, provider: int) -> None:
-    """Serve the server under test, as `projector serve` does, with its log enabled."""
+def project(port: int, provider: int, dying: int | None = None) -> None:
+    """Serve the server under test, as `projector serve` does, with its log enabled.
+
+    With a provider that dies, the agent `twofold` has two targets, of which that is the first.
+    """
     configure_logs()
-    settings = Settings(base_url=f"http://127.0.0.1:{provider}/v1", port=port)
+    ports = {"main": provider, "dying": dying or provider}
+    targets = [{"upstream": name, "model": "m"} for name in ("dying", "main")]
+    settings = Settings(
+        port=port,
+        upstreams={name: {"base_url": f"http://127.0.0.1:{number}/v1"} for name, number in ports.items()},
+        agents={"default": {"upstream": "main", "model": "m"}, "twofold": {"targets": targets}},
+    )
     raise_file_limit(settings)
     serving = server(settings)
     serving.config.loaded_app = Watch(serving.config.loaded_app)
@@ -186,9 +203,12 @@ def _serve(app: object, port: int) -> None:
     uvicorn.Server(config).run()
 
 
+PROVIDERS = {"provider": provide, "dying": provide_for}
+"""Name -> a provider."""
+
 if __name__ == "__main__":
     what, *ports = sys.argv[1], *map(int, sys.argv[2:])
-    if what == "provider":
-        uvloop.run(provide(*ports))
+    if what in PROVIDERS:
+        uvloop.run(PROVIDERS[what](*ports))
     else:
         {"pass-through": pass_through, "proxy": project, "idle": idle}[what](*ports)

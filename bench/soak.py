@@ -1,7 +1,8 @@
 """Minutes of mixed traffic and attacks: `make soak`, Linux only.
 
-Streams complete, fail, send too much, lose their client or are cancelled. Every stream must have exactly one terminal
-event, nothing may be open at the end, memory must not grow after warm-up, and the event loop must not delay requests.
+Streams complete, fail, send too much, lose their client or are cancelled, and one of two targets dies. Every stream
+must have exactly one terminal event, nothing may be open at the end, memory must not grow after warm-up, and the event
+loop must not delay requests.
 
 To tolerate other load on the machine, the delay is compared with that of an idle server, probes during which a process
 waited for a CPU are excluded, and memory is judged by its trend.
@@ -30,6 +31,8 @@ from projector.server.listening import raise_file_limit
 MINUTES: Final = 10.0
 WARM: Final = 0.3
 """Share of the time for warm-up: pools, caches and the allocator's arenas still grow."""
+DIES_AFTER: Final = 0.5
+"""Share of the time after which the first of two targets accepts no connections."""
 GROWTH_MAX: Final = 0.05
 """Maximum growth of the trend after warm-up; a leak of a hundred bytes per stream exceeds it."""
 LAG_MAX_MS: Final = 100.0
@@ -133,8 +136,8 @@ async def still_open(proxy: Watched, files: int) -> list[str]:
 
 async def run(minutes: float) -> bool:
     """Print the figures and return whether all targets are reached."""
-    provider, control = Site("provider"), Site("idle")
-    sites = [provider, control, Site("proxy", provider.port)]
+    provider, dying, control = Site("provider"), Site("dying", int(minutes * 60 * DIES_AFTER)), Site("idle")
+    sites = [provider, dying, control, Site("proxy", provider.port, dying.port)]
     proxy, idle = Watched(sites[-1]), Watched(control)
     try:
         await get(proxy.site, "/blocks")  # starts the watch

@@ -40,10 +40,12 @@ class Visit(NamedTuple):
     end: bytes
     """The status of `final`, or the code of `error`."""
     weight: int
+    agent: bytes = b"default"
 
 
 VISITS: Final = (
     Visit(b"one", b"completed", 45),
+    Visit(b"one", b"completed", 5, b"twofold"),  # the first of its two targets dies
     Visit(b"burst", b"completed", 5),
     Visit(b"paced", b"completed", 15),
     Visit(b"large", b"completed", 3),
@@ -88,7 +90,9 @@ class Clients:
     async def _visit(self, visit: Visit) -> str:
         """Return the terminal events of a stream; without one the status of the answer."""
         size = SLOW_BYTES if visit.load == b"slow" else 0
-        reader, writer = await self._ask(b"/api/v1/chat/stream", b'{"message": "%b"}' % visit.load, missing_bytes=size)
+        reader, writer = await self._ask(
+            b"/api/v1/chat/stream", b'{"message": "%b", "agent": "%b"}' % (visit.load, visit.agent), missing_bytes=size
+        )
         try:
             if not visit.end:
                 await asyncio.sleep(self._chance.random() * LEAVES_AFTER_S)

@@ -82,6 +82,11 @@ def dumps(value: object) -> bytes:
         raise CodecError("expected a value of JSON types, of at most 254 levels") from None
 
 
+def dumps_to_keep(value: object) -> bytes:
+    """Encode like `dumps`, for bytes that are kept: those of orjson 3.13 have up to 15 times their size behind them."""
+    return bytes(memoryview(dumps(value)))
+
+
 def size(value: object) -> int:
     """Return the number of bytes of the JSON of a value, which may have texts of megabytes.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -137,6 +138,20 @@ def test_only_strict_json_may_be_long(name: str, text: bytes, monkeypatch: pytes
     with pytest.raises(codec.CodecError):
         codec.loads(text + b" ")
     assert name
+
+
+@pytest.mark.parametrize("length", [0, 1_000, 131_072])
+def test_kept_bytes_take_their_own_size(length: int) -> None:
+    value = {"a": "b" * length}
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        kept = codec.dumps_to_keep(value)
+        size = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert kept == codec.dumps(value)
+    assert size < len(kept) + 1_000
 
 
 @pytest.mark.parametrize("piece_chars", [1, 3, 100])

@@ -121,7 +121,7 @@ class OpenWopWriter:
                 run_progress.on_error(state, frame)
             else:
                 self._handle(handler, frame)
-            return [(event["type"], codec.dumps(event)) for event in state.events]
+            return [(event["type"], codec.dumps_to_keep(event)) for event in state.events]
         except Exception:
             self._has_failed = True
             state.nodes.clear()

@@ -187,7 +187,7 @@ class RunLog:
         event["sequence"] = len(self.entries)
         if event["type"] == "node.suspended" and self._sign is not None:
             event["payload"] = {**event["payload"], "token": self._sign(self._run_id, event["payload"]["interruptId"])}
-        data = codec.dumps(event)
+        data = codec.dumps_to_keep(event)
         entry = LogEntry(event["type"], data)
         self.entries.append(entry)
         self.state.update(event)

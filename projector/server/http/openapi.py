@@ -236,7 +236,7 @@ def document(
     components = _events(dialects)
     for model in (ChatRequest, WorkflowRequest, RunAgentInput, ChatInput):
         components |= _request(model)
-    return codec.dumps(
+    return codec.dumps_to_keep(
         {
             "openapi": "3.1.0",
             "info": {"title": "public-stream-projector", "version": "1"},

@@ -46,7 +46,7 @@ class StoredStream:
             for name, value in options.items()
             if value != getattr(_DEFAULTS, name)
         }
-        return StreamHead(stream_id, owner, producer, int(time.time() * 1000), codec.dumps(values))
+        return StreamHead(stream_id, owner, producer, int(time.time() * 1000), codec.dumps_to_keep(values))
 
     @classmethod
     def of(cls, head: StreamHead) -> StoredStream:

@@ -81,7 +81,7 @@ class StreamLog:
     def add(self, frames: Sequence[Frame]) -> None:
         """Add the frames of one step of the pipeline. May be called in another thread."""
         if frames:
-            written = [codec.dumps(frame) for frame in frames]
+            written = [codec.dumps_to_keep(frame) for frame in frames]
             self._added.append((written, frames[-1]["kind"] in _TERMINALS))
 
     def notify(self) -> None:
