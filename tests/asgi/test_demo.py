@@ -66,6 +66,12 @@ async def test_every_request_plays_an_example(asked: object, begins: bytes) -> N
         assert begins in await anext(aiter(chunks))
 
 
+async def test_an_approval_in_the_other_api_plays_an_example_too() -> None:
+    body = {"messages": [{"type": "mcp_approval_response"}]}
+    async with DemoUpstream(pace_s=0).open(ProviderRequest("openai_chat", body)) as chunks:
+        assert b"chat.completion.chunk" in await anext(aiter(chunks))
+
+
 FUNCTIONS = [{"type": "function", "name": "departures", "parameters": {}}]
 CHAT_FUNCTIONS = [{"type": "function", "function": {"name": "get_weather"}}]
 

@@ -6,6 +6,7 @@ type Json = Record<string, unknown>;
 type Range = readonly [number, number];
 
 const PREVIEW_CHARS = 220;
+const ROWS_MAX = 1_000; // a browser lays out no more of them smoothly
 const TEXTS = ["delta", "code", "arguments", "text", "refusal_text"];
 
 export const isRecord = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value);
@@ -50,6 +51,7 @@ export class Wire {
     });
     const row = h("li", {}, details);
     this.list.append(row);
+    if (this.list.children.length > ROWS_MAX) this.list.firstElementChild?.remove();
     this.counter.textContent = `${this.count} events, ${(this.bytes / 1000).toFixed(1)} kB`;
     if (isAtEnd) this.list.scrollTop = this.list.scrollHeight;
     return row;

@@ -110,7 +110,7 @@ class DemoUpstream:
     def _events(self, api: str, body: Mapping[str, Any]) -> list[bytes]:
         last = _last_message(body)
         answered = _answered(last)
-        if answered is not None:
+        if answered is not None and api in answered.examples:
             return _responses_of(self.examples[api][answered.examples[api]])[-1]
         name = _scenario(api, last)
         waits = _has_functions(body) or name == APPROVAL.examples.get(api)
