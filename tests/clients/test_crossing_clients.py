@@ -40,6 +40,12 @@ def test_a_chat_client_reads_the_text_of_hosted_tools(lines: Lines) -> None:
     assert set(read["search"]["texts"]) == {content("responses", "search").text}
 
 
+def test_a_response_is_read_again_after_each_event(lines: Lines) -> None:
+    read = result_of(lines, "responses", "resumed")
+    assert len(read["after each event"]) > 1
+    assert all(same for found in read.values() for same in found), read
+
+
 def test_a_stored_response_is_refused_by_name(lines: Lines) -> None:
     assert "`previous_response_id` is not supported" in lines["responses", "stored"]["raised"]
 

@@ -86,6 +86,12 @@ def test_a_stored_response_is_continued(lines: Callable[[str], Lines]) -> None:
     assert result_of(lines("openai (Python)"), "responses", "stored") == text
 
 
+def test_a_response_is_read_again_after_each_event(lines: Callable[[str], Lines]) -> None:
+    read = result_of(lines("openai (Python)"), "responses", "resumed")
+    assert len(read["after each event"]) > 1
+    assert all(same for found in read.values() for same in found), read
+
+
 @each_row
 def test_an_error_that_goes_away_is_retried_by_the_server(lines: Callable[[str], Lines], row: Row) -> None:
     assert result_of(lines(row.client), row.api, "retried") == content(row.api, "fails-once").text

@@ -167,6 +167,8 @@ _STREAM: Final[Schema] = {
         **{name: {"type": "string"} for name in ("agent", "workflow", "conversation_id")},
     },
 }
+_NUMBER: Final[Schema] = {"type": "string", "pattern": "^[0-9]{1,15}$"}
+_RESPONSE_ID: Final = _parameter("response_id", "path", {}, "ID of a response.")
 _CHAT_STREAM: Final = "/api/v1/ai-sdk/{agent}/{chat_id}/stream"
 _CHAT: Final = [
     _parameter("agent", "path", {}, "Name in the server's configuration."),
@@ -202,6 +204,24 @@ _PATHS: Final[Mapping[str, Schema]] = {
             "responses": {"204": {"description": "Cancelled, or nothing runs."}, **_problems(401, 403, 404, 503)},
             "security": _SECURITY,
         }
+    },
+    "/v1/responses/{response_id}": _models(
+        "Read a stored response, or its events with `stream=true`.",
+        {"type": "object"},
+        *("400", "401", "403", "404", "410", "429", "503"),
+        parameters=[
+            _RESPONSE_ID,
+            _parameter("stream", "query", {"enum": ["true", "false"]}, "Whether to respond with events."),
+            _parameter("starting_after", "query", _NUMBER, "`sequence_number` of the last event that the client has."),
+        ],
+    ),
+    "/v1/responses/{response_id}/cancel": {
+        "post": _models(
+            "Cancel a response. Idempotent.",
+            {"type": "object"},
+            *("401", "403", "404", "410", "429", "503"),
+            parameters=[_RESPONSE_ID],
+        )["get"]
     },
     "/v1/models": _models("List the models that the caller may use.", _MODELS, "401", "403", "503"),
     "/v1/models/{model}": _models(

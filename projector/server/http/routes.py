@@ -41,6 +41,7 @@ from projector.server.http.request_bodies import (
     references,
 )
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
+from projector.server.http.response_routes import response_routes
 from projector.server.http.stored_state import conversation_of
 from projector.server.http.stored_streams import stream_routes
 from projector.server.http.stream_names import StreamName, chat_name
@@ -78,6 +79,7 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
             for name, path, opener, dialects in found
         ),
         *chat_routes(catalog.agents_with(AI_SDK)),
+        *response_routes(catalog.passthrough),
         *ModelRoutes(catalog, site).routes(),
         *stream_routes({dialect for *_, dialects in found for dialect in dialects}),
         *(() if site.settings.admin is not None else INTERNAL_ROUTES),

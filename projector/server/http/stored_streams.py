@@ -6,7 +6,7 @@ An ID is no credential: a stream exists for its owner only. Everything works at 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from http import HTTPStatus
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -131,8 +131,11 @@ def _position(scope: Scope) -> int:
     query = QueryParams(scope["query_string"])
     name = "after" if "after" in query else "Last-Event-ID"
     text = query.get("after", Headers(scope=scope).get("last-event-id", "")).strip()
-    if not text:
-        return 0
+    return position_of(name, text) if text else 0
+
+
+def position_of(name: str, text: str) -> int:
+    """Return the number of an event that a request has in a member; raise `Problem` if it is none."""
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
         raise problem("invalid_position", f"`{name}` must be the number of an event, such as 7.", param=name)
     return int(text)
@@ -171,14 +174,19 @@ async def _status(request: Request) -> Response:
 async def _last_frame(site: Site, status: StreamStatus) -> dict[str, Any] | None:
     if status.last == 0:
         return None
+    frames = await read_page(site, status.head.stream_id, status.last - 1, 1)
+    frame: dict[str, Any] = codec.loads(frames[-1])
+    return frame
+
+
+async def read_page(site: Site, stream_id: str, after: int, max_bytes: int) -> Sequence[bytes]:
+    """Return frames of a log after a number; raise `Problem` if there is no such log."""
     try:
-        page = await site.logs.store.read(status.head.stream_id, status.last - 1, 1)
+        return (await site.logs.store.read(stream_id, after, max_bytes)).frames
     except (UnknownStreamError, TrimmedError):
         raise problem("unknown_stream") from None
     except StoreUnavailableError:
         raise problem("store_unavailable") from None
-    frame: dict[str, Any] = codec.loads(page.frames[-1])
-    return frame
 
 
 def _outcome(terminal: dict[str, Any]) -> str:

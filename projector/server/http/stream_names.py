@@ -5,13 +5,18 @@ A name belongs to its caller: what another caller named the same way is another 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+import anyio
 
 from projector.contracts import codec
 from projector.server.http.problems import Problem, problem
 from projector.server.http.stored_streams import find
+from projector.server.telemetry.stream_stats import StreamStats
 from projector.store.protocol import StoreUnavailableError, StreamStatus
 
 if TYPE_CHECKING:
@@ -38,6 +43,35 @@ class StreamName(NamedTuple):
 def chat_name(agent: str, chat_id: str) -> StreamName:
     """Return the name of the last stream of a chat."""
     return StreamName("chat_stream", agent, chat_id)
+
+
+def response_name(response_id: str) -> StreamName:
+    """Return the name of the stream of a response."""
+    return StreamName("response_stream", "", response_id)
+
+
+@asynccontextmanager
+async def named_by_response(site: Site, stats: StreamStats) -> AsyncGenerator[None, None]:
+    """Name a stream by the ID of each of its responses as soon as the provider has sent it."""
+    loop, found = asyncio.get_running_loop(), asyncio.Queue[str]()
+    stats.on_response_id = lambda response_id: loop.call_soon_threadsafe(found.put_nowait, response_id)
+
+    async def name_next() -> None:
+        await name_stream(site, response_name(await found.get()), stats.caller, stats.stream_id)
+
+    async def name_all() -> None:
+        while True:
+            await name_next()
+
+    naming = asyncio.create_task(name_all())
+    try:
+        yield
+    finally:
+        naming.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([naming])
+            while not found.empty():
+                await name_next()
 
 
 async def name_stream(site: Site, name: StreamName, caller: str, stream_id: str) -> None:

@@ -28,9 +28,10 @@ from projector.server.http.authenticator import Authenticator
 from projector.server.http.idempotency import Claim, key_of
 from projector.server.http.problems import problem
 from projector.server.http.requests import ClientLeftError, dialect_options, read_json
+from projector.server.http.response_routes import RESPONSES
 from projector.server.http.stored_state import conversation_of, home_targets
 from projector.server.http.stored_streams import location, respond_with_log
-from projector.server.http.stream_names import StreamName, name_stream
+from projector.server.http.stream_names import StreamName, name_stream, named_by_response
 from projector.server.ownership import Ownership
 from projector.server.streaming.memory import Account
 from projector.server.streaming.registry import Streams
@@ -138,6 +139,8 @@ class SessionRoute:
                     session.write_log(site.logs, site.producer, location(scope, stream_id))
                     if self._name_of is not None and session.keeping.stored is not None:
                         await name_stream(site, self._name_of(session.keeping.stored), caller, stream_id)
+                    if self._name == RESPONSES:
+                        await stack.enter_async_context(named_by_response(site, session.stats))
                 stack.enter_context(site.streams.running(session))
                 await stack.enter_async_context(admission.stream(session.stats))
                 begin_stream(scope, session.stats)  # the observer reports its end

@@ -90,6 +90,10 @@ class StreamStats:
     """Counts the tokens of a stream with rate limits."""
     on_response: Callable[[str, str], None] | None = None
     """Is called with the response id and the upstream before the terminal is sent: the client may continue at once."""
+    on_response_id: Callable[[str], object] | None = None
+    """Is called with the ID of each response when it is known, perhaps in another thread."""
+    response_id: str | None = None
+    """ID of the last response."""
     on_item: Callable[[str, str], None] | None = None
     """Is called with the id of each output item, and the upstream."""
     on_approval: Callable[[str, str], None] | None = None
@@ -98,6 +102,7 @@ class StreamStats:
     def on_frame(self, frame: Frame, /) -> None:
         """Count a frame, and keep what is reported of it."""
         self.frames += 1
+        self._note_response(frame.get("response_id"))
         if self.meter is not None:
             self.meter.on_frame(frame)
         if "notices" in frame:
@@ -116,6 +121,12 @@ class StreamStats:
             tool = frame["tool"]
             if tool["status"] == _AWAITING and "response_id" in frame:
                 self.on_approval(tool["tool_call_id"], frame["response_id"])
+
+    def _note_response(self, response_id: str | None) -> None:
+        if response_id is not None and response_id != self.response_id:
+            self.response_id = response_id
+            if self.on_response_id is not None:
+                self.on_response_id(response_id)
 
     def release_texts(self) -> None:
         """Drop the texts of the terminal: this object may outlive the stream."""

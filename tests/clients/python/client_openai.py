@@ -99,6 +99,21 @@ def responses_loops(model: str) -> dict[str, str]:
     }
 
 
+def responses_resumed(model: str) -> dict[str, Any]:
+    """Read a response again after each of its events, and the whole of it."""
+    whole = [event.to_dict() for event in events(model)]
+    response = whole[-1]["response"]
+    later = []
+    for number in range(len(whole) - 1):
+        with SYNC.responses.retrieve(response["id"], stream=True, starting_after=number) as stream:
+            later.append([event.to_dict() for event in stream])
+    cancelled = SYNC.responses.cancel(response["id"]).to_dict()
+    return {
+        "after each event": [tail == whole[number + 1 :] for number, tail in enumerate(later)],
+        "whole": [SYNC.responses.retrieve(response["id"]).to_dict() == response, cancelled == response],
+    }
+
+
 def responses_structured() -> dict[str, Any]:
     with SYNC.responses.stream(model="structured", input=QUESTION, text_format=Book) as stream:
         streamed = stream.get_final_response().output_parsed
@@ -334,6 +349,7 @@ probing.run(
         ("responses", "retried"): lambda: joined(events("fails-once")),
         ("responses", "tools"): partial(responses_loops, "tools"),
         ("responses", "parallel"): partial(responses_loops, "parallel-tools"),
+        ("responses", "resumed"): partial(responses_resumed, "parallel-tools"),
         ("responses", "stored"): partial(responses_loop, "parallel-tools", streams=True, stateful=True),
         ("responses", "structured"): responses_structured,
         ("responses", "hosted"): partial(probing.each, HOSTED["responses"], responses_hosted),
