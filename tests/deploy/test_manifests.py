@@ -7,15 +7,18 @@ import re
 import tomllib
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import pytest
 import yaml  # type: ignore[import-untyped]  # its types are another package
+from pydantic import SecretStr
 
 from projector.cli.commands import build_parser
 from projector.server.config.loading import load, variables
 from projector.server.config.settings import Settings
 from projector.server.process import CLOSE_S
 from projector.server.streaming.registry import LAST_WORDS_S
+from projector.store.protocol import StoreLimits
 from tests.deploy.image import ROOT, dockerfile
 
 DEPLOY: Final = ROOT / "deploy"
@@ -29,6 +32,8 @@ KUBERNETES_TEXT: Final = (DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8"
 KUBERNETES: Final = {document["kind"]: document for document in yaml.safe_load_all(KUBERNETES_TEXT)}
 POD: Final = KUBERNETES["Deployment"]["spec"]["template"]
 (CONTAINER,) = POD["spec"]["containers"]
+SECRETS: Final = {"openai-api-key": "sk-of-the-secret", "redis-url": "rediss://user:password@redis.example:6379/0"}
+REPLICAS: Final = yaml.safe_load((DEPLOY / "compose-replicas.yaml").read_text(encoding="utf-8"))
 
 
 def parsed(command: list[str]) -> argparse.Namespace:
@@ -83,6 +88,47 @@ def test_compose_publishes_nginx_at_the_address_that_the_demo_prints() -> None:
     assert f"server {Settings().host}:{Settings().port};" in conf
 
 
+# compose with two servers
+
+
+def test_replicas_have_one_configuration_that_can_be_served(tmp_path: Path) -> None:
+    services = REPLICAS["services"]
+    assert services["projector-1"] == services["projector-2"]
+    service = services["projector-1"]
+    command = parsed(service["command"])
+    assert command.run == "servers:serve"
+    assert (command.host, command.port) == ("0.0.0.0", PORT)  # noqa: S104 - in a network of containers
+    assert seconds(service["stop_grace_period"]) >= ENDING_S
+    (config,) = service["configs"]
+    assert config["target"] == command.config
+    text = REPLICAS["configs"][config["source"]]["content"].replace("$$", "$")
+    (tmp_path / "projector.toml").write_text(text, encoding="utf-8")
+    environ = dict.fromkeys(service["environment"], "sha256:" + "0" * 64)
+    settings = load(environ, {"host": command.host, "port": command.port}, tmp_path / "projector.toml")
+    assert settings.auth.is_on
+    assert settings.store.url is not None
+    assert urlsplit(settings.store.url.get_secret_value()).hostname in service["depends_on"]
+
+
+def test_the_store_of_replicas_evicts_nothing() -> None:
+    command = REPLICAS["services"]["redis"]["command"]
+    options = dict(zip(command[1::2], command[2::2], strict=True))
+    assert options["--maxmemory-policy"] == "noeviction"
+    assert int(options["--maxmemory"].removesuffix("mb")) * 2**20 >= 2 * StoreLimits().total_bytes
+
+
+def test_nginx_asks_replicas_in_turn() -> None:
+    names = {name for name in REPLICAS["services"] if name.startswith("projector-")}
+    nginx = REPLICAS["services"]["nginx"]
+    assert nginx["depends_on"] == {name: {"condition": "service_healthy"} for name in names}
+    (volume,) = nginx["volumes"]
+    conf = (DEPLOY / volume.split(":")[0]).read_text(encoding="utf-8")
+    upstream, _, rest = conf.partition("\nserver {\n")
+    assert set(re.findall(r"^    server ([\w-]+):8000;", upstream, re.MULTILINE)) == names
+    assert "hash" not in upstream
+    assert rest == (DEPLOY / "nginx.conf").read_text(encoding="utf-8").partition("\nserver {\n")[2]
+
+
 # Kubernetes
 
 
@@ -101,7 +147,7 @@ def test_its_configuration_can_be_served(tmp_path: Path) -> None:
     for name, text in KUBERNETES["ConfigMap"]["data"].items():
         (tmp_path / name).write_text(text.replace(mounts["secrets"], str(tmp_path)), encoding="utf-8")
     for item in volumes["secrets"]["secret"]["items"]:
-        (tmp_path / item["path"]).write_text("sk-of-the-secret", encoding="utf-8")
+        (tmp_path / item["path"]).write_text(SECRETS[item["key"]], encoding="utf-8")
     environ = {variable["name"]: "sha256:" + "0" * 64 for variable in CONTAINER["env"]}
     command = parsed(CONTAINER["args"])
     config = Path(command.config)
@@ -111,7 +157,8 @@ def test_its_configuration_can_be_served(tmp_path: Path) -> None:
     assert settings.admin is not None
     key = settings.upstreams["openai"].api_key
     assert key is not None
-    assert key.get_secret_value() == "sk-of-the-secret"
+    assert key.get_secret_value() == SECRETS["openai-api-key"]
+    assert (settings.store.kind, settings.store.url) == ("redis", SecretStr(SECRETS["redis-url"]))
 
 
 def test_every_secret_is_made_by_the_command_at_its_top() -> None:
@@ -176,8 +223,13 @@ def test_it_may_do_no_more_than_the_image_needs() -> None:
     assert POD["spec"]["automountServiceAccountToken"] is False
 
 
-def test_one_server_until_a_balancer_keeps_callers_at_theirs() -> None:
-    assert KUBERNETES["Deployment"]["spec"]["replicas"] == 1
+def test_several_servers_have_one_store_and_leave_one_at_a_time() -> None:
+    deployment, budget = KUBERNETES["Deployment"]["spec"], KUBERNETES["PodDisruptionBudget"]["spec"]
+    assert deployment["replicas"] == 2
+    assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert budget == {"maxUnavailable": 1, "selector": deployment["selector"]}
+    (spread,) = POD["spec"]["topologySpreadConstraints"]
+    assert spread["labelSelector"] == deployment["selector"]
 
 
 def test_its_image_has_the_version_of_the_package() -> None:
