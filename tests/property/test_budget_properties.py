@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projector.store.budgets import Limit, MemoryBudgets, Receipt
+from projector.store.budgets import Budgets, Limit, MemoryBudgets, Receipt
+from projector.store.memory import MemoryStore
+from projector.store.shared_budgets import SharedBudgets
 
 MOST, PERIOD_S = 10, 20.0
 REQUESTS = Limit("requests", PERIOD_S, MOST)
@@ -36,13 +40,16 @@ def test_no_caller_makes_more_requests_than_its_limit(steps: list[tuple[float, s
     asyncio.run(run())
 
 
-@given(st.lists(st.tuples(st.floats(0, 15), st.integers(0, 40), st.integers(0, 15), st.booleans()), max_size=40))
-def test_no_use_of_tokens_is_forgiven(steps: list[tuple[float, int, int, bool]]) -> None:
+@pytest.mark.parametrize("make", [MemoryBudgets, lambda clock: SharedBudgets(MemoryStore(clock=clock), clock)])
+@given(steps=st.lists(st.tuples(st.floats(0, 15), st.integers(0, 40), st.integers(0, 15), st.booleans()), max_size=40))
+def test_no_use_of_tokens_is_forgiven(
+    make: Callable[[Callable[[], float]], Budgets], steps: list[tuple[float, int, int, bool]]
+) -> None:
     """Whatever is settled when, what was used and is not yet available again is in the bucket."""
 
     async def run() -> None:
         now_s, used = 0.0, 0.0
-        budgets = MemoryBudgets(lambda: now_s)
+        budgets = make(lambda: now_s)
         open_requests: list[tuple[Receipt, int]] = []
         for pause_s, reserved, actual, is_settled in steps:
             now_s += pause_s
@@ -55,5 +62,21 @@ def test_no_use_of_tokens_is_forgiven(steps: list[tuple[float, int, int, bool]])
                 used += amount
             (level,), _ = await budgets.take("a", [(TOKENS, 0)])
             assert level.reset_s * TOKENS.per_s >= used - now_s * TOKENS.per_s - 0.001
+
+    asyncio.run(run())
+
+
+@given(st.lists(st.tuples(st.floats(0, 5), st.floats(-3, 3), st.sampled_from([0, 1])), max_size=40))
+def test_servers_with_different_clocks_allow_no_more(steps: list[tuple[float, float, int]]) -> None:
+    """Two servers share a bucket; their clocks differ by up to three seconds from the true one, at each request."""
+
+    async def run() -> None:
+        now_s, skew_s, passed = 100.0, 0.0, 0
+        store = MemoryStore(clock=lambda: now_s)
+        servers = [SharedBudgets(store, lambda: now_s + skew_s) for _ in range(2)]
+        for pause_s, skew_s, server in steps:  # noqa: B007 - the clocks of the servers read it
+            now_s += pause_s
+            passed += bool((await servers[server].take("a", [(REQUESTS, 1)]))[1])
+        assert passed <= MOST + (now_s - 100.0 + 6) * REQUESTS.per_s + 1
 
     asyncio.run(run())
