@@ -27,6 +27,7 @@ from projector.openwop.host.run_log import Interrupt, RunState
 from projector.openwop.host.run_requests import RunRequest
 from projector.openwop.host.runs import HostRun, IdempotencyKey, RunStore
 from projector.openwop.host.settings import DIALECT, OpenWopSettings
+from projector.openwop.host.shared_runs import SharedRuns
 from projector.openwop.host.stream_runs import AgentWorkflow, StepsWorkflow
 from projector.openwop.host.webhooks import Webhooks
 from projector.redaction.policy import Policy
@@ -35,6 +36,7 @@ from projector.server.control.rate_limits import Admission
 from projector.server.control.token_meter import TokenMeter
 from projector.server.http.problems import problem_of_fault
 from projector.server.http.stream_route import Site
+from projector.store.memory import MemoryStore
 
 MAX_HEARTBEAT_S: Final = 30.0
 """Maximum interval between comments, required by the protocol."""
@@ -45,7 +47,11 @@ class Host:
 
     def __init__(self, settings: OpenWopSettings, catalog: Catalog, site: Site) -> None:
         self._site = site
-        self._runs = RunStore(settings)
+        store = site.logs.store
+        self._shared = (
+            None if isinstance(store, MemoryStore) else SharedRuns(store, site.producer, settings.max_log_bytes)
+        )
+        self._runs = RunStore(settings, self._shared)
         self._webhooks = Webhooks(settings)
         self._readers = ReaderLimit(site.settings.limits.max_streams, settings.max_caller_readers)
         self._workflows = _workflows(settings, catalog, site)
@@ -95,6 +101,8 @@ class Host:
     async def aclose(self) -> None:
         """Fail all runs and drop their logs, and end the deliveries."""
         await self._runs.aclose()
+        if self._shared is not None:
+            await self._shared.aclose()
         await self._webhooks.aclose()
 
     async def _discovery(self, request: HostRequest) -> None:
@@ -118,6 +126,7 @@ class Host:
             "eventsUrl": f"{path}/events",
             "statusUrl": path,
         }
+        await self._share(run)
         await request.answer(created, HTTPStatus.CREATED, location=path)
 
     @staticmethod
@@ -177,12 +186,17 @@ class Host:
         self._runs.start(run, work)
         return run
 
+    async def _share(self, run: HostRun) -> None:
+        """Let other servers with the same store see a run."""
+        if self._shared is not None:
+            await self._shared.open(run)
+
     async def _snapshot(self, request: HostRequest) -> None:
-        run = self._run(request)
+        run = await self._run(request)
         await request.answer(_snapshot(run, run.log.state))
 
     async def _events(self, request: HostRequest) -> None:
-        run = self._run(request)
+        run = await self._run(request)
         modes, buffer_s = run_requests.modes(request.query), run_requests.buffer_s(request.query)
         last_sequence = run_requests.last_event_id(request.headers)
         settings = self._site.settings
@@ -205,7 +219,7 @@ class Host:
             await response(request.scope, request.receive, request.send)
 
     async def _poll(self, request: HostRequest) -> None:
-        run = self._run(request)
+        run = await self._run(request)
         last_sequence, wait_s = run_requests.last_sequence(request.query), run_requests.poll_s(request.query)
         stall_timeout_s = self._site.settings.timeouts.client_stall_timeout_s
         with self._readers.admitted(request.caller):
@@ -213,7 +227,7 @@ class Host:
             await response(request.scope, request.receive, request.send)
 
     async def _fork(self, request: HostRequest) -> None:
-        source = self._run(request)
+        source = await self._run(request)
         workflow = self._find(request, source.workflow_id)
         await request.admission()
         body = await request.body()
@@ -224,6 +238,7 @@ class Host:
             run = self._begin(
                 request.caller, source.workflow_id, key, self._continuation(request, workflow, source, fork)
             )
+        await self._share(run)
         created = {
             "runId": run.run_id,
             "sourceRunId": source.run_id,
@@ -253,15 +268,15 @@ class Host:
         return workflow.branch(fork_of(source, fork.from_seq), again, request.caller)
 
     async def _cancel(self, request: HostRequest) -> None:
-        run = self._run(request)
+        run = await self._run(request)
         state = run.log.state
         if state.is_over and state.status != "cancelled":
             raise HostError("run_already_terminal")
-        run.stop(None)
+        await run.cancel()
         await request.answer({"runId": run.run_id, "status": "cancelled" if state.is_over else "cancelling"})
 
     async def _resolve(self, request: HostRequest) -> None:
-        run, node_id = self._run(request), request.path["node_id"]
+        run, node_id = await self._run(request), request.path["node_id"]
         self._find(request, run.workflow_id)  # the rights of the caller may have changed since the start of the run
         await request.admission()
         answer = run_requests.interrupt_answer(await request.body())
@@ -270,12 +285,12 @@ class Host:
         await self._resolve_one(request, run, interrupt, answer.resume_value, by)
 
     async def _inspect_token(self, request: HostRequest) -> None:
-        run, interrupt = self._runs.of_token(request.path["token"])
+        run, interrupt = await self._runs.of_token(request.path["token"])
         _check_pending(run, interrupt)
         await request.answer(run.log.question(interrupt))
 
     async def _resolve_token(self, request: HostRequest) -> None:
-        run, interrupt = self._runs.of_token(request.path["token"])
+        run, interrupt = await self._runs.of_token(request.path["token"])
         _check_pending(run, interrupt)
         answer = run_requests.interrupt_answer(await request.body())
         await self._resolve_one(request, run, interrupt, answer.resume_value, BY_TOKEN)
@@ -284,11 +299,11 @@ class Host:
         self, request: HostRequest, run: HostRun, interrupt: Interrupt, value: object, by: str
     ) -> None:
         _check_pending(run, interrupt)
-        run.resolve(interrupt, value, by)
+        await run.respond(interrupt, value, by)
         await request.answer({"runId": run.run_id, "nodeId": interrupt.node_id, "status": run.log.state.status})
 
-    def _run(self, request: HostRequest) -> HostRun:
-        return self._runs.get(request.path["run_id"], request.caller)
+    async def _run(self, request: HostRequest) -> HostRun:
+        return await self._runs.get(request.path["run_id"], request.caller)
 
     def _find(self, request: HostRequest, workflow_id: str) -> RunnableWorkflow:
         workflow = self._workflows.get(workflow_id)

@@ -21,7 +21,9 @@ from projector.server.telemetry.request_facts import facts_of
 LOG_FULL: Final = Fault("log_full", "server", "The event log of the run exceeds its size limit.", False)
 INTERRUPT_TIMEOUT: Final = Fault("interrupt_timeout", "server", "The approval request timed out.", False)
 REJECTED: Final = Fault("rejected", "server", "The decision was rejected.", False)
-FAULTS: Final = {fault.code: fault for fault in (LOG_FULL, INTERRUPT_TIMEOUT, REJECTED)}
+HOST_LOST: Final = Fault("host_lost", "server", "The server of the run stopped unexpectedly.", True)
+
+FAULTS: Final = {fault.code: fault for fault in (LOG_FULL, INTERRUPT_TIMEOUT, REJECTED, HOST_LOST)}
 """Faults of runs, in addition to those of all streams."""
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+import secrets
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from projector.contracts import codec
 from projector.openwop.event_log import APPROVAL, APPROVAL_ACTIONS
 from projector.openwop.host.host_errors import HostError
+from projector.store.protocol import Store
 
 ANONYMOUS: Final = "anonymous"
 """Name of a person without a key: the log contains no addresses."""
@@ -37,6 +39,11 @@ _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
 
 EDITED: Final = "Call the tool again with these arguments instead: "
 """What the model is told when a person edited a call: providers accept or reject a call, and cannot change it."""
+
+ANSWERS: Final = "openwop-answer"
+"""Kind of the values of a store that are answers to interrupts."""
+ANSWER_TTL_S: Final = 86_400.0
+"""Seconds that an answer is kept: longer than runs wait."""
 
 
 class Decision(NamedTuple):
@@ -76,6 +83,18 @@ def decision(kind: str, value: object) -> Decision:
 
 def _is_one(value: object, values: frozenset[str]) -> bool:
     return isinstance(value, str) and value in values
+
+
+def answer_key(run_id: str, interrupt_id: str) -> str:
+    """Return the key of the answer to an interrupt."""
+    return f"{run_id}:{interrupt_id}"
+
+
+async def claim_answer(store: Store, run_id: str, interrupt_id: str, value: object, by: str) -> None:
+    """Store the answer to an interrupt; raise `HostError` if another one was stored before."""
+    answer = codec.dumps({"value": value, "by": by, "id": secrets.token_hex(8)})
+    if await store.claim(ANSWERS, answer_key(run_id, interrupt_id), answer, ANSWER_TTL_S) != answer:
+        raise HostError("interrupt_already_resolved")
 
 
 class InterruptTokens:

@@ -173,6 +173,14 @@ class RunLog:
             self._changed = asyncio.Event()
         await self._changed.wait()
 
+    def restore(self, event: Event) -> None:
+        """Append an event of the same run that another server has logged, as it is."""
+        event["sequence"] = len(self.entries)
+        data = codec.dumps(event)
+        self.entries.append(LogEntry(event["type"], data))
+        self.state.update(event)
+        self.held_bytes += len(data) + OVERHEAD_BYTES
+
     def question(self, interrupt: Interrupt) -> dict[str, Any]:
         """Return what an interrupt asks: the payload of its `interrupt.requested`."""
         return interrupt_request(codec.loads(self.entries[interrupt.sequence].data)["payload"])

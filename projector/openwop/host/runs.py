@@ -9,20 +9,22 @@ import asyncio
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import anyio
 
 from projector.core.faults import FAULTS, Fault
 from projector.openwop.event_log import APPROVAL
 from projector.openwop.host.host_errors import INTERRUPT_TIMEOUT, HostError
-from projector.openwop.host.interrupts import COMMENTS, Decision, InterruptTokens, decision
+from projector.openwop.host.interrupts import COMMENTS, Decision, InterruptTokens, claim_answer, decision
 from projector.openwop.host.run_log import Interrupt, RunLog
 from projector.openwop.host.settings import OpenWopSettings
 from projector.redaction.redactor import Redactor
 from projector.server.control.rate_limits import Admission, owner_of
 from projector.server.http.problems import problem
 from projector.server.streaming.session import log_crash
+from projector.store.protocol import Store, StoreUnavailableError
 
 Answers: TypeAlias = dict[str, Decision]
 """Answers to interrupts, by the id of the tool call to approve or of the interrupt."""
@@ -82,6 +84,10 @@ class HostRun:
         self.key: IdempotencyKey | None = None
         """Key of the request that started the run."""
         self.is_stopped = False
+        self.is_shared = False
+        """Whether its log is kept in the store as well."""
+        self.claims: Store | None = None
+        """Where answers are claimed, if other servers may answer as well."""
         self._fault: Fault | None = None
         self._work: Work | None = None
         self._task: asyncio.Task[None] | None = None
@@ -104,6 +110,20 @@ class HostRun:
         """Wait for the end of the run."""
         if self._task is not None:
             await asyncio.wait([self._task])
+
+    async def cancel(self) -> None:
+        """Cancel the run. Idempotent."""
+        self.stop(None)
+
+    async def respond(self, interrupt: Interrupt, value: object, by: str) -> None:
+        """Record an answer of a person, once among all servers; raise `Problem` as `resolve` does."""
+        if self.claims is not None:
+            self.check(interrupt, value)
+            with suppress(StoreUnavailableError):
+                await claim_answer(self.claims, self.run_id, interrupt.interrupt_id, value, by)
+            if interrupt.is_resolved:
+                return  # the claim was seen before this task went on
+        self.resolve(interrupt, value, by)
 
     @property
     def is_suspended(self) -> bool:
@@ -133,11 +153,17 @@ class HostRun:
         """Whether the run was cancelled, or is about to be."""
         return self.log.state.status == "cancelled" or (self.is_stopped and self._fault is None)
 
-    def resolve(self, interrupt: Interrupt, value: object, by: str) -> None:
-        """Record an answer of a person; raise `Problem` if it is invalid or there is no room to continue."""
+    def check(self, interrupt: Interrupt, value: object) -> Decision:
+        """Return the decision of an answer; raise `Problem` if it is invalid or there is no room to continue."""
         assert self._work is not None  # noqa: S101 - only started runs have interrupts
         answer = decision(interrupt.kind, value)
         self._work.check_answer(self, interrupt)
+        return answer
+
+    def resolve(self, interrupt: Interrupt, value: object, by: str) -> None:
+        """Record an answer of a person; raise `Problem` if it is invalid or there is no room to continue."""
+        answer = self.check(interrupt, value)
+        assert self._work is not None  # noqa: S101 - only started runs have interrupts
         self._answers[interrupt.answer_id] = answer
         redactor = self._work.redactor
         clean = redactor.json(value, string_max_chars=redactor.policy.limits.output_string_max_chars).value
@@ -182,6 +208,13 @@ class HostRun:
             self.log.emit("run.failed", {"error": {"code": fault.code, "message": fault.message}})
 
 
+class OtherRuns(Protocol):
+    """Runs of other servers."""
+
+    async def find(self, run_id: str, caller: str | None) -> HostRun:
+        """Return a run; raise `HostError` if this caller (None: any) has no such run."""
+
+
 class IdempotencyKey(NamedTuple):
     """`Idempotency-Key` of a caller, and the digest of its request."""
 
@@ -191,10 +224,11 @@ class IdempotencyKey(NamedTuple):
 
 
 class RunStore:
-    """Runs and their logs, in this process only."""
+    """Runs of this server and their logs; `shared` has those of other servers."""
 
-    def __init__(self, settings: OpenWopSettings) -> None:
+    def __init__(self, settings: OpenWopSettings, shared: OtherRuns | None = None) -> None:
         self._settings = settings
+        self.shared = shared
         self._runs: dict[str, HostRun] = {}  # in the order of their start
         self._by_key: dict[tuple[str, str], HostRun] = {}
         """Caller and name of a key -> run."""
@@ -233,17 +267,21 @@ class RunStore:
         """Drop a run that could not start."""
         self._drop(run.run_id)
 
-    def get(self, run_id: str, caller: str) -> HostRun:
+    async def get(self, run_id: str, caller: str) -> HostRun:
         """Return a run; raise `HostError` if it does not exist or belongs to another caller."""
         run = self._runs.get(run_id)
+        if run is None and self.shared is not None:
+            return await self.shared.find(run_id, caller)
         if run is None or run.caller != caller:
             raise HostError("not_found")
         return run
 
-    def of_token(self, token: str) -> tuple[HostRun, Interrupt]:
+    async def of_token(self, token: str) -> tuple[HostRun, Interrupt]:
         """Return the run and interrupt of a token; raise `HostError` if there is none."""
         run_id, interrupt_id = self.tokens.read(token)
         run = self._runs.get(run_id)
+        if run is None and self.shared is not None:
+            run = await self.shared.find(run_id, None)
         interrupts = [] if run is None else run.log.state.interrupts
         found = next((one for one in interrupts if one.interrupt_id == interrupt_id), None)
         if run is None or found is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Final
 
 from projector.dialects import DIALECTS
 from projector.server.config.config_base import DEFAULT_DIALECT
+from projector.server.config.loading import PREFIX
 from projector.server.config.settings import DEFAULT
 from projector.server.extensions import EXTENSIONS
 
@@ -14,9 +16,10 @@ SECRET: Final = "harbour-master-7781"  # noqa: S105 - made up; an example repeat
 """API key of the built-in provider."""
 
 
-def demo_flags(port: int | None) -> Mapping[str, object]:
+def demo_flags(port: int | None, environ: Mapping[str, str] = os.environ) -> Mapping[str, object]:
     """Return the settings of a demo server, which take precedence over the environment."""
-    names = [name for name in DIALECTS if name != DEFAULT_DIALECT and name not in EXTENSIONS]
+    off = {name for name in EXTENSIONS if not any(one.startswith(f"{PREFIX}{name.upper()}__") for one in environ)}
+    names = [name for name in DIALECTS if name != DEFAULT_DIALECT and name not in off]
     agent = {
         "upstream": DEFAULT,
         "model": "demo",
