@@ -133,8 +133,8 @@ async def test_invalid_forks_are_refused(host: OpenWopPeer) -> None:
         assert (await error(refused, 400))["error"] == "validation_error"
     assert (await error(await host.post("/v1/runs/run_x:fork", {}), 404))["error"] == "not_found"
     body = {"fromSeq": 0, "mode": "replay"}
-    first = await host.post(f"/v1/runs/{run_id}:fork", body, idempotency_key="k")
-    again = await host.post(f"/v1/runs/{run_id}:fork", body, idempotency_key="k")
+    first = await host.post(f"/v1/runs/{run_id}:fork", body, idempotency_key="of a fork")
+    again = await host.post(f"/v1/runs/{run_id}:fork", body, idempotency_key="of a fork")
     assert json.loads(await first.rest())["runId"] == json.loads(await again.rest())["runId"]
 
 
