@@ -10,11 +10,23 @@ from projector.redaction.value_reader import ValueReader
 
 
 class Carry(NamedTuple):
-    """What a string leaves to the string after it in a list: a key, an unfinished private key or credential."""
+    """What a string leaves to the string after it in a list.
+
+    A key, the reader of an unfinished value, the characters with which a credential may continue, or text that may
+    become a secret: `text`, of which the last `open_chars` are undecided, if the next string continues it, and `lines`
+    if the next string is its next line. `is_cut` if a
+    value or credential is in two strings already, so that the next one certainly continues it. `others` are further
+    values that may continue, as different readings see them.
+    """
 
     key: str = ""
     reader: ValueReader | None = None
     tail: re.Pattern[str] | None = None
+    text: str = ""
+    open_chars: int = 0
+    lines: str = ""
+    is_cut: bool = False
+    others: tuple[Carry, ...] = ()
 
     def __bool__(self) -> bool:
         return self != _NOTHING
@@ -23,6 +35,15 @@ class Carry(NamedTuple):
     def takes_all(self) -> bool:
         """Whether the next string is withheld even if it begins like a document."""
         return self.reader is not None or (self.tail is not None and self.tail.fullmatch('{"\n') is not None)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the next string is read in several ways."""
+        return bool(self.text or self.lines or self.others)
+
+    def in_list(self) -> Carry:
+        """Return what a string leaves in a list, where a value at its end may be whole."""
+        return self if self.reader is None or self.is_cut else self._replace(reader=None)
 
 
 _NOTHING: Final = Carry()
@@ -68,12 +89,20 @@ class Twin(ContentFilter, Protocol):
         """Number of characters that no step covers yet."""
         ...
 
-    def begin_after(self, carry: Carry, /) -> None:
-        """Begin a string behind another one of its list."""
+    @property
+    def is_reading(self) -> bool:
+        """Whether the reader of a value decides about what is held."""
         ...
 
-    def continue_after(self, shown: str, /) -> None:
-        """Continue after text that was already shown."""
+    is_piece: bool
+    """Whether the text ends inside a secret of which the beginning was in another text."""
+
+    def undecided_with(self, text: str, /) -> str:
+        """Return the held text and another one behind it, with what stands before; empty if there is none."""
+        ...
+
+    def begin_after(self, carry: Carry, /) -> None:
+        """Begin a string behind another one of its list."""
         ...
 
     @property

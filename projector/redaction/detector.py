@@ -34,6 +34,10 @@ _QUICK_CHARS: Final = 8
 """Leading characters of a value that `Values.lacks` compares."""
 
 
+_PIECE_CHARS: Final = 6
+"""Characters of a pattern that are a credential in two texts; fewer tell nothing."""
+
+
 class Formats:
     """The credential formats of a policy with its sensitive words, ready for searching."""
 
@@ -61,8 +65,18 @@ class Formats:
         other = copy(self)
         other.__dict__.pop("live", None)
         other.__dict__.pop("last", None)
+        other.__dict__.pop("pieces", None)
         other.rows = tuple(map(_in_prose, (row for row in self.rows if patterns.WORD not in row.anchor)))
         return other
+
+    @cached_property
+    def pieces(self) -> Search:
+        """Search in a text that was cut off and began in another one: an ordinary word would be in one text."""
+        rows = [
+            row if row.open_chars == patterns.NEVER else row._replace(open_chars=min(row.open_chars, _PIECE_CHARS))
+            for row in self.rows
+        ]
+        return Search(rows, self._words, at_end=True)
 
     def tail(self, row: Format) -> re.Pattern[str]:
         """Return the expression for the characters of a credential after its shortest form."""
@@ -74,7 +88,11 @@ class Formats:
         return tail
 
     def _search(self, *, at_end: bool) -> Search:
-        return Search(self.rows, [word for word in self.keys.beginnings if word.isascii()], at_end=at_end)
+        return Search(self.rows, self._words, at_end=at_end)
+
+    @property
+    def _words(self) -> list[str]:
+        return [word for word in self.keys.beginnings if word.isascii()]
 
 
 def _in_prose(row: Format) -> Format:
@@ -120,9 +138,23 @@ class Detector:
     def _passes(self, text: str) -> bool:
         return self.formats.last.first(_undisguised(text)) is None
 
-    def find(self, text: str, start: int, *, at_end: bool) -> Find | None:
-        """Return the first credential at or after a position, or text that may become one if more text follows."""
-        return (self.formats.last if at_end else self.formats.live).first(_undisguised(text), start)
+    def undecided(self, text: str) -> int:
+        """Return how many characters at the end of a text that passes may become a secret with what follows."""
+        end = self.shown(f" {text}", 1, at_end=False) - 1
+        if end < 0:
+            found = self.formats.live.first(_undisguised(text))
+            end = len(text) if found is None else found.start
+        if self.values:
+            end = min(end, len(text) - len(self.values.beginning_at_end(text)))
+        return len(text) - end
+
+    def find(self, text: str, start: int, *, at_end: bool, is_piece: bool = False) -> Find | None:
+        """Return the first credential at or after a position, or text that may become one if more text follows.
+
+        At the end of a piece, whose beginning is in another text, fewer characters make a credential.
+        """
+        search = self.formats.live if not at_end else self.formats.pieces if is_piece else self.formats.last
+        return search.first(_undisguised(text), start)
 
     def shown(self, text: str, start: int, *, at_end: bool) -> int:
         """Return the position up to which a text is shown; -1 if only `find` can decide. `start` is at least 1."""

@@ -22,7 +22,8 @@ from projector.redaction.detector import Detector, Values
 from projector.redaction.json_grammar import COMPLETE_STATES, DIGIT_RUN, DIGIT_STATES, NUMBER
 from projector.redaction.readings import Readings
 from projector.redaction.steps import Step, StepWriter
-from projector.redaction.value_reader import BEFORE_CHARS, Reading, ValueReader
+from projector.redaction.value_places import BEFORE_CHARS
+from projector.redaction.value_reader import Reading, ValueReader
 
 _WORD_END: Final = " "
 """Stands for what is before a text, so that a word begins with it."""
@@ -77,7 +78,7 @@ class ValueFilter:
 class FormatFilter:
     """The filter that withholds credentials of known formats, and the values of sensitive words (`ValueReader`)."""
 
-    __slots__ = ("_before", "_detector", "_held", "_reader", "_shown", "_tail")
+    __slots__ = ("_before", "_detector", "_held", "_reader", "_shown", "_tail", "is_piece")
 
     def __init__(self, detector: Detector) -> None:
         self._detector = detector
@@ -86,6 +87,8 @@ class FormatFilter:
         self._reader: ValueReader | None = None
         self._shown = 0  # number of held characters that were already shown
         self._tail: re.Pattern[str] | None = None
+        self.is_piece = False
+        """Whether the text ends inside a secret of which the beginning was in another text (`Detector.find`)."""
 
     @property
     def in_credential(self) -> bool:
@@ -96,6 +99,16 @@ class FormatFilter:
     def held(self) -> int:
         """Number of characters that no step covers yet."""
         return len(self._held) + (self._reader.held if self._reader is not None else 0)
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the reader of a value decides about what is held."""
+        return self._reader is not None
+
+    def undecided_with(self, text: str) -> str:
+        """Return the held text and another one behind it, with what stands before; empty if there is none."""
+        held = (self._held if self._reader is None else self._reader.undecided) + text
+        return (self._before + held)[-BEFORE_CHARS - len(held) :] if held else ""
 
     def fork(self) -> FormatFilter:
         """Return a filter in the same state."""
@@ -135,8 +148,8 @@ class FormatFilter:
 
     def carry(self) -> Carry:
         """Return what the text leaves to the next string of its list, after `end`."""
-        reader = self._reader
-        return Carry(reader=reader if reader is not None and reader.continues else None, tail=self._tail)
+        reader = self._reader if self._reader is not None and self._reader.is_taken else None
+        return Carry(reader=reader, tail=self._tail, is_cut=reader is not None and reader.continues)
 
     def begin_after(self, carry: Carry) -> None:
         """Begin a string behind another one of its list."""
@@ -145,12 +158,8 @@ class FormatFilter:
         elif carry.reader is not None:
             self._reader = carry.reader.again()
         elif carry.tail is not None:
-            self._reader = ValueReader("tail", carry.tail.pattern, "", self._detector.keys)
-
-    def continue_after(self, shown: str) -> None:
-        """Continue after text that was already shown. A credential may have started in that text."""
-        self.feed(shown)
-        self._shown = self.held
+            reader = "rest" if carry.is_cut else "tail"
+            self._reader = ValueReader(reader, carry.tail.pattern, "", self._detector.keys)
 
     def quick(self, text: str, /) -> int:
         """Read a piece in which nothing begins, or only at its end.
@@ -190,7 +199,8 @@ class FormatFilter:
         text = self._held
         if self._reader is None and not self._shown:
             before = self._before or _WORD_END
-            if not text or self._detector.shown(before + text, len(before), at_end=True) >= 0:
+            is_shown = not text or self._detector.shown(before + text, len(before), at_end=True) >= 0
+            if is_shown and not (text and self.is_piece):
                 self._before = self._held = ""
                 return [(len(text), None)] if text else []
         while text or self._reader is not None:
@@ -200,6 +210,11 @@ class FormatFilter:
                 break
         self._before = ""
         return self._without_shown(steps) if self._shown else steps
+
+    def continue_after(self, shown: str) -> None:
+        """Continue after text that was already shown. A credential may have started in that text."""
+        self.feed(shown)
+        self._shown = self.held
 
     def _without_shown(self, steps: list[Step]) -> list[Step]:
         found: list[Step] = []
@@ -213,7 +228,7 @@ class FormatFilter:
     def _filter(self, text: str, steps: list[Step], *, at_end: bool) -> None:
         while text and self._reader is None:
             before = len(self._before)
-            found = self._detector.find(self._before + text, before, at_end=at_end)
+            found = self._detector.find(self._before + text, before, at_end=at_end, is_piece=self.is_piece)
             certain = len(text) if found is None else found.withheld - before
             if certain:
                 steps.append((certain, None))
@@ -267,11 +282,29 @@ class PlainFilter:
         """Number of characters that no step covers yet."""
         return len(self._held) + self._formats.held
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether the reader of a value decides about what is held."""
+        return self._formats.is_reading
+
+    def undecided_with(self, text: str) -> str:
+        """Return the held text and another one behind it, with what stands before; empty if there is none."""
+        return self._formats.undecided_with(self._held + text)
+
     def fork(self) -> PlainFilter:
         """Return a filter in the same state."""
         twin = copy(self)
         twin._values, twin._formats = copy(self._values), self._formats.fork()  # noqa: SLF001 - of this class
         return twin
+
+    @property
+    def is_piece(self) -> bool:
+        """Whether the text ends inside a secret of which the beginning was in another text."""
+        return self._formats.is_piece
+
+    @is_piece.setter
+    def is_piece(self, value: bool) -> None:
+        self._formats.is_piece = value
 
     @property
     def idle_after(self) -> str | None:
@@ -289,10 +322,6 @@ class PlainFilter:
     def begin_after(self, carry: Carry) -> None:
         """Begin a string behind another one of its list."""
         self._formats.begin_after(carry)
-
-    def continue_after(self, shown: str) -> None:
-        """Continue after text that was already shown."""
-        self._formats.continue_after(shown)
 
     def quick(self, text: str, /) -> int:
         """Read a piece as `FormatFilter.quick` does, if no registered value begins in it."""

@@ -28,6 +28,7 @@ from projector.redaction import json_grammar as grammar
 from projector.redaction.content_filter import Carry, ContentFilter
 from projector.redaction.detector import Detector
 from projector.redaction.filters import NumberFilter, clean_plain, plain_filter
+from projector.redaction.neighbours import Neighbour, announcing, carry_of, neighbour, passes_after
 from projector.redaction.rules import Verdict, is_value_of_pair, names_a_value
 from projector.redaction.steps import Step, StepBuffer
 from projector.redaction.string_filter import MAY_BE_JSON, StringFilter
@@ -291,6 +292,8 @@ class JsonStreamFilter:
         content = text[at:end]
         closed = text[end : end + 1] == '"'
         after, self._after = (None, self._after) if self._key is not None else (self._after, None)
+        if after is not None and content and passes_after(self._detector, after, content):
+            after = None
         if closed and self._key is None and self._muted_at is None:
             closed = content[:1] not in MAY_BE_JSON and after is None
         if closed and (self._muted_at is not None or self._detector.passes(content)):
@@ -304,7 +307,8 @@ class JsonStreamFilter:
         elif self._key is not None or (after is None and content and content[0] not in MAY_BE_JSON):
             self._string = plain_filter(self._detector)
         else:
-            self._string = string_filter(self._detector, self._level + 1, after)
+            alone = string_filter(self._detector, self._level + 1, after)
+            self._string = neighbour(alone, self._detector, after)
         return at
 
     def _content(self, raw: str) -> None:
@@ -314,7 +318,7 @@ class JsonStreamFilter:
             self._steps.show(len(raw))
             return
         self._steps.extend_decoded(self._string.feed(decoded), raw)
-        if isinstance(self._string, StringFilter) and (settled := self._string.settled) is not None:
+        if isinstance(self._string, StringFilter | Neighbour) and (settled := self._string.settled) is not None:
             self._string = settled
 
     def _add_content(self, decoded: str) -> None:
@@ -361,10 +365,13 @@ class JsonStreamFilter:
         if isinstance(step, str):
             if names_a_value(step) and (verdict := keys.verdict_of_name(content)) is not Verdict.PLAIN:
                 self._pairs[len(self._containers)] = verdict
-        elif announces(content, keys):
-            self._after = Carry(content)
-        elif string is not None:
-            self._after = string.carry() or None
+            return
+        if string is not None:
+            self._after = string.carry().in_list() or None
+        else:
+            self._after = carry_of(self._detector, content)
+        if announces(content, keys):
+            self._after = announcing(content, self._after)
 
     # numbers and literals
 

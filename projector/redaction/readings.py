@@ -13,11 +13,11 @@ is that an unfinished spelling at the end of a piece is held.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Generic, TypeVar
 
 from projector.redaction.content_filter import Carry, Twin
-from projector.redaction.spellings import SPELLED, UNFINISHED, UNFINISHED_MAX_CHARS, decoded
+from projector.redaction.spellings import MAY_BE_SPELLED, SPELLED, UNFINISHED, UNFINISHED_MAX_CHARS, decoded
 from projector.redaction.steps import Step
 
 _HIDDEN_MAX_CHARS: Final = 64
@@ -30,13 +30,27 @@ Plain = TypeVar("Plain", bound=Twin)
 class Readings(Generic[Plain]):
     """The filter of a plain text that reads it twice where needed. `first` reads the text as it is written."""
 
-    __slots__ = ("_again", "_first", "_merged", "_pending", "quick")
+    __slots__ = (
+        "_again",
+        "_first",
+        "_is_cut",
+        "_merged",
+        "_open_chars",
+        "_pending",
+        "_shown",
+        "_undecided",
+        "quick",
+    )
 
     def __init__(self, first: Plain) -> None:
         self._first = first
         self._again: _Again[Plain] | None = None
-        self._merged = _Merged()
+        self._merged: Merged | None = None  # of two readings
         self._pending = ""  # an unfinished spelling, which neither has read
+        self._shown = 0  # number of held characters that were already shown
+        self._undecided = ""  # at the end of the text
+        self._open_chars = 0  # its last characters that may begin a secret; 0 if its reader decides
+        self._is_cut = False  # whether a secret began in text that was shown before
         self.quick: Callable[[str], int] = first.quick
         """Read a piece that needs no steps (`Filter.quick`); this is the method of the only reading."""
 
@@ -45,54 +59,103 @@ class Readings(Generic[Plain]):
         mark = self._first.mark_of_rest(rest)
         return mark if mark is not None or self._again is None else self._again.filter.mark_of_rest(rest)
 
+    @property
+    def held(self) -> int:
+        """Number of characters that no step covers yet."""
+        return self._first.held if self._again is None else self._first.held + self._again.held
+
+    @property
+    def undecided(self) -> str:
+        """Held text that may become a secret, with the text before it; empty if there is none."""
+        return self._first.undecided_with(self._pending)
+
     def carry(self) -> Carry:
         """Return what the text leaves to the next string of its list, after `end`."""
         carry = self._first.carry()
-        return carry if carry or self._again is None else self._again.filter.carry()
+        if not carry and self._again is not None:
+            carry = self._again.filter.carry()
+        if carry and self._is_cut:
+            carry = carry._replace(is_cut=True)
+        if not self._undecided:
+            return carry
+        return carry._replace(text=self._undecided, lines=self._undecided, open_chars=self._open_chars)
 
     def begin_after(self, carry: Carry) -> None:
         """Begin a string behind another one of its list."""
         self._first.begin_after(carry)
+        self._is_cut = carry.is_cut
 
     def continue_after(self, shown: str) -> None:
-        """Continue after text that was already shown."""
-        self._first.continue_after(shown)
+        """Continue after text that was already shown. A secret may have begun in that text."""
+        steps = self.feed(shown)
+        self._shown = len(shown) - sum(count for count, _ in steps)
+        if self._shown:
+            self.quick = _never
 
     def feed(self, text: str, /) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""
+        return self._not_shown(self._read(text)) if self._shown else self._read(text)
+
+    def _read(self, text: str) -> list[Step]:
         if self._again is not None:
             return self._both(self._again, text)
+        if not self._pending and MAY_BE_SPELLED.search(text) is None:
+            return self._first.feed(text)
         text = self._pending + text
         found = SPELLED.search(text)
         if found is None:
             unfinished = UNFINISHED.search(text, max(0, len(text) - UNFINISHED_MAX_CHARS))
             end = len(text) if unfinished is None else unfinished.start()
             self._pending = text[end:]
-            self.quick = self._first.quick if end == len(text) else _never
+            self.quick = self._first.quick if end == len(text) and not self._shown else _never
             return self._first.feed(text[:end]) if end else []
         self._pending = ""
         self.quick = _never
         steps = self._first.feed(text[: found.start()]) if found.start() else []
         self._again = _Again(self._first.fork(), self._first.held)
-        self._merged = _Merged()
+        self._merged = None
         return steps + self._both(self._again, text[found.start() :])
 
     def end(self) -> list[Step]:
         """Return the steps over the held characters at the end of the text; a credential may still be unfinished."""
+        return self._not_shown(self._end()) if self._shown else self._end()
+
+    def _not_shown(self, steps: list[Step]) -> list[Step]:
+        """Return steps without the characters that were shown before."""
+        found: list[Step] = []
+        for count, mark in steps:
+            shown = min(count, self._shown)
+            self._shown -= shown
+            if count > shown or mark:
+                found.append((count - shown, mark))
+                self._is_cut = self._is_cut or bool(mark)
+        if not self._shown and self._again is None and not self._pending:
+            self.quick = self._first.quick
+        return found
+
+    def _end(self) -> list[Step]:
+        if self._again is None and not (self._pending or self._shown or self._first.held):
+            self._undecided = ""
+            return self._first.end()
+        self._undecided = self.undecided
+        self._open_chars = 0 if self._first.is_reading else self._first.held + len(self._pending)
+        self._first.is_piece = bool(self._shown)
         if self._again is None:
             text, self._pending = self._pending, ""
             self.quick = self._first.quick
             return (self._first.feed(text) if text else []) + self._first.end()
-        self._merged.add(self._first.end(), self._again.end())
-        return self._merged.take()
+        return self._merge([self._first.end(), self._again.end()])
+
+    def _merge(self, steps: Iterable[list[Step]]) -> list[Step]:
+        merged = self._merged = self._merged or Merged(2)
+        return merged.add(steps)
 
     def _both(self, again: _Again[Plain], text: str) -> list[Step]:
-        self._merged.add(self._first.feed(text), again.feed(text))
-        steps = self._merged.take()
+        steps = self._merge([self._first.feed(text), again.feed(text)])
         after = self._first.idle_after
-        if after is not None and after == again.filter.idle_after and not again.is_reading:
+        if after is not None and after == again.filter.idle_after and not again.held:
             self._again = None
-            self.quick = self._first.quick
+            self.quick = self._first.quick if not self._shown else _never
         return steps
 
 
@@ -114,9 +177,9 @@ class _Again(Generic[Plain]):
         self._spelled: list[tuple[int, int]] = []  # number of a held character, and by how many it is longer
 
     @property
-    def is_reading(self) -> bool:
-        """Whether anything is held."""
-        return bool(self._pending or self._hidden or self._held)
+    def held(self) -> int:
+        """Number of characters that no step covers yet, at least."""
+        return len(self._pending) + self._hidden + self._held
 
     def feed(self, text: str) -> list[Step]:
         """Read a piece."""
@@ -172,40 +235,40 @@ class _Again(Generic[Plain]):
         return found
 
 
-class _Merged:
-    """The steps of two readings of the same text as one: what either withholds is withheld."""
+class Merged:
+    """The steps of several readings of the same text as one: what any of them withholds is withheld."""
 
-    def __init__(self) -> None:
-        self._queues: tuple[list[Step], list[Step]] = ([], [])
-        self._marks = ["", ""]  # of each reading, until the first of its characters
+    def __init__(self, readings: int) -> None:
+        self._queues: list[list[Step]] = [[] for _ in range(readings)]
+        self._marks = [""] * readings  # of each reading, until the first of its characters
         self._is_marked = False  # whether a mark stands for the last character
 
-    def add(self, first: list[Step], second: list[Step]) -> None:
-        """Add the next steps of both readings."""
-        for queue, steps in zip(self._queues, (first, second), strict=True):
-            queue.extend(steps)
-
-    def take(self) -> list[Step]:
-        """Return the steps that both readings have made."""
+    def add(self, steps: Iterable[list[Step]]) -> list[Step]:
+        """Add the next steps of each reading; return the steps that all of them have made."""
+        for queue, new in zip(self._queues, steps, strict=True):
+            queue.extend(new)
         found: list[Step] = []
         self._skip_empty()
         while all(self._queues):
             count = min(queue[0][0] for queue in self._queues)
             marks = [queue[0][1] for queue in self._queues]
-            if marks == [None, None]:
-                found.append((count, None))
-                self._is_marked = False
-            else:
-                found.append((count, "" if self._is_marked else self._mark(marks)))
-                self._is_marked = True
+            found.append((count, self._mark(marks)))
             for queue, mark in zip(self._queues, marks, strict=True):
                 queue[0] = (queue[0][0] - count, mark and "")
             self._skip_empty()
         return found
 
-    def _mark(self, marks: list[str | None]) -> str:
-        announced, self._marks = self._marks, ["", ""]
-        return next((mark for mark in (*announced, *marks) if mark), "")  # none if it stands before the first step
+    def _mark(self, marks: list[str | None]) -> str | None:
+        """Return the mark for the next characters; empty if they are of a value whose mark stands before them."""
+        if all(mark is None for mark in marks):
+            self._is_marked = False
+            return None
+        begins = [announced or mark for announced, mark in zip(self._marks, marks, strict=True)]
+        if self._is_marked and not all(begins):
+            return ""
+        self._is_marked = True
+        self._marks = [""] * len(self._marks)
+        return next((mark for mark in begins if mark), "")  # none if it stands before the first step
 
     def _skip_empty(self) -> None:
         """Drop steps without characters; their mark is of the next characters of the reading."""

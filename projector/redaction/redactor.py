@@ -16,7 +16,6 @@ from projector.contracts.limits import NAME_MAX_CHARS
 from projector.redaction import compose, whole_values
 from projector.redaction.clean import (
     MARK,
-    REDACTED_HERE,
     CleanArguments,
     Cleaned,
     CleanJson,
@@ -25,8 +24,9 @@ from projector.redaction.clean import (
     notice,
     render,
 )
+from projector.redaction.continued_texts import clean_continued
 from projector.redaction.detector import Detector
-from projector.redaction.joints import Joint, at_end
+from projector.redaction.joints import Joint
 from projector.redaction.json_filter import string_filter
 from projector.redaction.names import Names
 from projector.redaction.policy import Policy
@@ -117,17 +117,7 @@ class Redactor:
 
     def texts(self, texts: Iterable[str], max_chars: int | None = None) -> list[Cleaned[CleanText]]:
         """Return texts that follow each other, as entries of a log, cleaned as one context and each cut to a limit."""
-        adjacent, joint = whole_values.Adjacent(self._detector), self.joint()
-        if joint is None:
-            return [adjacent.clean(text, max_chars) for text in texts]
-        cleaned = []
-        for number, text in enumerate(texts):
-            count, mark = at_end(joint.turn(number), text)
-            joint.add(text)
-            rest = adjacent.clean(text[count:], max_chars)
-            whole = Cleaned(CleanText(mark + rest.value), REDACTED_HERE + rest.notices) if mark else rest
-            cleaned.append(whole if max_chars is None else compose.cut(whole, max_chars))
-        return cleaned
+        return clean_continued(self._detector, texts, max_chars)
 
     def provider_message(self, text: str) -> Cleaned[CleanText]:
         """Return an error message of a provider, without names of accounts and infrastructure (CONTRACT D41)."""

@@ -12,24 +12,29 @@ INVISIBLE: Final = (
 )
 """Characters that a reader does not see (Unicode property Default_Ignorable_Code_Point), as part of a class."""
 _HEX: Final = "[0-9a-fA-F]"
+_PAIR: Final = rf"u[dD][89abAB]{_HEX}{{2}}\\{{1,64}}+u[dD][c-fC-F]{_HEX}{{2}}"
+_PAIR_BEGINS: Final = rf"u[dD][89abAB]{_HEX}{{2}}(?:\\{{1,64}}+(?:u(?:[dD](?:[c-fC-F]{_HEX}?)?)?)?)?"
 SPELLED: Final = re.compile(
     rf"[{INVISIBLE}]+"
     r"|\x1b\[[0-9;:?]{0,24}[A-Za-z]"  # colours of a terminal: ECMA-48, control sequences
-    rf"|(?<!\\)\\{{1,64}}+(?:u(?![dD][89a-fA-F]){_HEX}{{4}}|x{_HEX}{{2}})"  # any number of levels of strings
+    rf"|(?<!\\)\\{{1,64}}+(?:{_PAIR}|u(?![dD][89a-fA-F]){_HEX}{{4}}|x{_HEX}{{2}})"  # any number of levels of strings
     rf"|&(?:\#[0-9]{{1,7}}|\#[xX]{_HEX}{{1,6}}|[a-z]{{2,6}});"
 )
+MAY_BE_SPELLED: Final = re.compile(rf"[\\&\x1b{INVISIBLE}]")
+"""First characters of all spellings; most texts have none."""
 UNFINISHED: Final = re.compile(
-    rf"(?:\x1b(?:\[[0-9;:?]{{0,24}})?|(?<!\\)\\{{1,64}}+(?:u{_HEX}{{0,3}}|x{_HEX}?)?"
+    rf"(?:\x1b(?:\[[0-9;:?]{{0,24}})?|(?<!\\)\\{{1,64}}+(?:{_PAIR_BEGINS}|u{_HEX}{{0,3}}|x{_HEX}?)?"
     rf"|&(?:\#[0-9]{{0,7}}|\#[xX]{_HEX}{{0,6}}|[a-z]{{0,6}}))\Z"
 )
-UNFINISHED_MAX_CHARS: Final = 72
+UNFINISHED_MAX_CHARS: Final = 144
 _ALL_INVISIBLE: Final = re.compile(f"[{INVISIBLE}]*")
 
 
 def decoded(spelling: str) -> str:
     """Return the character that a spelling stands for; empty if it is not seen, and the spelling if it is unknown."""
     if spelling[0] == "\\":
-        char = chr(int(spelling.lstrip("\\")[1:], 16))
+        first, *second = (int(unit[1:], 16) for unit in spelling.split("\\") if unit)
+        char = chr(0x10000 + ((first & 0x3FF) << 10) + (second[0] & 0x3FF)) if second else chr(first)
     elif spelling[0] == "&":
         char = html.unescape(spelling)
     else:

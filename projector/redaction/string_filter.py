@@ -101,6 +101,8 @@ class StringFilter:
         self._guard = ValueFilter(detector.crossing) if detector.crossing else None
         self._guarded = ""
         self._recent = ""
+        self._blanks = ""  # at the beginning of a string behind another one
+        self._end_of_text = ""  # of a document, which may be a piece of a text that was cut
 
     def mark_of_rest(self, rest: str, /) -> str | None:
         """Return the mark in place of the remaining text if the string ends before `rest`; None if it may be shown."""
@@ -108,7 +110,13 @@ class StringFilter:
 
     def carry(self) -> Carry:
         """Return what the string leaves to the next string of its list, after `end`."""
-        return self._plain.carry() if self._document is None else Carry()
+        if self._mode in (_Mode.BLANK, _Mode.PLAIN):
+            return self._plain.carry()
+        if self._document is not None and self._document.complete:
+            return Carry()
+        plain = plain_filter(self._detector)
+        plain.feed(self._end_of_text)
+        return Carry(text=plain.undecided, lines=plain.undecided)  # nothing is known about its end
 
     @property
     def settled(self) -> ContentFilter | None:
@@ -131,15 +139,22 @@ class StringFilter:
 
     def end(self) -> list[Step]:
         """Return the steps over the held characters at the end of the text."""
+        if self._blanks:
+            return [(len(self._blanks), None)]
         steps = self._read_rest(self._guard.end(), "") if self._guard is not None and self._document is not None else []
         return steps + (self._document or self._plain).end()
 
     def _begin(self, text: str) -> list[Step]:
+        text, self._blanks = self._blanks + text, ""
         blanks = grammar.BLANKS.match(text)
         start = blanks.end() if blanks else 0
         if start == len(text):
-            return self._plain.feed(text)
-        is_document = text[start] in OPENERS and self._level <= _MAX_LEVELS
+            if self._after is None:
+                return self._plain.feed(text)
+            if not self._after.takes_all and len(text) <= _CONTEXT_CHARS:
+                self._blanks = text  # what follows decides how the string is read
+                return []
+        is_document = text[start : start + 1] in OPENERS and self._level <= _MAX_LEVELS
         if self._after is not None and (not is_document or self._after.takes_all):
             self._plain.begin_after(self._after)
             is_document = False
@@ -152,6 +167,7 @@ class StringFilter:
 
     def _guarded_document(self, text: str) -> list[Step]:
         """Search for registered values that contain JSON syntax before the text is parsed as JSON."""
+        self._end_of_text = (self._end_of_text + text)[-_CONTEXT_CHARS:]
         return self._in_document(text) if self._guard is None else self._read_rest(self._guard.feed(text), text)
 
     def _read_rest(self, found: list[Step], text: str) -> list[Step]:

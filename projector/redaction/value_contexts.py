@@ -135,7 +135,7 @@ def after_entry(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
     if content.startswith("-") and match[1]:
         return None
     is_secret = is_secret_string(content, place, is_any=is_any) or (
-        " " not in content and value_shapes.has_secret_shape(content) and not is_key_name(content, keys)
+        value_shapes.is_entry(content) and not is_key_name(content, keys)
     )
     return Take(0, Rest()) if is_secret else None
 

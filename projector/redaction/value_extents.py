@@ -244,3 +244,29 @@ class Tail:
         """Return how many characters belong to the value for certain, and whether the value ends behind them."""
         at = _end(self._run, text, 0)
         return at, at < len(text)
+
+
+class KeyFile:
+    """Watches a value for the first line of a private key, whose lines belong to the value too."""
+
+    def __init__(self) -> None:
+        self.rest: Extent | None = None
+        """Extent of the lines behind the value; None if no private key begins in it, or if it ends there."""
+        self._recent = ""
+
+    def read(self, text: str) -> None:
+        """Read a part of the value."""
+        if not text or isinstance(self.rest, Rest):
+            return
+        recent = self._recent + text
+        self._recent = recent[-_END_LINE_CHARS:]
+        begins = [*_BEGIN_OF_KEY.finditer(recent)]
+        if begins:
+            self.rest = PrivateKey() if begins[-1][1] else Rest()
+        if _END_OF_KEY.search(recent, begins[-1].end() if begins else 0) is not None:
+            self.rest = None
+
+
+_BEGIN_OF_KEY: Final = re.compile(
+    r"-{4,5} {0,2}BEGIN ([A-Z0-9 ]{0,48}(?:PRIVATE|STATIC) +KEY)|PuTTY-User-Key-File-", re.IGNORECASE
+)

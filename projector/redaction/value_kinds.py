@@ -170,6 +170,9 @@ def _bare(cursor: Cursor, place: Place) -> Take | None:
     start = cursor.at
     is_line = place.begins_line
     word = cursor.run(_BARE_LINE if is_line and place.is_variable else BARE)
+    if SCHEME.fullmatch(word + " ") is not None and cursor.run(BLANKS):
+        start = cursor.at
+        word = cursor.run(BARE)
     after = cursor.peek()
     if after and after in QUOTES and (word.lower() in _PREFIXES or _WRAPPERS.fullmatch(word)):
         return quoted(cursor, place, is_any=True)
@@ -214,6 +217,11 @@ def any_value(cursor: Cursor, place: Place) -> Take | None:
     after = cursor.peek()
     if after and after in QUOTES and word.lower() in _PREFIXES:
         return quoted(cursor, place, is_any=True)
+    if value_shapes.begins_key_file(word):
+        return None
+    if SCHEME.fullmatch(word + " ") is not None and cursor.run(BLANKS):
+        start = cursor.at
+        word = cursor.run(BARE)
     plain = word.rstrip(".,;:)]}")
     if plain.startswith("-") or value_shapes.is_empty(plain) or value_shapes.is_template(plain):
         return None
@@ -225,11 +233,28 @@ def any_value(cursor: Cursor, place: Place) -> Take | None:
 def _neighbour(cursor: Cursor, place: Place) -> Take | None:
     """Decide about the next word or column behind a key: it must look random."""
     char = cursor.peek()
-    if char == "\\" or (char and char in QUOTES):
-        return quoted(cursor, place, is_any=False)
     start = cursor.at
+    if char == "\\" or (char and char in QUOTES):
+        return quoted(cursor, place, is_any=False) or _second(cursor, place, start)
     word = cursor.run(BARE)
     return Take(start, Word()) if value_shapes.is_random(word) else None
+
+
+def _second(cursor: Cursor, place: Place, start: int) -> Take | None:
+    """Decide about the second string of a list of two, of which the first is the key: it is no name, word or text."""
+    if _OPENS_A_LIST.search(place.head) is None:
+        return None
+    cursor.at = start
+    take = quoted(cursor, place, is_any=True)
+    if take is None or not value_shapes.is_entry(cursor.text[take.start : cursor.at]):
+        return None
+    cursor.run(SLASHES)
+    cursor.at = min(cursor.at + 1, len(cursor.text))
+    cursor.run(SPACES)
+    return take if cursor.peek() in ("]", "") else None
+
+
+_OPENS_A_LIST: Final = re.compile(r"\[\s*\\*[\"'`]\Z")
 
 
 def _string(cursor: Cursor, place: Place) -> Take | None:
@@ -273,6 +298,7 @@ def _header(cursor: Cursor, place: Place) -> Take | None:
         is_secret = is_secret and not is_key_name(word, place.keys)
     else:
         is_secret = (value_shapes.has_secret_shape(word) and not is_code(word)) or word.isdigit()
+        is_secret = is_secret or (len(word) >= _ALONE_MIN_CHARS and _is_alone(cursor, word, place))
     return Take(start, _header_extent(place)) if is_secret else None
 
 
@@ -292,12 +318,18 @@ def _field(cursor: Cursor, place: Place) -> Take | None:
     cursor.run(BLANKS)
     start = cursor.at
     word = cursor.run(_HEADER_WORD)
-    is_alone = cursor.peek() in ("", "\n", "\r", *QUOTES)
-    is_secret = is_alone and _INNER_CAPITAL.search(word) is not None and not is_code(word)
-    is_secret = is_secret and not value_shapes.is_template(word) and not is_key_name(word, place.keys)
-    return Take(start, _header_extent(place)) if is_secret else None
+    return Take(start, _header_extent(place)) if _is_alone(cursor, word, place) else None
 
 
+def _is_alone(cursor: Cursor, word: str, place: Place) -> bool:
+    """Return whether a word is the whole value of a header, and has capital letters inside as no plain word has."""
+    if cursor.peek() not in ("", "\n", "\r", *QUOTES) or _INNER_CAPITAL.search(word) is None:
+        return False
+    return not (is_code(word) or value_shapes.is_template(word) or is_key_name(word, place.keys))
+
+
+_ALONE_MIN_CHARS: Final = 16
+"""A shorter word behind `Authorization` may be the name of a scheme."""
 _INNER_CAPITAL: Final = re.compile(r"[a-z0-9./+~-][A-Z]")
 
 

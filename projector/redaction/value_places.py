@@ -18,6 +18,10 @@ BARE: Final = re.compile(r"[^\s\"'`,;<>]*+")
 QUOTES: Final = "\"'`"
 
 
+BEFORE_CHARS: Final = 96
+"""Characters before a key that a reader looks at."""
+
+
 class Take(NamedTuple):
     """The decision to withhold a value from `start` on."""
 

@@ -30,14 +30,12 @@ from projector.contracts.kinds import REDACTED
 from projector.redaction import value_contexts, value_tokens
 from projector.redaction.cursor import Cursor, More
 from projector.redaction.rules import KeyRules
-from projector.redaction.value_extents import Extent, PrivateKey
+from projector.redaction.value_extents import Balanced, Extent, Fenced, KeyFile, PrivateKey, Quoted
 from projector.redaction.value_places import Decide, Take
 
 if TYPE_CHECKING:
     from projector.redaction.steps import Step
 
-BEFORE_CHARS: Final = 96
-"""Characters before a key that a reader looks at."""
 _DECIDE_CHARS: Final = 1_024
 """Characters behind a key that are held at most until it is decided."""
 _EACH_CHARS: Final = 64
@@ -55,7 +53,7 @@ class Reading(NamedTuple):
 class ValueReader:
     """The reader of one value. Its text begins with `anchor`, which is withheld too."""
 
-    __slots__ = ("_before", "_decide", "_extent", "_held", "_is_unmarked", "_keys", "_tried", "anchor")
+    __slots__ = ("_before", "_decide", "_extent", "_held", "_is_unmarked", "_key_file", "_keys", "_tried", "anchor")
 
     def __init__(self, reader: str, before: str, anchor: str, keys: KeyRules) -> None:
         self.anchor = anchor
@@ -65,6 +63,7 @@ class ValueReader:
         self._held = ""
         self._extent: Extent | None = None
         self._is_unmarked = False
+        self._key_file = KeyFile()
         self._tried = -1  # number of characters of the last attempt to decide
 
     @property
@@ -74,24 +73,35 @@ class ValueReader:
 
     @property
     def continues(self) -> bool:
-        """Whether the value continues in the next string of a list, as the lines of a private key do."""
-        return isinstance(self._extent, PrivateKey)
+        """Whether the value continues in the next string of a list: its end is still to come."""
+        return isinstance(self._extent, _WITH_END) or self._key_file.rest is not None
+
+    @property
+    def is_private_key(self) -> bool:
+        """Whether the value is a private key of several lines, which ends with its last line only."""
+        return isinstance(self._key_file.rest or self._extent, PrivateKey)
 
     @property
     def held(self) -> int:
         """Number of characters that no step covers yet."""
         return len(self._held)
 
+    @property
+    def undecided(self) -> str:
+        """The text that was read; empty once the value is known to be a secret."""
+        return "" if self.is_taken else self._held
+
     def fork(self) -> ValueReader:
         """Return a reader in the same state."""
         twin = copy(self)
         twin._extent = deepcopy(self._extent)  # noqa: SLF001 - of this class
+        twin._key_file = copy(self._key_file)  # noqa: SLF001
         return twin
 
     def again(self) -> ValueReader:
         """Return a reader of the next string, for which a new mark stands."""
         reader = ValueReader("key", "", "", self._keys)
-        reader._extent, reader._is_unmarked = self._extent, True
+        reader._extent, reader._is_unmarked = self._key_file.rest or self._extent, True
         return reader
 
     def feed(self, text: str, /) -> Reading:
@@ -102,7 +112,7 @@ class ValueReader:
         """Decide at the end of the text."""
         text, self._held = self._held, ""
         if self._extent is not None:
-            return Reading([(len(text), "")] if text else [], None)
+            return Reading([(len(text), REDACTED if self._is_unmarked else "")] if text else [], None)
         reading = self._read(text, is_whole=True)
         if self._held:
             reading.steps.append((len(self._held), ""))
@@ -137,15 +147,22 @@ class ValueReader:
             steps.append((0, REDACTED))
             text = text[take.start :]
             self._extent = take.extent
-        if self._is_unmarked and text:
+        count, is_end = self._extent.feed(text)
+        self._key_file.read(text[:count])
+        if is_end and self._key_file.rest is not None:
+            self._extent = self._key_file.rest
+            more, is_end = self._extent.feed(text[count:])
+            count += more
+        if self._is_unmarked and count:
             steps.append((0, REDACTED))
             self._is_unmarked = False
-        count, is_end = self._extent.feed(text)
         if count:
             steps.append((count, ""))
         self._held = "" if is_end else text[count:]
         return Reading(steps, text[count:] if is_end else None)
 
+
+_WITH_END: Final = (PrivateKey, Quoted, Fenced, Balanced)
 
 READERS: Final[Mapping[str, Decide]] = {
     "key": value_contexts.after_key,
@@ -156,5 +173,6 @@ READERS: Final[Mapping[str, Decide]] = {
     "argument": value_tokens.argument,
     "entry": value_contexts.after_entry,
     "tail": value_tokens.after_cut,
+    "rest": value_tokens.rest,
 }
 """Name of a reader in the rule files -> its decision."""

@@ -135,7 +135,11 @@ def has_secret_shape(value: str) -> bool:
 def _is_jumble(value: str) -> bool:
     """Return whether letters change their case more often than the words of a name: `vBQfyFEprv`."""
     parts = _PARTS.findall(value)
-    if not value.isalpha() or len(parts) < _JUMBLE_MIN_PARTS:
+    if not value.isalpha():
+        words = _WORDS_OF_NAME.findall(value)
+        letters = sum(map(len, words))
+        return len(parts) - len(words) >= _JUMBLE_MIN_PARTS and letters < _JUMBLE_MAX_PART_CHARS * len(parts)
+    if len(parts) < _JUMBLE_MIN_PARTS:
         return False
     if len(value) < _JUMBLE_LONG_CHARS:
         return len(value) < _JUMBLE_MAX_PART_CHARS * len(parts)
@@ -143,6 +147,7 @@ def _is_jumble(value: str) -> bool:
     return len(value) < _JUMBLE_LONG_PART_CHARS[has_few_vowels] * len(parts)
 
 
+_WORDS_OF_NAME: Final = re.compile(r"[A-Za-z]+")
 _PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _JUMBLE_MIN_PARTS: Final = 4
 _JUMBLE_MAX_PART_CHARS: Final = 2.6
@@ -153,12 +158,23 @@ _JUMBLE_MAX_VOWELS: Final = 0.32
 _VOWEL: Final = re.compile("(?i)[aeiou]")
 
 
+def is_entry(value: str) -> bool:
+    """Return whether the second of two strings, of which the first is a sensitive key, is no name, word or text."""
+    if is_empty(value) or is_template(value) or is_prose(value) or is_address(value):
+        return False
+    return has_secret_word(value) or _ODD.search(value) is not None or _LONG_NUMBER.fullmatch(value.strip()) is not None
+
+
+_ODD: Final = re.compile(r"[A-Za-z0-9][\"'\\$#%^*!~]+[A-Za-z0-9]|[^\x00-\x7f][A-Za-z0-9]*[0-9]")
+_LONG_NUMBER: Final = re.compile(r"[0-9]{6,}")
+
+
 def begins_key_file(value: str) -> bool:
     """Return whether a value is a private key of several lines, which a format reads to its end."""
     return _KEY_FILE.match(value) is not None
 
 
-_KEY_FILE: Final = re.compile(r"\s*(?:-{4,5} ?BEGIN|PuTTY-User-Key-File)", re.IGNORECASE)
+_KEY_FILE: Final = re.compile(r"\s*(?:-{4,5} ?BEGIN(?![%+])|PuTTY-User-Key-File)", re.IGNORECASE)
 
 
 def is_random(value: str) -> bool:

@@ -99,8 +99,9 @@ def container(cursor: Cursor, place: Place) -> Take | None:
     end, is_end = Balanced().feed(cursor.text[start:])
     end += start
     text = cursor.text[start:end]
-    is_data = place.link[:1] in ("\\", *QUOTES) and text[0] != "(" and _CODE_IN_DATA.search(text) is None
-    is_data = is_data or _ONE_STRING.fullmatch(text) is not None
+    is_data = place.link[:1] in ("\\", *QUOTES) and text[0] != "("
+    is_data = is_data and _CODE_IN_DATA.search(_STRINGS.sub('""', text)) is None
+    is_data = is_data or ((is_end or cursor.is_whole) and _ONE_STRING.fullmatch(text) is not None)
     at = start
     while (found := _STRING.search(cursor.text, at, end if is_end else len(cursor.text))) is not None:
         inner = Cursor(cursor.text, is_whole=cursor.is_whole or is_end)
@@ -116,5 +117,6 @@ def container(cursor: Cursor, place: Place) -> Take | None:
 
 
 _CODE_IN_DATA: Final = re.compile(r"[,\[(]\s*[A-Z][A-Za-z.]*\s*[,\])]|[A-Za-z_]\w*\(")
-_ONE_STRING: Final = re.compile(r"\(\s*[bBuUrR]?(?:\"[^\"]*\"|'[^']*')\s*\)")
+_STRINGS: Final = re.compile(r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'", re.DOTALL)
+_ONE_STRING: Final = re.compile(rf"\(\s*+[bBuUrR]?(?:{_STRINGS.pattern})\s*+\)?", re.DOTALL)
 _BARE_WORDS: Final = re.compile(r"(?<=[\s\[{(:,=])[^\s\"'`,;:<>()\[\]{}]+(?=[\s,\]})])")

@@ -74,3 +74,8 @@ def after_cut(cursor: Cursor, before: str, _keys: KeyRules) -> Take | None:
     found = cursor.run(tail)
     is_secret = value_shapes.has_secret_shape(found) and len(found) >= _NEVER_MORE
     return Take(0, Tail(tail)) if is_secret or "\n" in found else None
+
+
+def rest(_cursor: Cursor, before: str, _keys: KeyRules) -> Take:
+    """Withhold the rest of a credential that is in two strings already; `before` is its class."""
+    return Take(0, Tail(re.compile(before)))

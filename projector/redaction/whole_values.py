@@ -23,16 +23,17 @@ from projector.redaction.clean import (
     notice,
     render,
 )
-from projector.redaction.content_filter import Carry
+from projector.redaction.content_filter import Carry, ContentFilter
 from projector.redaction.detector import Detector
 from projector.redaction.filters import clean_plain
 from projector.redaction.internals import without_internals
 from projector.redaction.json_filter import string_filter
 from projector.redaction.json_grammar import BLANKS
+from projector.redaction.neighbours import announcing, carry_of, neighbour, passes_after
 from projector.redaction.policy import Limits
 from projector.redaction.rules import Verdict, is_value_of_pair, normal_form
 from projector.redaction.steps import StepWriter, in_pieces
-from projector.redaction.string_filter import OPENERS, StringFilter
+from projector.redaction.string_filter import OPENERS
 from projector.redaction.value_contexts import announces
 
 _MESSAGE_MAX_CHARS: Final = 4_096
@@ -69,22 +70,34 @@ class Adjacent:
 
     def __init__(self, detector: Detector) -> None:
         self._detector = detector
-        self._after = Carry()
+        self._after: Carry | None = None
 
     def clean(self, text: str, max_chars: int | None = None) -> Cleaned[CleanText]:
         """Return the next string, cleaned, cut to a limit."""
         text = codec.scrub(text)
-        after, self._after = self._after, Carry(text if announces(text, self._detector.keys) else "")
-        if not after and is_clean(self._detector, text):
+        if is_clean(self._detector, text) and passes_after(self._detector, self._after, text):
+            self.leave(None, text)
             return bound(text, max_chars)
-        string = string_filter(self._detector, 1, after or None)
+        string = self.filter_of()
         cleaned = _clean(string, text, max_chars)
-        if not self._after.key:
-            self._after = string.carry()
+        self.leave(string, text)
         return cleaned
 
+    def filter_of(self) -> ContentFilter:
+        """Return the filter of the next string."""
+        return neighbour(string_filter(self._detector, 1, self._after), self._detector, self._after)
 
-def _clean(string: StringFilter, text: str, max_chars: int | None) -> Cleaned[CleanText]:
+    def leave(self, string: ContentFilter | None, text: str) -> None:
+        """Keep what a string leaves to the next one; its filter is None if it passed."""
+        if string is None:
+            self._after = carry_of(self._detector, text)
+        else:
+            self._after = string.carry().in_list() or None
+        if announces(text, self._detector.keys):
+            self._after = announcing(text, self._after)
+
+
+def _clean(string: ContentFilter, text: str, max_chars: int | None) -> Cleaned[CleanText]:
     writer = StepWriter()
     parts: list[str] = []
     count = 0

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from projector._resources import resource
 from projector.redaction.rule_files import FILES, MATERIAL
+from projector.redaction.rules import shipped
 
 WINDOW_CHARS: Final = 6
 """Consecutive characters of a secret that must not leave."""
@@ -64,6 +65,7 @@ def secret_of_sample(sample: str, random: Random, kind: str = "") -> Secret:
 
 PUBLIC_FIRST: Final[Mapping[str, str]] = {
     "format:azure-issued-key": "its mark comes behind 52 characters, which have left by then",
+    "format:cloudflare-origin-key": "its mark comes behind 24 characters, which have left by then",
     "format:discord-webhook": "the number of the webhook",
     "format:firebase-messaging-key": "the number of the sender",
     "format:terraform-token": "the number of the token",
@@ -72,6 +74,14 @@ PUBLIC_FIRST: Final[Mapping[str, str]] = {
 
 
 SAMPLES: Final = _samples()
+_ROWS: Final = {row.name: row for row in shipped().formats}
+_FORMATS: Final = {kind: _ROWS[kind.removeprefix("format:").partition("/")[0]] for kind in SAMPLES}
+LIKE_WORDS: Final = frozenset(kind for kind, row in _FORMATS.items() if row.open_chars > WINDOW_CHARS)
+"""Formats that begin like words: the first of several strings may show more than a window of one (`open_chars`)."""
+MARKED_LATE: Final = tuple(
+    f"format:{name}" for name in ("url-token", "infisical-token", "mailgun-private-key", "coveo-key", "close-key")
+)
+"""Formats with characters of their own before what marks them, as `@` and a host."""
 
 REGISTERED: Final[Mapping[str, str]] = {
     "registered:plain": "quiet-Heron-7741-vault",
@@ -104,9 +114,13 @@ PASSWORDS: Final[Mapping[str, Callable[[Random], str]]] = {
     "password:plain": lambda random: _word(random, _ALPHANUMERIC, 6) + "7" + _word(random, _ALPHANUMERIC, 6) + "q2",
     "password:letters": _password(_LETTERS, 25, 40),
     "password:digits": _password(string.digits, 8, 12),
-    "password:safe": _password(_ALPHANUMERIC + "-_.+/~", 12, 24),
+    "password:safe": lambda random: (
+        _word(random, _ALPHANUMERIC, 4) + "7" + _password(_ALPHANUMERIC + "-_.+/~", 8, 20)(random)
+    ),
     "password:symbols": lambda random: _word(random, _ALPHANUMERIC, 6) + "7" + _word(random, _SYMBOLS, 8) + "q2",
-    "password:marks": _password(_SYMBOLS + "()=.:|", 12, 24),
+    "password:marks": lambda random: (
+        _word(random, _LETTERS, 3) + "kR7" + _password(_SYMBOLS + "()=.:|", 9, 20)(random)  # `name(` would be code
+    ),
     "password:dollar": lambda random: _word(random, _ALPHANUMERIC, 6) + "$" + _word(random, _ALPHANUMERIC, 8),
     "password:base64": lambda random: _word(random, _ALPHANUMERIC + "+/", 42) + "==",
     "password:accents": lambda random: (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from projector.core.sse import DONE
 from projector.dialects import DIALECTS
 from tests.property.canaries import Event
-from tests.property.drawn_secrets import KINDS, SAMPLES, WINDOW_CHARS, Secret, draw_secret
+from tests.property.drawn_secrets import KINDS, LIKE_WORDS, MARKED_LATE, SAMPLES, WINDOW_CHARS, Secret, draw_secret
 from tests.property.drawn_streams import (
     ID_PLACES,
     PAUSES,
@@ -96,7 +97,16 @@ EXCLUDED: Final[Mapping[Excluded, str]] = {
     Excluded("password:blanks", "single:header option"): "a header has no such value",
     Excluded("password:accents", "single:python bytes"): "Python has no such literal",
     Excluded("password:symbols", "bare:url password raw"): "`@` and `?` are written as `%40` and `%3F` in an address",
-    Excluded("format:*webhook*", "*:url password*"): "an address is no password in another one",
+    **{
+        Excluded(kind, "*:url password*"): "an address is no password in another one"
+        for kind, sample in SAMPLES.items()
+        if "://" in sample
+    },
+    **dict.fromkeys(
+        (Excluded(kind, disguise="array") for kind in MARKED_LATE),
+        "its mark comes behind characters of its own, which have left by then",
+    ),
+    Excluded("[!p]*", "*:yaml [bf]*", "array"): "the first piece of a block, with the beginning of a mark, is withheld",
     Excluded("registered:*", "*", "* inside"): "a registered value is compared as it is",
     Excluded("registered:*", "*", "entities"): "a registered value is compared as it is, or as JSON",
     Excluded("registered:quotes", "[!bju]*"): "a registered value is compared as it is, or as JSON",
@@ -137,25 +147,7 @@ EXCLUDED: Final[Mapping[Excluded, str]] = {
 
 
 LIMITS: Final[Mapping[Excluded, str]] = {
-    Excluded(disguise="array"): "strings of an array are joined only where the first shows an anchor",
-    Excluded(place="log entries"): "as the strings of an array",
-    Excluded("password:*", disguise="array of lines"): "a key and its value are in one string",
-    Excluded("password:*", "*:python parentheses"): "a value in parentheses is on the line of its key",
-    Excluded("password:*", "json:*pair*", "[!n]*"): "pairs are read in JSON only",
-    Excluded("password:blanks", "json:*pair*"): "a text in a list is taken for prose",
-    Excluded("password:quotes", "doubled:*"): "a backslash escapes the quote behind it",
-    Excluded("password:digits", "json:*pair*"): "a word of a list without capital letters may be a name",
-    Excluded("password:quotes", "json:*pair*"): "a word of a list without digits may be a name",
-    Excluded("password:accents", "json:*pair*"): "escapes are read in JSON only",
-    Excluded("password:marks"): "a value with parentheses, `=` or dots may be code",
-    Excluded("registered:[ae]*", "json:*"): "escapes are read in JSON only",
-    **dict.fromkeys(
-        (
-            Excluded(f"format:{name}")
-            for name in ("okta-token", "putty-key", "openvpn-static-key", "private-key", "private-key/1")
-        ),
-        "a value that ends at a blank or a line hides the beginning of what follows",
-    ),
+    Excluded("password:quotes", "doubled:*"): "a doubled quote is the end of a string and the beginning of another one",
 }
 """Combinations that leave, and the reason. Each of them must still leave: `test_every_limit_is_one`."""
 
@@ -230,8 +222,22 @@ def draw(choice: Choice, slot: int) -> Drawn:
         secret = Secret(secret.kind, spelled, (spelled[40:],))
     text = DISGUISES[choice.disguise](before, spelled, after, random)
     windows = {window for window in secret.windows if window not in before + after}
+    if choice.disguise == "array" and choice.kind in LIKE_WORDS:
+        first = shown_first(text, windows)
+        windows = {window for window in windows if window not in first}
     events = PLACES[choice.place].events(slot, text, random_pieces(random))
     return Drawn(choice, text, frozenset(windows), events)
+
+
+def shown_first(text: str, windows: set[str]) -> str:
+    """Return the first string of an array that has a part of the secret."""
+    pieces: list[str] = next(iter(json.loads(text).values()))
+    return next((piece for piece in pieces if any(window in piece for window in windows)), "")
+
+
+_HEX: Final = re.compile("[0-9a-fA-F]*")
+CHANCES: Final = 2
+"""Windows of hexadecimal digits that may stand in other digits by chance: a leak of eight characters has three."""
 
 
 class Failure(NamedTuple):
@@ -252,7 +258,8 @@ def failures(choices: list[Choice], dialect: str, seed: int) -> Iterator[Failure
         text[at : at + WINDOW_CHARS] for text in readable(said) for at in range(len(text) - WINDOW_CHARS + 1)
     } & wanted
     for each in drawn:
-        if found := each.windows & shown:
+        found = each.windows & shown
+        if len(found) > (CHANCES if all(map(_HEX.fullmatch, found)) else 0):
             yield Failure(each.choice, f"{min(found)!r} leaves from {each.text[:200]!r}")
     ends = [line for line in said.splitlines() if line != DONE and TERMINALS[dialect](json.loads(line))]
     is_paused = dialect in PAUSES and PAUSES[dialect] in said

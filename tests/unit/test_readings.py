@@ -30,7 +30,10 @@ HIDDEN: Final[Mapping[str, tuple[str, str]]] = {
     "escapes of strings in strings": ("see \\\\\\u0070assword=hunter2x9 ok", "see \\\\\\u0070assword=<redacted> ok"),
     "bytes of a string": (f"x \\x67hp_{TOKEN[4:]} y", "x <redacted> y"),
     "entities": ("pass&#119;ord=hunt&#x65;r2x9 z", "pass&#119;ord=<redacted> z"),
-    "entities for quotes": ("{&quot;password&quot;: &quot;hunter&quot;}", "{&quot;password&quot;: &<redacted>&quot;}"),
+    "entities for quotes": (
+        "{&quot;password&quot;: &quot;hunter&quot;}",
+        "{&quot;password&quot;: &quot;<redacted>&quot;}",
+    ),
     "entities that are not seen": (f"x {TOKEN[:9]}&shy;{TOKEN[9:]} y", "x <redacted> y"),
     "two secrets": (
         f"{chr(0x200B).join(TOKEN)}, password={chr(0x200B).join('hunter2x9')}",

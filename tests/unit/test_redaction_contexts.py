@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Final
+
 import pytest
 
 from projector.redaction.policy import Policy
@@ -172,7 +175,20 @@ LISTS = {
     ),
     "arguments": (["mysql", "--password", "hunter2", "-v"], ["mysql", "--password", "<redacted>", "-v"]),
     "a header": (["Host", "x", "Authorization", "Basic abc"], ["Host", "x", "Authorization", "<redacted>"]),
-    "a cut credential": (["ghp" + "_a1B2c3", "D4e5F6a1B2c3D4", "x"], ["<redacted>", "<redacted>", "x"]),
+    "a cut credential": (["ghp" + "_a1B2c3", "D4e5F6a1B2c3D4", "x"], ["<redacted>", "<redacted>", "<redacted>"]),
+    "a cut credential and a text": (
+        ["ghp" + "_a1B2c3", "D4e5F6a1B2c3D4 x", "y"],
+        ["<redacted>", "<redacted> x", "y"],
+    ),
+    "lines of a block": (["password: |", "  hunter2x9"], ["password: |", "<redacted>"]),
+    "lines of a member": (
+        ["- name: DB_PASSWORD", "  value: hunter2x9"],
+        ["- name: DB_PASSWORD", "  value: <redacted>"],
+    ),
+    "words that are no pieces": (
+        ["to", "ken", "API-", "READ", "s", "k-", "id"],
+        ["to", "ken", "API-", "READ", "s", "k-", "id"],
+    ),
     "words": (["password", "token", "secret", ""], ["password", "token", "secret", ""]),
 }
 
@@ -182,6 +198,42 @@ def test_strings_of_a_list_are_one_context(texts: list[str], said: list[str]) ->
     assert [cleaned.value for cleaned in REDACTOR.texts(texts)] == said
     tree: object = {"a": texts}
     assert REDACTOR.json(tree, string_max_chars=1000).value == {"a": said}
+
+
+PIECES: Final = {
+    "pieces of a credential": (
+        ["see ghp", "_a1B2c", "3D4e5", "F6a1B", "2c3D4e5F6a1B2c3D4e5", "F6a1.", "x"],
+        ["see ghp", "<redacted>", "<redacted>", "<redacted>", "<redacted>", "<redacted>.", "x"],
+    ),
+    "pieces of a private key": (
+        ["-----BEG", "IN RSA PRIV", "ATE KEY-----\nMIIE", "a1B2", "c3D4", "\n-----END RSA PRIVATE KEY-----", " x"],
+        ["-----BEG", "IN RSA PRIV", "<redacted>", "<redacted>", "<redacted>", "<redacted>", " x"],
+    ),
+    "pieces of an assignment": (
+        ["pass", 'word = "hun', 'ter2x9" # x'],
+        ["pass", 'word = "<redacted>', '<redacted>" # x'],
+    ),
+}
+
+
+@pytest.mark.parametrize(("texts", "said"), [*LISTS.values(), *PIECES.values()], ids=[*LISTS, *PIECES])
+def test_strings_of_an_array_are_read_as_one_text_however_they_arrive(texts: list[str], said: list[str]) -> None:
+    assert REDACTOR.json({"a": texts}, string_max_chars=1000).value == {"a": said}
+    text = json.dumps({"a": texts})
+    for at in range(len(text)):
+        stream = REDACTOR.argument_stream()
+        shown = [stream.feed(text[:at]), stream.feed(text[at:]), stream.finish().rest]
+        assert json.loads("".join(each.value for each in shown)) == {"a": said}
+
+
+@pytest.mark.parametrize("texts", [row[0] for row in PIECES.values()], ids=PIECES)
+def test_entries_of_a_log_are_one_text(texts: list[str]) -> None:
+    """All entries are known, so also the first piece of a secret is withheld."""
+    text = REDACTOR.text("".join(texts)).value
+    joined = "".join(each.value for each in REDACTOR.texts(texts))
+    while "<redacted><redacted>" in joined:
+        joined = joined.replace("<redacted><redacted>", "<redacted>")
+    assert joined == text
 
 
 @pytest.mark.parametrize(
