@@ -82,6 +82,10 @@ MARKED_LATE: Final = tuple(
     f"format:{name}" for name in ("url-token", "infisical-token", "mailgun-private-key", "coveo-key", "close-key")
 )
 """Formats with characters of their own before what marks them, as `@` and a host."""
+LONG_ANCHORS: Final = {
+    kind: re.compile(row.anchor) for kind, row in _FORMATS.items() if "]{" in row.anchor and "WORD" not in row.anchor
+}
+"""Formats -> the anchor, which has characters of the secret: in several strings it has left before it is complete."""
 
 REGISTERED: Final[Mapping[str, str]] = {
     "registered:plain": "quiet-Heron-7741-vault",

@@ -22,7 +22,16 @@ from hypothesis import strategies as st
 from projector.core.sse import DONE
 from projector.dialects import DIALECTS
 from tests.property.canaries import Event
-from tests.property.drawn_secrets import KINDS, LIKE_WORDS, MARKED_LATE, SAMPLES, WINDOW_CHARS, Secret, draw_secret
+from tests.property.drawn_secrets import (
+    KINDS,
+    LIKE_WORDS,
+    LONG_ANCHORS,
+    MARKED_LATE,
+    SAMPLES,
+    WINDOW_CHARS,
+    Secret,
+    draw_secret,
+)
 from tests.property.drawn_streams import (
     ID_PLACES,
     PAUSES,
@@ -225,6 +234,9 @@ def draw(choice: Choice, slot: int) -> Drawn:
     if choice.disguise == "array" and choice.kind in LIKE_WORDS:
         first = shown_first(text, windows)
         windows = {window for window in windows if window not in first}
+    if choice.disguise == "array" and (anchor := LONG_ANCHORS.get(choice.kind)) is not None:
+        marks = [found[0] for found in anchor.finditer(secret.text)]
+        windows = {window for window in windows if not any(window in mark for mark in marks)}
     events = PLACES[choice.place].events(slot, text, random_pieces(random))
     return Drawn(choice, text, frozenset(windows), events)
 
