@@ -41,6 +41,8 @@ _MAX_LEVELS: Final = 6
 """Maximum levels of JSON inside strings; deeper JSON is read as plain text."""
 _CONTEXT_CHARS: Final = 512
 """Trailing characters of a document that are searched with the plain text after it, as in `"password": hunter2`."""
+_WRITTEN_CHARS: Final = 4 * _CONTEXT_CHARS
+"""Characters of a document that are kept before they are cut, because to cut them after each fragment costs more."""
 _KEPT_CHARS: Final = _CONTEXT_CHARS + 16  # an unfinished escape is not context
 
 
@@ -102,7 +104,8 @@ class StringFilter:
         self._guarded = ""
         self._recent = ""
         self._blanks = ""  # at the beginning of a string behind another one
-        self._end_of_text = ""  # of a document, which may be a piece of a text that was cut
+        self._written: list[str] = []  # the end of a document, which may be a piece of a text that was cut
+        self._written_chars = 0
 
     def mark_of_rest(self, rest: str, /) -> str | None:
         """Return the mark in place of the remaining text if the string ends before `rest`; None if it may be shown."""
@@ -115,7 +118,7 @@ class StringFilter:
         if self._document is not None and self._document.complete:
             return Carry()
         plain = plain_filter(self._detector)
-        plain.feed(self._end_of_text)
+        plain.feed("".join(self._written)[-_CONTEXT_CHARS:])
         return Carry(text=plain.undecided, lines=plain.undecided)  # nothing is known about its end
 
     @property
@@ -167,7 +170,11 @@ class StringFilter:
 
     def _guarded_document(self, text: str) -> list[Step]:
         """Search for registered values that contain JSON syntax before the text is parsed as JSON."""
-        self._end_of_text = (self._end_of_text + text)[-_CONTEXT_CHARS:]
+        self._written.append(text)
+        self._written_chars += len(text)
+        if self._written_chars > _WRITTEN_CHARS:
+            self._written = ["".join(self._written)[-_CONTEXT_CHARS:]]
+            self._written_chars = len(self._written[0])
         return self._in_document(text) if self._guard is None else self._read_rest(self._guard.feed(text), text)
 
     def _read_rest(self, found: list[Step], text: str) -> list[Step]:
