@@ -193,7 +193,9 @@ class RunRecord:
         return self._joints[name]
 
     def release(self) -> None:
-        """Drop the texts that `final` has emitted."""
+        """Drop the texts that `final` has emitted, and what would be cycles of objects."""
+        for joint in self._joints.values():
+            joint.seam.owner = None
         self._joints.clear()
         self._texts.clear()
         self.attachments.clear()

@@ -108,7 +108,7 @@ class ProseStream(TextStream):
 
     __slots__ = (
         *("_class_group", "_count", "_gate", "_has_begun", "_is_idle", "_ledger", "_pending", "_prose", "_recent"),
-        *("_seam", "_special", "_word_group", "before"),
+        *("_is_alone", "_seam", "_special", "_word_group", "before"),
     )
 
     def __init__(
@@ -122,6 +122,7 @@ class ProseStream(TextStream):
         self._word_group, self._class_group = gate.word_group, gate.class_group
         self._ledger = Ledger(prose.actions, echo)
         self._seam = seam or Seam()
+        self._is_alone = seam is None
         self._has_begun = False
         self.before = ""
         """Text of the seam behind which this text began."""
@@ -168,6 +169,8 @@ class ProseStream(TextStream):
         parts.append(self._settled(self._prose.end(), "", at_end=True))
         self._recent = (self._recent + text)[-BEFORE_CHARS:]
         self._is_idle = False
+        if self._is_alone:
+            self._seam.owner = None  # only a garbage collection would free the cycle
         return self._counted("".join(parts))
 
     def take_place_of(self, other: TextStream, /) -> None:
