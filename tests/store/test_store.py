@@ -18,7 +18,7 @@ from projector.store.protocol import (
     TrimmedError,
     UnknownStreamError,
 )
-from tests.store.rigs import SMALL, Rig, batch, frames, head, read_all
+from tests.store.rigs import LOCAL, SMALL, Rig, batch, frames, head, read_all
 
 
 async def test_a_log_is_read_as_it_was_written(rig: Rig) -> None:
@@ -393,3 +393,31 @@ async def test_ping_and_close(rig: Rig) -> None:
     await rig.one.ping()
     await rig.one.aclose()
     await rig.one.aclose()
+
+
+@pytest.mark.parametrize("store", LOCAL)
+async def test_a_store_of_one_process_is_never_over_its_limits(store: str) -> None:
+    """Sealed logs go first, the oldest first; then logs that grow lose their first frames."""
+    async with LOCAL[store](SMALL) as rig:
+        for number in range(5):
+            assert await rig.one.open(head(f"s{number}", owner=f"owner {number % 2}"))
+            assert await rig.one.append([batch(1, 20, f"s{number}", size=600)]) == {}
+            if number < 3:
+                assert await rig.one.seal(f"s{number}")
+            await rig.advance(0.1)
+        statuses = [await rig.one.find(f"s{number}") for number in range(5)]
+        kept = [status is not None for status in statuses]
+        assert kept == sorted(kept), "the first are dropped first"
+        assert not kept[0]
+        assert kept[3:] == [True, True], "they are not sealed"
+        assert await rig.one.open(head("s5", owner="owner 5"))
+        for first in range(1, 201, 20):
+            assert await rig.one.append([batch(first, first + 19, "s5", size=600)]) == {}
+        sizes = [sum(map(len, await _kept_frames(rig.one, f"s{number}"))) for number in (3, 4, 5)]
+        assert SMALL.total_bytes / 2 < sum(sizes) <= SMALL.total_bytes
+
+
+async def _kept_frames(store: Store, stream_id: str) -> list[bytes]:
+    status = await store.find(stream_id)
+    assert status is not None
+    return await read_all(store, stream_id, after=status.first - 1)
