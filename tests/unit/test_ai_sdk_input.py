@@ -128,6 +128,12 @@ ROWS: Final[list[tuple[str, Json, ConversationSettings, list[Entry]]]] = [
         DEFAULTS,
         [HI, HI],
     ),
+    (
+        "parts of the user that are not read",
+        body(user({"type": "data-place", "data": 1}), user({"type": "data-place", "data": 1}, words("Hi"))),
+        DEFAULTS,
+        [HI],
+    ),
     ("an approval", body(user(), said(STEP, approval(approved=True))), DEFAULTS, [HI, APPROVED]),
     (
         "a refused approval",
@@ -216,6 +222,9 @@ REFUSED: Final[list[tuple[str, Json, str]]] = [
         body(said({"type": "tool-f", "state": "x"})),
         "`messages[0].parts[0].toolCallId` is missing.",
     ),
+    ("a type of a part that is none", body(user({"type": []})), "`messages[0].parts[0].type` must be a string."),
+    ("a type of an answer that is none", body(said({"type": {}})), "`messages[0].parts[0].type` must be a string."),
+    ("a part that is none", body(user({}, words("a"))), "`messages[0].parts[0].type` is missing."),
     ("an ID that is too long", body(user(message_id="m" * 257)), "`messages[0].id` must have at most 256 characters."),
     ("nothing to answer", body(user(), said(words("Ho"))), END),
     ("a call that is still open", body(user(), said(words("Ho"), tool(state="input-available"))), END),

@@ -322,6 +322,11 @@ REFUSED: Final[list[tuple[str, Json, str]]] = [
     (CHAT, {"response_format": {"type": "grammar"}}, "response_format.type"),
     (CHAT, {"tools": [{"type": "mcp"}]}, "tools[0].type"),
     (CHAT, {"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name"),
+    (
+        CHAT,
+        {"tools": [{"type": "custom", "custom": {"name": "c", "format": {"type": "grammar", "grammar": 7}}}]},
+        "tools[0].custom.format.grammar",
+    ),
     (CHAT, {"tools": "x"}, "tools"),
     (CHAT, {"tools": ["x"]}, "tools[0]"),
     (CHAT, {"tool_choice": {"type": "mcp"}}, "tool_choice.type"),

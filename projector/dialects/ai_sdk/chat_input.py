@@ -101,15 +101,29 @@ class UnreadPart(InputModel):
     type: Name
 
 
-def _part_tag(part: object) -> str:
+def _type_of(part: object) -> str:
     given = part.get("type") if isinstance(part, dict) else getattr(part, "type", None)
-    kind = given if isinstance(given, str) else ""
+    return given if isinstance(given, str) else ""
+
+
+def _part_tag(part: object) -> str:
+    kind = _type_of(part)
     return "tool" if kind == DYNAMIC_TOOL or kind.startswith(TOOL_PREFIX) else kind if kind in _READ else "unread"
 
 
 _READ: Final = frozenset({"text", "reasoning", "step-start"})
+_READ_OF_USER: Final = frozenset({"text", "file"})
 
-UserPart: TypeAlias = Annotated[TextPart | FilePart, Field(discriminator="type")]
+
+def _user_part_tag(part: object) -> str:
+    kind = _type_of(part)
+    return kind if kind in _READ_OF_USER else "unread"
+
+
+UserPart: TypeAlias = Annotated[
+    Annotated[TextPart, Tag("text")] | Annotated[FilePart, Tag("file")] | Annotated[UnreadPart, Tag("unread")],
+    Discriminator(_user_part_tag),
+]
 AssistantPart: TypeAlias = Annotated[
     Annotated[TextPart, Tag("text")]
     | Annotated[ReasoningPart, Tag("reasoning")]

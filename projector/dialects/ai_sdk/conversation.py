@@ -107,7 +107,9 @@ def _answers(chat: ai_sdk.ChatInput) -> list[ai_sdk.ToolPart]:
 
 def _entries(message: ai_sdk.Message, answers: set[int], settings: ConversationSettings) -> Iterator[Entry]:
     if isinstance(message, ai_sdk.UserMessage):
-        yield Message(USER, _content(message.parts))
+        parts = [part for part in message.parts if not isinstance(part, ai_sdk.UnreadPart)]
+        if parts:
+            yield Message(USER, _content(parts))
         return
     steps: list[list[ai_sdk.AssistantPart]] = [[]]
     for part in message.parts:
@@ -192,14 +194,14 @@ def _paired(entries: list[Entry]) -> list[Entry]:
     ]
 
 
-def _content(parts: list[ai_sdk.UserPart]) -> str | tuple[Part, ...]:
+def _content(parts: list[ai_sdk.TextPart | ai_sdk.FilePart]) -> str | tuple[Part, ...]:
     """Return the content of a message: one text, if it has no files."""
     if all(isinstance(part, ai_sdk.TextPart) for part in parts):
         return "\n\n".join(part.text for part in parts if isinstance(part, ai_sdk.TextPart))
     return tuple(map(_part, parts))
 
 
-def _part(part: ai_sdk.UserPart) -> Part:
+def _part(part: ai_sdk.TextPart | ai_sdk.FilePart) -> Part:
     if isinstance(part, ai_sdk.TextPart):
         return Text(part.text)
     return Image(part.url) if part.media_type.startswith("image/") else File(part.url, part.filename)

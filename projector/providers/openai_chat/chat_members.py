@@ -100,11 +100,12 @@ def _read_function(tool: Given) -> Body:
 
 
 def _read_custom(tool: Given) -> Body:
-    custom = dict(tool.child("custom").only(*CUSTOM_MEMBERS))
-    form = custom.get("format")
-    if isinstance(form, dict) and form.get("type") == "grammar":
-        custom["format"] = {"type": "grammar", **Given(form, "format").child("grammar").members}
-    return {"type": "custom", **custom}
+    custom = tool.child("custom")
+    members = dict(custom.only(*CUSTOM_MEMBERS))
+    form = custom.child("format")
+    if form.members.get("type") == "grammar":
+        members["format"] = {"type": "grammar", **form.child("grammar").members}
+    return {"type": "custom", **members}
 
 
 TOOL_READERS: Final[Mapping[str, Callable[[Given], Body]]] = {"function": _read_function, "custom": _read_custom}
