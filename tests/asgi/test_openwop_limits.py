@@ -119,7 +119,7 @@ async def test_all_logs_together_have_a_limit() -> None:
 
     for number in range(10):
         ended(f"run_{number}")
-    kept = [number for number in range(10) if _has(runs, f"run_{number}")]
+    kept = [number for number in range(10) if await _has(runs, f"run_{number}")]
     assert kept[-1] == 9
     assert 1 <= len(kept) <= 3
     last = runs.create("run_x", "w", "me")
@@ -132,9 +132,9 @@ async def test_all_logs_together_have_a_limit() -> None:
     await runs.aclose()
 
 
-def _has(runs: RunStore, run_id: str) -> bool:
+async def _has(runs: RunStore, run_id: str) -> bool:
     try:
-        runs.get(run_id, "me")
+        await runs.get(run_id, "me")
     except Problem:
         return False
     return True

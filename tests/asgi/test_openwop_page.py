@@ -16,7 +16,7 @@ from projector.server.config.loading import load
 from tests.asgi.openwop_peer import OpenWopPeer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "openwop.md").read_text(encoding="utf-8")
-AGENT, CONFORMANCE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+AGENT, WEBHOOKS, CONFORMANCE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 (BODY,) = re.findall(r"-d '(.*?)'", PAGE)
 
 
@@ -32,6 +32,11 @@ def test_the_agent_of_the_page_can_be_run(tmp_path: Path) -> None:
     assert "openwop" in settings.agents[asked["workflowId"]].dialects
     assert settings.openwop is not None
     assert f"on the host the node `{AGENT_NODE_ID}`" in PAGE
+
+
+def test_the_webhooks_are_configured(tmp_path: Path) -> None:
+    openwop = read(WEBHOOKS, tmp_path).openwop
+    assert (openwop.webhook_origins, openwop.webhook_networks) == (("https://hooks.example",), ("10.20.0.0/16",))
 
 
 def test_the_workflow_is_registered(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from projector import cli
-from projector.openwop.dialect.content import BLOCK_MAX_CHARS
+from projector.openwop.dialect.content import BLOCK_MAX_CHARS, WAITING_MAX_CHARS
 from projector.openwop.dialect.log_state import NODE_ID
 from projector.openwop.event_log import SUMMARY_MAX_TOKENS
 
@@ -36,6 +36,7 @@ def test_there_are_examples() -> None:
 
 def test_numbers_and_names_of_the_page() -> None:
     assert f"ends at {BLOCK_MAX_CHARS['summary']:,} characters ({SUMMARY_MAX_TOKENS} tokens)" in PAGE
+    assert f"up to {WAITING_MAX_CHARS:,} characters in a run" in PAGE
     assert f"the node `{NODE_ID}`" in PAGE
     assert "`host:model:<node>`" in PAGE
 
