@@ -51,6 +51,8 @@ ATTACKS = {
     b"lines": lambda: iter([b"data:\n" * 100_000]),
 }
 """Load -> events of which the server must not read all."""
+KEPT_S = 15
+"""Seconds for which ended streams are kept: less than the warm-up of the soak, so that its memory does not grow."""
 WATCHED_S = 0.002
 """Period of the beats of the event loop that is watched."""
 
@@ -135,6 +137,7 @@ def project(port: int, provider: int, dying: int | None = None) -> None:
     settings = Settings(
         port=port,
         upstreams={name: {"base_url": f"http://127.0.0.1:{number}/v1"} for name, number in ports.items()},
+        store={"retention_s": KEPT_S},
         agents={"default": {"upstream": "main", "model": "m"}, "twofold": {"targets": targets}},
     )
     raise_file_limit(settings)
