@@ -54,6 +54,16 @@ class Readings(Generic[Plain]):
         self.quick: Callable[[str], int] = first.quick
         """Read a piece that needs no steps (`Filter.quick`); this is the method of the only reading."""
 
+    @property
+    def is_single(self) -> bool:
+        """Whether the text is read once."""
+        return self._again is None
+
+    def drop_pending(self) -> None:
+        """Forget an unfinished spelling, which the caller will feed again."""
+        self._pending = ""
+        self.quick = self._first.quick
+
     def mark_of_rest(self, rest: str, /) -> str | None:
         """Return an empty mark, which drops the text, if it continues a credential; None if it may be shown."""
         mark = self._first.mark_of_rest(rest)

@@ -16,6 +16,7 @@ from typing import Final
 from projector.contracts.kinds import REDACTED
 from projector.redaction.filters import FormatFilter
 from projector.redaction.policy import CREDENTIALS
+from projector.redaction.readings import Readings
 from projector.redaction.rules import KeyRules, TextClass, Verdict
 from projector.redaction.steps import Step
 from projector.redaction.text_search import Found, search_of
@@ -178,10 +179,11 @@ class ClassFilter:
 class ProseFilter:
     """The filter of prose: credentials, then personal data in what they leave."""
 
-    __slots__ = ("_held", "classes", "formats")
+    __slots__ = ("_formats", "_held", "_readings", "classes")
 
     def __init__(self, formats: FormatFilter | None, classes: ClassFilter) -> None:
-        self.formats = formats
+        self._formats = formats
+        self._readings = None if formats is None else Readings(formats)
         self.classes = classes
         self._held = ""
 
@@ -190,19 +192,22 @@ class ProseFilter:
 
         `recent` is the end of all text that was read.
         """
-        if not self.classes.can_reread or not (self.formats is None or self.formats.can_reread):
+        if not self.classes.can_reread:
             return None
-        if self.formats is None:
+        if self._formats is None or self._readings is None:
             held = len(self.classes.held)
             return recent[:-held] if held else recent
-        before, held = self.formats.before, len(self.classes.held)
+        if not self._formats.can_reread or not self._readings.is_single:
+            return None
+        before, held = self._formats.before, len(self.classes.held)
         return before[: len(before) - held] if held <= len(before) else None
 
     def drop_held(self) -> None:
         """Forget the held characters, which the caller will feed again."""
         self._held = self.classes.held = ""
-        if self.formats is not None:
-            self.formats.drop_held()
+        if self._formats is not None and self._readings is not None:
+            self._formats.drop_held()
+            self._readings.drop_pending()
 
     def quick(self, _text: str, /) -> int:
         """Leave every piece to `feed`; `ProseStream` has a quick search of its own."""
@@ -211,22 +216,22 @@ class ProseFilter:
     def resume(self, before: str) -> None:
         """Continue behind text that was shown without this filter because nothing began in it."""
         self.classes.resume(before)
-        if self.formats is not None:
-            self.formats.resume(before)
+        if self._formats is not None:
+            self._formats.resume(before)
 
     def continue_after(self, shown: str) -> None:
         """Continue after text that was already shown. A value may have started in that text."""
         self.classes.continue_after(shown)
-        if self.formats is not None:
-            self.formats.continue_after(shown)
+        if self._readings is not None:
+            self._readings.continue_after(shown)
 
     def feed(self, text: str, /) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""
-        return self.classes.feed(text) if self.formats is None else self._rest(self.formats.feed(text), text)
+        return self.classes.feed(text) if self._readings is None else self._rest(self._readings.feed(text), text)
 
     def end(self) -> list[Step]:
         """Return the steps over the held characters at the end of the text."""
-        steps = [] if self.formats is None else self._rest(self.formats.end(), "")
+        steps = [] if self._readings is None else self._rest(self._readings.end(), "")
         return steps + self.classes.end()
 
     def _rest(self, found: list[Step], text: str) -> list[Step]:

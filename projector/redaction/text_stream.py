@@ -73,8 +73,7 @@ class Gate:
     def __init__(self, detector: Detector | None, rows: tuple[TextClass, ...]) -> None:
         fenced = (FENCE,) if detector is not None else ()
         ways = [f"(?:{search_of((*rows, *fenced)).expression})()"]
-        if rows:
-            ways.append(r"[%&\\]()")
+        ways.append(r"[%&\\\x1b]()" if rows else r"[&\\\x1b]()")
         if detector is not None:
             word, inside = detector.formats.live.prefixes(_PREFIX_CHARS)
             ways += [inside, f"{_UNFINISHED_ESCAPE}()", word.replace("[^0-9A-Za-z]", "[^0-9A-Za-z]()", 1)]
