@@ -253,28 +253,34 @@ class Search:
         """Scans that find a prefix that the end of the text cuts off, too."""
         return self._compile_scans(at_end=False)
 
-    def prefixes(self, count: int) -> tuple[str, str]:
+    def prefixes(self, count: int) -> tuple[dict[str, str], dict[str, str]]:
         """Return the expressions for the first characters of all formats, which the end of the text may cut off.
 
-        Of formats at the start of a word, with the character before it, and of those anywhere.
+        Of formats at the start of a word, and of those anywhere: from the second character on, by the first one.
         """
-        scans = self._compile_scans(at_end=False, count=count)
-        return scans.word.pattern, scans.inside.pattern
+        words, anywhere = self._tries(count)
+        writer = _Writer(self._words, at_end=False, is_scan=True)
+        return writer.by_first(words), writer.by_first(anywhere)
 
     @cached_property
     def _quick_scans(self) -> tuple[_Scan, _Scan]:
         scans = self._scans if self._at_end else self._open_scans
         return scans.word.search, scans.inside.search
 
-    def _compile_scans(self, *, at_end: bool, count: int = PREFIX_CHARS) -> Scans:
+    def _compile_scans(self, *, at_end: bool) -> Scans:
+        words, anywhere = self._tries(PREFIX_CHARS)
+        writer = _Writer(self._words, at_end=at_end, is_scan=True)
+        firsts = [step.atom for step in words.children if isinstance(step, Piece)]
+        return Scans(writer.start(words), firsts, writer.start(anywhere))
+
+    def _tries(self, count: int) -> tuple[_Node, _Node]:
+        """Return the prefixes of formats at the start of a word, and of those anywhere."""
         tries = {False: _Node(), True: _Node()}
         for char, anchors in self._anchors.items():
             for index, steps in anchors:
                 node = tries[self._rows[index].inside_words].child(Piece(re.escape(char)))
                 node.add([*_prefix(steps, count), Mark("complete")])
-        writer = _Writer(self._words, at_end=at_end, is_scan=True)
-        firsts = [step.atom for step in tries[False].children if isinstance(step, Piece)]
-        return Scans(writer.start(tries[False]), firsts, writer.start(tries[True]))
+        return tries[False], tries[True]
 
     def _compile(self, char: str, *, is_word: bool) -> tuple[re.Pattern[str], tuple[Group, ...]]:
         """Compile the expression for all formats with a first character, at the start of a word or inside one."""
@@ -378,6 +384,10 @@ class _Writer:
             step.atom + self._rest(node, 1, need, 0) for step, node in root.children.items() if isinstance(step, Piece)
         ]
         return "|".join(ways) or "(?!)"
+
+    def by_first(self, root: _Node) -> dict[str, str]:
+        """Return the expression for what follows each first character; of text that the end may cut off."""
+        return {step.atom: self._rest(node, 1, 0, 0) for step, node in root.children.items() if isinstance(step, Piece)}
 
     def _rest(self, node: _Node, seen: int, need: int, body: int) -> str:
         """Write the expression for what follows `seen` characters; an open end counts from `need` characters."""

@@ -46,6 +46,8 @@ class TextSearch:
         self._rows = [_Row(row, re.compile(_near(row)), re.compile(_whole(row))) for row in rows]
         self.expression = "|".join(row.near.pattern for row in self._rows) or "(?!)"
         """Where a value may begin, as an alternative of a larger expression."""
+        self.behind_first = "|".join(_near(row, is_read=True) for row in rows)
+        """The same behind the first character."""
         self._near = re.compile(self.expression)
 
     def first(self, text: str, start: int, *, at_end: bool) -> Found | None:
@@ -81,9 +83,13 @@ def _value(row: TextClass, whole: re.Pattern[str], candidate: str, *, is_cut: bo
     return match.end() if match is not None else 0
 
 
-def _near(row: TextClass) -> str:
+def _near(row: TextClass, *, is_read: bool = False) -> str:
     """Return the expression for a candidate of a class, or for the end of the text inside one."""
-    return "|".join(_way(patterns.pieces(way), row, _lookbehinds(row.before), r"\Z") for way in _ways(row))
+    before = _lookbehinds(row.before)
+    ways = [(patterns.pieces(way), _way(patterns.pieces(way), row, before, r"\Z")) for way in _ways(row)]
+    if is_read:
+        return "|".join(f"(?<={pieces[0].atom}){way.removeprefix(pieces[0].atom)}" for pieces, way in ways)
+    return "|".join(way for _, way in ways)
 
 
 def _whole(row: TextClass) -> str:

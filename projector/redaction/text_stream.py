@@ -67,16 +67,15 @@ class Gate:
     """The expression that finds where a value may begin. Its groups are empty and tell which kind of match it is.
 
     A prefix at the start of a word begins with the character before it, so it comes last: what begins with that
-    character begins earlier.
+    character begins earlier. Alternatives are excluded by sets of characters, because most texts fit none.
     """
 
     def __init__(self, detector: Detector | None, rows: tuple[TextClass, ...]) -> None:
-        fenced = (FENCE,) if detector is not None else ()
-        ways = [f"(?:{search_of((*rows, *fenced)).expression})()"]
-        ways.append(r"[%&\\\x1b]()" if rows else r"[&\\\x1b]()")
+        ways = [f"(?:{search_of(rows).expression})()"] if rows else []
+        if rows:
+            ways.append(r"[%&\\\x1b]()")
         if detector is not None:
-            word, inside = detector.formats.live.prefixes(_PREFIX_CHARS)
-            ways += [inside, f"{_UNFINISHED_ESCAPE}()", word.replace("[^0-9A-Za-z]", "[^0-9A-Za-z]()", 1)]
+            ways.append(_credentials(*detector.formats.live.prefixes(_PREFIX_CHARS)))
         gate = re.compile("|".join(ways))
         self.search: Final = gate.search
         self.class_group = 1
@@ -84,6 +83,27 @@ class Gate:
         special = {*DISGUISES, *(PLAIN if rows else ())}
         self.special: Final = re.compile(f"[{''.join(map(chr, special))}{INVISIBLE}\ud800-\udfff]").search
         """Search for characters beyond ASCII that only `ProseFilter` reads."""
+
+
+def _credentials(words: Mapping[str, str], anywhere: Mapping[str, str]) -> str:
+    """Return the expression for fences, escapes, and the prefixes of formats anywhere and at the start of a word.
+
+    Groups: 1 of a fence, one of an escape, the last one of a word.
+    """
+    letters = "".join(sorted(set(_ALNUM) - {*anywhere}))
+    inside = "|".join(f"(?<={first}){rest}" for first, rest in anywhere.items())
+    others = rf"(?:{search_of((FENCE,)).behind_first})()|(?<=[%=\[\\&\x1b])()|(?<=[{''.join(anywhere)}])(?:{inside})"
+    firsts = sorted(words)
+    chunks = [firsts[at : at + _CHUNK] for at in range(0, len(firsts), _CHUNK)]
+    starts = "|".join(
+        f"(?=[{''.join(chunk)}])(?:{'|'.join(first + words[first] for first in chunk)})" for chunk in chunks
+    )
+    return f"[^{letters}](?:(?<! )(?:{others})|(?<![0-9A-Za-z])()(?:{starts}))"
+
+
+_ALNUM: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_CHUNK: Final = 6
+"""First characters that one set excludes: few enough that an alternative is found soon."""
 
 
 class Seam:
