@@ -56,8 +56,8 @@ class Readings(Generic[Plain]):
 
     @property
     def is_single(self) -> bool:
-        """Whether the text is read once."""
-        return self._again is None
+        """Whether the text is read once, and nothing that is held was shown before."""
+        return self._again is None and not self._shown
 
     def drop_pending(self) -> None:
         """Forget an unfinished spelling, which the caller will feed again."""

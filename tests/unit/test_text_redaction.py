@@ -98,6 +98,17 @@ def test_a_character_waits_only_while_it_can_become_a_match() -> None:
     assert said == ["Hello ", "world ", "", "", "<redacted:email> ", "isn't ", "", "2024 ", "or ", "", "", "ghpxy "]
 
 
+@pytest.mark.parametrize(
+    "texts", [("No", "No"), ("gh", "o"), ("x gh", "ost"), ("a.", "b"), ("```", "x"), ("N", "O", "P")]
+)
+def test_harmless_texts_that_are_joined_are_whole(texts: Sequence[str]) -> None:
+    for redactor in (OFTEN, EVERY):
+        joint = redactor.text_joint()
+        for text in texts:
+            stream = redactor.message_stream(joint)
+            assert stream.feed(text).value + stream.close().value == text
+
+
 COUNTS: Final[dict[str, tuple[dict[str, Any], str, list[str]]]] = {
     "one of each": (ALL, "a@x.org 192.0.2.7 b@x.org now", ["Withheld: 2 email, 1 ip_address."]),
     "reported": ({"email": "report"}, "a@x.org b@x.org now", ["Found, not withheld: 2 email."]),
