@@ -181,11 +181,14 @@ async def test_agent_settings_repeated_by_the_provider_are_not_sent_to_clients(
         base_url=None,
         upstreams={"one": {"base_url": f"http://localhost:{upstream_port}/v1"}},
         agents={"helper": {"upstream": "one", "model": "gpt-x", "dialects": list(DIALECTS), **secret}},
+        openwop={},
     )
     output = await (await site.ask(f"{CHAT}?dialect={dialect}")).rest()
     assert b"Hi" in output
     assert b"secret" not in output
-    assert b"secret" not in await (await site.get("/openapi.json")).rest()
+    described = await (await site.get("/openapi.json")).rest()
+    assert b"the secret sauce" not in described
+    assert b"secret_tool" not in described
 
 
 async def test_a_chat_upstream_gets_requests_in_its_format(serve: Any, upstream: Any, upstream_port: int) -> None:

@@ -44,6 +44,11 @@ def test_the_workflow_is_registered(tmp_path: Path) -> None:
     assert "my-check" in settings.openwop.registered()
 
 
+def test_the_webhooks_of_the_page_are_settings(tmp_path: Path) -> None:
+    settings = read(WEBHOOKS, tmp_path)
+    assert [str(one) for one in settings.openwop.webhook_origins] == ["https://hooks.example"]
+
+
 async def test_the_demo_is_a_host_for_the_suite(serve: Callable[..., Any]) -> None:
     (variable,) = re.findall(r"\$ (PROJECTOR_\w+)=true projector demo", PAGE)
     assert variable == "PROJECTOR_OPENWOP__CONFORMANCE"

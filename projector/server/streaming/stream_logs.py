@@ -147,14 +147,11 @@ class StreamLogs:
         self._leftovers: dict[str, None] = {}
         self._wake = asyncio.Event()
         self._urgent = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
-        self._is_closing = False
+        self._writing: asyncio.Task[None] | None = None
+        store.on_cancel(self._on_cancel)
 
     def begin(self, head: StreamHead, on_cancel: Callable[[], None], on_loss: OnLoss) -> StreamLog:
         """Return a log for a new stream."""
-        if not self._tasks:
-            self.store.on_cancel(self._on_cancel)
-            self._tasks = [asyncio.create_task(self._flush_forever()), asyncio.create_task(self._renew_forever())]
         return StreamLog(self, head, on_cancel, on_loss)
 
     @property
@@ -165,6 +162,8 @@ class StreamLogs:
     def register(self, one: StreamLog) -> None:
         """Create a log in the store, with the next batch."""
         self._open[one.head.stream_id] = one
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write())
 
     def on_change(self, one: StreamLog) -> None:
         """Have the frames of a log written."""
@@ -184,11 +183,9 @@ class StreamLogs:
 
     async def aclose(self) -> None:
         """Write what waits, within a limit of time, and release the store."""
-        self._is_closing = True
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.wait([self._writing])
         if self._changed and self.is_available:
             try:
                 async with asyncio.timeout(_LAST_FLUSH_S):
@@ -199,8 +196,19 @@ class StreamLogs:
 
     # writing
 
-    async def _flush_forever(self) -> None:
-        while True:
+    async def _write(self) -> None:
+        """Write logs and renew leases while there are any: a mounted application is not told when it ends."""
+        renewing = asyncio.create_task(self._renew_forever())
+        try:
+            await self._flush_until_done()
+        finally:
+            renewing.cancel()
+
+    async def _flush_until_done(self) -> None:
+        while self._open or self._changed or self._leftovers or not self.is_available:
+            if not self._open and not self.is_available:
+                await self._reaching(self.store.ping)
+                continue
             await self._wake.wait()
             with anyio.move_on_after(FLUSH_S):
                 await self._urgent.wait()
@@ -222,7 +230,6 @@ class StreamLogs:
                 if not self.is_available:
                     self.is_available = True
                     log.info("store_available")
-                    await self._delete_leftovers()
                 return
 
     def _away(self, error: Exception) -> None:
@@ -233,6 +240,7 @@ class StreamLogs:
 
     async def _flush(self) -> None:
         """Write what waits of all logs that have changed."""
+        await self._delete_leftovers()
         changed = list(self._changed.values())
         await self._create([one for one in changed if one.state is _State.STARTED])
         growing = [one for one in changed if one.state is _State.OPEN and one.waiting and not one.is_complete]
@@ -294,19 +302,15 @@ class StreamLogs:
         log.warning("stream_log_lost", stream_id=stream_id, reason=reason)
         if reason in {"overflow", "gap"} and len(self._leftovers) < _LEFTOVERS_MAX:
             self._leftovers[stream_id] = None
-            self._wake.set()
+        self._wake.set()
         one.on_loss(reason)
 
     async def _delete_leftovers(self) -> None:
         """Delete incomplete logs, whose readers would otherwise wait for a stream that ends elsewhere."""
         while self._leftovers:
             stream_id = next(iter(self._leftovers))
-            try:
-                await self.store.delete(stream_id)
-            except StoreUnavailableError as error:
-                self._away(error)
-                return
-            del self._leftovers[stream_id]
+            await self.store.delete(stream_id)
+            self._leftovers.pop(stream_id, None)
 
     # leases
 
@@ -316,11 +320,8 @@ class StreamLogs:
             await self._reaching(self._renew)
 
     async def _renew(self) -> None:
-        await self._delete_leftovers()
         opened = {name: one for name, one in self._open.items() if one.state is _State.OPEN}
         if not opened:
-            if not self.is_available:
-                await self.store.ping()
             return
         now = time.monotonic()
         for stream_id, renewal in (await self.store.renew(opened)).items():
