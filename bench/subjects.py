@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
 from openai import APIError
 
-from bench import bare_loop, sdk_objects
+from bench import bare_loop, inputs, sdk_objects
 from bench.inputs import Input
 from projector import Policy, PublicStreamProjector, StreamContext, build_pipeline
 from projector.core.canonical import Frame
@@ -18,6 +19,8 @@ from projector.core.pipeline import OutputFormat
 from projector.core.sse import SseDecoder
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import ProviderStage
+from projector.redaction.detector import Detector
+from projector.redaction.patterns import Search
 from projector.redaction.redactor import Redactor
 from projector.redaction.rules import shipped
 
@@ -32,6 +35,8 @@ TEXT_REDACTORS: Final = {
     "all classes": Redactor(Policy(text={"credentials": "mask", **{row.name: "mask" for row in shipped().classes}})),
 }
 """Policies of `text`, by name."""
+DETECTOR: Final = Detector(Policy())
+FORMATS: Final = DETECTOR.formats.rows
 CONTEXT: Final = StreamContext(stream_id=bare_loop.STREAM_ID)
 
 
@@ -110,3 +115,33 @@ def projector(subject: Input) -> None:
 
 def _stage(subject: Input) -> ProviderStage:
     return PROVIDERS[subject.provider].stage(profile_of(subject.provider, {}))
+
+
+def clean_parts(count: int, chars: int) -> Iterator[str]:
+    """Yield parts of a text without credentials and sensitive words, each with the character before it."""
+    text = inputs.text(count * chars // 3).text.replace("tokens", "stream")
+    return (text[at - 1 : at + chars] for at in range(1, count * chars, chars))
+
+
+def detection(formats: int, parts: Sequence[str]) -> Callable[[], None]:
+    """Return a search of the parts for some formats, evenly chosen, with the sensitive words."""
+    keys = DETECTOR.keys
+    step = len(FORMATS) / formats
+    chosen = [FORMATS[int(at * step)] for at in range(formats)]
+    search = Search(chosen, [word for word in keys.beginnings if word.isascii()], at_end=False)
+    search.quick(" compiles it", 1)
+
+    def run() -> None:
+        for part in parts:
+            search.quick(part, 1)
+
+    return run
+
+
+def word_starts(parts: Sequence[str]) -> None:
+    """Search the parts for one expression that looks at each start of a word and never matches: the floor."""
+    for part in parts:
+        _WORD_START(part)
+
+
+_WORD_START: Final = re.compile("[^0-9A-Za-z](?=[0-9A-Za-z])(?!)").search

@@ -73,6 +73,9 @@ class EnvelopeWriter:
             envelope["provider_sequence_number"] = sequence
         else:
             envelope.pop("provider_sequence_number", None)
+        if len(output) == 1 and output[0]["kind"] not in SPECIAL and not self._replaced:  # nearly every event
+            envelope["event_id"] = self._event_id = self._event_id + 1
+            return [envelope | output[0]]
         wrapped = []
         for frame in output:
             kind = frame["kind"]

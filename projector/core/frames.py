@@ -106,9 +106,16 @@ def tool_arguments_delta(
     delta: Cleaned[CleanText],
 ) -> Frame:
     """Build `tool.arguments.delta` (section 9.8)."""
-    members = {"tool_call_id": tool_call_id, "tool_type": tool_type, "tool_name": tool_name}
-    frame = _at("tool.arguments.delta", output_index, item_id, **members)
-    return _set_fields(frame, frame, "", {"delta": delta})
+    frame: Frame = {
+        "kind": "tool.arguments.delta",
+        "output_index": output_index,
+        "item_id": item_id,
+        "tool_call_id": tool_call_id,
+        "tool_type": tool_type,
+        "tool_name": tool_name,
+        "delta": delta.value,
+    }
+    return _set_fields(frame, frame, "", {"delta": delta}) if delta.notices else frame
 
 
 def tool_arguments_done(

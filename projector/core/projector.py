@@ -115,6 +115,15 @@ class PublicStreamProjector:
         name = event.get("type")
         if type(name) is not str or (handler := HANDLERS.get(name)) is None:
             return self.feed({**event, "type": CANCELLED}) if is_cancelled(event) else self._drop(name)
+        phase = self._phase
+        if name not in SIGNALS and self._transitions[phase][PROGRESS] == (phase, EMIT):  # nearly every event
+            try:
+                output = handler(self.branch, event)
+            except UnreadableEvent:
+                return self._drop(name)
+            except Exception as error:  # noqa: BLE001 - as in `_signal`
+                return self.fail_closed(_fault_of(error))
+            return self._envelopes.wrap(output, self.branch.envelope, event) if output else output
         signal = SIGNALS.get(name, PROGRESS)
         if signal is BEGINNING and is_cancelled(event):
             return self._signal(signal, handler, event) + self.feed({**event, "type": CANCELLED})

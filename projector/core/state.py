@@ -216,16 +216,21 @@ class StreamState:
             response.by_index[index] = response.without_index.pop(provider_id)
         return response.by_index.get(index)
 
+    def known_item(self, event: CanonicalEvent, item_type: str) -> Item | None:
+        """Return the open item of an event if it is at the event's index, as nearly always; otherwise None."""
+        at = event.get("output_index")
+        item = self.response.by_index.get(at) if type(at) is int else None
+        return item if item is not None and item.open and item.type == item_type else None
+
     def item_of(self, event: CanonicalEvent, item_type: str) -> tuple[Item, list[Frame]]:
         """Return the open item of an event; one that the provider never announced is announced first (D7).
 
         Raises:
             UnreadableEvent: the item is closed, or of another type.
         """
-        at = event.get("output_index")
-        item = self.response.by_index.get(at) if type(at) is int else None
-        if item is not None and item.open and item.type == item_type:
-            return item, []  # nearly every event
+        known = self.known_item(event, item_type)
+        if known is not None:
+            return known, []
         index = read.index_or_none(event, "output_index")
         provider_id = read.text_or_none(event, "item_id")
         item = self.find(index, provider_id)

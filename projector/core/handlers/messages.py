@@ -92,17 +92,28 @@ ANNOTATION_TYPE_MAX_CHARS: Final = 80
 
 def on_text_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     """Emit the part of the delta that can be shown now."""
+    delta, content_index = event.get("delta"), event.get("content_index")
+    item = state.known_item(event, "message")
+    if item is None or type(delta) is not str or type(content_index) is not int:
+        return _on_new_text(state, event)
+    part = item.texts.get(content_index)
+    if part is None or part.is_complete:
+        return _on_new_text(state, event)
+    cleaned = part.feed(delta)
+    if 0 < len(cleaned[0]) <= DELTA_MAX_CHARS:  # nearly every event
+        return [frames.message_delta(item.slot, item.item_id, content_index, cleaned)]
+    return TEXT.emit_delta(item, content_index, cleaned)
+
+
+def _on_new_text(state: StreamState, event: CanonicalEvent) -> list[Frame]:
+    """Emit a delta of a text or item that may be new."""
     content_index = read.index(event, "content_index")
     delta = read.text(event, "delta")
     item, output = state.item_of(event, "message")
     part = item.texts.get(content_index) or TEXT.part(state, item, content_index)
     if part.is_complete:
         raise read.UnreadableEvent("`response.output_text.delta`: its text is complete")
-    cleaned = part.feed(delta)
-    if 0 < len(cleaned.value) <= DELTA_MAX_CHARS:  # nearly every event: nothing to split
-        output.append(frames.message_delta(item.slot, item.item_id, content_index, cleaned))
-        return output
-    return output + TEXT.emit_delta(item, content_index, cleaned)
+    return output + TEXT.emit_delta(item, content_index, part.feed(delta))
 
 
 def on_annotation(state: StreamState, event: CanonicalEvent) -> list[Frame]:
