@@ -65,6 +65,10 @@ class Redactor:
         self._prose = Prose(self._detector, actions, merged(policy.own_rules).classes) if actions else None
         self._echo: Echo | None = None
 
+    def compile(self) -> None:
+        """Compile the rules now. Otherwise it is done on first use, which holds its thread for up to 0.3 s."""
+        self._detector.formats.compile()
+
     def for_stream(self) -> Redactor:
         """Return a redactor with the same policy for one stream, whose IDs have the same pseudonyms everywhere."""
         redactor = copy(self)

@@ -180,6 +180,7 @@ def _build(settings: Settings, shared: Shared, *, is_first: bool) -> Starlette:
     app.state.shared = shared
     app.state.activate = activate
     app.state.release = release
+    app.state.compile = catalog.compile
     app.state.aclose = aclose
     app.state.site = site
     app.state.logs = shared.logs

@@ -260,6 +260,14 @@ class Catalog:
         """Return the redactor of a policy, which also withholds the secrets of the configuration (CONTRACT D41)."""
         return Redactor(policy, self._secrets)
 
+    def compile(self) -> None:
+        """Compile the rules of all policies: on first use, it would hold the event loop."""
+        bindings = list(self.agents.values())
+        for route in self.passthrough.values():
+            bindings += (*route.bindings, *route.models.values())
+        for redactor in (*(one.redactor for one in bindings), *(one.redactor for one in self.workflows.values())):
+            redactor.compile()
+
     async def aclose(self) -> None:
         """Close the connections of the upstreams, and write pending recordings."""
         for binding in self._upstreams.values():

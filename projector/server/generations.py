@@ -86,7 +86,9 @@ class Generations:
             check_access(settings)
         except ValueError as error:
             raise SettingsError(str(error)) from None
-        return settings, rebuild(self._app, settings), changed, list(warnings(settings))
+        app = rebuild(self._app, settings)
+        app.state.compile()
+        return settings, app, changed, list(warnings(settings))
 
     def _close_if_unused(self, app: Starlette) -> None:
         if app is self._app or self._requests.get(app):

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
@@ -88,6 +89,8 @@ def _serve(
             serving.admin_listener = stack.enter_context(contextlib.closing(admin))
             _print(f"Metrics and health on {url_of(admin)}\n")
         settle_interpreter()
+        # on first use the loop would wait for it; a thread gives way to the loop
+        threading.Thread(target=serving.compile, name="compile", daemon=True).start()
         serving.run(sockets=[listener])
 
 
@@ -160,6 +163,10 @@ class DrainingServer(uvicorn.Server):
         self._read: ReadSettings | None = None
         self._listener: socket.socket | None = None
         self._reloading: asyncio.Task[None] | None = None
+
+    def compile(self) -> None:
+        """Compile the rules of all policies."""
+        self._app.state.compile()
 
     def on_signals(self, signals: ReceivedSignals, read: ReadSettings | None, listener: socket.socket) -> None:
         """Reload with `read` on SIGHUP, and log signals that are ignored."""
