@@ -6,17 +6,21 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from projector.server.config.settings import Limits
 from projector.server.streaming.registry import Streams
+from projector.server.streaming.stream_logs import StreamLogs
 from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.request_facts import RequestFacts
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits
+from projector.store.memory import MemoryStore
 
 
 def busy_metrics() -> Metrics:
     """Return metrics in which every counter and histogram has a value."""
     circuits = Circuits()
     circuits.circuit("openai", "gpt-5.4-mini")
-    metrics = Metrics(Streams(Limits()), circuits)
+    logs = StreamLogs(MemoryStore(), unread_s=300)
+    logs.lost["gap"] = 1
+    metrics = Metrics(Streams(Limits()), circuits, logs)
     stats = StreamStats(dialect="public_sse_v1", upstream="openai", agent="helper", heartbeats=1)
     usage = {"input_tokens": 3, "output_tokens": 5}
     stats.on_frame({"kind": "final", "event_id": 1, "final": {"status": "completed", "usage": usage}})

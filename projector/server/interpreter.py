@@ -13,6 +13,8 @@ import gc
 import sys
 from typing import Final
 
+from projector.server.streaming.memory import STREAM_BYTES
+
 _M_ARENA_MAX: Final = -8
 """Parameter of `mallopt` (mallopt(3))."""
 _ARENAS: Final = 2
@@ -27,10 +29,11 @@ SOME_REQUESTS: Final = 500
 """Requests after which there is something to collect: some thousand objects, half a megabyte."""
 MANY_REQUESTS: Final = 20_000
 """Requests after which all objects are collected, however many there are."""
-FEW_OBJECTS: Final = 40_000
-"""Objects that are collected in about 25 ms: those of a hundred streams."""
+FEW_STREAMS_BYTES: Final = 100 * STREAM_BYTES
+"""Memory of streams with some 40,000 objects, which are collected in about 25 ms. The objects themselves must not be
+counted: `gc.get_objects` makes a `tuple` that a thread is building fail (`SystemError`)."""
 TICKS: Final = 10
-"""Ticks between two looks at the number of objects, which take some milliseconds."""
+"""Ticks between two checks."""
 
 
 def settle_interpreter() -> None:
@@ -45,18 +48,23 @@ def settle_interpreter() -> None:
 
 
 class Collector:
-    """Runs full garbage collections; `tick` is called about ten times a second, with the requests so far."""
+    """Runs full garbage collections; `tick` is called about ten times a second."""
 
     def __init__(self) -> None:
         self._ticks = 0
         self._collected_at = 0
 
-    def tick(self, requests: int) -> None:
-        """Collect if there may be garbage, and either few objects or too much garbage."""
+    def tick(self, requests: int, held_bytes: int) -> None:
+        """Collect if there may be garbage, and either few objects or too much garbage.
+
+        Args:
+            requests: the number of requests so far.
+            held_bytes: memory that all streams hold.
+        """
         self._ticks += 1
         new = requests - self._collected_at
         if self._ticks % TICKS or new < SOME_REQUESTS:
             return
-        if new >= MANY_REQUESTS or len(gc.get_objects()) <= FEW_OBJECTS:
+        if new >= MANY_REQUESTS or held_bytes <= FEW_STREAMS_BYTES:
             self._collected_at = requests
             gc.collect()

@@ -204,7 +204,7 @@ class DrainingServer(uvicorn.Server):
                 self._reloading = asyncio.create_task(self._reload(self._read, self._reloading))
             else:
                 log.warning("signal_ignored", signal=received.name)
-        self._collector.tick(self.server_state.total_requests)
+        self._collector.tick(self.server_state.total_requests, self._app.state.streams.held_bytes)
         if self.place is not None and self.place.is_orphan:
             self.should_exit = True
         return await super().on_tick(counter)

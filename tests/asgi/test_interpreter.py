@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from projector.server import interpreter
-from projector.server.interpreter import MANY_REQUESTS, SOME_REQUESTS, TICKS, Collector
+from projector.server.interpreter import FEW_STREAMS_BYTES, MANY_REQUESTS, SOME_REQUESTS, TICKS, Collector
 from tests.asgi.conftest import Peer
 from tests.asgi.process import COLLECTING, SERVE, Process, running
 
@@ -35,22 +34,21 @@ def collections() -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize(
-    ("requests", "few_objects", "expected"),
+    ("requests", "held_bytes", "expected"),
     [
-        (SOME_REQUESTS - 1, 10**9, 0),
-        (SOME_REQUESTS, 10**9, 1),
-        (MANY_REQUESTS - 1, 0, 0),
-        (MANY_REQUESTS, 0, 1),
+        (SOME_REQUESTS - 1, 0, 0),
+        (SOME_REQUESTS, FEW_STREAMS_BYTES, 1),
+        (MANY_REQUESTS - 1, FEW_STREAMS_BYTES + 1, 0),
+        (MANY_REQUESTS, FEW_STREAMS_BYTES + 1, 1),
     ],
 )
 def test_when_all_objects_are_collected(
-    requests: int, few_objects: int, expected: int, collections: list[int], monkeypatch: pytest.MonkeyPatch
+    requests: int, held_bytes: int, expected: int, collections: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(interpreter, "FEW_OBJECTS", few_objects)
     monkeypatch.setattr(gc, "collect", lambda: collections.append(3))
     collector = Collector()
     for _ in range(3 * TICKS):
-        collector.tick(requests)
+        collector.tick(requests, held_bytes)
     assert collections.count(3) == expected
 
 

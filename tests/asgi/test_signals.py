@@ -19,7 +19,7 @@ from tests.asgi.conftest import SSE_HEAD, ScriptedUpstream
 from tests.asgi.process import DEMO, Process, running
 
 pytestmark = [
-    pytest.mark.timeout(20),
+    pytest.mark.timeout(60),
     pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows has no such signals"),
 ]
 
@@ -284,8 +284,9 @@ model = "m"
 """
     async with secure, started(completes, more=more) as server:
         assert b"upstream_unreachable" in await (await server.stream(agent="secure")).read()
-        (line,) = [one for one in server.log() if one["event"] == "stream_end"]
-        assert (line["upstream"], line["reason"]) == ("secure", "certificate")
+        while not (ended := [one for one in server.log() if one["event"] == "stream_end"]):  # noqa: ASYNC110 - a file
+            await asyncio.sleep(0.01)
+        assert [(line["upstream"], line["reason"]) for line in ended] == [("secure", "certificate")]
         trusted.write_text("no certificate")
         line = await server.send(signal.SIGHUP, "reload_refused")
         assert line["reason"] == "`upstreams.secure.tls.ca_file`: expected a certificate in PEM format"

@@ -14,6 +14,7 @@ from projector.redaction import json_grammar as grammar
 from projector.redaction.detector import Detector, Formats, Values
 from projector.redaction.filters import FormatFilter, NumberFilter, ValueFilter
 from projector.redaction.json_filter import JsonStreamFilter
+from projector.redaction.readings import Readings
 from projector.redaction.redactor import Redactor
 from projector.redaction.rules import KeyRules, Verdict
 from projector.redaction.steps import Step, StepBuffer, StepWriter
@@ -125,6 +126,7 @@ def broken_documents_are_not_sealed(patch: pytest.MonkeyPatch) -> None:
 
 def broken_documents_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FormatFilter, "continue_after", lambda _self, _said: None)
+    patch.setattr(Readings, "continue_after", lambda _self, _said: None)
 
 
 def marks_are_not_escaped(patch: pytest.MonkeyPatch) -> None:

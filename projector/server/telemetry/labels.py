@@ -26,7 +26,7 @@ REASONS: Final = frozenset({
 _OPENWOP_CODES: Final = frozenset({
     "validation_error", "unsupported_stream_mode", "capability_not_provided", "forbidden", "mock_provider_forbidden",
     "workflow_not_found", "interrupt_not_found", "interrupt_already_resolved", "idempotency_key_mismatch",
-    "run_already_terminal",
+    "run_already_terminal", "interrupt_cancelled", "rate_limited", "subscription_not_found", "run_not_terminal",
 })  # fmt: skip
 """Codes of an OpenWOP host, which this module must not import."""
 _STATUSES: Final = frozenset(status.value for status in HTTPStatus)
