@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 
+from bench.redis_server import RedisServer
 from projector.dialects import DIALECTS
 from tests.asgi.callers import keys
 from tests.asgi.conftest import SSE_HEAD, Answer, Peer, ScriptedUpstream, frames_of
@@ -137,6 +138,45 @@ async def test_a_restart_keeps_what_is_in_a_file(
         assert await process.exit_code() == 0
     async with running(SERVE, 1, **environ) as process:
         assert await read(process, head["location"]) == whole
+
+
+async def test_streams_go_on_while_redis_is_away(
+    serve: Any, upstream: Any, upstream_port: int, text_events: Any, program: Any, tmp_path: Path
+) -> None:
+    provider = Provider(text_events, 6)
+    await upstream(provider)
+    with RedisServer(program("redis-server"), tmp_path) as redis:
+        store = {"kind": "redis", "url": redis.url}
+        one = serve(**agents(upstream_port), store=store)
+        strict = serve(**agents(upstream_port), store=store | {"required": True})
+        answer, other = await one.ask(), await strict.ask()
+        begin = await until(answer, b"message.delta")
+        await until(other, b"message.delta")
+        redis.kill()
+        provider.gate.set()
+        frames = frames_of(begin + await answer.rest())
+        assert frames[-1]["final"]["status"] == "completed"
+        await other.rest()
+        for site in (one, strict):
+            while site.state.logs.is_available:  # noqa: ASYNC110 - it is in another thread
+                await asyncio.sleep(0.02)
+        ready = await one.get("/readyz")
+        assert (ready.status, await ready.rest()) == (200, b"ok\nstore: unavailable, new streams cannot be resumed\n")
+        again = await one.ask()
+        assert "location" not in again.headers
+        assert (await again.frames())[-1]["kind"] == "final"
+        refused = await strict.ask()
+        assert (refused.status, (await refused.problem())["code"]) == (503, "store_unavailable")
+        assert (await one.get(f"{answer.headers['location']}/events")).status == 503
+        redis.start()
+        for site in (one, strict):
+            while not site.state.logs.is_available:  # noqa: ASYNC110 - it is in another thread
+                await asyncio.sleep(0.02)
+        back = await one.ask()
+        whole = await back.rest()
+        reader = await found(strict, f"{back.headers['location']}/events")
+        assert await reader.rest() == whole
+        assert await (await one.get("/readyz")).rest() == b"ok\n"
 
 
 # processes
