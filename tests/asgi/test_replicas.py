@@ -16,7 +16,7 @@ import pytest
 from bench.redis_server import RedisServer
 from projector.dialects import DIALECTS
 from tests.asgi.callers import keys
-from tests.asgi.conftest import SSE_HEAD, Answer, Peer, ScriptedUpstream, frames_of
+from tests.asgi.conftest import Answer, Peer, Script, frames_of
 from tests.asgi.process import SERVE, Process, running
 from tests.asgi.test_resume import CHAT, Provider, agents, until
 
@@ -27,6 +27,7 @@ DEATHS: Final = 100
 PER_SERVER: Final = 4
 AT_ONCE: Final = 5
 """Servers that run, and are killed, at the same time."""
+DELTA: Final = "response.output_text.delta"
 SLOW_S: Final = 10.0
 """Seconds that a busy machine may add."""
 INTERRUPTED_S: Final = 10.0
@@ -219,23 +220,11 @@ async def test_workers_share_their_streams(stores: Any, upstream: Any, upstream_
 
 @pytest.mark.timeout(600)
 async def test_every_reader_of_a_killed_server_gets_one_terminal(
-    stores: Any, upstream_port: int, text_events: Any
+    stores: Any, upstream: Any, upstream_port: int, text_events: Any
 ) -> None:
     """Servers are killed at random moments of their streams; readers are at the other one, and come back there."""
     chosen = random.Random(7)
-    deltas = [event for event in text_events if event["type"] == "response.output_text.delta"]
-    at = text_events.index(deltas[0])
-
-    async def script(peer: Peer) -> None:
-        await peer.send(SSE_HEAD)
-        for event in text_events[:at]:
-            await peer.event(event)
-        for _ in range(400):
-            await peer.event(deltas[0])
-            await asyncio.sleep(0.01)
-
-    scripted = ScriptedUpstream(script)
-    listening = await asyncio.start_server(scripted.on_connection, "127.0.0.1", upstream_port)
+    await upstream(paced(text_events, 400, 0.01))
     environ = environment(upstream_port, stores["redis"])
     async with running(SERVE, 1, **environ) as survivor:
 
@@ -262,9 +251,6 @@ async def test_every_reader_of_a_killed_server_gets_one_terminal(
         for _ in range(DEATHS // PER_SERVER // AT_ONCE):
             ended += sum(await asyncio.gather(*(kill_one() for _ in range(AT_ONCE))))
         assert ended == DEATHS
-    listening.close()
-    for serving in list(scripted.serving):
-        serving.cancel()
 
 
 async def known(process: Process, place: str) -> None:
@@ -292,3 +278,92 @@ async def until_the_cut(answer: Answer) -> list[dict[str, Any]]:
         while True:
             data += await answer.chunk()
     return frames_of(data[: data.rfind(b"\n\n") + 2])
+
+
+def paced(events: list[dict[str, Any]], count: int, pause_s: float) -> Script:
+    """Return a script that repeats the first text delta of a stream, slowly."""
+    at = next(number for number, event in enumerate(events) if event["type"] == DELTA)
+
+    async def script(peer: Peer) -> None:
+        await peer.start()
+        for event in events[:at]:
+            await peer.event(event)
+        for _ in range(count):
+            await peer.event(events[at])
+            await asyncio.sleep(pause_s)
+        for event in events[at:]:
+            if event["type"] != DELTA:
+                await peer.event(event)
+        await peer.end()
+
+    return script
+
+
+class Balancer:
+    """Servers that are asked one after the other."""
+
+    def __init__(self, servers: list[Process]) -> None:
+        self.servers = servers
+        self.is_over = False
+        self._number = 0
+
+    @property
+    def next(self) -> Process:
+        self._number += 1
+        return self.servers[self._number % len(self.servers)]
+
+    async def client(self) -> list[list[dict[str, Any]]]:
+        """Return the frames of streams, each as a reader got them from all servers."""
+        seen = []
+        while not self.is_over:
+            first = Answer(await self.next.stream(), None)  # type: ignore[arg-type]
+            with contextlib.suppress(asyncio.IncompleteReadError, OSError):  # it has just ended
+                await first.read_head()
+            if first.status != 200:
+                continue
+            reading = asyncio.create_task(until_the_cut(first))
+            frames: list[dict[str, Any]] = []
+            while not frames or frames[-1]["kind"] not in {"final", "error"}:
+                frames += await read_until_the_cut(self.next, first.headers["location"], len(frames))
+            begin = await reading
+            assert frames[: len(begin)] == begin
+            seen.append(frames)
+        return seen
+
+
+async def test_no_event_is_lost_in_a_rolling_restart(
+    stores: Any, upstream: Any, upstream_port: int, text_events: Any
+) -> None:
+    """Clients come back to any server when their connection breaks off."""
+    await upstream(paced(text_events, 100, 0.02))
+    environ = environment(upstream_port, stores["redis"]) | {"PROJECTOR_DRAIN_TIMEOUT_S": "1"}
+    async with contextlib.AsyncExitStack() as stack:
+        balancer = Balancer([await stack.enter_async_context(running(SERVE, 1, **environ)) for _ in range(2)])
+        clients = [asyncio.create_task(balancer.client()) for _ in range(6)]
+        for number in (0, 1, 0):
+            await asyncio.sleep(1)
+            old, balancer.servers[number] = (
+                balancer.servers[number],
+                await stack.enter_async_context(running(SERVE, 1, **environ)),
+            )
+            old.stop()
+        await asyncio.sleep(1)
+        balancer.is_over = True
+        streams = [frames for seen in await asyncio.gather(*clients) for frames in seen]
+    ends = [frames[-1].get("error", {}).get("code", frames[-1]["kind"]) for frames in streams]
+    assert set(ends) <= {"final", "server_shutdown"}
+    assert "final" in ends
+    for frames in streams:
+        assert [frame["event_id"] for frame in frames] == list(range(1, len(frames) + 1))
+        assert sum(frame["kind"] in {"final", "error"} for frame in frames) == 1
+
+
+async def read_until_the_cut(process: Process, location: str, after: int) -> list[dict[str, Any]]:
+    """Return the events of a stored stream until its end, or until the connection breaks off."""
+    try:
+        reader = await process.connect(f"GET {location}/events?after={after} HTTP/1.1\r\nhost: a\r\n\r\n")
+        answer = Answer(reader, None)  # type: ignore[arg-type]
+        await answer.read_head()
+    except (asyncio.IncompleteReadError, OSError):
+        return []
+    return await until_the_cut(answer) if answer.status == 200 else []
