@@ -71,7 +71,7 @@ def _status(error: BaseException) -> ClientFailure:
 
 
 def _response(error: BaseException) -> ClientFailure:
-    """Tell an error response from one that is no HTTP, which aiohttp reports with the same class."""
+    """Distinguish an error response from one that is no HTTP, which aiohttp reports with the same class."""
     is_unreadable = isinstance(error.__cause__, Exception) or getattr(error, "status", 0) < 400  # noqa: PLR2004 - HTTP
     return _unreadable(error) if is_unreadable else _status(error)
 

@@ -46,7 +46,7 @@ class Rig(Protocol):
     """As another process sees it; the same object if the store has one process only."""
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the time."""
 
 
 @dataclass

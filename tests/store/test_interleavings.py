@@ -127,7 +127,7 @@ class Run:
             self.is_cancelled = True
 
     async def finish(self) -> None:
-        """Let the lease lapse, and all readers come to the end."""
+        """Wait until the lease has lapsed, and all readers are at the end."""
         await self.rig.advance(LEASE_S + 1)
         for number, reader in enumerate(self.readers):
             while reader.seal is None:

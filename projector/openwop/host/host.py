@@ -187,7 +187,7 @@ class Host:
         return run
 
     async def _share(self, run: HostRun) -> None:
-        """Let other servers with the same store see a run."""
+        """Publish a run to other servers with the same store."""
         if self._shared is not None:
             await self._shared.open(run)
 

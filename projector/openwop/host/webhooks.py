@@ -142,7 +142,7 @@ class Webhooks:
                 self._enqueue(receiver, event_id, entry)
 
     async def aclose(self) -> None:
-        """Give pending deliveries a moment, then drop them."""
+        """Wait a moment for pending deliveries, then drop them."""
         if self._busy:
             await asyncio.wait(self._busy, timeout=CLOSE_S)
         for task in self._busy:

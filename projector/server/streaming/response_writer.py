@@ -52,7 +52,7 @@ class AbortableSend:
         self._scope = None
 
     def abort(self) -> None:
-        """Give up the message that is being sent."""
+        """Abort the message that is being sent."""
         if self._scope is not None:
             self._scope.cancel()
 
