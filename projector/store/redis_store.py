@@ -268,7 +268,7 @@ class RedisStore(RedisValues):
         return renewed
 
     async def _renew_lapsed(self, stream_id: str) -> Refusal | None:
-        """Renew the lapsed lease of a stream, unless it was sealed in the meantime; a seal that follows wins as well."""
+        """Renew the lapsed lease of a stream, unless it was sealed in the meantime; a later seal wins as well."""
         adopted = await self._adopt(stream_id)
         if isinstance(adopted, str):
             return adopted

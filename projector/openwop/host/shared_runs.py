@@ -101,7 +101,7 @@ class RemoteRun(HostRun):
         await self._store.request_cancel(PREFIX + self.run_id)
 
     async def respond(self, interrupt: Interrupt, value: object, by: str) -> None:
-        """Pass an answer to the producer, and wait until it is in the log; raise `HostError` if there is one already."""
+        """Send an answer to the producer, and wait until it is in the log; raise `HostError` if there is one."""
         decision(interrupt.kind, value)
         await claim_answer(self._store, self.run_id, interrupt.interrupt_id, value, by)
         with anyio.move_on_after(ANSWER_S):
