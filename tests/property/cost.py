@@ -62,9 +62,16 @@ def assert_linear(make: Callable[[int], Callable[[], object]], size: int) -> Non
         make: returns the work for a size; preparing it is not counted.
         size: large enough for a quadratic part to outweigh the fixed part of a stream.
     """
-    once, twice = cost_of(make(size)), cost_of(make(2 * size))
-    for name, before, after in zip(Cost._fields, once, twice, strict=True):
-        assert after <= _AT_MOST[name] * before + _SLACK[name], f"{name}: {before} for {size}, {after} for {2 * size}"
+    for _ in range(_TRIES):
+        once, twice = cost_of(make(size)), cost_of(make(2 * size))
+        failed = [
+            f"{name}: {before} for {size}, {after} for {2 * size}"
+            for name, before, after in zip(Cost._fields, once, twice, strict=True)
+            if after > _AT_MOST[name] * before + _SLACK[name]
+        ]
+        if not failed:
+            return
+    raise AssertionError(failed)
 
 
 def assert_linear_up_to_eight(make: Callable[[int], Callable[[], object]], size: int) -> None:
@@ -77,6 +84,8 @@ def assert_linear_up_to_eight(make: Callable[[int], Callable[[], object]], size:
     assert steps[-1] <= _AT_MOST_OF_EIGHT * steps[0], f"steps: {steps}"
 
 
+_TRIES: Final = 3
+"""What servers of other tests allocate in their threads is counted too, so a failure is measured again."""
 _AT_MOST_OF_EIGHT: Final = 8.8
 """A quadratic part that is small beside the linear one shows over three doublings first."""
 _AT_MOST: Final = {"steps": 2.3, "scanned": 2.3, "allocated": 2.7}
