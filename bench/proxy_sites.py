@@ -144,6 +144,7 @@ def project(port: int, provider: int, dying: int | None = None) -> None:
     serving = server(settings)
     serving.config.loaded_app = Watch(serving.config.loaded_app)
     settle_interpreter()
+    threading.Thread(target=serving.compile, daemon=True).start()
     serving.run(sockets=[listen(settings)])
 
 
