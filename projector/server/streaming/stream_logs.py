@@ -47,7 +47,7 @@ _LEFTOVERS_MAX: Final = 10_000
 """Incomplete logs that are remembered, to be deleted when the store is back."""
 _TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
 
-Loss: TypeAlias = Refusal | Literal["overflow", "full", "unavailable"]
+Loss: TypeAlias = Refusal | Literal["overflow", "full"]
 """Why a log is not continued."""
 OnLoss: TypeAlias = Callable[[Loss], None]
 
@@ -138,8 +138,6 @@ class StreamLogs:
         self.waiting_bytes = 0
         self.is_available = True
         """Whether the store worked when it was used last."""
-        self.failures = 0
-        """How often it became unavailable."""
         self.lost: dict[Loss, int] = {}
         """Streams that lost their log, by reason."""
         self._open: dict[str, StreamLog] = {}
@@ -235,7 +233,6 @@ class StreamLogs:
     def _away(self, error: Exception) -> None:
         if self.is_available:
             self.is_available = False
-            self.failures += 1
             log.error("store_unavailable", reason=str(error))
 
     async def _flush(self) -> None:
