@@ -24,6 +24,8 @@ GROWING: Final[Mapping[str, Callable[[int], Input]]] = {
     "chat": inputs.chat,
 }
 """Streams of one item that grows with the number of deltas."""
+ROUNDS: Final = 3
+"""Other threads of the process are traced too and can only add, so the least of the rounds is taken."""
 
 
 def at_rest(subject: Input) -> int:
@@ -43,6 +45,10 @@ def of_text(subject: Input) -> int:
 
 def _held(subject: Input, reads: list[bytes]) -> int:
     _open(subject, reads)  # objects shared by all streams are not traced
+    return min(_traced(subject, reads) for _ in range(ROUNDS))
+
+
+def _traced(subject: Input, reads: list[bytes]) -> int:
     gc.collect()
     tracemalloc.start()
     stream = _open(subject, reads)

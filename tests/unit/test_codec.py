@@ -143,13 +143,17 @@ def test_only_strict_json_may_be_long(name: str, text: bytes, monkeypatch: pytes
 @pytest.mark.parametrize("length", [0, 1_000, 131_072])
 def test_kept_bytes_take_their_own_size(length: int) -> None:
     value = {"a": "b" * length}
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
-        kept = codec.dumps_to_keep(value)
-        size = tracemalloc.get_traced_memory()[0] - before
-    finally:
-        tracemalloc.stop()
+
+    def kept_and_size() -> tuple[int, bytes]:
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            kept = codec.dumps_to_keep(value)
+            return tracemalloc.get_traced_memory()[0] - before, kept
+        finally:
+            tracemalloc.stop()
+
+    size, kept = min(kept_and_size() for _ in range(3))  # other threads only add
     assert kept == codec.dumps(value)
     assert size < len(kept) + 1_000
 
