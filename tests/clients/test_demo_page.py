@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from tests.clients.conftest import running
 from tests.clients.test_client_package import passed
 from tests.clients.typescript_client import ran
+from tests.deploy.browser import pictures
 
 pytestmark = pytest.mark.node
 
@@ -26,7 +26,6 @@ def test_the_sources_compile(typescript_client: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_person_can_use_it(typescript_client: Path, program: Callable[[str], str], tmp_path: Path) -> None:
-    folder = Path(os.environ.get("PROJECTOR_TESTS_PICTURES", tmp_path))
     with running([sys.executable, "-m", "projector", "demo", "--port", "0"]) as url:
-        command = ["node", "page.test.mjs", f"{url}/", program("chromium"), str(folder)]
+        command = ["node", "page.test.mjs", f"{url}/", program("chromium"), str(pictures(tmp_path))]
         assert passed(ran(command, typescript_client / "demo")) == 11

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import socket
 import time
 from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
 from typing import Any, Final
 
 from tests.asgi.conftest import Answer, request_bytes
@@ -112,3 +114,10 @@ async def listening(port: int, is_over: Callable[[], bool], limit_s: float = 30)
         assert not is_over(), "the program ended"
         assert time.monotonic() < deadline, "no listener"
         await asyncio.sleep(0.02)
+
+
+def pictures(otherwise: Path) -> Path:
+    """Return the folder for screenshots: that of `PROJECTOR_TESTS_PICTURES`, which CI keeps, or else another one."""
+    folder = Path(os.environ.get("PROJECTOR_TESTS_PICTURES", otherwise)).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { chromium } from "playwright-core";
+import { fits, launch, lowContrasts, opened } from "../../../tests/deploy/chromium.mjs";
 
 const [, , url, executablePath, folder] = process.argv;
 const SECRETS = ["hunter2-not-a-real-key", "example-bearer-000", "s3same", "AKIAIOSFODNN7EXAMPLE", "rt-example-1", "harbour-master-7781"];
@@ -13,18 +13,14 @@ let browser;
 let page;
 let complaints;
 
-before(async () => void (browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] })));
+before(async () => void (browser = await launch(executablePath)));
 after(() => browser.close());
 
 /** Opens the page; whatever the console complains about fails the test. */
 async function open(options = {}) {
   await page?.context().close();
-  page = await (await browser.newContext({ viewport: { width: 1400, height: 880 }, ...options })).newPage();
-  complaints = [];
-  page.on("console", (message) => ["error", "warning"].includes(message.type()) && complaints.push(message.text()));
-  page.on("pageerror", (error) => complaints.push(String(error)));
-  page.on("request", (request) => request.url().startsWith(url) || /^(data|blob):/.test(request.url()) || complaints.push(request.url()));
-  await page.goto(url);
+  const context = await browser.newContext({ viewport: { width: 1400, height: 880 }, ...options });
+  ({ page, complaints } = await opened(context, url));
 }
 
 const button = (name) => page.getByRole("button", { name, exact: true });
@@ -98,7 +94,7 @@ test("secrets are marked on the provider's side, and nowhere else on the page", 
   const marks = (await page.locator("#provider summary mark").allInnerTexts()).join("|");
   for (const piece of ["hun", "ter2-not-a-real", "har", "bour-mast", "er-7781"]) assert.ok(marks.includes(piece), `${piece} in ${marks}`);
   assert.deepEqual(complaints, []);
-  await page.screenshot({ path: join(folder, "secrets.png") });
+  await page.screenshot({ path: join(folder, "demo-secrets.png") });
 });
 
 test("an approval is given, and the call goes on", async () => {
@@ -176,32 +172,8 @@ for (const [name, options] of [["narrow", { viewport: { width: 360, height: 740 
   test(`${name}: readable, and nothing is wider than the screen`, async () => {
     await open(options);
     await choose("Search with citations");
-    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), options.viewport?.width ?? 1400);
-    assert.deepEqual(await page.evaluate(lowContrasts), []);
-    await page.screenshot({ path: join(folder, `${name}.png`), fullPage: name === "narrow" });
+    assert.ok(await fits(page));
+    assert.deepEqual(await lowContrasts(page), []);
+    await page.screenshot({ path: join(folder, `demo-${name}.png`), fullPage: name === "narrow" });
   });
-}
-
-/** Returns the texts whose contrast with their background is below 4.5 (WCAG AA); disabled controls are exempt. */
-function lowContrasts() {
-  const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
-  const paint = (...colors) => {
-    canvas.clearRect(0, 0, 1, 1);
-    for (const color of colors) {
-      canvas.fillStyle = color;
-      canvas.fillRect(0, 0, 1, 1);
-    }
-    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
-  };
-  const light = (rgb) => rgb.map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)).reduce((sum, c, n) => sum + c * [0.2126, 0.7152, 0.0722][n], 0);
-  const found = [];
-  for (const element of document.querySelectorAll("body *")) {
-    const hasText = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim() !== "");
-    if (!hasText || element.closest(":disabled, .hidden, [hidden]")) continue;
-    const backgrounds = [];
-    for (let one = element; one; one = one.parentElement) backgrounds.unshift(getComputedStyle(one).backgroundColor);
-    const [a, b] = [light(paint(...backgrounds)), light(paint(...backgrounds, getComputedStyle(element).color))].sort((x, y) => y - x);
-    if ((a + 0.05) / (b + 0.05) < 4.5) found.push(`${element.tagName} ${element.className} ${element.textContent.slice(0, 30)}`);
-  }
-  return [...new Set(found)];
 }
