@@ -46,6 +46,7 @@ REST: Final = {
     "contract/test_bench_inputs.py": "the subjects of the benchmarks",
     "asgi/test_openapi.py": "requests derived from the schemas of all dialects",
     "asgi/test_openwop_openapi.py": "the same",
+    "asgi/test_init_command.py::test_a_case_serves": "processes",
     "asgi/test_interpreter.py": "processes, and collections of all objects",
     "asgi/test_openwop_calls.py": "the protocol's client",
     "asgi/test_openwop_forks.py": "many runs",

@@ -88,6 +88,17 @@ COMMANDS: Final = (
         (_value("url", "URL", "URL of the server" + _DEFAULT, nargs="?", default="http://127.0.0.1:8000"),),
     ),
     Command(
+        "init",
+        "Write a configuration with comments for a case; without a case, list the cases.",
+        "init_config:write_config",
+        ("projector init one-upstream", "projector init replicas --out server.toml"),
+        (
+            _value("case", "CASE", "case (default: list them)", nargs="?", choices="projector.cli.init_config:CASES"),
+            _value("--out", "FILE", "file to write; - is standard output" + _DEFAULT, default="projector.toml"),
+            _flag("--force", "replace the file if it exists"),
+        ),
+    ),
+    Command(
         "config",
         "Check or print the configuration of `serve`.",
         "",

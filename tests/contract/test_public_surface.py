@@ -150,6 +150,7 @@ def test_every_argument_has_a_help() -> None:
         "dir": "DIR",
         "host": "H",
         "name": "CASE",
+        "out": "FILE",
         "policy": "PATH",
         "port": "N",
         "redaction": "FILE",

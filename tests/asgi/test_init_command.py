@@ -1,0 +1,97 @@
+"""`projector init`: each configuration that it writes is accepted and serves, its commented lines included."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from projector.cli import main
+from projector.cli.init_config import CASES
+from projector.server.config.loading import load
+from tests.asgi.process import running, serve_with
+
+pytestmark = pytest.mark.timeout(60)
+
+HASHES: Final = [f"sha256:{digit * 64}" for digit in "123"]
+ENVIRON: Final = {
+    "OPENAI_API_KEY": "sk-test",
+    "AZURE_OPENAI_API_KEY": "sk-test",
+    "AZURE_WEST_API_KEY": "sk-test",
+    "FRONTEND_KEY_SHA256": HASHES[0],
+    "PAGE_KEY_SHA256": HASHES[1],
+    "STAFF_KEY_SHA256": HASHES[2],
+    "REDIS_URL": "redis://127.0.0.1:1/0",
+    "STORE_KEY": base64.b64encode(bytes(32)).decode(),
+}
+EXAMPLE: Final = re.compile(r"^# (?=\[[\w.\"]+\]$|[\w.]+ = )", re.MULTILINE)
+"""What comments out a table or a setting."""
+
+
+@pytest.fixture(autouse=True)
+def _environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ENVIRON:
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_without_a_case_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(CASES)
+    assert {"one-upstream", "azure", "agents", "nextjs", "replicas"} == CASES.keys()
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_case_is_checked(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", case]) == 0
+    named = re.findall(r"export (\w+)=", capsys.readouterr().err)
+    assert named
+    for name in named:
+        assert main(["config", "check", "projector.toml"]) == 2
+        assert f"the variable {name} is not set" in capsys.readouterr().err
+        monkeypatch.setenv(name, ENVIRON[name])
+    assert main(["config", "check", "projector.toml"]) == 0
+    assert capsys.readouterr().err == "", "no warnings"
+    assert len((tmp_path / "projector.toml").read_text().splitlines()) < 60
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_its_examples_are_settings(case: str, tmp_path: Path) -> None:
+    text, count = EXAMPLE.subn("", CASES[case].read_text(encoding="utf-8"))
+    assert count > 0
+    (tmp_path / "all.toml").write_text(text)
+    (tmp_path / "private.md").write_text("Be brief.")
+    load(ENVIRON, config=tmp_path / "all.toml")
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_a_case_serves(case: str, tmp_path: Path) -> None:
+    assert main(["init", case]) == 0
+    overrides = {"nextjs": {"PROJECTOR_STORE__PATH": str(tmp_path / "s")}, "replicas": {"PROJECTOR_ADMIN__PORT": "0"}}
+    async with running(serve_with(tmp_path / "projector.toml"), 1, **ENVIRON, **overrides.get(case, {})) as server:
+        answer = await server.get("/readyz")
+        assert answer.startswith("HTTP/1.1 200 "), answer
+        server.stop()
+        assert await server.process.wait() == 0
+
+
+def test_a_file_is_replaced_only_with_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("port = 1\n")
+    assert main(["init", "azure", "--out", str(file)]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert file.read_text() == "port = 1\n"
+    assert main(["init", "azure", "--out", str(file), "--force"]) == 0
+    assert file.read_bytes() == CASES["azure"].read_bytes()
+
+
+def test_a_case_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "azure", "--out", "-"]) == 0
+    assert capsys.readouterr().out == CASES["azure"].read_text(encoding="utf-8")
