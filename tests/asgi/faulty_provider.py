@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import re
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
@@ -51,6 +52,13 @@ class Wire:
         """Wait until the other side closes."""
         while await self.reader.read(65_536):
             pass
+
+    def end(self) -> None:
+        """Send the end of the connection: of its TLS, where it has one."""
+        if self.writer.can_write_eof():
+            self.writer.write_eof()
+        else:
+            self.writer.close()
 
     def reset(self) -> None:
         """Close with a reset instead of an end."""
@@ -368,7 +376,7 @@ class FaultyProvider:
             with contextlib.suppress(asyncio.IncompleteReadError, OSError):
                 while await self._answer(wire):
                     pass
-                wire.writer.write_eof()
+                wire.end()
                 await wire.until_closed()  # what is left open by the other side stays in `wires`
         finally:
             wire.writer.transport.abort()
@@ -398,10 +406,10 @@ class FaultyProvider:
 
 
 @contextlib.asynccontextmanager
-async def providing() -> AsyncIterator[tuple[FaultyProvider, int]]:
+async def providing(tls: ssl.SSLContext | None = None) -> AsyncIterator[tuple[FaultyProvider, int]]:
     """Run a provider; yield it and its port."""
     provider = FaultyProvider()
-    listening = await asyncio.start_server(provider.on_connection, "127.0.0.1", 0, limit=2**24)
+    listening = await asyncio.start_server(provider.on_connection, "127.0.0.1", 0, limit=2**24, ssl=tls)
     try:
         yield provider, listening.sockets[0].getsockname()[1]
     finally:
