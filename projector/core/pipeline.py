@@ -22,7 +22,7 @@ from projector.core.input_formats import InputFormat, MakeDecoder, decoder_for
 from projector.core.intake import MakeStage, PipelineBranch, RecordedBranches, recorded_context
 from projector.core.projector import PublicStreamProjector
 from projector.core.reported_errors import ProviderError, clean_error
-from projector.core.sse import encode_events
+from projector.core.sse import encode_events, encode_numbered_events
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS, profile_of
@@ -78,6 +78,9 @@ class Pipeline:
         self._on_frame = on_frame
         self.on_output = on_output
         """See `build_pipeline`; it may be set before the first byte."""
+        self.has_event_ids = False
+        """Whether SSE messages have the number of the event as their `id`; it may be set before the first byte."""
+        self._event_count = 0
         self.kept_bytes = 0
         """Approximate size of what is kept until the stream ends, each text once."""
         self._main = self._main_branch(is_recording=takes_host_events)
@@ -226,6 +229,9 @@ class Pipeline:
             wire.append((None, self._end_mark))
         if self._output_format == "ndjson":
             return b"".join([data + b"\n" for _, data in wire])
+        if self.has_event_ids:
+            self._event_count += len(wire)
+            return encode_numbered_events(wire, self._event_count - len(wire) + 1)
         return encode_events(wire)
 
     def _report(self, on_frame: OnFrame, output: list[Frame]) -> None:

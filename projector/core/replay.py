@@ -16,7 +16,7 @@ from projector.core.envelope import EnvelopeWriter
 from projector.core.faults import FAULTS
 from projector.core.handlers import endings
 from projector.core.pipeline import OutputFormat
-from projector.core.sse import encode_events
+from projector.core.sse import encode_events, encode_numbered_events
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
 from projector.redaction.policy import Policy
@@ -54,6 +54,7 @@ class StreamReplay:
         self._write = row.writer(policy, replace(options or DialectOptions(), is_run=is_run)).feed
         self._end_mark = row.end_mark
         self._is_sse = output_format == "sse"
+        self._has_event_ids = row.has_event_ids
         self._after = after
         self._envelopes: EnvelopeWriter | None = None
         self.position = 0
@@ -78,9 +79,11 @@ class StreamReplay:
                 self.ended = True
                 if self._end_mark is not None:
                     output.append((None, self._end_mark))
-        if self._is_sse:
-            return encode_events(output)
-        return b"".join([data + b"\n" for _, data in output])
+        if not self._is_sse:
+            return b"".join([data + b"\n" for _, data in output])
+        if self._has_event_ids:
+            return encode_numbered_events(output, self.position - len(output) + 1)
+        return encode_events(output)
 
     def interrupt(self, stream_id: str, at_s: float) -> bytes:
         """Return the end of a stream whose producer has stopped: its items are closed, then `stream_interrupted`.

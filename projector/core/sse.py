@@ -292,6 +292,13 @@ def encode_events(events: Iterable[tuple[str | None, bytes]]) -> bytes:
     return b"".join(parts)
 
 
+def encode_numbered_events(events: Iterable[tuple[str | None, bytes]], first: int) -> bytes:
+    """Encode several messages, each with the number of its event as its `id`."""
+    return b"".join(
+        [b"id: %d\n%b" % (number, encode_sse(data, name)) for number, (name, data) in enumerate(events, first)]
+    )
+
+
 def encode_comment(text: str) -> bytes:
     """Encode one comment on one line: a second line could be read as a field."""
     return b": " + " ".join(text.splitlines()).encode() + b"\n\n"

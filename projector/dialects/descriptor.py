@@ -134,6 +134,8 @@ class Dialect:
         headers: response headers of a stream, in addition to those of every event stream.
         end_mark: the last data of a stream, which is not an event.
         has_event_names: whether SSE messages have an `event` field: the type of the event.
+        has_event_ids: whether SSE messages of a stream that is stored have an `id` field: the number of the event. Its
+            clients send it as `Last-Event-ID` to the route of the stream. Not with an end mark, which has no number.
         assembler: answers requests that do not stream; None: every answer is a stream.
         files: returns further generated files of `contracts/<dialect>/`, beside the JSON schema.
     """
@@ -145,5 +147,6 @@ class Dialect:
     headers: tuple[tuple[bytes, bytes], ...] = ()
     end_mark: bytes | None = None
     has_event_names: bool = False
+    has_event_ids: bool = False
     assembler: Assembler | None = None
     files: Callable[[], Mapping[str, bytes]] = dict

@@ -39,11 +39,13 @@ from projector.server.upstream.circuit import Circuits
 from projector.store.budgets import Budgets
 
 _CORS_HEADERS: Final = (
-    "authorization", "content-type", "idempotency-key", "last-event-id", "x-request-id", "traceparent", "tracestate"
+    "authorization", "content-type", "idempotency-key", "last-event-id", "x-request-id", "x-run-id", "traceparent",
+    "tracestate",
 )  # fmt: skip
 _CORS_EXPOSED: Final = (
     "location",
     "x-stream-id",
+    "x-run-id",
     "x-request-id",
     "retry-after",
     "x-should-retry",

@@ -192,7 +192,7 @@ class Answer:
 
 def frames_of(data: bytes) -> list[dict[str, Any]]:
     messages = [message for message in data.split(b"\n\n") if message and not message.startswith(b":")]
-    return [json.loads(message.removeprefix(b"data: ")) for message in messages]
+    return [json.loads(message.partition(b"data: ")[2]) for message in messages]
 
 
 def request_bytes(path: str, body: object, *, version: str = "1.1", **headers: str) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.asgi.conftest import frames_of
 from tests.asgi.examples import example, plays
 
 pytestmark = pytest.mark.timeout(15)
@@ -320,7 +321,7 @@ async def test_a_run_is_cancelled(site: Any, upstream: Any, version: str | None)
     await upstream(plays(example("chat-text-citations")[0][:6], ends=False))
     answer = await site.ask(path("plain"), body(protocolVersion=version), **ANN)
     begun = await answer.chunk()
-    stream_id = json.loads(begun.partition(b"\n\n")[0].removeprefix(b"data: "))["metadata"]["public-sse.stream_id"]
+    stream_id = frames_of(begun)[0]["metadata"]["public-sse.stream_id"]
     assert (await site.ask(f"/api/v1/streams/{stream_id}/cancel", b"", **ANN)).status == 204
     last = (await answer.frames())[-1]
     if version is None:

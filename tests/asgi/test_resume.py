@@ -206,13 +206,8 @@ async def test_a_deleted_stream_is_gone(serve: Any, upstream: Any, text_events: 
     assert await deleted(site, answer.headers["location"]) == 404
 
 
-async def deleted(site: Site, path: str) -> int:
-    reader, writer = await site.connect()
-    writer.write(f"DELETE {path} HTTP/1.1\r\nhost: test\r\n\r\n".encode())
-    answer = Answer(reader, writer)
-    site.answers.append(answer)
-    await answer.read_head()
-    return answer.status
+async def deleted(site: Site, path: str, **headers: str) -> int:
+    return (await site.get(path, method="DELETE", **headers)).status
 
 
 async def test_an_agent_that_stores_nothing(serve: Any, upstream: Any, upstream_port: int, text_events: Any) -> None:

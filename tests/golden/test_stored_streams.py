@@ -5,9 +5,13 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any, Final
 
+import pytest
+
 from projector.contracts import codec
 from projector.core.context import parse_time
+from projector.core.pipeline import OutputFormat
 from projector.core.replay import StreamReplay
+from projector.core.sse import encode_numbered_events
 from projector.dialects import DIALECTS
 from projector.recording import replay
 from projector.redaction.policy import Policy
@@ -28,13 +32,13 @@ def stored_frames(case: replay.Case) -> list[dict[str, Any]]:
     return [*chain(*stored_steps(case))]
 
 
-def replayed(case: replay.Case, dialect: str, after: int = 0) -> StreamReplay:
+def replayed(case: replay.Case, dialect: str, after: int = 0, output_format: OutputFormat = "ndjson") -> StreamReplay:
     return StreamReplay(
         dialect=dialect,
         policy=Policy.load(case.settings.policy),
         is_run=case.settings.run,
         after=after,
-        output_format="ndjson",
+        output_format=output_format,
     )
 
 
@@ -56,6 +60,24 @@ def test_a_reader_gets_what_follows_each_event(case: replay.Case, dialect: str) 
         reader = replayed(case, dialect, after)
         assert b"".join(reader.feed([frame]) for frame in frames) == b"".join(lines[after:])
         assert reader.position == count
+
+
+NUMBERED: Final = [name for name, row in DIALECTS.items() if row.has_event_ids]
+
+
+@pytest.mark.parametrize("dialect", NUMBERED)
+@every_case
+def test_events_have_the_number_after_which_a_reader_goes_on(case: replay.Case, dialect: str) -> None:
+    frames, lines = stored_frames(case), golden_of(case, dialect).splitlines()
+    for after in range(len(lines) + 1):
+        reader = replayed(case, dialect, after, "sse")
+        written = b"".join(reader.feed([frame]) for frame in frames)
+        assert written == encode_numbered_events([(None, line) for line in lines[after:]], after + 1)
+
+
+def test_numbered_events_have_no_end_mark() -> None:
+    assert NUMBERED == ["ag_ui"]
+    assert all(DIALECTS[name].end_mark is None for name in NUMBERED)
 
 
 @every_dialect

@@ -11,6 +11,7 @@ from projector.core.sse import (
     SseMessage,
     encode_comment,
     encode_events,
+    encode_numbered_events,
     encode_sse,
 )
 
@@ -245,6 +246,10 @@ WRITTEN = {
         b"data: {}\n\nevent: ping\ndata: 1\n\ndata: a\ndata: b\n\n",
     ),
     "no message": (encode_events([]), b""),
+    "numbered messages": (
+        encode_numbered_events([(None, b"{}"), ("ping", b"a\nb")], 9),
+        b"id: 9\ndata: {}\n\nid: 10\nevent: ping\ndata: a\ndata: b\n\n",
+    ),
     "a comment": (encode_comment("heartbeat 12:00"), b": heartbeat 12:00\n\n"),
     "a comment stays one line": (encode_comment("a\n\ndata: b\rc"), b": a  data: b c\n\n"),
 }

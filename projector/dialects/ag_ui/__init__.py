@@ -12,4 +12,5 @@ DIALECT: Final = Dialect(
     tables=tables_of("projector.dialects.ag_ui.writer"),
     events=lambda: resolve("projector.dialects.ag_ui.events:EVENT_ADAPTER"),
     checker=lazy("projector.dialects.ag_ui.checker:AgUiChecker"),
+    has_event_ids=True,
 )

@@ -41,6 +41,7 @@ _RATE_HEADERS: Final[Schema] = {
 _HEADERS: Final[Schema] = {
     **_RATE_HEADERS,
     "x-stream-id": {**_TEXT_HEADER, "description": "ID of the stream."},
+    "x-run-id": {**_TEXT_HEADER, "description": "ID of an AG-UI run, if it is ASCII."},
     "location": {**_TEXT_HEADER, "description": "Address of the stream, if it is stored."},
     "x-request-id": _TEXT_HEADER,
 }
@@ -169,6 +170,7 @@ _STREAM: Final[Schema] = {
 }
 _NUMBER: Final[Schema] = {"type": "string", "pattern": "^[0-9]{1,15}$"}
 _RESPONSE_ID: Final = _parameter("response_id", "path", {}, "ID of a response.")
+_RUNS: Final = "/api/v1/ag-ui/{agent}"
 _CHAT_STREAM: Final = "/api/v1/ai-sdk/{agent}/{chat_id}/stream"
 _CHAT: Final = [
     _parameter("agent", "path", {}, "Name in the server's configuration."),
@@ -301,6 +303,8 @@ def _answers(dialect: str) -> dict[str, Any]:
 
 
 def _item(path: str, dialects: Collection[str], items: Mapping[str, Schema]) -> Schema:
+    if path == _RUNS:
+        return _run_item(dialects)
     if path in _STREAMS:
         return _stream(path, dialects)
     if path == _CHAT_STREAM:
@@ -327,6 +331,24 @@ def _events_item(dialects: Collection[str]) -> dict[str, Any]:
     }
     summary = "Read a stored stream after an event, while it runs or later."
     return {"get": {"summary": summary, "parameters": parameters, "responses": responses, "security": _SECURITY}}
+
+
+def _run_item(dialects: Collection[str]) -> dict[str, Any]:
+    about = "`id` of the last event that the client has. The run goes on after it, and is not started again."
+    last = _parameter("Last-Event-ID", "header", _NUMBER, about)
+    start = _stream(_RUNS, dialects)["post"]
+    agent, *others = start["parameters"]
+    run_id = _parameter("runId", "query", {"minLength": 1}, "ID of the run, as in the request that started it.")
+    offset = _parameter("offset", "query", {"pattern": "^(-1|[0-9]{1,15})$"}, "The same without that header; -1: none.")
+    ended = {"204": {"description": "The client has all events, and the run has ended."}}
+    join = {
+        "summary": "Read the events of a run again, while it runs or later.",
+        "parameters": [agent, {**run_id, "required": True}, offset, last, *_options(dialects)],
+        "responses": {"200": start["responses"]["200"], **ended, **_problems(400, 401, 403, 404, 410, 422, 429, 503)},
+        "security": _SECURITY,
+    }
+    start = {**start, "parameters": [agent, last, *others], "responses": {**start["responses"], **ended}}
+    return {"post": start, "get": join}
 
 
 def _chat_stream_item(dialects: Collection[str]) -> dict[str, Any]:
@@ -410,4 +432,7 @@ def _message(dialects: Collection[str]) -> dict[str, Any]:
     properties: dict[str, Any] = {"data": {"anyOf": [event, *marks]}}
     if named := [f"`{name}`" for name, dialect in chosen.items() if dialect.has_event_names]:
         properties["event"] = {"type": "string", "description": f"Type of the event ({', '.join(named)} only)."}
+    if numbered := [f"`{name}`" for name, dialect in chosen.items() if dialect.has_event_ids]:
+        about = f"Number of the event ({', '.join(numbered)} of a stored stream only)."
+        properties["id"] = {"type": "string", "description": about}
     return {"type": "object", "required": ["data"], "properties": properties}

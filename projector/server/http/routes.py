@@ -42,9 +42,10 @@ from projector.server.http.request_bodies import (
 )
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
 from projector.server.http.response_routes import response_routes
+from projector.server.http.run_routes import RunRoute
 from projector.server.http.stored_state import conversation_of
 from projector.server.http.stored_streams import stream_routes
-from projector.server.http.stream_names import StreamName, chat_name
+from projector.server.http.stream_names import StreamName, chat_name, run_name
 from projector.server.http.stream_route import NameOf, ProviderCall, Received, SessionRoute, Site, provider_session
 from projector.server.streaming.session import StreamSession
 from projector.server.streaming.stored_stream import Keeping, StoredStream
@@ -62,12 +63,8 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
     if catalog.workflows:
         path = "/api/v1/workflows/{workflow_key}/run-stream"
         found.append((WORKFLOWS, path, streams.workflow, _dialects(catalog.workflows)))
-    for dialect, path, opener in (
-        (AG_UI, "/api/v1/ag-ui/{agent}", streams.ag_ui),
-        (AI_SDK, "/api/v1/ai-sdk/{agent}", streams.ai_sdk),
-    ):
-        if catalog.agents_with(dialect):
-            found.append((dialect, path, opener, (dialect,)))
+    if catalog.agents_with(AI_SDK):
+        found.append((AI_SDK, "/api/v1/ai-sdk/{agent}", streams.ai_sdk, (AI_SDK,)))
     found += [
         (name, row.path, partial(streams.passthrough, passthrough, row), passthrough.dialects)
         for name, passthrough in catalog.passthrough.items()
@@ -78,6 +75,7 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
             Route(path, SessionRoute(site, name, opener, dialects, NAMES.get(name)), methods=["POST"])
             for name, path, opener, dialects in found
         ),
+        *_run_routes(catalog, site, streams),
         *chat_routes(catalog.agents_with(AI_SDK)),
         *response_routes(catalog.passthrough),
         *ModelRoutes(catalog, site).routes(),
@@ -86,6 +84,19 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
         *HEALTH_ROUTES,
         *(demo_routes(catalog) if site.settings.demo_page else ()),
     ]
+
+
+def _run_routes(catalog: Catalog, site: Site, streams: StreamRoutes) -> list[Route]:
+    """Return the route of AG-UI runs, which has a method more; none without agents."""
+    agents = catalog.agents_with(AG_UI)
+    if not agents:
+        return []
+    start = SessionRoute(site, AG_UI, streams.ag_ui, (AG_UI,), _run_of)
+    return [Route("/api/v1/ag-ui/{agent}", RunRoute(agents, start), methods=["GET", "POST"])]
+
+
+def _run_of(stored: StoredStream) -> StreamName:
+    return run_name(stored.agent or "", stored.options.run_id or "")
 
 
 def _chat_of(stored: StoredStream) -> StreamName:

@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from projector.contracts import codec
 from projector.contracts.kinds import Kind
+from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import chosen_dialect
 from projector.server.http.problems import problem, request_id
 from projector.server.http.requests import dialect_options
@@ -89,7 +90,7 @@ async def respond_with_log(
         after=after,
         timeouts=site.settings.timeouts,
         heartbeat_s=inf if is_json else site.settings.heartbeat_s,
-        headers=[(b"location", location(scope, status.head.stream_id).encode())],
+        headers=[(b"location", location(scope, status.head.stream_id).encode()), *run_headers(stored.options)],
         writer_type=JsonResponseWriter if is_json else ResponseWriter,
     )
     session.stats.request_id = request_id(scope)
@@ -124,6 +125,12 @@ async def find(site: Site, stream_id: str, caller: str) -> StreamStatus:
 def location(scope: Scope, stream_id: str) -> str:
     """Return the path of a stream, as the client of this request sees it."""
     return f"{scope.get('root_path', '')}/api/v1/streams/{stream_id}"
+
+
+def run_headers(options: DialectOptions) -> list[tuple[bytes, bytes]]:
+    """Return the header with the ID that a client gave its run, if a header can have it."""
+    run_id = options.run_id
+    return [(b"x-run-id", run_id.encode())] if run_id is not None and run_id.isascii() and run_id.isprintable() else []
 
 
 def _position(scope: Scope) -> int:

@@ -1,4 +1,4 @@
-"""Names that clients have for streams: a chat's ID leads to its last stream, at any server with the same store.
+"""Names that clients have for streams: the ID of a chat or a run leads to its last stream, at any server of the store.
 
 A name belongs to its caller: what another caller named the same way is another stream.
 """
@@ -43,6 +43,11 @@ class StreamName(NamedTuple):
 def chat_name(agent: str, chat_id: str) -> StreamName:
     """Return the name of the last stream of a chat."""
     return StreamName("chat_stream", agent, chat_id)
+
+
+def run_name(agent: str, run_id: str) -> StreamName:
+    """Return the name of the last stream of a run of AG-UI."""
+    return StreamName("run_stream", agent, run_id)
 
 
 def response_name(response_id: str) -> StreamName:

@@ -30,7 +30,7 @@ from projector.server.http.problems import problem
 from projector.server.http.requests import ClientLeftError, dialect_options, read_json
 from projector.server.http.response_routes import RESPONSES
 from projector.server.http.stored_state import conversation_of, home_targets
-from projector.server.http.stored_streams import location, respond_with_log
+from projector.server.http.stored_streams import location, respond_with_log, run_headers
 from projector.server.http.stream_names import StreamName, name_stream, named_by_response
 from projector.server.ownership import Ownership
 from projector.server.streaming.memory import Account
@@ -198,6 +198,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
         account,
         timeouts=site.settings.timeouts,
         heartbeat_s=math.inf if is_json else site.settings.heartbeat_s,
+        headers=run_headers(options),
         writer_type=JsonResponseWriter if is_json else ResponseWriter,
         keeping=Keeping.of(
             binding.settings,

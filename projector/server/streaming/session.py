@@ -147,6 +147,7 @@ class StreamSession:
             head = self.keeping.stored.head(self.stats.stream_id, self.stats.caller, producer)
             self._log = logs.begin(head, self.cancel, self._on_loss)
             self._pipeline.on_output = self._log.add
+            self._pipeline.has_event_ids = DIALECTS[self.stats.dialect].has_event_ids
             self._headers.append((b"location", location.encode()))
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
