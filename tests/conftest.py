@@ -229,6 +229,21 @@ def nextjs() -> Path:
 
 
 @pytest.fixture(scope="session")
+def example() -> Callable[[str], Path]:
+    """Return a folder of deploy/examples, with node on the machine and its packages installed."""
+
+    def find(name: str) -> Path:
+        folder = ROOT / "deploy" / "examples" / name
+        if shutil.which("node") is None:
+            _missing("examples", "node is not on this machine")
+        if not (folder / "node_modules").is_dir():
+            _missing("examples", f"deploy/examples/{name} has no node_modules: run `npm ci` there")
+        return folder
+
+    return find
+
+
+@pytest.fixture(scope="session")
 def image() -> Path:
     """Folder with the result of the Dockerfile's steps; its `opt/projector` is the content of the image."""
     folder = ROOT / "build" / "image"

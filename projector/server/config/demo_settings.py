@@ -14,6 +14,8 @@ from projector.server.extensions import EXTENSIONS
 
 SECRET: Final = "harbour-master-7781"  # noqa: S105 - made up; an example repeats it in a text, and the server withholds it
 """API key of the built-in provider."""
+PAGE_TOOL: Final = "get_departures"
+"""A function of the examples that a page may run itself (`deploy/examples`)."""
 
 
 def demo_flags(port: int | None, environ: Mapping[str, str] = os.environ) -> Mapping[str, object]:
@@ -24,6 +26,7 @@ def demo_flags(port: int | None, environ: Mapping[str, str] = os.environ) -> Map
         "upstream": DEFAULT,
         "model": "demo",
         "dialects": [DEFAULT_DIALECT, *names],
+        "client_tools": [PAGE_TOOL],
         "on_disconnect": "continue",
     }
     return {"port": port, "demo_page": True, "api_key": SECRET, "agents": {DEFAULT: agent}}

@@ -1,0 +1,83 @@
+import { useChat } from "@ai-sdk/react";
+import {
+  DefaultChatTransport,
+  lastAssistantMessageIsCompleteWithApprovalResponses,
+  lastAssistantMessageIsCompleteWithToolCalls,
+} from "ai";
+import { useState, type FormEvent } from "react";
+import { Part } from "./part";
+import { forget, load, save } from "./saved";
+import { TOOLS, runTool } from "./tools";
+
+const AGENT = "/api/v1/ai-sdk/default";
+const SUGGESTIONS = ["When does the reading room open?", "Which function tells when boats leave?", "Book two seats, with my approval"];
+
+const transport = new DefaultChatTransport({
+  api: `${AGENT}?level=7`, // the major version of `ai`
+  body: { tools: TOOLS },
+  prepareSendMessagesRequest: ({ id, messages, body, trigger, messageId }) => {
+    save({ id, messages, isAnswering: true });
+    return { body: { ...body, id, messages, trigger, messageId } };
+  },
+});
+
+export function Chat() {
+  const [saved] = useState(load);
+  const [text, setText] = useState("");
+  const { messages, status, error, sendMessage, regenerate, addToolOutput, addToolApprovalResponse } = useChat({
+    id: saved.id,
+    messages: saved.messages,
+    transport,
+    resume: true, // reads a running answer again after a reload
+    sendAutomaticallyWhen: (chat) =>
+      lastAssistantMessageIsCompleteWithToolCalls(chat) || lastAssistantMessageIsCompleteWithApprovalResponses(chat),
+    onToolCall: ({ toolCall: { toolName, toolCallId, input } }) => {
+      const output = runTool(toolName, input);
+      if (output !== undefined) void addToolOutput({ tool: toolName, toolCallId, output });
+    },
+    onFinish: ({ messages, isDisconnect }) => {
+      if (!isDisconnect) save({ id: saved.id, messages, isAnswering: false });
+    },
+  });
+  const isBusy = status === "submitted" || status === "streaming";
+
+  const send = (event: FormEvent) => {
+    event.preventDefault();
+    if (isBusy || text.trim() === "") return;
+    void sendMessage({ text });
+    setText("");
+  };
+  // Closing the connection would not stop the answer, because a reload must not. The stream then ends with `abort`.
+  const stop = () => void fetch(`${AGENT}/${encodeURIComponent(saved.id)}/stop`, { method: "POST" });
+  const startOver = () => {
+    forget();
+    location.reload();
+  };
+
+  return (
+    <main>
+      <header>
+        <h1>useChat</h1>
+        <button onClick={startOver} disabled={isBusy}>New chat</button>
+      </header>
+      <ol aria-live="polite">
+        {messages.map((message) => (
+          <li key={message.id} className={message.role}>
+            {message.parts.map((part, at) => (
+              <Part key={at} part={part} onApproval={addToolApprovalResponse} />
+            ))}
+          </li>
+        ))}
+      </ol>
+      {error !== undefined && <p role="alert">{error.message}</p>}
+      {!isBusy && messages.at(-1)?.role === "user" && <button onClick={() => void regenerate()}>Ask again</button>}
+      {messages.length === 0 && (
+        <p>{SUGGESTIONS.map((one) => <button key={one} onClick={() => void sendMessage({ text: one })}>{one}</button>)}</p>
+      )}
+      <form onSubmit={send}>
+        <input aria-label="Message" value={text} onChange={(event) => setText(event.target.value)} />
+        {isBusy ? <button type="button" onClick={stop}>Stop</button> : <button>Send</button>}
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,72 @@
+"""deploy/examples, each built by npm and used in Chromium before a real server."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import pytest
+
+from tests.clients.conftest import running
+from tests.clients.test_client_package import passed
+from tests.deploy.browser import pictures
+from tests.deploy.example_provider import Desk, page, ran
+
+pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
+
+HERE: Final = Path(__file__).parent
+DRIVE_S: Final = 280
+AGENT: Final[dict[str, Any]] = {
+    "upstream": "one",
+    "model": "gpt-x",
+    "dialects": ["ai_sdk", "ag_ui"],
+    "client_tools": ["get_departures"],
+    "on_disconnect": "continue",
+}
+
+Use: TypeAlias = Callable[..., Awaitable[int]]
+
+
+@pytest.fixture
+def use(example: Callable[[str], Path], program: Callable[[str], str], tmp_path: Path) -> Use:
+    """Build and use an example before the server at a URL; return the number of tests of its script that passed."""
+
+    async def run(name: str, server: str, *provider: str) -> int:
+        async with page(example(name), tmp_path / "built", server) as url:
+            command = ["node", f"example-{name}.mjs", url, program("chromium"), str(pictures(tmp_path)), *provider]
+            return passed(await ran(*command, folder=HERE, limit_s=DRIVE_S))
+
+    return run
+
+
+@pytest.fixture
+async def desk(upstream: Any) -> Desk:
+    """The scripted provider."""
+    found = Desk()
+    await upstream(found)
+    return found
+
+
+@pytest.fixture
+def urls(serve: Any, upstream_port: int) -> tuple[str, str]:
+    """URLs of a server and of the scripted provider behind it."""
+    provider = f"http://localhost:{upstream_port}"
+    upstreams = {"one": {"base_url": f"{provider}/v1"}}
+    site = serve(api_key=None, base_url=None, upstreams=upstreams, agents={"default": AGENT})
+    return f"http://127.0.0.1:{site.port}", provider
+
+
+async def test_use_chat(use: Use, desk: Desk, urls: tuple[str, str]) -> None:
+    assert await use("use-chat", *urls) == 7
+    assert [len(items) for items in desk.inputs("room")] == [1, 3], "the second turn has the first"
+    _, *told = [item["type"] for item in desk.inputs("boats")[1]]
+    assert told == ["function_call", "function_call_output"]
+    assert [item["approve"] for [item] in desk.inputs("mcp_approval_response")] == [True, False]
+    assert desk.left == ["stop"]
+
+
+async def test_use_chat_with_the_demo(use: Use) -> None:
+    with running([sys.executable, "-m", "projector", "demo", "--port", "0"]) as server:
+        assert await use("use-chat", server) == 3
