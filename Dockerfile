@@ -19,6 +19,9 @@ RUN /opt/build/bin/python -m hatchling build -t wheel \
 FROM python:3.11-slim
 COPY --from=build /opt/projector /opt/projector
 ENV PATH=/opt/projector/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+LABEL org.opencontainers.image.title=public-stream-projector \
+    org.opencontainers.image.version=0.1.0 \
+    org.opencontainers.image.licenses=MIT
 USER 10001:10001
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=3s --start-period=5s CMD ["projector", "health", "http://127.0.0.1:8000"]

@@ -5,7 +5,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emi
 IMAGE := build/image
 PARALLEL := --numprocesses auto --dist worksteal
 
-.PHONY: demo test test-all check goldens schemas docs page picture bench bench-store bench-proxy soak fuzz wheel sbom lock check-latest clean
+.PHONY: demo test test-all check goldens schemas docs page picture bench bench-store bench-proxy soak fuzz wheel sbom release-check lock check-latest clean
 
 demo: .venv/server          # serve the built-in provider
 	$(BIN)/projector demo
@@ -67,6 +67,9 @@ wheel:                      # run the steps of the Dockerfile in a folder: build
 sbom: .venv/dev             # bill of materials of the image, as CycloneDX JSON
 	mkdir -p dist
 	$(BIN)/python deploy/sbom.py > dist/sbom.cdx.json
+
+release-check: .venv/dev    # build all that a release has, install each in a clean folder and use it; needs node and curl
+	@$(BIN)/python -m deploy.release.check $(if $(TAG),--tag $(TAG))
 
 lock: | $(BIN)/python       # renew the lock files
 	$(BIN)/pip install --quiet uv

@@ -10,6 +10,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 FORM = serialization.PrivateFormat.PKCS8
+_OFF = dict.fromkeys(
+    ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only"),
+    False,
+)
+_OF_AUTHORITIES = (
+    x509.BasicConstraints(ca=True, path_length=0),
+    x509.KeyUsage(digital_signature=True, key_cert_sign=True, crl_sign=True, **_OFF),
+)
+"""With the key identifiers, what RFC 5280 requires of authorities, and Python 3.13 of those that it trusts."""
 
 
 class Authority:
@@ -19,9 +28,7 @@ class Authority:
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-        certificate = self._signed(
-            self._name, self._key.public_key(), 400, x509.BasicConstraints(ca=True, path_length=0)
-        )
+        certificate = self._signed(self._name, self._key.public_key(), 400, *_OF_AUTHORITIES)
         self.file = folder / f"{name}.pem"
         self.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
@@ -48,6 +55,10 @@ class Authority:
         builder = x509.CertificateBuilder(
             self._name, subject, key, x509.random_serial_number(), begin, begin + timedelta(days=2 + valid_days)
         )
-        for extension in (names, *extensions):
-            builder = builder.add_extension(extension, critical=False)
+        ids = (
+            x509.SubjectKeyIdentifier.from_public_key(key),
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+        )
+        for extension in (names, *ids, *extensions):
+            builder = builder.add_extension(extension, critical=extension in _OF_AUTHORITIES)
         return builder.sign(self._key, hashes.SHA256())

@@ -33,7 +33,7 @@ ENDED: Final = {"type": "response.completed", "response": {"id": "r", "status": 
 def test_the_second_stage_takes_nothing_but_the_environment() -> None:
     assert BUILD.source == f"{FINAL.source} AS build"
     assert BUILD.one("WORKDIR") == WORKDIR
-    assert [step.name for step in FINAL.steps] == ["COPY", "ENV", "USER", "EXPOSE", "HEALTHCHECK", "CMD"]
+    assert [step.name for step in FINAL.steps] == ["COPY", "ENV", "LABEL", "USER", "EXPOSE", "HEALTHCHECK", "CMD"]
     assert FINAL.one("COPY") == "--from=build /opt/projector /opt/projector"
     assert FINAL.one("USER") == "10001:10001"
 

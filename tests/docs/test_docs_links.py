@@ -17,7 +17,8 @@ from projector.core.handlers import HOST_HANDLERS
 from projector.core.intake import STEERING
 
 ROOT: Final = Path(__file__).parents[2]
-PAGES: Final = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
+NAMES: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "SECURITY.md")
+PAGES: Final = [ROOT / name for name in NAMES] + sorted(
     [*(ROOT / "docs").rglob("*.md"), ROOT / "clients" / "typescript" / "README.md"]
 )
 IDS: Final = [str(page.relative_to(ROOT)) for page in PAGES]

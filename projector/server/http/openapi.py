@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
+from projector import __version__
 from projector.contracts import codec
 from projector.contracts.schema_export import PlainSchema
 from projector.dialects import DIALECTS
@@ -261,7 +262,7 @@ def document(
     return codec.dumps_to_keep(
         {
             "openapi": "3.1.0",
-            "info": {"title": "public-stream-projector", "version": "1"},
+            "info": {"title": "public-stream-projector", "version": __version__},
             "paths": {path: _item(path, names, items) for path, names in routes.items()},
             "components": {
                 "schemas": components | dict(schemas or {}) | {"Problem": _PROBLEM, "OpenAIError": _OPENAI_ERROR},
