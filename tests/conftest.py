@@ -223,8 +223,8 @@ def nextjs() -> Path:
     folder = ROOT / "deploy" / "nextjs"
     if shutil.which("node") is None:
         _missing("nextjs", "node is not on this machine")
-    if not (folder / "node_modules").is_dir():
-        _missing("nextjs", "deploy/nextjs has no node_modules: run `npm ci` there")
+    if not (folder / "node_modules" / "public-stream-client" / "dist").is_dir():
+        _missing("nextjs", "deploy/nextjs has no node_modules of this version: run `npm ci` there")
     return folder
 
 

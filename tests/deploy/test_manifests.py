@@ -56,7 +56,7 @@ def test_the_page_names_what_there_is() -> None:
     listed = {path.relative_to(ROOT).as_posix() for path in DEPLOY.iterdir() if path.name != "__pycache__"}
     assert listed <= set(files)
     assert set(re.findall(r"`(PROJECTOR_\w+)`", page)) <= set(variables())
-    frontend = (DEPLOY / "nextjs" / "lib" / "projector.ts").read_text(encoding="utf-8")
+    frontend = "".join(path.read_text(encoding="utf-8") for path in (DEPLOY / "nextjs" / "lib").iterdir())
     assert set(re.findall(r"process\.env\.(\w+)", frontend)) <= set(re.findall(r"`(\w+)`", page))
 
 

@@ -15,31 +15,19 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from tests.deploy.browser import CREATED, Dictation, asking, free_port, listening
+from tests.deploy.conftest import QUIET
 
-pytestmark = pytest.mark.timeout(120)  # the first test builds
+pytestmark = pytest.mark.timeout(400)  # the first test builds
 
 CHAT: Final = "/api/chat"
 KEY: Final = "key-of-the-frontend"
 AUTH: Final = {"api_keys": {"page": f"sha256:{hashlib.sha256(KEY.encode()).hexdigest()}"}}
-QUIET: Final = {"NEXT_TELEMETRY_DISABLED": "1"}
 
 Front: TypeAlias = Callable[[int], AbstractAsyncContextManager[int]]
 
 
-@pytest.fixture(scope="session")
-def built(nextjs: Path) -> Path:
-    """The folder with a build that is not older than its sources."""
-    done = nextjs / ".next" / "BUILD_ID"
-    sources = [nextjs / "package-lock.json", nextjs / "tsconfig.json", *nextjs.glob("app/**/*"), *nextjs.glob("lib/*")]
-    if not done.exists() or done.stat().st_mtime < max(path.stat().st_mtime for path in sources):
-        command = ["node", "node_modules/next/dist/bin/next", "build"]
-        ran = subprocess.run(command, cwd=nextjs, env=os.environ | QUIET, capture_output=True, text=True, check=False)
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-    return nextjs
-
-
 @pytest.fixture
-def front(built: Path) -> Front:
+def front(nextjs_app: Path) -> Front:
     """Starts Next.js in front of a server on this port; returns its own port."""
 
     @contextlib.asynccontextmanager
@@ -48,7 +36,7 @@ def front(built: Path) -> Front:
         environ = os.environ | QUIET
         environ |= {"STREAM_SERVER_URL": f"http://127.0.0.1:{server}", "STREAM_SERVER_KEY": KEY}
         command = ["node", "node_modules/next/dist/bin/next", "start", "-H", "127.0.0.1", "-p", str(port)]
-        with subprocess.Popen(command, cwd=built, env=environ, stdout=subprocess.DEVNULL) as process:  # noqa: ASYNC220 - it returns at once
+        with subprocess.Popen(command, cwd=nextjs_app, env=environ, stdout=subprocess.DEVNULL) as process:  # noqa: ASYNC220 - it returns at once
             try:
                 await listening(port, lambda: process.poll() is not None)
                 yield port

@@ -1,9 +1,6 @@
-/**
- * Forwards requests to the projector: its address, API key, and the headers that pass.
- *
- * STREAM_SERVER_URL is its address, STREAM_SERVER_KEY a key of its `[auth.api_keys]`. Everyone who reaches a route that
- * calls `forward` uses this key: authenticate users first.
- */
+/** Forwards requests to the projector at STREAM_SERVER_URL, with the headers that pass. */
+
+import { credentials } from './auth'
 
 const HEADERS_UP = ['accept', 'content-type', 'x-request-id', 'x-sticky', 'traceparent', 'tracestate']
 
@@ -20,21 +17,26 @@ const HEADERS_DOWN = [
 
 /** Forwards a request and streams the response; a disconnect of the browser ends both. */
 export async function forward(request: Request, path: string): Promise<Response> {
+  const known = await credentials(request)
+  if (known === undefined) return problem(401, 'Unauthorized', 'Sign in first.', { code: 'unauthorized', is_retryable: false })
   const headers = pick(request.headers, HEADERS_UP)
-  const key = process.env.STREAM_SERVER_KEY
-  if (key) headers.set('authorization', `Bearer ${key}`)
+  new Headers(known).forEach((value, name) => headers.set(name, value))
   try {
     const answer = await fetch(new URL(path, process.env.STREAM_SERVER_URL ?? 'http://127.0.0.1:8000'), {
-      method: 'POST',
+      method: request.method,
       headers,
-      body: await request.arrayBuffer(),
+      ...(request.method === 'POST' && { body: await request.arrayBuffer() }),
       cache: 'no-store',
       redirect: 'error',
       signal: request.signal,
     })
-    return new Response(answer.body, { status: answer.status, headers: pick(answer.headers, HEADERS_DOWN) })
+    const down = pick(answer.headers, HEADERS_DOWN)
+    const stream = answer.headers.get('location')?.split('/').pop()
+    if (stream) down.set('location', `/api/chat/${stream}`) // where this site has its events
+    return new Response(answer.body, { status: answer.status, headers: down })
   } catch {
-    return unavailable()
+    const about = { code: 'server_shutdown', is_retryable: true }
+    return problem(503, 'Service Unavailable', 'No server is available.', about, { 'retry-after': '5' })
   }
 }
 
@@ -47,16 +49,8 @@ function pick(from: Headers, names: string[]): Headers {
   return headers
 }
 
-/** Returns the response if the projector is unavailable: a problem document like its own. */
-function unavailable(): Response {
-  const problem = {
-    type: 'about:blank',
-    title: 'Service Unavailable',
-    status: 503,
-    detail: 'No server is available.',
-    code: 'server_shutdown',
-    is_retryable: true,
-  }
-  const headers = { 'content-type': 'application/problem+json', 'retry-after': '5' }
-  return new Response(JSON.stringify(problem), { status: 503, headers })
+/** Returns a problem document like those of the projector. */
+function problem(status: number, title: string, detail: string, about: object, headers: HeadersInit = {}): Response {
+  const body = JSON.stringify({ type: 'about:blank', title, status, detail, ...about })
+  return new Response(body, { status, headers: { 'content-type': 'application/problem+json', ...headers } })
 }

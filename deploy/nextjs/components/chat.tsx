@@ -1,0 +1,58 @@
+'use client'
+
+import { useEffect, useState, useSyncExternalStore } from 'react'
+import { conversations, noConversations, remove, subscribe, type Turn } from '../lib/conversations'
+import { Conversation } from './conversation'
+
+const NO_TURNS: Turn[] = []
+
+/** The page: past conversations, and the one that the address names (`#ID`), so that a reload or a second tab shows it. */
+export function Chat() {
+  const all = useSyncExternalStore(subscribe, conversations, noConversations)
+  const id = useSyncExternalStore(onAddress, () => location.hash.slice(1), () => '')
+  const [isListed, setListed] = useState(false)
+  useEffect(() => {
+    if (location.hash.length < 2) start()
+  }, [id])
+  useEffect(() => setListed(false), [id])
+  return (
+    <div className="page">
+      <header>
+        <button type="button" className="menu" aria-expanded={isListed} aria-controls="past" onClick={() => setListed(!isListed)}>
+          Conversations
+        </button>
+        <h1>Chat</h1>
+        <button type="button" onClick={start}>New</button>
+      </header>
+      <nav id="past" aria-label="Conversations" className={isListed ? 'listed' : ''}>
+        <ul>
+          {all.map((one) => (
+            <li key={one.id}>
+              <a href={`#${one.id}`} aria-current={one.id === id ? 'page' : undefined}>{one.turns[0]?.question}</a>
+              <button type="button" aria-label={`Delete: ${one.turns[0]?.question}`} onClick={() => drop(one.id, id)}>×</button>
+            </li>
+          ))}
+        </ul>
+        {all.length === 0 && <p className="soft">Your conversations are listed here.</p>}
+      </nav>
+      <main>
+        <Conversation key={id} id={id} turns={all.find((one) => one.id === id)?.turns ?? NO_TURNS} />
+      </main>
+    </div>
+  )
+}
+
+function onAddress(listener: () => void): () => void {
+  addEventListener('hashchange', listener)
+  return () => removeEventListener('hashchange', listener)
+}
+
+/** Shows a new conversation, which is listed once it has a turn. */
+function start(): void {
+  location.replace(`#${Date.now().toString(36)}${Math.random().toString(36).slice(2, 8)}`)
+}
+
+function drop(id: string, current: string): void {
+  remove(id)
+  if (id === current) start()
+}

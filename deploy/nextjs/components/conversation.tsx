@@ -1,0 +1,140 @@
+'use client'
+
+import { approvals, initialState, type StreamState, type ToolItem } from 'public-stream-client'
+import { useStream } from 'public-stream-client/react'
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'react'
+import { change, requestOf, type Approval, type Turn } from '../lib/conversations'
+import { Answer } from './answer'
+import { Composer } from './composer'
+
+const NEAR_PX = 80
+
+/** A conversation. Its last turn is a stream while that runs: this tab opened it, or joins it at its address. */
+export function Conversation({ id, turns }: { id: string; turns: Turn[] }) {
+  const last = turns.length - 1
+  const [live, setLive] = useState<number>() // the turn that the stream belongs to
+  const joined = useRef<string>(undefined)
+  const stream = useStream({
+    url: '/api/chat',
+    maxAttempts: 5,
+    onOpen: ({ location }) => {
+      if (joined.current === location) return
+      joined.current = location
+      changeTurn(-1, (turn) => ({ ...turn, location }))
+    },
+  })
+  const { state, connection, error, isRunning, resume, stop } = stream
+
+  const changeTurn = useCallback(
+    (at: number, changed: (turn: Turn) => Turn) => change(id, (all) => all.map((turn) => (turn === all.at(at) ? changed(turn) : turn))),
+    [id],
+  )
+
+  // after a reload, or when another tab has asked
+  const location = turns[last]?.location
+  useEffect(() => {
+    if (location === undefined || location === joined.current) return
+    joined.current = location
+    setLive(last)
+    resume(location)
+  }, [location, last, resume])
+
+  const isLost = connection === 'closed' && state.end === undefined && !isRetryable(error)
+  useEffect(() => {
+    if (live === undefined || (state.end === undefined && !isLost)) return
+    changeTurn(live, ({ location: _, ...turn }) => ({ ...turn, state }))
+  }, [live, state, isLost, changeTurn])
+
+  function send(question: string, approval?: Approval): void {
+    const next = [...turns, { question, ...(approval && { approval }) }]
+    change(id, () => next)
+    setLive(next.length - 1)
+    stream.send(requestOf(next))
+  }
+
+  function retry(): void {
+    if (location !== undefined && isRetryable(error)) return void resume(location)
+    changeTurn(-1, ({ question, approval }) => ({ question, ...(approval && { approval }) }))
+    setLive(last)
+    stream.send(requestOf(turns))
+  }
+
+  function decide(item: ToolItem, approve: boolean): void {
+    const { id: approvalId, responseId } = item
+    send(`${approve ? 'Approved' : 'Declined'}: ${item.name}`, { id: approvalId, approve, ...(responseId && { responseId }) })
+  }
+
+  const isLive = live === last && last >= 0
+  const shown = isLive ? state : (turns[last]?.state ?? initialState)
+  const trouble = last < 0 ? undefined : troubleOf(shown, isLive ? connection : 'closed', error)
+  const end = useFollowedEnd(turns.length)
+  return (
+    <>
+      <div className="scroll" ref={end}>
+        <ol className="turns">
+          {turns.map((turn, n) => {
+            const answer = n === live ? state : (turn.state ?? initialState)
+            return (
+              <li key={n}>
+                <h2 className="question"><span className="hidden">You: </span>{turn.question}</h2>
+                <section className="answer" aria-label="Answer" aria-busy={n === live && isRunning}>
+                  <Answer state={answer} {...(n === last && !isRunning && { decide })} />
+                  {n === last && trouble && (
+                    <p className="trouble">
+                      {trouble.text}
+                      {trouble.canRetry && <button type="button" onClick={retry}>Try again</button>}
+                    </p>
+                  )}
+                  {n === live && isRunning && answer.items.length === 0 && !trouble && <p className="soft dots">Waiting</p>}
+                </section>
+              </li>
+            )
+          })}
+        </ol>
+        {turns.length === 0 && <p className="empty soft">Ask something to begin.</p>}
+      </div>
+      <p className="hidden" role="status">{announcement(shown, isLive && isRunning, trouble?.text)}</p>
+      <Composer isRunning={isRunning} send={send} stop={stop} />
+    </>
+  )
+}
+
+/** Returns what went wrong with the last answer, and whether trying again may help. */
+function troubleOf(state: StreamState, connection: string, error: unknown): { text: string; canRetry: boolean } | undefined {
+  if (state.end?.kind === 'error') return { text: state.end.error.message || 'The answer failed.', canRetry: true }
+  if (state.end !== undefined) return state.status === 'failed' ? { text: '', canRetry: true } : undefined
+  if (connection === 'retrying') return { text: 'The connection was lost. Trying to continue…', canRetry: false }
+  if (connection !== 'closed') return undefined
+  const isStarted = state.streamId !== undefined
+  const text = error instanceof Error && !isStarted ? error.message : 'The connection was lost before the answer was complete.'
+  return { text, canRetry: true }
+}
+
+/** Returns what a screen reader is told: how the answer stands, not each of its words. */
+function announcement(state: StreamState, isRunning: boolean, trouble: string | undefined): string {
+  if (trouble) return trouble
+  if (isRunning) return 'Answering.'
+  if (approvals(state).length > 0) return 'The answer needs your approval.'
+  return state.end === undefined ? '' : state.status === 'cancelled' ? 'Stopped.' : 'The answer is complete.'
+}
+
+const isRetryable = (error: unknown): boolean => (error as { isRetryable?: boolean } | undefined)?.isRetryable === true
+
+/** Returns a ref of an element that keeps its end in view while it grows, unless the person has scrolled away. */
+function useFollowedEnd(turns: number) {
+  const ref = useRef<HTMLDivElement>(null)
+  const isFollowed = useRef(true)
+  useEffect(() => {
+    const element = ref.current!
+    const onScroll = (): void => {
+      isFollowed.current = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_PX
+    }
+    element.addEventListener('scroll', onScroll, { passive: true })
+    return () => element.removeEventListener('scroll', onScroll)
+  }, [])
+  useLayoutEffect(() => void (isFollowed.current = true), [turns])
+  useLayoutEffect(() => {
+    if (isFollowed.current) ref.current!.scrollTop = ref.current!.scrollHeight
+  })
+  return ref
+}

@@ -1,0 +1,91 @@
+'use client'
+
+import type { Citation, MessagePart } from 'public-stream-client'
+import { createContext, memo, useContext, useMemo, useState, type ReactNode } from 'react'
+import ReactMarkdown, { type Components } from 'react-markdown'
+import remarkGfm from 'remark-gfm'
+import { blockCutter, openFence } from '../lib/blocks'
+import { marksOf, remarkCitations, type Mark } from '../lib/citations'
+
+const Citations = createContext<readonly Citation[]>([])
+
+/** The text of a message: its Markdown without HTML, with citations in place and their sources below. */
+export function Markdown({ part }: { part: MessagePart }) {
+  const [cut] = useState(blockCutter)
+  const marks = useMemo(() => marksOf(part), [part])
+  const blocks = cut(part.text)
+  return (
+    <Citations value={part.citations}>
+      {blocks.map(({ start, text }, n) => {
+        const end = n === blocks.length - 1 ? Infinity : start + text.length
+        const own = marks.filter(({ at }) => at > start && at <= end).map(({ at, number }) => `${at - start}:${number}`)
+        return <Block key={start} text={text} marks={own.join()} />
+      })}
+      {part.citations.length > 0 && <Sources citations={part.citations} />}
+    </Citations>
+  )
+}
+
+/** A block is parsed again only if its own text or its own citations change; `marks` is a text to be comparable. */
+const Block = memo(function Block({ text, marks }: { text: string; marks: string }) {
+  const code = openFence(text)
+  if (code !== undefined) return <pre><code>{code}</code></pre>
+  return (
+    <ReactMarkdown
+      components={COMPONENTS}
+      remarkPlugins={[remarkGfm, [remarkCitations, { marks: marks === '' ? [] : marks.split(',').map(markOf) }]]}
+      urlTransform={safeUrl}
+    >
+      {text}
+    </ReactMarkdown>
+  )
+})
+
+function markOf(text: string): Mark {
+  const [at, number] = text.split(':').map(Number)
+  return { at: at!, number: number! }
+}
+
+/** Only addresses of other sites: a relative one would be a request to this one. */
+const safeUrl = (url: string): string => (/^(?:https?|mailto):/i.test(url) ? url : '')
+
+/** A link that tells nothing to its target. Images are links too: loading them would tell their server what it was sent. */
+export function Outside({ href, children, ...rest }: { href: string | undefined; children: ReactNode; [name: string]: unknown }) {
+  if (!href || safeUrl(href) === '') return <span {...rest}>{children}</span>
+  return <a {...rest} href={href} target="_blank" rel="noopener noreferrer nofollow">{children}</a>
+}
+
+function Cite({ number }: { number: number }) {
+  const citation = useContext(Citations)[number - 1]
+  if (citation === undefined) return null
+  const name = titleOf(citation)
+  return (
+    <sup className="cite">
+      <Outside href={urlOf(citation)} title={name} aria-label={`Source ${number}: ${name}`}>{number}</Outside>
+    </sup>
+  )
+}
+
+const COMPONENTS: Components = {
+  a: ({ href, children }) => <Outside href={href}>{children}</Outside>,
+  img: ({ src, alt }) => <Outside href={typeof src === 'string' ? src : undefined}>{alt || 'Image'}</Outside>,
+  cite: ({ node }) => <Cite number={Number(node?.properties.dataNumber)} />,
+  table: ({ children }) => <div className="wide" tabIndex={0} role="region" aria-label="Table"><table>{children}</table></div>,
+}
+
+const Sources = memo(function Sources({ citations }: { citations: readonly Citation[] }) {
+  return (
+    <ol className="sources" aria-label="Sources">
+      {citations.map((citation, n) => (
+        <li key={n}><Outside href={urlOf(citation)}>{titleOf(citation)}</Outside></li>
+      ))}
+    </ol>
+  )
+})
+
+const urlOf = (citation: Citation): string | undefined => (citation.type === 'url_citation' ? citation.url : undefined)
+
+const titleOf = (citation: Citation): string =>
+  citation.type === 'url_citation'
+    ? (citation.title ?? citation.url ?? 'Source')
+    : (citation.filename ?? citation.file_id ?? 'File')

@@ -1,0 +1,113 @@
+/** Conversations in `localStorage`, shared by the tabs of a browser. Replace this file to keep them on your server. */
+
+import { responseText, type StreamState } from 'public-stream-client'
+
+export interface Approval {
+  id: string
+  approve: boolean
+  responseId?: string
+}
+
+export interface Turn {
+  /** What the person wrote, or decided. */
+  question: string
+  approval?: Approval
+  /** Address of the stream, until it has ended. */
+  location?: string
+  /** The answer, once its stream has ended or was lost. */
+  state?: StreamState
+}
+
+export interface Conversation {
+  id: string
+  changedAt: number
+  turns: Turn[]
+}
+
+const PREFIX = 'conversation:'
+const MOST_TURNS = 20 // of the history that is sent with a question
+const listeners = new Set<() => void>()
+let cached: Conversation[] | undefined
+
+/** Returns the conversations, the newest first. The list is the same object until one of them changes. */
+export function conversations(): Conversation[] {
+  cached ??= Object.keys(localStorage)
+    .filter((key) => key.startsWith(PREFIX))
+    .flatMap((key) => parsed(localStorage.getItem(key)))
+    .sort((a, b) => b.changedAt - a.changedAt)
+  return cached
+}
+
+const NONE: Conversation[] = []
+export const noConversations = (): Conversation[] => NONE
+
+export function subscribe(listener: () => void): () => void {
+  listeners.add(listener)
+  if (listeners.size === 1) addEventListener('storage', reload)
+  return () => {
+    listeners.delete(listener)
+    if (listeners.size === 0) removeEventListener('storage', reload)
+  }
+}
+
+/** Changes the turns of a conversation; a new one is created. */
+export function change(id: string, turnsOf: (turns: Turn[]) => Turn[]): void {
+  const old = conversations().find((one) => one.id === id)
+  const changed: Conversation = { id, changedAt: Date.now(), turns: turnsOf(old?.turns ?? []) }
+  cached = [changed, ...conversations().filter((one) => one !== old)]
+  store(changed)
+  tell()
+}
+
+export function remove(id: string): void {
+  cached = conversations().filter((one) => one.id !== id)
+  localStorage.removeItem(PREFIX + id)
+  tell()
+}
+
+/** Returns the request for the last turn: a decision, or a question with the texts before it. */
+export function requestOf(turns: Turn[]): object {
+  const { question, approval } = turns.at(-1)!
+  if (approval !== undefined) {
+    const { id, approve, responseId } = approval
+    const answer = { type: 'mcp_approval_response', approval_request_id: id, approve }
+    return { input: [answer], ...(responseId !== undefined && { previous_response_id: responseId }) }
+  }
+  const input = turns.slice(-MOST_TURNS - 1, -1).flatMap((turn) => {
+    const content = turn.state === undefined ? '' : responseText(turn.state)
+    return content === '' ? [] : [{ role: 'user', content: turn.question }, { role: 'assistant', content }]
+  })
+  return input.length === 0 ? { message: question } : { input: [...input, { role: 'user', content: question }] }
+}
+
+/** Writes a conversation without its images, which are too large. Without space the oldest ones are removed. */
+function store(conversation: Conversation): void {
+  const text = JSON.stringify(conversation, (key, value) => (key === 'images' ? [] : value))
+  for (;;) {
+    try {
+      localStorage.setItem(PREFIX + conversation.id, text)
+      return
+    } catch {
+      const oldest = conversations().at(-1)
+      if (oldest === undefined || oldest.id === conversation.id) return // storage is full of others, or forbidden
+      localStorage.removeItem(PREFIX + oldest.id)
+      cached = conversations().slice(0, -1)
+    }
+  }
+}
+
+function parsed(text: string | null): Conversation[] {
+  try {
+    const value = JSON.parse(text ?? '') as Conversation
+    return Array.isArray(value.turns) ? [value] : []
+  } catch {
+    return []
+  }
+}
+
+function reload(): void {
+  cached = undefined
+  tell()
+}
+
+const tell = (): void => listeners.forEach((listener) => listener())

@@ -1,0 +1,245 @@
+// The page of deploy/nextjs in Chromium, before a real server and a provider that sends what each test dictates.
+//
+//   node nextjs_page.test.mjs FOLDER_OF_THE_APP PYTHON PATH_OF_CHROMIUM FOLDER_FOR_PICTURES
+
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { after, afterEach, before, beforeEach, test } from "node:test";
+import { fits, launch, lowContrasts, opened } from "./chromium.mjs";
+import { startNext, startProjector, startProvider, startWire, until } from "./scripted_provider.mjs";
+
+const [, , app, python, executablePath, pictures] = process.argv;
+let provider, projector, next, wire, browser, context, page, complaints;
+
+before(async () => {
+  [provider, browser] = await Promise.all([startProvider(), launch(executablePath)]);
+  projector = await startProjector(python, provider);
+  next = await startNext(app, projector);
+  wire = await startWire(next.url);
+});
+after(async () => {
+  await browser?.close();
+  wire?.close();
+  next?.close();
+  await projector?.close();
+  provider?.close();
+});
+beforeEach(() => open());
+afterEach(() => context.close());
+
+async function open(options = {}) {
+  await context?.close();
+  context = await browser.newContext({ viewport: { width: 1200, height: 800 }, ...options });
+  ({ page, complaints } = await opened(context, wire.url));
+}
+
+const field = (on = page) => on.getByRole("textbox", { name: "Your message" });
+const button = (name) => page.getByRole("button", { name, exact: true });
+const answer = (on = page) => on.getByRole("region", { name: "Answer" }).last();
+const shows = (text, on = page) => answer(on).getByText(text).first().waitFor();
+const told = (text, on = page) => on.getByRole("status").filter({ hasText: text }).waitFor({ state: "attached" });
+const complete = (on = page) => told("The answer is complete.", on);
+const picture = (name) => page.screenshot({ path: join(pictures, `nextjs-${name}.png`) });
+
+/** Sends a question, and returns the provider's call. */
+async function ask(question) {
+  await field().fill(question);
+  await field().press("Enter");
+  return provider.next();
+}
+
+test("Markdown is safe, and citations are in place", async () => {
+  const call = await ask("What about the strike?");
+  const text = [
+    "# News", "The **strike** ended. <img src=x onerror=alert(1)> <b>raw</b> <redacted>", "",
+    "- [good](https://example.com/a)", "- [script](javascript:alert(1))", "- [own](/api/chat)", "- ![pixel](https://tracker.example/p.png)",
+    "", "| boat | time |", "|---|---|", "| Ada | 14:10 |", "", "```", "<script>alert(1)</script>", "```", "",
+  ].join("\n");
+  for (const piece of text.match(/[^]{1,7}/g)) call.text(piece);
+  const at = text.indexOf(" ended");
+  const annotation = { type: "url_citation", start_index: at - 8, end_index: at, title: "Strike over", url: "https://northquay.example/news" };
+  call.event({ type: "response.output_text.annotation.added", item_id: "msg_1", output_index: 0, content_index: 0, annotation_index: 0, annotation });
+  call.end();
+  await complete();
+  const html = await answer().innerHTML();
+  assert.match(html, /<strong>strike<sup class="cite"><a [^>]*href="https:\/\/northquay.example\/news"[^>]*>1<\/a><\/sup><\/strong>|<strong>strike<\/strong><sup class="cite">/);
+  assert.match(html, /<mark>withheld<\/mark>/);
+  assert.match(html, /<table>/);
+  assert.deepEqual(await answer().locator("img, script, b").count(), 0);
+  const links = await answer().locator(".markdown a").evaluateAll((all) => all.map((one) => [one.getAttribute("href"), one.rel, one.target]));
+  const safe = ["noopener noreferrer nofollow", "_blank"];
+  const hrefs = ["https://northquay.example/news", "https://example.com/a", "https://tracker.example/p.png", "https://northquay.example/news"];
+  assert.deepEqual(links, hrefs.map((href) => [href, ...safe]));
+  assert.deepEqual(complaints, []);
+});
+
+test("a tool's arguments are shown while they are written, and then its output", async () => {
+  const call = await ask("How is the weather?");
+  const item = { id: "fc_1", type: "function_call", status: "in_progress", call_id: "call_1", name: "get_weather", arguments: "" };
+  call.event({ type: "response.output_item.added", output_index: 0, item });
+  const piece = (delta) => call.event({ type: "response.function_call_arguments.delta", item_id: "fc_1", output_index: 0, delta });
+  piece('{"city": "Northquay", "days": ');
+  const card = page.getByRole("group", { name: "get_weather: running" });
+  await card.getByText('{"city": "Northquay"').waitFor();
+  piece('3, "detail": true}');
+  await card.getByText('"days": 3').waitFor();
+  call.end();
+  await complete();
+});
+
+test("recorded answers: searches, code, images, reasoning, a refusal, a failure", async () => {
+  const cases = [
+    ["chat-web-search", "Web search: done"],
+    ["chat-code-interpreter", "Code: done"],
+    ["chat-image-generation-partials", "Image: done"],
+  ];
+  for (const [name, label] of cases) {
+    await (await ask(name)).play(name);
+    await complete();
+    await answer().getByRole("group", { name: label }).first().waitFor();
+  }
+  assert.equal(await answer().locator("img").count(), 1);
+  await (await ask("think")).play("chat-reasoning-summary");
+  await answer().getByText("Reasoning").waitFor();
+  await (await ask("refuse")).play("chat-refusal");
+  await answer().locator(".refusal").waitFor();
+  await (await ask("fail")).play("chat-provider-error");
+  await answer().getByRole("button", { name: "Try again" }).waitFor();
+  assert.deepEqual(complaints, []);
+});
+
+test("an approval is asked for, and answered with the response that waits", async () => {
+  await (await ask("Book two seats")).play("chat-mcp-approval");
+  await told("The answer needs your approval.");
+  await picture("approval");
+  await button("Approve").click();
+  const call = await provider.next();
+  assert.deepEqual(call.body.input.map(({ type, approve }) => [type, approve]), [["mcp_approval_response", true]]);
+  assert.match(call.body.previous_response_id, /^resp_/);
+  call.text("Two seats are booked.");
+  call.end();
+  await shows("Two seats are booked.");
+  await complete();
+  assert.equal(await button("Approve").count(), 0);
+});
+
+for (const how of ["button", "Escape"]) {
+  test(`stop by ${how}: the provider's stream is closed, and the text stays`, async () => {
+    const call = await ask("Talk");
+    call.text("As I was saying");
+    await shows("As I was saying");
+    await (how === "button" ? button("Stop").click() : page.keyboard.press("Escape"));
+    await told("Stopped.");
+    await until(() => call.isGone, "the provider's connection is closed");
+    assert.match(await answer().innerText(), /As I was saying/);
+    await button("Send").waitFor();
+  });
+}
+
+test("a reload in the middle continues the answer", async () => {
+  const call = await ask("Count");
+  call.text("one, ");
+  await shows("one,");
+  await page.reload();
+  await shows("one,");
+  call.text("two.");
+  await shows("one, two.");
+  call.end();
+  await complete();
+  await page.reload();
+  await shows("one, two.");
+  assert.deepEqual(complaints, []);
+});
+
+test("a second tab joins the same stream, and follows the next question", async () => {
+  const call = await ask("Count");
+  call.text("one, ");
+  await shows("one,");
+  const { page: second } = await opened(context, page.url());
+  await shows("one,", second);
+  call.text("two.");
+  await Promise.all([shows("one, two."), shows("one, two.", second)]);
+  call.end();
+  await Promise.all([complete(), complete(second)]);
+  const next = await ask("And then?");
+  next.text("three.");
+  await Promise.all([shows("three."), shows("three.", second)]);
+  next.end();
+  await Promise.all([complete(), complete(second)]);
+});
+
+test("offline for five seconds, and then complete", async () => {
+  const call = await ask("Count");
+  call.text("one, ");
+  await shows("one,");
+  await context.setOffline(true); // leaves open connections as they are
+  wire.cut();
+  for (const text of ["two, ", "three, ", "four, "]) call.text(text);
+  await told("The connection was lost.");
+  await page.waitForTimeout(5_000);
+  wire.mend();
+  await context.setOffline(false);
+  call.text("five.");
+  call.end();
+  await complete();
+  assert.match(await answer().innerText(), /^one, two, three, four, five\.$/m);
+});
+
+test("the server is killed: the page says so, and tries again", async () => {
+  const call = await ask("Count");
+  call.text("one, ");
+  await shows("one,");
+  await projector.kill();
+  await told("The connection was lost.");
+  await picture("lost");
+  await projector.start();
+  await answer().getByText("The connection was lost before the answer was complete.").waitFor();
+  assert.match(await answer().innerText(), /one,/);
+  await button("Try again").click();
+  const again = await provider.next();
+  again.text("one, two.");
+  again.end();
+  await shows("one, two.");
+  await complete();
+});
+
+test("a conversation has a history, is kept, and is found again", async () => {
+  const first = await ask("My name is Ada.");
+  first.text("Hello, Ada.");
+  first.end();
+  await complete();
+  const second = await ask("What is my name?");
+  assert.deepEqual(second.body.input.map(({ role }) => role), ["user", "assistant", "user"]);
+  second.text("It is Ada.");
+  second.end();
+  await complete();
+  await button("New").click();
+  await page.getByText("Ask something to begin.").waitFor();
+  await page.getByRole("navigation", { name: "Conversations" }).getByRole("link", { name: "My name is Ada." }).click();
+  await shows("It is Ada.");
+  assert.equal(await page.getByRole("heading", { level: 2 }).count(), 2);
+  await page.getByRole("button", { name: "Delete: My name is Ada." }).click();
+  await page.getByText("Ask something to begin.").waitFor();
+  assert.equal(await page.getByRole("navigation").getByRole("link").count(), 0);
+});
+
+const SCREENS = [
+  ["light", {}],
+  ["dark", { colorScheme: "dark" }],
+  ["narrow", { viewport: { width: 360, height: 740 }, colorScheme: "light", reducedMotion: "reduce" }],
+];
+for (const [name, options] of SCREENS) {
+  test(`${name}: readable, and nothing is wider than the screen`, async () => {
+    await open(options);
+    await (await ask("Is the strike over?")).play("chat-web-search");
+    await complete();
+    await picture(name);
+    assert.ok(await fits(page));
+    assert.deepEqual(await lowContrasts(page), []);
+    await (await ask("Book two seats")).play("chat-mcp-approval");
+    await told("The answer needs your approval.");
+    assert.ok(await fits(page));
+    assert.deepEqual(await lowContrasts(page), []);
+    assert.deepEqual(complaints, []);
+  });
+}
