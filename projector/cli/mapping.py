@@ -15,7 +15,6 @@ from projector.cli.terminal import print_error
 from projector.core.handlers import DROPPED, EMITS, HANDLERS, HOST_HANDLERS
 from projector.core.handlers.items import FINISHERS, ITEMS_ONLY
 from projector.core.intake import STEERING
-from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS
 from projector.redaction.explain import rules
 from projector.redaction.policy import Policy
@@ -140,7 +139,8 @@ def _lines(entry: Entry) -> list[str]:
 
 def _mapping_lines() -> Iterator[str]:
     about = "Generated from the tables by `make docs`; `projector explain NAME` prints one row."
-    yield from ("# Mapping", "", f"{about} D22 and similar numbers are rows of [contract.md](contract.md).", "")
+    where = "D22 and similar numbers are in [the contract](../contracts/public_sse_v1/README.md)."
+    yield from ("# Mapping", "", f"{about} {where}", "")
     yield from ("## Handled provider events", "", "| event | public kinds | how |", "|---|---|---|")
     for name, handler in {**HANDLERS, **HOST_HANDLERS}.items():
         kinds = ", ".join(f"`{kind}`" for kind in EMITS[handler]) or "none by itself"
@@ -150,8 +150,6 @@ def _mapping_lines() -> Iterator[str]:
     yield from _table("Recording directives", "line", steering, "what it does")
     yield from _table("Dropped provider events", "event", DROPPED)
     yield from _table("Item types without content events", "item type", ITEMS_ONLY)
-    for name, dialect in DIALECTS.items():
-        yield from _table(f"Frame kinds that `{name}` drops", "kind", dialect.tables().dropped)
     for provider in PROVIDERS:
         yield from _input_lines(provider)
     yield f"Any other name is {UNKNOWN}."

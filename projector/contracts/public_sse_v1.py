@@ -30,17 +30,25 @@ class Envelope(Model):
     """Members of every event (6)."""
 
     schema_: Literal["public_sse_v1"] = Field(alias="schema")
+    """Name and version of the contract."""
     event_id: Annotated[int, Field(ge=1)]
-    """Increases by one with every event of the stream."""
+    """Counts the events of the stream from 1; the position to resume from."""
     stream_id: str
+    """The same on every event of the stream."""
     server_timestamp: str
-    """UTC with milliseconds and `Z`."""
+    """UTC with milliseconds and `Z`; never goes back."""
     conversation_id: str | None = None
+    """The host's ID of the conversation."""
     response_id: str | None = None
+    """ID of the provider's response that the event belongs to, once it is known."""
     agent: str | None = None
+    """Name of the agent that produces the event."""
     workflow: WorkflowContext | None = None
+    """Position in a workflow; absent in every other stream."""
     provider_sequence_number: Maybe[Count] = None
+    """The provider's own number of its event; it restarts with each response."""
     notices: Maybe[list[Notice]] = None
+    """Values of this event that were withheld or truncated."""
 
 
 class ItemEvent(Envelope):
@@ -49,12 +57,14 @@ class ItemEvent(Envelope):
     output_index: Count
     """Position of the item in the transcript."""
     item_id: str
+    """ID of the item; one to one with `output_index`."""
 
 
 class CallEvent(ItemEvent):
     """An event of one tool call."""
 
     tool_call_id: str
+    """ID of the call, the same on each of its events and unique in the stream."""
 
 
 class Lifecycle(Envelope):
@@ -62,7 +72,9 @@ class Lifecycle(Envelope):
 
     kind: Literal["lifecycle"]
     status: kinds.LifecycleStatus
+    """Status of the response."""
     reason: Maybe[str] = None
+    """Why the response is incomplete or failed."""
 
 
 class OutputItem(ItemEvent):
@@ -71,7 +83,9 @@ class OutputItem(ItemEvent):
     item_type: str
     """The provider's item type: `message`, `reasoning`, `function_call`, ..."""
     role: Maybe[str] = None
+    """Role of a message: `assistant`."""
     status: Maybe[str] = None
+    """Status of the item: `in_progress`, `completed`, `incomplete`, `failed`."""
 
 
 class OutputItemAdded(OutputItem):
@@ -91,7 +105,9 @@ class MessageDelta(ItemEvent):
 
     kind: Literal["message.delta"]
     content_index: Count
+    """Part of the message."""
     delta: str
+    """Text to append."""
 
 
 class MessageCitation(ItemEvent):
@@ -99,7 +115,9 @@ class MessageCitation(ItemEvent):
 
     kind: Literal["message.citation"]
     content_index: Count
+    """Part of the message."""
     citation: Citation
+    """What is cited, and where."""
 
 
 class ReasoningSummaryDelta(ItemEvent):
@@ -107,7 +125,9 @@ class ReasoningSummaryDelta(ItemEvent):
 
     kind: Literal["reasoning_summary.delta"]
     summary_index: Count
+    """Part of the summary."""
     delta: str
+    """Text to append."""
 
 
 class RefusalDelta(ItemEvent):
@@ -115,7 +135,9 @@ class RefusalDelta(ItemEvent):
 
     kind: Literal["refusal.delta"]
     content_index: Count
+    """Part of the message."""
     delta: str
+    """Text to append."""
 
 
 class RefusalDone(ItemEvent):
@@ -123,7 +145,9 @@ class RefusalDone(ItemEvent):
 
     kind: Literal["refusal.done"]
     content_index: Count
+    """Part of the message."""
     refusal_text: str
+    """The complete refusal; it replaces the deltas."""
 
 
 class ToolStatus(ItemEvent):
@@ -131,6 +155,7 @@ class ToolStatus(ItemEvent):
 
     kind: Literal["tool.status"]
     tool: AnyTool
+    """The call; it replaces the one of the previous status."""
 
 
 class ToolArgumentsDelta(CallEvent):
@@ -138,8 +163,11 @@ class ToolArgumentsDelta(CallEvent):
 
     kind: Literal["tool.arguments.delta"]
     tool_type: kinds.CallType
+    """Who runs the tool: the client or host, or an MCP server."""
     tool_name: str
+    """Name of the tool."""
     delta: str
+    """Text to append; not yet valid JSON."""
 
 
 class ToolArgumentsDone(CallEvent):
@@ -147,8 +175,11 @@ class ToolArgumentsDone(CallEvent):
 
     kind: Literal["tool.arguments.done"]
     tool_type: kinds.CallType
+    """Who runs the tool: the client or host, or an MCP server."""
     tool_name: str
+    """Name of the tool."""
     arguments_text: str
+    """The complete arguments; equals the joined deltas."""
     arguments_json: Maybe[Json] = None
     """The parsed text, if it is an object."""
 
@@ -158,6 +189,7 @@ class ToolCodeDelta(CallEvent):
 
     kind: Literal["tool.code.delta"]
     delta: str
+    """Text to append."""
 
 
 class ToolCodeDone(CallEvent):
@@ -165,6 +197,7 @@ class ToolCodeDone(CallEvent):
 
     kind: Literal["tool.code.done"]
     code: str
+    """The complete code; it replaces the deltas."""
 
 
 class ToolOutput(CallEvent):
@@ -172,7 +205,9 @@ class ToolOutput(CallEvent):
 
     kind: Literal["tool.output"]
     tool_type: kinds.ToolType
+    """Type of the tool."""
     output: object
+    """What the tool returned: any JSON value."""
 
 
 class ChunkDelta(ItemEvent):
@@ -180,9 +215,13 @@ class ChunkDelta(ItemEvent):
 
     kind: Literal["chunk.delta"]
     target: ChunkTarget
+    """The field that the chunk belongs to."""
     encoding: Literal["base64"]
+    """Encoding of `data`."""
     chunk_index: Count
+    """Counts 0, 1, 2, ... for each target."""
     data: str
+    """The chunk; it can be decoded alone."""
 
 
 class ChunkDone(ItemEvent):
@@ -190,6 +229,7 @@ class ChunkDone(ItemEvent):
 
     kind: Literal["chunk.done"]
     target: ChunkTarget
+    """The field that is complete."""
 
 
 class ErrorEvent(Envelope):
@@ -197,6 +237,7 @@ class ErrorEvent(Envelope):
 
     kind: Literal["error"]
     error: ErrorDetail
+    """What failed."""
 
 
 class FinalEvent(Envelope):
@@ -204,6 +245,7 @@ class FinalEvent(Envelope):
 
     kind: Literal["final"]
     final: FinalDetail
+    """The result."""
 
 
 PublicEvent: TypeAlias = Annotated[

@@ -17,9 +17,12 @@ def test_generated_files_are_fresh(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("path", generate.files(), ids=lambda path: path.name)
+FILES = generate.files()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(generate.ROOT)))
 def test_each_file_is_there(path: Path) -> None:
-    assert path.read_bytes() == generate.files()[path]
+    assert path.read_bytes() == FILES[path]
 
 
 def test_stale_files_are_named_and_rewritten(

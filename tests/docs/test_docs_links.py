@@ -19,7 +19,11 @@ from projector.core.intake import STEERING
 ROOT: Final = Path(__file__).parents[2]
 NAMES: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "SECURITY.md")
 PAGES: Final = [ROOT / name for name in NAMES] + sorted(
-    [*(ROOT / "docs").rglob("*.md"), ROOT / "clients" / "typescript" / "README.md"]
+    [
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "contracts").rglob("*.md"),
+        ROOT / "clients" / "typescript" / "README.md",
+    ]
 )
 IDS: Final = [str(page.relative_to(ROOT)) for page in PAGES]
 
@@ -151,9 +155,10 @@ def test_decisions_have_numbers_of_their_own() -> None:
 
 
 def test_each_decision_that_is_cited_is_written_down() -> None:
-    page = (ROOT / "docs" / "contract.md").read_text(encoding="utf-8")
-    rows = [int(number) for number in re.findall(r"^- \*\*D(\d+)\*\* ", page, re.MULTILINE)]
-    assert rows == sorted(set(rows))
+    pages = [ROOT / "docs" / "contract.md", ROOT / "contracts" / "public_sse_v1" / "README.md"]
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    rows = [int(number) for number in re.findall(r"^- \*\*D(\d+)\*\* ", text, re.MULTILINE)]
+    assert len(rows) == len(set(rows))
     modules = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if "node_modules" not in path.parts]
     sources = [*PAGES, *modules]
     cited = {int(number) for path in sources for number in DECISION.findall(path.read_text(encoding="utf-8"))}

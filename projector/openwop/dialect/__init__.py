@@ -12,4 +12,5 @@ DIALECT: Final = Dialect(
     tables=tables_of("projector.openwop.dialect.writer"),
     events=lambda: resolve("projector.openwop.contract.events:EVENT_ADAPTER"),
     checker=lazy("projector.openwop.contract.checker:LogChecker"),
+    has_event_names=True,
 )

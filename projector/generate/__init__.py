@@ -1,4 +1,4 @@
-"""Generated files: schemas and types of each dialect, docs/mapping.md, compiled redaction rules.
+"""Generated files: schemas and types of each dialect, parts of pages, docs/mapping.md, compiled redaction rules.
 
 `--check` compares instead of writing.
 
@@ -14,22 +14,27 @@ from typing import Final
 from projector.cli import mapping as explain
 from projector.contracts.schema_export import json_schema
 from projector.dialects import DIALECTS
+from projector.generate.asyncapi import asyncapi
+from projector.generate.pages import pages
 from projector.redaction import rule_files
 
-ROOT: Final = Path(__file__).parent.parent
+ROOT: Final = Path(__file__).parents[2]
+_SOURCES: Final = ROOT
+"""Where the pages are read whose parts are generated; `ROOT` is where files are written."""
 
 
 def files() -> dict[Path, bytes]:
-    """Return the content of every generated file."""
+    """Return the content of every generated file, and of every page with generated parts."""
     made = {ROOT / "docs" / "mapping.md": explain.mapping_markdown().encode()}
     made[ROOT / "projector" / "redaction" / "rules.json"] = rule_files.compiled()
     made[ROOT / "projector" / "redaction" / "internals.json"] = rule_files.compiled_internals()
     for name, dialect in DIALECTS.items():
         made[ROOT / "contracts" / name / f"{name}.schema.json"] = json_schema(name, dialect.events())
         made |= {ROOT / "contracts" / name / file: data for file, data in dialect.files().items()}
+    made[ROOT / "contracts" / "public_sse_v1" / "asyncapi.json"] = asyncapi()
     types = "public_sse_v1.ts"
     made[ROOT / "clients" / "typescript" / "src" / types] = DIALECTS["public_sse_v1"].files()[types]
-    return made
+    return made | {ROOT / path: data for path, data in pages(_SOURCES).items()}
 
 
 def main() -> int:
@@ -42,7 +47,3 @@ def main() -> int:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
     return 1 if stale and is_check else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

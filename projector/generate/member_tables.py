@@ -1,0 +1,139 @@
+"""Tables of the members of events: name, type, presence, limit and meaning, from the models and the stream rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final
+
+from pydantic.json_schema import models_json_schema
+
+from projector.contracts import limits, parts, public_sse_v1
+from projector.contracts.parts import Model
+from projector.contracts.schema_export import PlainSchema
+from projector.contracts.stream_rules.values import NULLABLE, PAYLOADS, TEXTS, URLS
+
+ENVELOPE_MEMBERS: Final = frozenset(field.alias or name for name, field in public_sse_v1.Envelope.model_fields.items())
+HEAD: Final = ("| member | type | presence | limit | meaning |", "|---|---|---|---|---|")
+_MORE_CHARS: Final = {
+    **dict.fromkeys(("tool.query", "tool.queries.*", "tool.revised_prompt"), limits.QUERY_MAX_CHARS),
+    "data": limits.IMAGE_CHUNK_MAX_CHARS,
+}
+"""Limits in characters that no rule of values has."""
+_ENTRIES: Final = {
+    "notices": limits.NOTICES_MAX_ITEMS + 1,
+    "tool.results": limits.FILE_SEARCH_RESULTS_MAX_ITEMS,
+}
+"""Maximum numbers of entries."""
+_PLAIN: Final = {"string": "string", "integer": "integer", "number": "number", "boolean": "boolean", "object": "object"}
+_SECTIONS: Final = {
+    "WorkflowContext": "#workflow-context",
+    "Notice": "#notices",
+    "ChunkTarget": "#target-of-chunks",
+    "ErrorDetail": "#members-of-error",
+    "FinalDetail": "#members-of-final",
+    "FileSearchResult": "#results-of-a-file-search",
+    "Attachment": "#attachments",
+    "Usage": "#usage",
+}
+"""Model -> the section of the page that has its members."""
+_UNIONS: Final = {"citation": "[citation](#citations)", "tool": "[tool](#types-of-tools)"}
+
+
+def members_table(model: str, prefix: str = "") -> list[str]:
+    """Return the table of a model. Members of every event, item or call are left out and named before it.
+
+    Args:
+        model: name of a model of `parts` or `public_sse_v1`.
+        prefix: path from an event to the model, such as `tool.`.
+    """
+    schema = _schemas()[model]
+    shared = next((name for name in _SHARED if name in _parents(model)), None)
+    left_out = {"kind"} if shared is None else {"kind", *_schemas()[shared]["properties"]}
+    required = set(schema.get("required", ()))
+    rows = [
+        _row(name, each, prefix, is_required=name in required)
+        for name, each in schema["properties"].items()
+        if name not in left_out
+    ]
+    about = (
+        []
+        if shared is None
+        else [f"The members of [{_SHARED[shared]}]({_SHARED_SECTION[shared]})" + (", and:" if rows else "."), ""]
+    )
+    return [*about, *([*HEAD, *rows] if rows else [])]
+
+
+_SHARED: Final = {"CallEvent": "an event of a call", "ItemEvent": "an event of an item", "Envelope": "every event"}
+"""Model whose members other tables do not repeat -> what it is; the longest first."""
+_SHARED_SECTION: Final = {"CallEvent": "#calls", "ItemEvent": "#items", "Envelope": "#envelope"}
+
+
+def _parents(model: str) -> set[str]:
+    found = getattr(public_sse_v1, model, None) or getattr(parts, model)
+    return {parent.__name__ for parent in found.__mro__[1:]}
+
+
+@cache
+def _schemas() -> Mapping[str, Any]:
+    models = [each for module in (parts, public_sse_v1) for each in vars(module).values() if _is_model(each)]
+    _, schema = models_json_schema([(model, "validation") for model in models], schema_generator=PlainSchema)
+    return MappingProxyType(schema["$defs"])
+
+
+def _is_model(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Model) and value is not Model
+
+
+def _row(name: str, schema: dict[str, Any], prefix: str, *, is_required: bool) -> str:
+    path = prefix + name
+    is_nullable = path in NULLABLE or (bool(prefix) and f"{prefix}*" in NULLABLE)
+    schema = schema | next((each for each in schema.get("anyOf", ()) if each.get("type") != "null"), {})
+    presence = "required" if is_required else "optional, nullable" if is_nullable else "optional"
+    cells = (
+        f"`{name}`",
+        _type(name, schema),
+        presence,
+        ", ".join(_limits(path, schema)),
+        schema.get("description", ""),
+    )
+    return f"| {' | '.join(cells)} |".replace("|  |", "| |")
+
+
+def _type(name: str, schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        model = schema["$ref"].rpartition("/")[2]
+        return f"[object]({_SECTIONS[model]})"
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    if "oneOf" in schema:
+        return _UNIONS[name]
+    if schema.get("type") == "array":
+        return f"array of {_type(name, schema['items'])}s".replace(")s", ")")
+    return _PLAIN.get(schema.get("type", ""), "any JSON")
+
+
+def _limits(path: str, schema: dict[str, Any]) -> Iterator[str]:
+    """Yield what limits the value at a path; a value of a list of words needs no limit."""
+    if "enum" in schema or "const" in schema:
+        return
+    if schema.get("minimum") is not None:
+        yield f"at least {schema['minimum']}"
+    if path in _ENTRIES:
+        yield f"{_ENTRIES[path]:,} entries"
+    chars = {pattern: text.max_chars for text in TEXTS for pattern in text.paths} | _MORE_CHARS
+    wildcard = f"{path.rpartition('.')[0]}.*"
+    if path in chars or (wildcard in chars and schema.get("type") == "string"):
+        yield f"{chars.get(path) or chars[wildcard]:,} characters"
+    if f"{path}.*" in chars and schema.get("type") == "array":
+        yield f"each {chars[f'{path}.*']:,} characters"
+    for payload in PAYLOADS:
+        if payload.pattern == path and payload.max_chars:
+            yield f"[tree](#limits); strings {payload.max_chars:,} characters"
+        elif payload.pattern == path:
+            yield "[tree](#limits)"
+    if path in URLS or f"{path}.*" in URLS:
+        yield "`http` or `https`"
