@@ -15,6 +15,7 @@ def descriptor_table(name: str) -> list[str]:
         "| | |",
         "|---|---|",
         f"| field `event` | {'the type of the event' if dialect.has_event_names else 'not used'} |",
+        f"| field `id` | {'number of the event, if the stream is stored' if dialect.has_event_ids else 'not used'} |",
         f"| mark after the last event | {mark} |",
         f"| further headers | {', '.join(headers) or 'none'} |",
         f"| JSON answer | {f'`{assembler.body}`, if `stream` is not true' if assembler else 'none: always a stream'} |",
