@@ -88,7 +88,8 @@ def test_the_types_have_an_interface_for_each_kind() -> None:
 
 
 LINES: Final = [
-    'export interface ToolStatus extends ItemEvent {\n  kind: "tool.status";\n  /** The call; it replaces the one of the previous status. */\n  tool: AnyTool;\n}\n',
+    'export interface ToolStatus extends ItemEvent {\n  kind: "tool.status";\n',
+    "  /** The call; it replaces the one of the previous status. */\n  tool: AnyTool;\n}\n",
     "  response_id?: string | null;\n",
     "  sources?: string[];\n",
     "  structured_output?: unknown;\n",
