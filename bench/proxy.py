@@ -1,7 +1,10 @@
 """CPU time of the server compared with a byte-for-byte pass-through proxy: `make bench-proxy`, Linux only.
 
-The user and system CPU time of each process is divided by the number of received events. Both get the same load in
-turn, and the medians are printed. With other load on the machine, the ratio is more reliable than either figure.
+The user and system CPU time of each process is divided by the number of events, or of streams if they are short. All
+subjects get the same load in turn, and the medians are printed. With other load on the machine, ratios are more
+reliable than either figure, and times until the first byte mean little.
+
+    python bench/proxy.py [--quick]
 """
 
 from __future__ import annotations
@@ -14,24 +17,52 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Final, NamedTuple
 
 import uvloop
-from proxy_sites import EVENTS_PER_S
+from proxy_sites import CHAT_DIALECTS, EVENTS_PER_S, LONG_BYTES, LONG_PAUSE_S
 
 from projector.server.config.settings import Settings
 from projector.server.listening import raise_file_limit
 
-STREAMS = 200
-BURSTS = 20
-ROUNDS = 5
-FIRST_BYTES = 200
-TARGET = 2.0
-"""Maximum ratio to the pass-through for paced streams."""
+ROUNDS: Final = {"--quick": 2}
+USUAL_ROUNDS: Final = 5
+FIRST_BYTE_ROUNDS: Final = 25
+STARTS: Final = (8, 200)
+"""Numbers of streams that start at the same time, for the time until the first byte."""
+OPEN: Final = 200
+"""Open streams, for memory."""
 
-SITES = Path(__file__).with_name("proxy_sites.py")
-TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-LOAD_OFFSET = 11
+SITES: Final = Path(__file__).with_name("proxy_sites.py")
+TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
+LOAD_OFFSET: Final = 11
 """Position of the user time in /proc/<pid>/stat, after the name of the process, which may contain spaces."""
+CLOSE_S: Final = 1.0
+"""Seconds for connections to close after the last stream."""
+
+
+class Load(NamedTuple):
+    """Streams of one kind: how many there are, how many run at a time, and the highest ratio that is wanted."""
+
+    streams: int
+    at_a_time: int
+    most: float
+    is_per_stream: bool = False
+
+
+LOADS: Final = {
+    "short": Load(800, 8, 2.5, is_per_stream=True),
+    "burst": Load(20, 20, 2.5),
+    "paced": Load(200, 200, 1.5),
+}
+CHAT_MOST: Final = 1.15
+"""Highest ratio of the Chat API to the Responses API."""
+DIALECT_MOST: Final = 1.2
+"""Highest ratio of a dialect to the public one."""
+REST_MOST_MB: Final = 75
+OPEN_MOST_MB: Final = 90
+LONG_MOST: Final = 1.2
+"""Highest memory of a stream with a long text, as a multiple of its text."""
 
 
 class Site:
@@ -55,44 +86,29 @@ class Site:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[LOAD_OFFSET]) + int(fields[LOAD_OFFSET + 1])) * TICK_S
 
-    def memory_kib(self) -> int:
-        """Return the resident memory of the process."""
+    def memory_kib(self, what: str = "VmRSS") -> int:
+        """Return the resident memory of the process; with `VmHWM`, the highest so far."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii").splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+        return next(int(line.split()[1]) for line in lines if line.startswith(what))
 
-    async def ask(self, what: str) -> tuple[int, float]:
+    async def ask(self, what: str, agent: str = "default", query: str = "") -> tuple[int, float]:
         """Request a stream; return the number of its events, and the seconds to its first byte."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**22)
-        body = b'{"message": "%b"}' % what.encode()
+        body = b'{"message":"%b","agent":"%b"}' % (what.encode(), agent.encode())
         began = time.perf_counter()
         writer.write(
-            b"POST /api/v1/chat/stream HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\n"
-            b"content-length: %d\r\n\r\n%b" % (len(body), body)
+            b"POST /api/v1/chat/stream%b HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\n"
+            b"content-length: %d\r\n\r\n%b" % (query.encode(), len(body), body)
         )
         data = await reader.readuntil(b"data: ")
         first_byte_s = time.perf_counter() - began
-        data += await reader.read()
+        events, end = 1, b""
+        while data := await reader.read(2**18):
+            data = end + data
+            events += data.count(b"data: ")
+            end = data[-5:]
         writer.close()
-        return data.count(b"data: "), first_byte_s
-
-    async def cpu_per_event_us(self, what: str, streams: int) -> float:
-        """Return the CPU time per event of concurrent streams."""
-        before = self.cpu_s()
-        answers = await asyncio.gather(*(self.ask(what) for _ in range(streams)))
-        return (self.cpu_s() - before) / sum(events for events, _ in answers) * 1e6
-
-    async def first_byte_ms(self) -> float:
-        """Return the time to the first byte of a stream on an idle server."""
-        return statistics.median([(await self.ask("one"))[1] for _ in range(FIRST_BYTES)]) * 1e3
-
-    async def memory_per_stream_kib(self) -> float:
-        """Return the memory that a running stream adds."""
-        before = self.memory_kib()
-        running = [asyncio.create_task(self.ask("paced")) for _ in range(STREAMS)]
-        await asyncio.sleep(2)
-        held = self.memory_kib() - before
-        await asyncio.gather(*running)
-        return held / STREAMS
+        return events, first_byte_s
 
     def stop(self) -> None:
         """End the process."""
@@ -100,37 +116,132 @@ class Site:
         self.process.wait()
 
 
-async def measure() -> bool:
-    """Print the results and return whether the target is reached."""
-    provider = Site("provider")
-    plain, proxy = Site("pass-through", provider.port), Site("proxy", provider.port)
-    sites = {"pass-through": plain, "proxy": proxy}
-    try:
-        memory = {name: await site.memory_per_stream_kib() for name, site in sites.items()}  # before it is reused
-        ratio = 0.0
-        for load, streams in (("burst", BURSTS), ("paced", STREAMS)):
-            costs: dict[str, list[float]] = {name: [] for name in sites}
-            for _ in range(ROUNDS):
-                for name, site in sites.items():
-                    costs[name].append(await site.cpu_per_event_us(load, streams))
-            cost = {name: statistics.median(values) for name, values in costs.items()}
-            ratio = cost["proxy"] / cost["pass-through"]
-            print(f"{load}, {streams} streams: CPU per event, {ROUNDS} rounds")
-            for name, value in cost.items():
-                print(f"  {name:14}{value:8.1f} us   {1e6 / (value * EVENTS_PER_S):6.0f} streams per core")
-            print(f"  ratio         {ratio:8.2f}")
-        first = {name: await site.first_byte_ms() for name, site in ({"provider": provider} | sites).items()}
-        for name, value in first.items():
-            print(f"first byte, {name:13}{value:8.2f} ms   added {value - first['provider']:6.2f} ms")
-        for name, value in memory.items():
-            print(f"memory per stream, {name:13}{value:8.0f} KiB")
-    finally:
-        for site in (provider, plain, proxy):
+class Subject(NamedTuple):
+    """A server with an agent and a dialect."""
+
+    site: Site
+    agent: str = "default"
+    query: str = ""
+
+    async def cpu_us(self, name: str, load: Load) -> float:
+        """Return the CPU time per provider event, or per stream if they are short."""
+        turns = asyncio.Semaphore(load.at_a_time)
+
+        async def ask() -> None:
+            async with turns:
+                events, _ = await self.site.ask(name, self.agent, self.query)
+                assert events > 1, "the stream failed"
+
+        before = self.site.cpu_s()
+        await asyncio.gather(*(ask() for _ in range(load.streams)))
+        return (self.site.cpu_s() - before) / load.streams * 1e6
+
+    async def first_byte_ms(self, starts: int) -> float:
+        """Return the median time to the first byte of streams that start at the same time."""
+        answers = await asyncio.gather(*(self.site.ask("short", self.agent, self.query) for _ in range(starts)))
+        return statistics.median(seconds for _, seconds in answers) * 1e3
+
+
+def ratio_line(name: str, value: float, most: float) -> str:
+    """Return a line with a ratio and its target."""
+    return f"  {name:28}{value:7.2f}   target: at most {most}{'' if value <= most else ': not reached'}"
+
+
+async def cpu(subjects: dict[str, Subject], name: str, rounds: int) -> None:
+    """Print the CPU time of all subjects under one load."""
+    load, costs = LOADS[name], {subject: [] for subject in subjects}
+    for subject in subjects.values():
+        await subject.cpu_us(name, load._replace(streams=load.at_a_time))
+    for _ in range(rounds):
+        for one, subject in subjects.items():
+            costs[one].append(await subject.cpu_us(name, load))
+    cost = {one: statistics.median(values) for one, values in costs.items()}
+    per = {"short": 1, "burst": 2_000, "paced": 250}[name]
+    unit = "stream" if load.is_per_stream else "event"
+    print(f"{name}, {load.streams} streams, {load.at_a_time} at a time: CPU per {unit}, {rounds} rounds")
+    for one, value in cost.items():
+        cores = f"   {1e6 * per / (value * EVENTS_PER_S):6.0f} streams per core" if name == "paced" else ""
+        print(f"  {one:28}{value / per:9.1f} us{cores}")
+    public = CHAT_DIALECTS[0]
+    print(ratio_line("to the pass-through", cost[public] / cost["pass-through"], load.most))
+    print(ratio_line("Chat to the pass-through", cost["chat"] / cost["pass-through, chat"], load.most))
+    print(ratio_line("Chat to Responses", cost["chat"] / cost[public], CHAT_MOST))
+    for one in CHAT_DIALECTS[1:]:
+        print(ratio_line(f"{one} to {public}", cost[one] / cost[public], DIALECT_MOST))
+
+
+async def first_bytes(subjects: dict[str, Subject], rounds: int) -> None:
+    """Print what the proxies add to the time until the first byte."""
+    for starts in STARTS:
+        times: dict[str, list[float]] = {one: [] for one in subjects}
+        for _ in range(rounds):
+            for one, subject in subjects.items():
+                times[one].append(await subject.first_byte_ms(starts))
+        first = {one: statistics.median(values) for one, values in times.items()}
+        print(f"first byte, {starts} streams start at the same time, {rounds} rounds")
+        for one, value in first.items():
+            print(f"  {one:28}{value:9.2f} ms   added {value - first['provider']:7.2f} ms")
+
+
+async def memory(provider: Site) -> None:
+    """Print the memory of new processes: at rest, with open streams, and for a long text."""
+    for what, most in (("pass-through", (None, None)), ("proxy", (REST_MOST_MB, OPEN_MOST_MB))):
+        site = Site(what, provider.port)
+        try:
+            await site.ask("short")
+            await asyncio.sleep(CLOSE_S)
+            rest = site.memory_kib()
+            running = [asyncio.create_task(site.ask("paced")) for _ in range(OPEN)]
+            await asyncio.sleep(2)
+            opened = site.memory_kib()
+            await asyncio.gather(*running)
+        finally:
             site.stop()
-    print(f"paced: {ratio:.2f} times the pass-through; target: at most {TARGET}")
-    return ratio <= TARGET
+        for name, kib, limit in (("at rest", rest, most[0]), (f"{OPEN} open streams", opened, most[1])):
+            target = "" if limit is None else f"   target: at most {limit}"
+            print(f"memory, {what}, {name}: {kib * 1.024e-3:.0f} MB{target}")
+    site = Site("proxy", provider.port)
+    try:
+        await site.ask("short")
+        rest = site.memory_kib()
+        running = asyncio.create_task(site.ask("long"))
+        held, peak = 0, 0
+        while not running.done():
+            await asyncio.sleep(LONG_PAUSE_S / 10)
+            held, peak = max(held, site.memory_kib()), site.memory_kib("VmHWM")
+        events, _ = await running
+    finally:
+        site.stop()
+    text_kib = LONG_BYTES / 1024
+    print(ratio_line(f"memory, {LONG_BYTES / 1e6:.0f} MB of text", (held - rest) / text_kib, LONG_MOST))
+    print(f"  its peak, at the end{(peak - rest) / text_kib:15.2f}   ({events} events)")
+
+
+async def measure(rounds: int) -> None:
+    """Print everything."""
+    provider = Site("provider")
+    sites = [provider]
+    try:
+        await memory(provider)
+        plain, proxy = Site("pass-through", provider.port), Site("proxy", provider.port)
+        sites += plain, proxy
+        subjects = {
+            "pass-through": Subject(plain),
+            "pass-through, chat": Subject(plain, "chat"),
+            **{one: Subject(proxy, query=f"?dialect={one}") for one in CHAT_DIALECTS},
+            "chat": Subject(proxy, "chat"),
+        }
+        names = ("pass-through", CHAT_DIALECTS[0])
+        await first_bytes(
+            {"provider": Subject(provider)} | {one: subjects[one] for one in names}, FIRST_BYTE_ROUNDS * rounds // 5
+        )
+        for name in LOADS:
+            await cpu(subjects, name, rounds)
+    finally:
+        for site in sites:
+            site.stop()
 
 
 if __name__ == "__main__":
     raise_file_limit(Settings())
-    raise SystemExit(0 if uvloop.run(measure()) else 1)
+    uvloop.run(measure(ROUNDS.get(sys.argv[-1], USUAL_ROUNDS)))

@@ -1,7 +1,7 @@
 """The servers of `bench/proxy.py` and `bench/soak.py`, each a separate process.
 
-A provider, a pass-through proxy that copies bytes with the same server and client libraries, the server under test,
-and an idle server, whose response time is the delay that the machine itself causes.
+A provider, a pass-through proxy that copies bytes with aiohttp and uvicorn, the server under test, and an idle server,
+whose response time is the delay that the machine itself causes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import uvicorn
 import uvloop
-from openai import AsyncOpenAI, DefaultAioHttpClient
 
+from projector.dialects import DIALECTS
 from projector.server.config.settings import Settings
 from projector.server.interpreter import settle_interpreter
 from projector.server.listening import listen, raise_file_limit
@@ -30,6 +31,48 @@ PACED_EVENTS = 250
 BURST_EVENTS = 2_000
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+KEPT_HEAD = HEAD.replace(b"connection: close\r\n", b"")
+SHORT = [
+    b'data: {"type":"response.created","sequence_number":0,"response":{"id":"resp_1","object":"response",'
+    b'"created_at":1741476777,"status":"in_progress","model":"m","output":[]}}\n\n',
+    b'data: {"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"id":"msg_1",'
+    b'"type":"message","status":"in_progress","content":[],"role":"assistant"}}\n\n',
+    b'data: {"type":"response.content_part.added","sequence_number":2,"item_id":"msg_1","output_index":0,'
+    b'"content_index":0,"part":{"type":"output_text","annotations":[],"text":""}}\n\n',
+    *(
+        b'data: {"type":"response.output_text.delta","sequence_number":%d,"item_id":"msg_1","output_index":0,'
+        b'"content_index":0,"delta":"%b","logprobs":[],"obfuscation":"abcdefgh"}\n\n' % (number, text)
+        for number, text in enumerate((b"The weather", b" in Paris", b" is mild."), start=3)
+    ),
+    b'data: {"type":"response.output_text.done","sequence_number":6,"item_id":"msg_1","output_index":0,'
+    b'"content_index":0,"text":"The weather in Paris is mild."}\n\n',
+    b'data: {"type":"response.output_item.done","sequence_number":7,"output_index":0,"item":{"id":"msg_1",'
+    b'"type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","annotations":[],'
+    b'"text":"The weather in Paris is mild."}]}}\n\n',
+    b'data: {"type":"response.completed","sequence_number":8,"response":{"id":"resp_1","object":"response",'
+    b'"created_at":1741476777,"status":"completed","model":"m","output":[{"id":"msg_1","type":"message",'
+    b'"status":"completed","role":"assistant","content":[{"type":"output_text","annotations":[],'
+    b'"text":"The weather in Paris is mild."}]}],"usage":{"input_tokens":12,"output_tokens":8,"total_tokens":20}}}\n\n',
+]
+"""A short answer, such as one between two tool calls: nine events."""
+CHAT_EVENT = (
+    b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1741476777,"model":"m",'
+    b'"choices":[{"index":0,"delta":{%b},"logprobs":null,"finish_reason":%b}]}\n\n'
+)
+CHAT_FIRST = CHAT_EVENT % (b'"role":"assistant","content":""', b"null")
+CHAT_LAST = CHAT_EVENT % (b"", b'"stop"')
+CHAT_END = b"data: [DONE]\n\n"
+CHAT_DELTA = CHAT_EVENT % (b'"content":"hello there"', b"null")
+CHAT_SHORT = [CHAT_FIRST, *[CHAT_DELTA] * 6, CHAT_LAST, CHAT_END]
+CHAT_DIALECTS = [name for name in DIALECTS if name != "openwop"]
+"""Dialects of `/api/v1/chat/stream`; the first is the public one."""
+LONG_BYTES = 64_000_000
+"""Size of the text of a long answer, just below the limit of a stream."""
+MEMORY_BYTES = 2**30
+"""Memory of all streams, so that the share of one suffices for a long answer."""
+LONG_DELTA = 4_000
+LONG_PAUSE_S = 3
+"""Pause before the end of a long answer, during which the memory that is held for it is read."""
 FIRST = b'data: {"type":"response.created","response":{"id":"resp_1","status":"in_progress"}}\n\n'
 LAST = b'data: {"type":"response.completed","response":{"id":"resp_1","status":"completed","output":[]}}\n\n'
 EVENT = (
@@ -58,35 +101,61 @@ WATCHED_S = 0.002
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Send the requested stream: `paced`, `burst` or a single event, optionally with `large` and `broken` events."""
+    """Send the requested streams: `paced`, `burst` or a single event, optionally with `large` and `broken` events.
+
+    The connection stays open after `short` answers, as those of providers do.
+    """
+    with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+        while await _answer(reader, writer):
+            pass
+    writer.close()
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """Send a stream; return whether another request may follow."""
     head = await reader.readuntil(b"\r\n\r\n")
     length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
     body = await reader.readexactly(int(length[1]) if length else 0)
-    writer.write(HEAD + _chunk(FIRST))
+    is_chat = b"/chat/completions" in head.partition(b"\r\n")[0]
+    if b"short" in body:
+        writer.write(KEPT_HEAD)
+        for event in CHAT_SHORT if is_chat else SHORT:
+            writer.write(_chunk(event))
+            await writer.drain()
+        writer.write(b"0\r\n\r\n")
+        return b"connection: close" not in head.lower()
+    writer.write(HEAD + _chunk(CHAT_FIRST if is_chat else FIRST))
+    if b"long" in body:
+        await _send_long(writer)
     count = PACED_EVENTS if b"paced" in body else BURST_EVENTS if b"burst" in body else 1
     for number in range(count):
-        writer.write(_chunk(EVENT % number))
+        writer.write(_chunk(CHAT_DELTA if is_chat else EVENT % number))
         if b"paced" in body:
             await asyncio.sleep(1 / EVENTS_PER_S)
         else:
             await writer.drain()
     for load, events in ATTACKS.items():
         if load in body:
-            with contextlib.suppress(ConnectionError):
-                for event in events():
-                    writer.write(_chunk(event))
-                    await writer.drain()
-            writer.close()
-            return
+            for event in events():
+                writer.write(_chunk(event))
+                await writer.drain()
+            return False
     if b"large" in body:
         writer.write(_chunk(LARGE))
     if b"broken" in body:
         writer.write(_chunk(GARBAGE))
     else:
-        writer.write(_chunk(LAST) + b"0\r\n\r\n")
-    with contextlib.suppress(ConnectionError):
+        writer.write(_chunk(CHAT_LAST + CHAT_END if is_chat else LAST) + b"0\r\n\r\n")
+    await writer.drain()
+    return False
+
+
+async def _send_long(writer: asyncio.StreamWriter) -> None:
+    event = _chunk((EVENT % 0).replace(b"hello there", b"word " * (LONG_DELTA // 5)))
+    for _ in range(LONG_BYTES // LONG_DELTA):
+        writer.write(event)
         await writer.drain()
-    writer.close()
+    await asyncio.sleep(LONG_PAUSE_S)
 
 
 def _chunk(data: bytes) -> bytes:
@@ -108,18 +177,19 @@ async def provide_for(port: int, seconds: int) -> None:
 
 
 def pass_through(port: int, provider: int) -> None:
-    """Serve the pass-through proxy."""
-    client = AsyncOpenAI(api_key="none", base_url=f"http://127.0.0.1:{provider}/v1", http_client=DefaultAioHttpClient())
+    """Serve the pass-through proxy: the least that a proxy with these libraries does for a stream."""
+    session: list[aiohttp.ClientSession] = []
 
-    async def app(scope: dict[str, object], receive: object, send: object) -> None:
-        if scope["type"] != "http":
-            return
+    async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if not session:
+            session.append(aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)))
         body = (await receive())["body"]
-        headers = [(b"content-type", b"text/event-stream")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        asked = client.responses.with_streaming_response.create(model="m", input=body.decode(), stream=True)
-        async with asked as response:
-            async for chunk in response.http_response.aiter_raw():
+        path = "chat/completions" if b'"agent":"chat"' in body else "responses"
+        headers = {"content-type": "application/json", "authorization": "Bearer none"}
+        async with session[0].post(f"http://127.0.0.1:{provider}/v1/{path}", data=body, headers=headers) as response:
+            headers = [(b"content-type", b"text/event-stream")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            async for chunk in response.content.iter_any():
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -129,16 +199,24 @@ def pass_through(port: int, provider: int) -> None:
 def project(port: int, provider: int, dying: int | None = None) -> None:
     """Serve the server under test, as `projector serve` does, with its log enabled.
 
-    With a provider that dies, the agent `twofold` has two targets, of which that is the first.
+    With a provider that dies, the agent `twofold` has two targets, of which that is the first. The agent `chat` has a
+    provider of the Chat API, and both have every dialect of a chat.
     """
     configure_logs()
     ports = {"main": provider, "dying": dying or provider}
     targets = [{"upstream": name, "model": "m"} for name in ("dying", "main")]
+    upstreams = {name: {"base_url": f"http://127.0.0.1:{number}/v1"} for name, number in ports.items()}
+    upstreams["chat"] = upstreams["main"] | {"api": "openai_chat"}
     settings = Settings(
         port=port,
-        upstreams={name: {"base_url": f"http://127.0.0.1:{number}/v1"} for name, number in ports.items()},
+        limits={"max_memory_bytes": MEMORY_BYTES},
+        upstreams=upstreams,
         store={"retention_s": KEPT_S},
-        agents={"default": {"upstream": "main", "model": "m"}, "twofold": {"targets": targets}},
+        agents={
+            "default": {"upstream": "main", "model": "m", "dialects": CHAT_DIALECTS},
+            "chat": {"upstream": "chat", "model": "m", "dialects": CHAT_DIALECTS},
+            "twofold": {"targets": targets},
+        },
     )
     raise_file_limit(settings)
     serving = server(settings)
