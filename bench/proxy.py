@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import uvloop
-from proxy_sites import CHAT_DIALECTS, EVENTS_PER_S, LONG_BYTES, LONG_PAUSE_S
+from provider_streams import BURST_EVENTS, EVENTS_PER_S, LONG_BYTES, LONG_PAUSE_S, PACED_EVENTS
+from proxy_sites import CHAT_DIALECTS
 
 from projector.server.config.settings import Settings
 from projector.server.listening import raise_file_limit
@@ -42,18 +43,21 @@ CLOSE_S: Final = 1.0
 
 
 class Load(NamedTuple):
-    """Streams of one kind: how many there are, how many run at a time, and the highest ratio that is wanted."""
+    """Streams of one kind: how many, how many at a time, the highest wanted ratio, and the events of each.
+
+    If they are short, the cost of a stream is printed, not that of an event.
+    """
 
     streams: int
     at_a_time: int
     most: float
-    is_per_stream: bool = False
+    events: int = 1
 
 
 LOADS: Final = {
-    "short": Load(800, 8, 2.5, is_per_stream=True),
-    "burst": Load(20, 20, 2.5),
-    "paced": Load(200, 200, 1.5),
+    "short": Load(800, 8, 2.5),
+    "burst": Load(20, 20, 2.5, BURST_EVENTS),
+    "paced": Load(200, 200, 1.5, PACED_EVENTS),
 }
 CHAT_MOST: Final = 1.15
 """Highest ratio of the Chat API to the Responses API."""
@@ -130,7 +134,8 @@ class Subject(NamedTuple):
         async def ask() -> None:
             async with turns:
                 events, _ = await self.site.ask(name, self.agent, self.query)
-                assert events > 1, "the stream failed"
+                if events == 1:
+                    raise SystemExit("the stream failed")
 
         before = self.site.cpu_s()
         await asyncio.gather(*(ask() for _ in range(load.streams)))
@@ -156,12 +161,11 @@ async def cpu(subjects: dict[str, Subject], name: str, rounds: int) -> None:
         for one, subject in subjects.items():
             costs[one].append(await subject.cpu_us(name, load))
     cost = {one: statistics.median(values) for one, values in costs.items()}
-    per = {"short": 1, "burst": 2_000, "paced": 250}[name]
-    unit = "stream" if load.is_per_stream else "event"
+    unit = "stream" if load.events == 1 else "event"
     print(f"{name}, {load.streams} streams, {load.at_a_time} at a time: CPU per {unit}, {rounds} rounds")
     for one, value in cost.items():
-        cores = f"   {1e6 * per / (value * EVENTS_PER_S):6.0f} streams per core" if name == "paced" else ""
-        print(f"  {one:28}{value / per:9.1f} us{cores}")
+        cores = f"   {1e6 * load.events / (value * EVENTS_PER_S):6.0f} streams per core" if name == "paced" else ""
+        print(f"  {one:28}{value / load.events:9.1f} us{cores}")
     public = CHAT_DIALECTS[0]
     print(ratio_line("to the pass-through", cost[public] / cost["pass-through"], load.most))
     print(ratio_line("Chat to the pass-through", cost["chat"] / cost["pass-through, chat"], load.most))

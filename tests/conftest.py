@@ -55,6 +55,7 @@ REST: Final = {
     "asgi/test_process.py": "processes and signals",
     "asgi/test_replicas.py": "servers that share Redis, in processes",
     "asgi/test_signals.py": "the same",
+    "unit/test_compiling.py": "compiles all patterns, which takes a second",
     "store/test_bench_store.py": "the subjects of the benchmark",
     "store/test_interleavings.py::test_any_order": "hundreds of orders",
     "store/test_interleavings.py::test_any_order_in_redis": "the same",

@@ -68,6 +68,8 @@ class Redactor:
     def compile(self) -> None:
         """Compile the rules now. Otherwise it is done on first use, which holds its thread for up to 0.3 s."""
         self._detector.formats.compile()
+        if self._prose is not None:
+            self._prose.compile()
 
     def for_stream(self) -> Redactor:
         """Return a redactor with the same policy for one stream, whose IDs have the same pseudonyms everywhere."""

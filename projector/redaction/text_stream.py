@@ -57,6 +57,10 @@ class Prose:
         formats = None if self._detector is None or is_json else FormatFilter(self._detector)
         return ProseFilter(formats, ClassFilter(self.rows, self._keys, is_json=is_json))
 
+    def compile(self) -> None:
+        """Compile what is otherwise compiled by the first text."""
+        _ = self.gate, self.filter()
+
     @cached_property
     def gate(self) -> Gate:
         """The gate of the fast path."""

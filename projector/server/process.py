@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
@@ -88,9 +87,8 @@ def _serve(
         if admin is not None:
             serving.admin_listener = stack.enter_context(contextlib.closing(admin))
             _print(f"Metrics and health on {url_of(admin)}\n")
+        serving.compile()  # not in a thread: until it ended, the first streams would compile on the event loop
         settle_interpreter()
-        # on first use the loop would wait for it; a thread gives way to the loop
-        threading.Thread(target=serving.compile, name="compile", daemon=True).start()
         serving.run(sockets=[listener])
 
 
