@@ -18,17 +18,17 @@ inner `JsonStreamFilter`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import ClassVar, Final, TypeAlias
 
 from projector.contracts import codec
 from projector.contracts.kinds import REDACTED
+from projector.redaction import descriptions
 from projector.redaction import json_grammar as grammar
 from projector.redaction.content_filter import Carry, ContentFilter
 from projector.redaction.detector import Detector
 from projector.redaction.filters import NumberFilter, clean_plain, plain_filter
-from projector.redaction.neighbours import Neighbour, announcing, carry_of, neighbour, passes_after
+from projector.redaction.neighbours import Neighbour, announcing, carry_after, carry_of, neighbour, passes_after
 from projector.redaction.rules import Verdict, is_value_of_pair, names_a_value
 from projector.redaction.steps import Step, StepBuffer
 from projector.redaction.string_filter import MAY_BE_JSON, StringFilter
@@ -37,14 +37,8 @@ from projector.redaction.value_contexts import ANNOUNCE_CHARS, announces
 Path: TypeAlias = tuple[str | int, ...]
 _Handlers: TypeAlias = dict[str, Callable[["JsonStreamFilter", str], None]]
 
-_MAY_BE_SHOWN: Final = frozenset('"tfn')
-_SHOWN: Final = re.compile(r'""|null|true|false')
-_SHOWN_OPENS: Final = re.compile(r'"|n(?:ul?)?|t(?:ru?)?|f(?:a(?:ls?)?)?')
-_SHOWN_COUNT: Final = re.compile(r'"(?:[-+]?[0-9][0-9.,_]{0,15})?"|null|true|false')
-_COUNT_OPENS: Final = re.compile(rf'"[-+]?(?:[0-9][0-9.,_]{{0,15}})?|{_SHOWN_OPENS.pattern}')
 _SHOWN_MAX_CHARS: Final = 20
-"""Values that are shown under a sensitive key, and their beginnings."""
-
+"""Length of the longest value that is shown under a sensitive key (`descriptions`)."""
 _MAX_PATHS: Final = 64
 """Maximum number and depth of kept paths. An event has fewer notices, and a tree fewer levels."""
 _MAX_KEYS: Final = 64
@@ -66,6 +60,7 @@ class JsonStreamFilter:
         self._path: list[str | int] = []
         self._verdict = Verdict.PLAIN  # of the next value, from its key
         self._muted_at: int | None = None  # number of open containers at the start of a withheld value
+        self._described_at: int | None = None  # the same of a description
         self._key: list[str] | None = None
         self._string: ContentFilter | None = None
         self._string_begins = False
@@ -151,7 +146,7 @@ class JsonStreamFilter:
             return end
         handler = self._expect.get(char)
         if handler is not None:
-            if self._verdict is not Verdict.PLAIN and char in _MAY_BE_SHOWN and self._muted_at is None:
+            if self._verdict is not Verdict.PLAIN and char in descriptions.FIRST and self._muted_at is None:
                 self._read = JsonStreamFilter._in_sensitive
                 return at
             handler(self, char)
@@ -175,7 +170,7 @@ class JsonStreamFilter:
         is_expected = (
             expect is self._NEXT_MEMBER if text[at] == "," else expect is self._KEY or expect is self._FIRST_KEY
         )
-        if not is_expected or self._pairs or self._muted_at is not None:
+        if not is_expected or self._pairs or self._muted_at is not None or self._described_at is not None:
             return at
         member = grammar.MEMBER[text[at]].match(text, at)
         if member is None or (key := member[1]) not in self._plain_keys:
@@ -186,12 +181,20 @@ class JsonStreamFilter:
         return member.end()
 
     def _in_sensitive(self, text: str, at: int) -> int:
-        """Show a value under a sensitive key if it is null, a boolean, empty, or a count in quotes; withhold others."""
-        is_count = self._verdict is Verdict.SENSITIVE_UNLESS_NUMBER
-        if len(text) - at < _SHOWN_MAX_CHARS and (_COUNT_OPENS if is_count else _SHOWN_OPENS).fullmatch(text, at):
+        """Show a value under a sensitive key if it is a state, empty, a count or a description; withhold others."""
+        key, parent = self._key_and_parent()
+        whole, opens = descriptions.shown_under(key, is_count=self._verdict is Verdict.SENSITIVE_UNLESS_NUMBER)
+        if len(text) - at < _SHOWN_MAX_CHARS and opens.fullmatch(text, at):
             self._pending = text[at:]
             return len(text)
-        shown = (_SHOWN_COUNT if is_count else _SHOWN).match(text, at)
+        shown = whole.match(text, at)
+        if shown is None and text[at] == "{":
+            head = descriptions.head_of(key, parent)
+            if head.whole.match(text, at) is not None:
+                self._describe()
+            elif (found := head.opens.match(text, at)) is not None and found.end() == len(text):
+                self._pending = text[at:]
+                return len(text)
         self._read = JsonStreamFilter._between
         if shown is None or not self._detector.passes(shown[0]):
             self._expect[text[at]](self, text[at])
@@ -200,6 +203,16 @@ class JsonStreamFilter:
         self._steps.show(shown.end() - at)
         self._end_value()
         return shown.end()
+
+    def _key_and_parent(self) -> tuple[str, str]:
+        key, parent = self._path[-1], self._path[-2] if len(self._path) > 1 else ""
+        return str(key), str(parent)
+
+    def _describe(self) -> None:
+        """Read a description: of its members, keywords alone are shown."""
+        self._verdict = Verdict.PLAIN
+        if self._described_at is None and not descriptions.is_path(self._key_and_parent()[0]):
+            self._described_at = len(self._containers)
 
     def _begin_value(self, char: str) -> None:
         """Show the first character of a value, or the mark in place of the value."""
@@ -220,6 +233,8 @@ class JsonStreamFilter:
         if self._muted_at == len(self._containers):
             self._muted_at = None
             self._steps.muted = False
+        if self._described_at == len(self._containers):
+            self._described_at = None
         if self._steps.marked:
             self._remember()
         self._expect = self._containers[-1] if self._containers else self._NOTHING
@@ -345,6 +360,9 @@ class JsonStreamFilter:
         if self._pairs and self._verdict is Verdict.PLAIN and is_value_of_pair(key):
             self._verdict = self._pairs.get(len(self._containers), Verdict.PLAIN)
         self._path[-1] = key
+        if self._described_at is not None and self._verdict is Verdict.PLAIN:
+            is_shown = descriptions.is_keyword(*self._key_and_parent())
+            self._verdict = Verdict.PLAIN if is_shown else Verdict.SENSITIVE
         if self._steps.marked:
             self._path[-1] = clean_plain(self._detector, key)
             self._remember()
@@ -366,10 +384,8 @@ class JsonStreamFilter:
             if names_a_value(step) and (verdict := keys.verdict_of_name(content)) is not Verdict.PLAIN:
                 self._pairs[len(self._containers)] = verdict
             return
-        if string is not None:
-            self._after = string.carry().in_list() or None
-        else:
-            self._after = carry_of(self._detector, content)
+        carry = string.carry().in_list() if string is not None else carry_of(self._detector, content)
+        self._after = carry_after(carry, content)
         if announces(content, keys):
             self._after = announcing(content, self._after)
 

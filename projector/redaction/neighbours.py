@@ -12,6 +12,7 @@ What was shown before stays shown. A string that leaves nothing undecided, as mo
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from projector.redaction.content_filter import Carry, ContentFilter
@@ -19,6 +20,7 @@ from projector.redaction.detector import Detector
 from projector.redaction.filters import PlainText, plain_filter
 from projector.redaction.readings import Merged
 from projector.redaction.steps import Step
+from projector.redaction.value_contexts import ANNOUNCE_CHARS
 from projector.redaction.value_places import BEFORE_CHARS
 
 _CARRY_CHARS: Final = 256
@@ -161,7 +163,11 @@ def _behind(detector: Detector, text: str) -> PlainText | None:
         return None
     plain = plain_filter(detector)
     plain.continue_after(text)
-    return plain if plain.held else None
+    return plain if plain.held or _LOGIN.search(text, max(0, len(text) - BEFORE_CHARS)) is not None else None
+
+
+_LOGIN: Final = re.compile(r"(?<![A-Za-z])(?:login|user|account)[ \t]+[^\s\"'`]{1,64}\s*\Z")
+"""The end of a line behind which a password needs no separator: `["  login me", "  password hunter2"]` (netrc)."""
 
 
 def _undecided(pieces: Carry, lines: Carry) -> Carry:
@@ -172,6 +178,13 @@ def _undecided(pieces: Carry, lines: Carry) -> Carry:
         open_chars=pieces.open_chars,
         lines=lines.lines if len(lines.lines) <= _CARRY_CHARS else "",
     )
+
+
+def carry_after(carry: Carry | None, text: str) -> Carry | None:
+    """Return what a string leaves, with a login at its end as context of the next line."""
+    if carry or len(text) > ANNOUNCE_CHARS or _LOGIN.search(text) is None:
+        return carry or None
+    return Carry(lines=text)
 
 
 def announcing(key: str, carry: Carry | None) -> Carry:

@@ -64,6 +64,8 @@ _ESCAPES: Final = (
 )
 """Escapes that were not decoded: of strings, percent-encoding, quoted-printable, the colours of a terminal; and the
 first characters of others (`projector.redaction.readings`)."""
+_SPELLING: Final = re.compile(r"[\\&\x1b]")
+"""First characters of the spellings that are read twice."""
 _UNFINISHED_ESCAPE: Final = re.compile(r"[\\%=\[][0-9A-Za-z;]{0,13}\Z")
 
 
@@ -207,7 +209,8 @@ class Search:
         at, end = first.span()
         if first is word:
             at += 1
-        return at if end == len(text) and end - at < PREFIX_CHARS else -1
+        is_cut = end == len(text) and end - at < PREFIX_CHARS and _SPELLING.search(text, at) is None
+        return at if is_cut else -1
 
     def _in_window(self, scans: Scans, text: str, begin: int, end: int) -> Find | None:
         """Return the first credential or open text that begins in a part of a text."""

@@ -72,12 +72,16 @@ class Readings(Generic[Plain]):
     @property
     def held(self) -> int:
         """Number of characters that no step covers yet."""
-        return self._first.held if self._again is None else self._first.held + self._again.held
+        again = self._again.held if self._again is not None else 0
+        return self._first.held + again + len(self._pending)
 
     @property
     def undecided(self) -> str:
         """Held text that may become a secret, with the text before it; empty if there is none."""
-        return self._first.undecided_with(self._pending)
+        text = self._first.undecided_with(self._pending)
+        if not text and self._again is not None and self._again.held:
+            return self._first.idle_after or ""
+        return text
 
     def carry(self) -> Carry:
         """Return what the text leaves to the next string of its list, after `end`."""
@@ -148,7 +152,8 @@ class Readings(Generic[Plain]):
             self._undecided = ""
             return self._first.end()
         self._undecided = self.undecided
-        self._open_chars = 0 if self._first.is_reading else self._first.held + len(self._pending)
+        is_simple = self._again is None and not self._first.is_reading
+        self._open_chars = self._first.held + len(self._pending) if is_simple else 0
         self._first.is_piece = bool(self._shown)
         if self._again is None:
             text, self._pending = self._pending, ""
@@ -214,11 +219,20 @@ class _Again(Generic[Plain]):
 
     def end(self) -> list[Step]:
         """Return the steps at the end of the text; unseen characters there are shown."""
-        parts: list[str] = []
-        self._see(self._pending, 0, parts)
-        self._pending = ""
-        steps = (self.filter.feed("".join(parts)) if parts else []) + self.filter.end()
+        steps = self._ended()
         return [*self._as_written(steps), (self._hidden, None)]
+
+    def _ended(self) -> list[Step]:
+        """Return the last steps of the filter. An unfinished spelling behind part of a secret is part of it."""
+        text, self._pending = self._pending, ""
+        if not text:
+            return self.filter.end()
+        before = self.filter.fork().end()
+        parts: list[str] = []
+        self._see(text, 0, parts)
+        if before and before[-1][1] is not None:
+            return [*before, (len(text), "")]
+        return self.filter.feed("".join(parts)) + self.filter.end()
 
     def _see(self, text: str, longer: int, parts: list[str]) -> None:
         if not text:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from projector.contracts import codec
+from projector.redaction.descriptions import SHOWN, is_outcome
 
 
 class Format(NamedTuple):
@@ -179,7 +180,7 @@ class Verdict(Enum):
 
     def hides(self, value: object) -> bool:
         """Return whether a value of JSON is withheld: null, booleans, `""`, and numbers under counts, are shown."""
-        if self is Verdict.PLAIN or value is None or isinstance(value, bool) or value == "":
+        if self is Verdict.PLAIN or is_no_secret(value):
             return False
         return self is Verdict.SENSITIVE or not is_count(value)
 
@@ -188,6 +189,13 @@ class Verdict(Enum):
         if self is Verdict.PLAIN or _NO_SECRET.fullmatch(text):
             return False
         return self is Verdict.SENSITIVE or not is_count(text)
+
+
+def is_no_secret(value: object) -> bool:
+    """Return whether a value is null, a boolean, empty, or a text that names a state."""
+    if isinstance(value, str):
+        return not value or SHOWN.fullmatch(f'"{value}"') is not None
+    return value is None or isinstance(value, bool) or value in ([], {})
 
 
 def is_count(value: object) -> bool:
@@ -272,7 +280,7 @@ class KeyRules:
 
     def hides(self, key: str, value: object) -> bool:
         """Return whether the value of a key is withheld."""
-        return self.verdict(key).hides(value)
+        return self.verdict(key).hides(value) and not is_outcome(key, value)
 
     def _judge(self, key: str) -> Verdict:
         form = normal_form(key)

@@ -105,6 +105,11 @@ def is_code(word: str) -> bool:
     """Return whether a word is a call, an index or an attribute; `kX9(mQ2)vT7` is none."""
     if _DOTTED.fullmatch(word) is not None:
         return not any(map(_MIXED.match, word.split(".")))
+    return is_call(word)
+
+
+def is_call(word: str) -> bool:
+    """Return whether a word is a call or an index."""
     if _CALL.fullmatch(word) is None:
         return False
     return _MIXED.match(word) is None and _CLOSES_A_CALL.search(word) is None

@@ -11,7 +11,7 @@ from projector.redaction import patterns, value_shapes
 from projector.redaction.cursor import Cursor
 from projector.redaction.rules import Context, KeyRules, Verdict, plain_letters, shipped
 from projector.redaction.value_extents import Rest
-from projector.redaction.value_kinds import VALUES
+from projector.redaction.value_kinds import VALUES, is_field
 from projector.redaction.value_places import Place, Take, is_key_name
 from projector.redaction.value_strings import is_secret_string
 
@@ -72,6 +72,7 @@ def _compiled(piece: patterns.Piece) -> tuple[re.Pattern[str], int, int]:
 
 _KEY_REST: Final = re.compile(r"[\w.\-\u200b-\u200d\u00ad\ufeff]{0,64}+")
 _KEY_MAX_CHARS: Final = 64
+_ESCAPED: Final = ("n", "r", "t")
 _FIRST_WORD: Final = re.compile(r"(?<![A-Za-z])[A-Za-z]{1,16} \Z")
 """The first of two words of a key: `private key`."""
 _PROPERTIES: Final = frozenset({"value", "default", "key", "text", "raw", "current"})
@@ -83,6 +84,8 @@ def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
     rest = cursor.run(_KEY_REST)
     left = _KEY_REST.match(before[: -_KEY_MAX_CHARS - 1 : -1])  # of the reversed text, because its length is unknown
     begin = before[len(before) - left.end() :] if left else ""
+    if begin[:1] in _ESCAPED and before[: len(before) - len(begin)].endswith("\\"):
+        begin = begin[1:]  # a literal `\\n` before the key
     key = (begin + rest).strip("-.")
     verdict = keys.verdict(key)
     if verdict is Verdict.PLAIN and (first := _FIRST_WORD.search(before, 0, len(before) - len(begin))) is not None:
@@ -131,7 +134,7 @@ def after_entry(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
     if match is None:
         return None
     place = Place("", match[2], keys)
-    is_any = bool(match[1] or match[3]) or _HEADERS.search(match[2]) is not None
+    is_any = bool(match[1] or match[3]) or _HEADERS.search(match[2]) is not None or is_field(match[2], content)
     if content.startswith("-") and match[1]:
         return None
     is_secret = is_secret_string(content, place, is_any=is_any) or (

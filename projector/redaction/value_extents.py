@@ -33,16 +33,30 @@ _CLOSER_CHARS: Final = 8
 
 
 class Quoted:
-    """A string in quotes; `escapes` is the number of backslashes before its opening quote."""
+    """A string in quotes; `escapes` is the number of backslashes before its opening quote.
 
-    def __init__(self, quote: str, escapes: int = 0, *, many_lines: bool = False) -> None:
+    With `doubles`, two quotes in it are one character of it (YAML, SQL), or join two strings (Python, shell).
+    """
+
+    def __init__(self, quote: str, escapes: int = 0, *, many_lines: bool = False, doubles: bool = False) -> None:
         self._quote = quote
         self._escapes = escapes
         self._many_lines = many_lines
+        self._doubles = doubles and not escapes
+        self._has_begun = False
         self._run = re.compile(rf"[^{quote}\\{'' if many_lines else chr(10) + chr(13)}]*+")
 
     def feed(self, text: str, /) -> tuple[int, bool]:
         """Return how many characters belong to the value for certain, and whether the value ends behind them."""
+        count, is_end = self._feed(text)
+        self._has_begun = self._has_begun or count > 0
+        return count, is_end
+
+    def ends_with(self, rest: str) -> bool:
+        """Return whether the value ends if nothing follows what `feed` left: a quote that another one might double."""
+        return self._doubles and rest == self._quote
+
+    def _feed(self, text: str) -> tuple[int, bool]:
         at = 0
         while True:
             at = _end(self._run, text, at)
@@ -51,6 +65,13 @@ class Quoted:
                 return at, False  # the character behind backslashes decides about them
             char = text[at + slashes]
             if char == self._quote and self._closes(slashes):
+                if self._doubles and (self._has_begun or at + slashes):
+                    after = text[at + slashes + 1 : at + slashes + 2]
+                    if not after:
+                        return at, False
+                    if after == self._quote:
+                        at += slashes + 2
+                        continue
                 return at + slashes - min(slashes, self._escapes), True
             if char in "\n\r" and not self._many_lines and (not slashes or self._escapes):
                 return at + slashes, True

@@ -9,9 +9,9 @@ from typing import Final
 from projector.redaction import value_shapes
 from projector.redaction.cursor import Cursor, More
 from projector.redaction.rules import Verdict
-from projector.redaction.value_bare import is_code, is_secret_place, is_secret_shape
+from projector.redaction.value_bare import is_call, is_secret_place, is_secret_shape
 from projector.redaction.value_extents import Block, Extent, Fenced, Header, Line, Word
-from projector.redaction.value_places import BARE, BLANKS, QUOTES, SLASHES, SPACES, Place, Take, is_key_name
+from projector.redaction.value_places import BARE, BLANKS, PARAMETER, QUOTES, SLASHES, SPACES, Place, Take, is_key_name
 from projector.redaction.value_strings import SCHEME, container, quoted
 
 _BARE_LINE: Final = re.compile(r"\S*+")
@@ -169,7 +169,7 @@ def _bare(cursor: Cursor, place: Place) -> Take | None:
     """Decide about a value without quotes."""
     start = cursor.at
     is_line = place.begins_line
-    word = cursor.run(_BARE_LINE if is_line and place.is_variable else BARE)
+    word = cursor.run(_BARE_LINE if is_line and place.is_variable else PARAMETER if place.is_parameter else BARE)
     if SCHEME.fullmatch(word + " ") is not None and cursor.run(BLANKS):
         start = cursor.at
         word = cursor.run(BARE)
@@ -210,6 +210,8 @@ def any_value(cursor: Cursor, place: Place) -> Take | None:
     """Decide about a value that stands where only a secret can: behind an option or a name with a value."""
     cursor.run(BLANKS)
     char = cursor.peek()
+    if len(place.link) > 1 and place.head[-1:] == "-" and char not in ("\\", *QUOTES):
+        return _neighbour(cursor, place)  # a column of the help of a command
     if char == "\\" or (char and char in QUOTES):
         return quoted(cursor, place, is_any=True)
     start = cursor.at
@@ -223,11 +225,21 @@ def any_value(cursor: Cursor, place: Place) -> Take | None:
         start = cursor.at
         word = cursor.run(BARE)
     plain = word.rstrip(".,;:)]}")
-    if plain.startswith("-") or value_shapes.is_empty(plain) or value_shapes.is_template(plain):
-        return None
-    if value_shapes.is_short_number(plain) or (place.verdict is not Verdict.SENSITIVE and plain.isdigit()):
-        return None
-    return None if is_key_name(plain, place.keys) else Take(start, Word())
+    is_harmless = (
+        plain.startswith("-")
+        or value_shapes.is_empty(plain)
+        or value_shapes.is_template(plain)
+        or value_shapes.is_short_number(plain)
+        or (place.verdict is not Verdict.SENSITIVE and plain.isdigit())
+        or is_key_name(plain, place.keys)
+        or _names_an_argument(cursor, plain)
+    )
+    return None if is_harmless else Take(start, Word())
+
+
+def _names_an_argument(cursor: Cursor, word: str) -> bool:
+    """Return whether a word is the name of an argument in the help of a command: `--token FILE   Read it from ..`."""
+    return word.isalpha() and word.isupper() and len(cursor.run(BLANKS)) > 1
 
 
 def _neighbour(cursor: Cursor, place: Place) -> Take | None:
@@ -246,7 +258,10 @@ def _second(cursor: Cursor, place: Place, start: int) -> Take | None:
         return None
     cursor.at = start
     take = quoted(cursor, place, is_any=True)
-    if take is None or not value_shapes.is_entry(cursor.text[take.start : cursor.at]):
+    if take is None:
+        return None
+    value = cursor.text[take.start : cursor.at]
+    if not value_shapes.is_entry(value) and not is_field(place.key, value):
         return None
     cursor.run(SLASHES)
     cursor.at = min(cursor.at + 1, len(cursor.text))
@@ -254,13 +269,26 @@ def _second(cursor: Cursor, place: Place, start: int) -> Take | None:
     return take if cursor.peek() in ("]", "") else None
 
 
+def is_field(key: str, value: str) -> bool:
+    """Return whether a string behind the name of a header is long enough to be its value."""
+    return _FIELD.match(key) is not None and len(value) >= _FIELD_CHARS
+
+
+_FIELD: Final = re.compile("(?i)x-")
+_FIELD_CHARS: Final = 20
+"""Length of the value of a header that is no name of another one: `["X-Api-Key", "Content-Type"]`."""
 _OPENS_A_LIST: Final = re.compile(r"\[\s*\\*[\"'`]\Z")
 
 
 def _string(cursor: Cursor, place: Place) -> Take | None:
-    """Decide about a string in quotes."""
+    """Decide about a string in quotes; behind an option another option is no value."""
     char = cursor.peek()
+    if place.head[-1:] == "-" and _OPTION.match(cursor.text, cursor.at) is not None:
+        return None
     return quoted(cursor, place, is_any=True) if char == "\\" or (char and char in QUOTES) else None
+
+
+_OPTION: Final = re.compile(r"\\*[\"'`]--?[A-Za-z]")
 
 
 def _markup(cursor: Cursor, place: Place) -> Take | None:
@@ -271,12 +299,17 @@ def _markup(cursor: Cursor, place: Place) -> Take | None:
     start = cursor.at
     content = cursor.run(_CONTENT)
     cursor.at = min(cursor.at + 1, len(cursor.text))
-    if cursor.peek() not in ("/", "") or value_shapes.is_empty(content) or value_shapes.is_prose(content):
+    after = cursor.peek()
+    if after not in ("/", "") or value_shapes.is_empty(content) or value_shapes.is_prose(content):
+        return None
+    if not after and (value_shapes.is_template(content) or _PLACEHOLDER.search(place.head) is not None):
         return None
     return None if is_key_name(content.strip(), place.keys) else Take(start, Fenced("</"))
 
 
 _CONTENT: Final = re.compile(r"[^<]*+")
+_PLACEHOLDER: Final = re.compile(r"[=:][ ]?<\Z")
+"""`password=<password> host=db` has no element unless a closing tag follows."""
 
 
 def _header(cursor: Cursor, place: Place) -> Take | None:
@@ -297,7 +330,7 @@ def _header(cursor: Cursor, place: Place) -> Take | None:
         is_secret = not (is_short or value_shapes.is_empty(word) or value_shapes.is_template(word))
         is_secret = is_secret and not is_key_name(word, place.keys)
     else:
-        is_secret = (value_shapes.has_secret_shape(word) and not is_code(word)) or word.isdigit()
+        is_secret = (value_shapes.has_secret_shape(word) and not _is_reference(word, place)) or word.isdigit()
         is_secret = is_secret or (len(word) >= _ALONE_MIN_CHARS and _is_alone(cursor, word, place))
     return Take(start, _header_extent(place)) if is_secret else None
 
@@ -322,10 +355,17 @@ def _field(cursor: Cursor, place: Place) -> Take | None:
 
 
 def _is_alone(cursor: Cursor, word: str, place: Place) -> bool:
-    """Return whether a word is the whole value of a header, and has capital letters inside as no plain word has."""
-    if cursor.peek() not in ("", "\n", "\r", *QUOTES) or _INNER_CAPITAL.search(word) is None:
+    """Return whether a word is the whole value of a header, and looks like no plain word: it has capitals inside."""
+    if cursor.peek() not in ("", "\n", "\r", *QUOTES):
         return False
-    return not (is_code(word) or value_shapes.is_template(word) or is_key_name(word, place.keys))
+    if _INNER_CAPITAL.search(word) is None and not value_shapes.has_secret_shape(word):
+        return False
+    return not (_is_reference(word, place) or value_shapes.is_template(word))
+
+
+def _is_reference(word: str, place: Place) -> bool:
+    """Return whether a word is a call, or names a secret: `config.apiKey`. Any other dotted word is a value here."""
+    return is_call(word) or any(is_key_name(part, place.keys) for part in (word, *word.split(".")))
 
 
 _ALONE_MIN_CHARS: Final = 16

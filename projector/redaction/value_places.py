@@ -15,6 +15,7 @@ BLANKS: Final = re.compile(r"[ \t]*+")
 SPACES: Final = re.compile(r"[ \t\r\n]*+")
 SLASHES: Final = re.compile(r"\\*+")
 BARE: Final = re.compile(r"[^\s\"'`,;<>]*+")
+PARAMETER: Final = re.compile(r"[^\s\"'`,;<>&]*+")
 QUOTES: Final = "\"'`"
 
 

@@ -111,13 +111,19 @@ class ValueReader:
     def end(self) -> Reading:
         """Decide at the end of the text."""
         text, self._held = self._held, ""
-        if self._extent is not None:
+        if self._extent is not None and not self._ends_with(text):
             return Reading([(len(text), REDACTED if self._is_unmarked else "")] if text else [], None)
         reading = self._read(text, is_whole=True)
-        if self._held:
-            reading.steps.append((len(self._held), ""))
-            self._held = ""
+        text, self._held = self._held, ""
+        if self._ends_with(text):
+            return Reading(reading.steps, text)
+        if text:
+            reading.steps.append((len(text), ""))
         return reading
+
+    def _ends_with(self, text: str) -> bool:
+        """Return whether the value ends before a text if nothing follows."""
+        return isinstance(self._extent, Quoted) and self._extent.ends_with(text)
 
     def _decided(self, text: str, *, is_whole: bool) -> Take | None:
         """Return the decision about a value; raise `More` if it needs more text."""

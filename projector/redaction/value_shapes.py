@@ -13,7 +13,8 @@ _NOT_SET: Final = (
     "none null nil nan true false undefined yes no on off empty missing unset default unknown unspecified n/a"
 )
 _STATES: Final = (
-    "required optional invalid expired hidden masked redacted removed omitted changed na tbd todo ok failed"
+    "required optional invalid expired hidden masked redacted removed omitted changed na tbd todo ok failed "
+    "include omit same-origin"
 )
 _TYPES: Final = (
     "string str text bytes int integer float number bool boolean object any array list dict date secret value"
@@ -32,6 +33,7 @@ _PLACEHOLDER: Final = re.compile(
     | (?:your|my|the|an?|some|insert|enter|replace)                                    # your-api-key
       (?:[-_ ](?:[A-Z]?[a-z]+[0-9]?|[A-Z]+[0-9]?|[0-9]{1,3}))+
     | (?:(?:[Aa]lt|[Ss]hift|[Cc]trl|[Cc]ontrol|[Oo]ption|[Cc]md|[Cc]ommand|[Mm]eta)\+)+\w{1,8}  # keys of a keyboard
+    | [~^][0-9]{1,3}(?:\.[0-9]{1,3}){2}                                                 # ranges of versions
     | [^\w]+ | \#[0-9a-fA-F]{3,8}                                                      # colours
     """,
     re.VERBOSE | re.DOTALL,

@@ -6,7 +6,8 @@ import re
 from functools import cache
 from typing import Final
 
-from projector.redaction import value_shapes
+from projector.contracts import codec
+from projector.redaction import descriptions, value_shapes
 from projector.redaction.cursor import Cursor, More
 from projector.redaction.rules import Verdict
 from projector.redaction.value_extents import Balanced, Extent, Fenced, Quoted
@@ -25,7 +26,7 @@ def quoted(cursor: Cursor, place: Place, *, is_any: bool) -> Take | None:
     if not slashes and cursor.sequence(_triples(quote)):
         extent: Extent = Fenced(quote * 3)
     else:
-        extent = Quoted(quote, len(slashes), many_lines=quote == "`")
+        extent = _string(quote, len(slashes))
     content = _content(cursor, extent)
     is_closed = cursor.peek() == quote or (slashes and cursor.peek() == "\\")
     is_cut_off = not is_closed and cursor.at == len(cursor.text)
@@ -33,8 +34,12 @@ def quoted(cursor: Cursor, place: Place, *, is_any: bool) -> Take | None:
     if not is_secret_string(content, place, is_any=is_any) and not (is_any and is_cut_off and content.isalpha()):
         return None
     start = cursor.at - len(content)
-    extent = Fenced(quote * 3) if isinstance(extent, Fenced) else Quoted(quote, len(slashes), many_lines=quote == "`")
+    extent = Fenced(quote * 3) if isinstance(extent, Fenced) else _string(quote, len(slashes))
     return Take(start, extent)
+
+
+def _string(quote: str, escapes: int) -> Quoted:
+    return Quoted(quote, escapes, many_lines=quote == "`", doubles=quote == "'")
 
 
 _LONG_CHARS: Final = 64
@@ -58,7 +63,7 @@ def _content(cursor: Cursor, extent: Extent) -> str:
     if not is_end:
         if not cursor.is_whole:
             raise More
-        count = len(text)
+        count = count if isinstance(extent, Quoted) and extent.ends_with(text[count:]) else len(text)
     cursor.at += count
     return text[:count]
 
@@ -99,6 +104,8 @@ def container(cursor: Cursor, place: Place) -> Take | None:
     end, is_end = Balanced().feed(cursor.text[start:])
     end += start
     text = cursor.text[start:end]
+    if text[0] == "{" and place.link[:1] == '"' and _is_described(cursor, place, text, is_end=is_end):
+        return None
     is_data = place.link[:1] in ("\\", *QUOTES) and text[0] != "("
     is_data = is_data and _CODE_IN_DATA.search(_STRINGS.sub('""', text)) is None
     is_data = is_data or ((is_end or cursor.is_whole) and _ONE_STRING.fullmatch(text) is not None)
@@ -116,6 +123,28 @@ def container(cursor: Cursor, place: Place) -> Take | None:
     return Take(start, Balanced()) if is_list else None
 
 
+def _is_described(cursor: Cursor, place: Place, text: str, *, is_end: bool) -> bool:
+    """Return whether a JSON object is a description of a secret, with nothing in it that is withheld."""
+    parent = _PARENT.search(place.head)
+    key, parent_key = ("/" if place.head.endswith("/") else place.key), parent[1] if parent else ""
+    head = descriptions.head_of(key, parent_key)
+    found = head.opens.match(text)
+    if found is None:
+        return False
+    if head.whole.match(text) is not None and descriptions.is_path(key):
+        return True
+    if not is_end:
+        if not cursor.is_whole:
+            raise More
+        return False
+    try:
+        tree = codec.loads(text)
+    except codec.CodecError:
+        return False
+    return isinstance(tree, dict) and descriptions.is_shown(key, parent_key, tree)
+
+
+_PARENT: Final = re.compile(r'"([A-Za-z$]{1,24})"\s{0,8}:\s{0,8}\{\s{0,32}"\Z')
 _CODE_IN_DATA: Final = re.compile(r"[,\[(]\s*[A-Z][A-Za-z.]*\s*[,\])]|[A-Za-z_]\w*\(")
 _STRINGS: Final = re.compile(r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'", re.DOTALL)
 _ONE_STRING: Final = re.compile(rf"\(\s*+[bBuUrR]?(?:{_STRINGS.pattern})\s*+\)?", re.DOTALL)

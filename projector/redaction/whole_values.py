@@ -10,6 +10,7 @@ from urllib.parse import unquote, unquote_plus
 
 from projector.contracts import codec
 from projector.contracts.kinds import REDACTED, NoticeType
+from projector.redaction import descriptions
 from projector.redaction.clean import (
     MARK,
     REDACTED_HERE,
@@ -29,7 +30,7 @@ from projector.redaction.filters import clean_plain
 from projector.redaction.internals import without_internals
 from projector.redaction.json_filter import string_filter
 from projector.redaction.json_grammar import BLANKS
-from projector.redaction.neighbours import announcing, carry_of, neighbour, passes_after
+from projector.redaction.neighbours import announcing, carry_after, carry_of, neighbour, passes_after
 from projector.redaction.policy import Limits
 from projector.redaction.rules import Verdict, is_value_of_pair, normal_form
 from projector.redaction.steps import StepWriter, in_pieces
@@ -89,10 +90,8 @@ class Adjacent:
 
     def leave(self, string: ContentFilter | None, text: str) -> None:
         """Keep what a string leaves to the next one; its filter is None if it passed."""
-        if string is None:
-            self._after = carry_of(self._detector, text)
-        else:
-            self._after = string.carry().in_list() or None
+        carry = string.carry().in_list() if string is not None else carry_of(self._detector, text)
+        self._after = carry_after(carry, text)
         if announces(text, self._detector.keys):
             self._after = announcing(text, self._after)
 
@@ -227,6 +226,7 @@ class _Walk:
         self._detector = detector
         self._numbers = detector.values if detector is not None and detector.values.has_numbers else None
         self._path: list[str | int] = []
+        self._is_described = False  # whether the object is part of a description under a sensitive key
         self.notices: dict[Notice, None] = {}  # a set in order
 
     def value(self, value: object) -> object:
@@ -305,11 +305,23 @@ class _Walk:
         return found
 
     def _member(self, name: str, member: object, pair: Verdict) -> object:
+        parent = str(self._path[-2]) if len(self._path) > 1 else ""
         is_hidden = self._detector is not None and self._detector.keys.hides(name, member)
+        if not is_hidden and self._is_described and not descriptions.is_keyword(name, parent):
+            is_hidden = Verdict.SENSITIVE.hides(member)
         if not is_hidden and not (is_value_of_pair(name) and pair.hides(member)):
             return self.value(member)
+        if isinstance(member, Mapping) and descriptions.is_description(name, parent, member):
+            return self._description(name, member)
         self._notice("redacted")
         return REDACTED
+
+    def _description(self, name: str, member: Mapping[object, object]) -> object:
+        was_described = self._is_described
+        self._is_described = was_described or not descriptions.is_path(name)
+        shown = self.value(member)
+        self._is_described = was_described
+        return shown
 
     def _max_entries(self) -> int:
         """Return the maximum number of entries of a container at this depth; 0 below the deepest level."""

@@ -35,6 +35,7 @@ HIDDEN: Final[Mapping[str, tuple[str, str]]] = {
         "{&quot;password&quot;: &quot;<redacted>&quot;}",
     ),
     "entities that are not seen": (f"x {TOKEN[:9]}&shy;{TOKEN[9:]} y", "x <redacted> y"),
+    "an entity behind a tag": (f"<p>{TOKEN.replace('_', '&#95;').replace('ghp', '&#x67;hp')}</p>", "<p><redacted></p>"),
     "two secrets": (
         f"{chr(0x200B).join(TOKEN)}, password={chr(0x200B).join('hunter2x9')}",
         "<redacted>, password=<redacted>",
@@ -82,6 +83,13 @@ def test_a_registered_value_is_found_as_it_is_seen_and_as_it_is_written() -> Non
     redactor = Redactor(Policy.load({"registered": [{"value": family}, {"value": "quiet-Heron-7741"}]}))
     assert every_way(redactor, f"is {family}.") == {"is <redacted>."}
     assert every_way(redactor, f"is {chr(0x200B).join('quiet-Heron-7741')}.") == {"is <redacted>."}
+
+
+def test_a_registered_value_in_strings_that_cut_its_escapes() -> None:
+    redactor = Redactor(Policy.load({"registered": [{"value": "\u017du\u0165ou\u010dk\u00fd-k\u016f\u0148-31"}]}))
+    lines = ['{"id": "\\u017', "du\\u0", "165o", "u\\u010dk\\u00fd-k\\u01", '6f\\u0148-31"}', "end"]
+    shown = redactor.json(lines, string_max_chars=100).value
+    assert shown == ['{"id": "\\u017', "du\\u0", "<redacted>", "<redacted>", '<redacted>"}', "end"]
 
 
 def test_a_whole_text_is_read_as_its_pieces_are() -> None:

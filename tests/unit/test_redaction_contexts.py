@@ -49,6 +49,7 @@ WITHHELD = {
     "a cookie with quotes": f'Cookie: theme="dark"; sid={SECRET}',
     "a header with parameters": f'Authorization: Digest username="me", response="{SECRET}"',
     "a header as a pair": f'x [["X-Api-Key","{SECRET}"]]',
+    "a pair in a text": f'x [["X-Api-Key","davspTUUMQRYFPVDuvCSAEmjjTs"],["X-Api-Key","{SECRET}"]]',
     "a header as a member": f'x {{"name":"Authorization","value":"Basic {SECRET}"}}',
     "a short bearer token": f"Bearer {SECRET}",
     "a scheme alone": "Basic YWxhZGRpbjpvcGVuc2VzYW1l" + SECRET,
@@ -102,6 +103,14 @@ WHOLE = (
     "password: §~kXmQvTwLz",
     "password: §summer_night",
     "password=§wLzRk%dmQvTx",
+    "login me\n  password §orykR7uM6cNzHtNhnROPFs§\n",
+    "curl -H 'X-Api-Key: §gjzg7a59e.jicrqJUyRNC§' https://example.org",
+    "X-Auth-Token: §gjzg7a59e.jicrqjuyrnc§\r\nHost: example.org",
+    "> Authorization: §gjzg7a59e.jicrqJUyRNC",
+    "done\\nX-Auth-Token: §LiPspfxBkjbZhcJmJAKMJOIBEBEOK§\r\nHost: example.org",
+    "password: '§kX9''mQ2''vT7§'",
+    "password = '§kX9''mQ2§' # x",
+    "tool --token '§a''b§' -v",
     '"password": §abcdefg!',
 )
 """Texts with a value between `§`."""
@@ -152,6 +161,17 @@ SHOWN = (
     'token = "your-api-key-2"',
     "auth=ok",
     "token: 2 of 512",
+    'headers = [["X-Api-Key","Content-Type"]]',
+    "curl -H 'X-Api-Key: config.apiKey'",
+    "-H 'Authorization: get_token(user)'",
+    "f(password='', user='me')",
+    "x = {'password': '', 'user': 'me'}",
+    '"cookie": "^0.6.0"',
+    'x {"properties":{"password":{"type":"string","minLength":12}}}',
+    "password=<password> host=localhost",
+    '["--token-count","--no-cookies"]',
+    "  --token FILE    The file",
+    "?max_tokens=5&sort=key",
 )
 
 
@@ -185,6 +205,16 @@ LISTS = {
         ["- name: DB_PASSWORD", "  value: hunter2x9"],
         ["- name: DB_PASSWORD", "  value: <redacted>"],
     ),
+    "a header and a value of letters": (
+        ["X-Api-Key", "davspTUUMQRYFPVDuvCSAEmjjTs"],
+        ["X-Api-Key", "<redacted>"],
+    ),
+    "two headers": (["X-Api-Key", "Content-Type"], ["X-Api-Key", "Content-Type"]),
+    "lines of a login": (
+        ["machine db.example", "  login me", "  password hunter", ""],
+        ["machine db.example", "  login me", "  password <redacted>", ""],
+    ),
+    "words behind a login": (["login me", "and the rest", "password it"], ["login me", "and the rest", "password it"]),
     "words that are no pieces": (
         ["to", "ken", "API-", "READ", "s", "k-", "id"],
         ["to", "ken", "API-", "READ", "s", "k-", "id"],
