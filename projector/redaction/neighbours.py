@@ -19,6 +19,7 @@ from projector.redaction.content_filter import Carry, ContentFilter
 from projector.redaction.detector import Detector
 from projector.redaction.filters import PlainText, plain_filter
 from projector.redaction.readings import Merged
+from projector.redaction.spellings import MAY_BE_SPELLED, UNFINISHED, as_read
 from projector.redaction.steps import Step
 from projector.redaction.value_contexts import ANNOUNCE_CHARS
 from projector.redaction.value_places import BEFORE_CHARS
@@ -211,11 +212,22 @@ def passes_after(detector: Detector, after: Carry | None, text: str) -> bool:
 
 def carry_of(detector: Detector, text: str) -> Carry | None:
     """Return what a plain string leaves of which `passes_after` and `Detector.passes` are true."""
+    if (carry := _carry_of_spelled(detector, text[-BEFORE_CHARS:])) is not None:
+        return carry
     count = detector.undecided(text)
     if not count:
         return None
     left = text[max(0, len(text) - count - BEFORE_CHARS) :]
     return _undecided(*[Carry(text=left, lines=lines_of(detector, left, count), open_chars=count)] * 2) or None
+
+
+def _carry_of_spelled(detector: Detector, text: str) -> Carry | None:
+    """Return what the end of a text leaves if a secret may begin in it as it is read, or a spelling is unfinished."""
+    if MAY_BE_SPELLED.search(text) is None:
+        return None
+    read = as_read(text)
+    is_open = UNFINISHED.search(text) is not None or (read != text and detector.undecided(read) > 0)
+    return Carry(text=text, lines=text) if is_open else None
 
 
 def lines_of(detector: Detector, text: str, count: int) -> str:

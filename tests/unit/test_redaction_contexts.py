@@ -215,6 +215,14 @@ LISTS = {
         ["machine db.example", "  login me", "  password <redacted>", ""],
     ),
     "words behind a login": (["login me", "and the rest", "password it"], ["login me", "and the rest", "password it"]),
+    "an entity at the end of a string": (
+        ["<p>?a=1&amp;", "Signature=" + SECRET * 3 + " x"],
+        ["<p>?a=1&amp;", "Signature=<redacted> x"],
+    ),
+    "an entity in two strings": (
+        ["<p>?a=1&am", "p;Signature=" + SECRET * 3 + " x"],
+        ["<p>?a=1&am", "p;Signature=<redacted> x"],
+    ),
     "words that are no pieces": (
         ["to", "ken", "API-", "READ", "s", "k-", "id"],
         ["to", "ken", "API-", "READ", "s", "k-", "id"],
