@@ -100,16 +100,19 @@ class Clients:
             data = await reader.readuntil(b"\r\n\r\n")
             if visit.end == b"cancelled":
                 await asyncio.sleep(self._chance.random() * LEAVES_AFTER_S)
-                await self._cancel(STREAM_ID.search(data)[1])
+                answer = await self._cancel(STREAM_ID.search(data)[1])
+                if answer != b"HTTP/1.1 204 No Content":
+                    return f"cancel: {answer.decode('latin-1')}"
             ends = TERMINAL.findall(await reader.read())
             return ", ".join(end.decode() for end in ends) or data.partition(b"\r\n")[0].decode("latin-1")
         finally:
             writer.close()
 
-    async def _cancel(self, stream_id: bytes) -> None:
+    async def _cancel(self, stream_id: bytes) -> bytes:
+        """Cancel a stream; return the status line of the answer."""
         reader, writer = await self._ask(b"/api/v1/streams/%b/cancel" % stream_id, b"")
         try:
-            await reader.read()
+            return (await reader.read()).partition(b"\r\n")[0]
         finally:
             writer.close()
 
