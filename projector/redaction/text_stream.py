@@ -11,9 +11,9 @@ Texts that clients join share a `Seam`: a text that begins behind another one is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeAlias
 
 from projector.redaction import compose, patterns
 from projector.redaction.clean import Cleaned, CleanText, Notice, bounded, counted_notice
@@ -32,9 +32,16 @@ from projector.redaction.text_view import PLAIN
 _PREFIX_CHARS: Final = 8
 """Length of the prefixes of formats in the gate: long enough that few words begin like one."""
 _RECENT_MAX_CHARS: Final = 4 * BEFORE_CHARS
+_WORDS_MAX: Final = 4_096
+"""Texts whose decision is kept; more are forgotten at once."""
+_WORD_MAX_CHARS: Final = 24
 _new_tuple: Final = tuple.__new__  # as in `projector.redaction.stream`
 _UNFINISHED_ESCAPE: Final = r"[\\%=\[&][0-9A-Za-z;#]{0,13}\Z"
 _UNFINISHED: Final = re.compile(_UNFINISHED_ESCAPE)
+
+
+Decided: TypeAlias = tuple[Cleaned[CleanText], str]
+"""The part of a text that can be shown, and its end, which may begin a value."""
 
 
 class Prose:
@@ -84,9 +91,54 @@ class Gate:
         self.search: Final = gate.search
         self.class_group = 1
         self.word_group = gate.groups if detector is not None else -1
+        self.words: Final[dict[str, Decided]] = {}
+        """What was decided for texts behind a space, and for texts that begin with one behind a `quiet` character."""
+        self.quiet: Final = frozenset(char for char in _QUIET if not _sees_space(rows) and self._is_quiet(char))
+        self._has_classes = bool(rows)
         special = {*DISGUISES, *(PLAIN if rows else ())}
         self.special: Final = re.compile(f"[{''.join(map(chr, special))}{INVISIBLE}\ud800-\udfff]").search
         """Search for characters beyond ASCII that only `ProseFilter` reads."""
+
+    def decide(self, recent: str, text: str) -> Decided | None:
+        """Return what of a text can be shown behind another one; None if that takes more than this expression.
+
+        What follows a space does not depend on what is before it, so the result is kept: words repeat often.
+        """
+        start, end = len(recent), len(recent) + len(text)
+        near = self.search(recent + text, start - 1)
+        begin = end
+        if near is not None:
+            begin = near.start() + (near.lastindex == self.word_group)
+            if near.end() != end or begin < start or not self._is_cut(near.lastindex, end - begin):
+                return None
+        decided = _new_tuple(Cleaned, (text[: begin - start], ())), text[begin - start :]
+        if len(text) <= _WORD_MAX_CHARS and self._is_kept(recent, text):
+            if len(self.words) >= _WORDS_MAX:
+                self.words.clear()
+            self.words[text] = decided
+        return decided
+
+    def _is_cut(self, group: int | None, count: int) -> bool:
+        """Return whether text at the end is only held, whatever follows: a candidate of a class, or a short prefix."""
+        return group == self.class_group or (count < patterns.PREFIX_CHARS and group in (None, self.word_group))
+
+    def _is_kept(self, recent: str, text: str) -> bool:
+        """Return whether a result may be kept. With classes the text must be of letters: no value of a class is."""
+        if self._has_classes and not text.replace(" ", "").isalpha():
+            return False
+        return recent[-1] in self.quiet and (recent[-1] == " " or text[:1] == " ")
+
+    def _is_quiet(self, char: str) -> bool:
+        """Return whether no value begins with a character if a space follows."""
+        found = (self.search(char + after) for after in (" ", " a", "  "))
+        return not any(near is not None and near.start() == 0 for near in found)
+
+
+def _sees_space(rows: Sequence[TextClass]) -> bool:
+    """Return whether a candidate of a class may begin with a space, or depends on a space before it."""
+    begins = (patterns.pieces(way)[0] for row in rows for way in patterns.alternatives(row.begins))
+    before = (patterns.pieces(way)[-1] for row in rows for way in patterns.alternatives(row.before))
+    return any(re.match(piece.atom, " ") for piece in (*begins, *before))
 
 
 def _credentials(words: Mapping[str, str], anywhere: Mapping[str, str]) -> str:
@@ -106,6 +158,7 @@ def _credentials(words: Mapping[str, str], anywhere: Mapping[str, str]) -> str:
 
 
 _ALNUM: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_QUIET: Final = f"{_ALNUM} .,;:!?"
 _CHUNK: Final = 6
 """First characters that one set excludes: few enough that an alternative is found soon."""
 
@@ -130,8 +183,8 @@ class ProseStream(TextStream):
     """
 
     __slots__ = (
-        *("_class_group", "_count", "_gate", "_has_begun", "_is_idle", "_ledger", "_pending", "_prose", "_recent"),
-        *("_is_alone", "_seam", "_special", "_word_group", "before"),
+        *("_count", "_gate", "_has_begun", "_is_alone", "_is_idle", "_ledger", "_pending", "_prose", "_quiet"),
+        *("_recent", "_seam", "_special", "_words", "before"),
     )
 
     def __init__(
@@ -139,10 +192,9 @@ class ProseStream(TextStream):
     ) -> None:
         self._prose = prose.filter(is_json=is_json)
         super().__init__(self._prose)
-        gate = prose.gate
-        self._gate = gate.search
+        self._gate = gate = prose.gate
+        self._words, self._quiet = gate.words, gate.quiet
         self._special = gate.special
-        self._word_group, self._class_group = gate.word_group, gate.class_group
         self._ledger = Ledger(prose.actions, echo)
         self._seam = seam or Seam()
         self._is_alone = seam is None
@@ -158,31 +210,22 @@ class ProseStream(TextStream):
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
         """Read a fragment and return the part that can be shown now."""
-        if (
-            not self._is_idle
-            or self._seam.owner is not self
-            or not (fragment.isascii() or self._special(fragment) is None)
-        ):
+        if not self._is_idle or self._seam.owner is not self:
             return self._slowly(fragment)
         recent = self._recent
         text = self._pending + fragment
-        whole = recent + text
-        start = len(recent)
-        near = self._gate(whole, start - 1)
-        if near is None:
-            self._pending = ""
-            self._count += len(text)
-            self._recent = whole if start < _RECENT_MAX_CHARS else whole[-BEFORE_CHARS:]
-            return _new_tuple(Cleaned, (text, ()))
-        begin, end = near.span()
-        if (group := near.lastindex) == self._word_group:
-            begin += 1
-        if end != len(whole) or begin < start or not self._is_cut(group, end - begin):
-            return self._search(text)
-        self._pending = whole[begin:]
-        self._count += begin - start
-        self._recent = whole[:begin] if start < _RECENT_MAX_CHARS else whole[:begin][-BEFORE_CHARS:]
-        return _new_tuple(Cleaned, (text[: begin - start], ()))
+        if recent[-1] == " " or (text[:1] == " " and recent[-1] in self._quiet):
+            decided = self._words.get(text) or self._decide(recent, text, fragment)
+        else:
+            decided = self._decide(recent, text, fragment)
+        if decided is None:
+            return self._slowly(fragment)
+        cleaned, self._pending = decided
+        shown = cleaned[0]
+        self._count += len(shown)
+        whole = recent + shown
+        self._recent = whole if len(recent) < _RECENT_MAX_CHARS else whole[-BEFORE_CHARS:]
+        return cleaned
 
     def close(self) -> Cleaned[CleanText]:
         """Return the clean text of the characters held at the end."""
@@ -217,11 +260,20 @@ class ProseStream(TextStream):
         """The last characters that were read."""
         return self._recent + self._pending
 
-    def _is_cut(self, group: int | None, count: int) -> bool:
-        """Return whether text at the end is only held, whatever follows: a candidate of a class, or a short prefix."""
-        if group == self._class_group:
-            return True
-        return (group is None or group == self._word_group) and count < patterns.PREFIX_CHARS
+    def _decide(self, recent: str, text: str, fragment: str) -> Decided | None:
+        """Decide a text whose end is new; None if the gate cannot."""
+        cut = text.rfind(" ") + 1 if self._pending else 0  # words by themselves are decided once
+        first, last = text[:cut], text[cut:]
+        head = self._words.get(first) if cut and recent[-1] == " " else None
+        tail = self._words.get(last) if head and not head[1] else None
+        if tail is None:
+            if not (fragment.isascii() or self._special(fragment) is None):
+                return None
+            head = self._gate.decide(recent, first) if cut else None
+            if head is None or head[1]:
+                return self._gate.decide(recent, text)
+            tail = self._gate.decide(recent + first, last)
+        return tail and (_new_tuple(Cleaned, (first + tail[0][0], ())), tail[1])
 
     def _slowly(self, fragment: str) -> Cleaned[CleanText]:
         """Read a fragment that the gate cannot read, or that begins or continues behind another text."""
