@@ -142,9 +142,11 @@ def _mapping_lines() -> Iterator[str]:
     where = "D22 and similar numbers are in [the contract](../contracts/public_sse_v1/README.md)."
     yield from ("# Mapping", "", f"{about} {where}", "")
     yield from ("## Handled provider events", "", "| event | public kinds | how |", "|---|---|---|")
-    for name, handler in {**HANDLERS, **HOST_HANDLERS}.items():
-        kinds = ", ".join(f"`{kind}`" for kind in EMITS[handler]) or "none by itself"
-        yield f"| `{name}` | {kinds} | {summary(handler)} |"
+    handled = {**HANDLERS, **HOST_HANDLERS}.items()
+    rows = {
+        name: (", ".join(f"`{kind}`" for kind in EMITS[how]) or "none by itself", summary(how)) for name, how in handled
+    }
+    yield from _rows(rows)
     yield from ("", "If the provider did not announce an item, `output_item.added` is emitted before any of these.", "")
     steering = {name: summary(steer) for name, steer in STEERING.items()}
     yield from _table("Recording directives", "line", steering, "what it does")
@@ -171,6 +173,14 @@ def _input_lines(provider: str) -> Iterator[str]:
 
 def _table(title: str, head: str, rows: Mapping[str, str], what: str = "why") -> Iterator[str]:
     yield from (f"## {title}", "", f"| {head} | {what} |", "|---|---|")
-    for name, why in rows.items():
-        yield f"| `{name}` | {why} |"
+    yield from _rows({name: (why,) for name, why in rows.items()})
     yield ""
+
+
+def _rows(rows: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """Write the rows of a table; names with the same cells share one."""
+    names: dict[tuple[str, ...], list[str]] = {}
+    for name, cells in rows.items():
+        names.setdefault(cells, []).append(f"`{name}`")
+    for cells, group in names.items():
+        yield f"| {', '.join(group)} | {' | '.join(cells)} |"

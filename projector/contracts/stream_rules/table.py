@@ -50,7 +50,7 @@ _ROWS: Final = (
     Rule("json", "spec", "each line is one JSON object in UTF-8", "4.1"),
     Rule("frame_bytes", "project", "an event takes at most 262,144 bytes", "D27"),
     Rule("surrogate", "project", "text holds no lone surrogates", "D31"),
-    Rule("kind", "spec", "`kind` is one of section 9", "9"),
+    Rule("kind", "spec", "`kind` is one of the eighteen", "9"),
     Rule("schema", "spec", "`schema` is `public_sse_v1`", "5"),
     Rule("extra_member", "spec", "no members other than those of the contract", "7.2"),
     Rule("shape", "spec", "required members are present, with the right types and values", "9"),
