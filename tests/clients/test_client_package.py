@@ -17,7 +17,8 @@ ENTRIES: Final = {"index", "store", "react", "ai-sdk", "assistant-ui"}
 MAX_BYTES: Final = {"client": 6_000, "client and hook": 8_000, "ai-sdk": 9_000, "assistant-ui": 2_000}
 """Bundle -> most bytes, gzipped."""
 README: Final = (SOURCE / "README.md").read_text(encoding="utf-8")
-EXAMPLES: Final = re.findall(r"```(tsx?)\n(.*?)```", README, re.DOTALL)
+FIRST: Final = (SOURCE.parents[1] / "README.md").read_text(encoding="utf-8")
+EXAMPLES: Final = re.findall(r"```(tsx?)\n(.*?)```", README + FIRST, re.DOTALL)
 OPTIONS: Final = (
     *(
         "--strict",

@@ -50,7 +50,7 @@ MADE: Final = ("tests/streams",)
 OTHERS: Final = HOST_HANDLERS.keys() | STEERING.keys()
 """Events of the host, which look like modules of ours."""
 
-MODULE: Final = re.compile(r"`(projector(?:\.(?!py`)[A-Za-z]\w*)+)[`(]")
+MODULE: Final = re.compile(r"`(projector(?:\.(?!(?:py|toml)`)[A-Za-z]\w*)+)[`(]")
 
 
 @cache
