@@ -65,6 +65,10 @@ class Desk:
         """Return the items of each request that contains a word."""
         return [body["input"] for body in self.requests if word in str(body["input"])]
 
+    def types(self, word: str) -> list[list[str]]:
+        """Return the types of the items of each such request."""
+        return [[item["type"] for item in items] for items in self.inputs(word)]
+
     async def _wait(self, peer: Any, question: str, sentences: list[str]) -> None:
         """Send half of the sentences, wait at the gate, and send the rest."""
         gate = question.rsplit(maxsplit=1)[-1]

@@ -26,6 +26,11 @@ AGENT: Final[dict[str, Any]] = {
     "on_disconnect": "continue",
 }
 
+TURNS: Final = [["message"], ["message", "message", "message"]]
+"""Items of the requests of two turns: the second has the first."""
+TOOL: Final = [["message"], ["message", "function_call", "function_call_output"]]
+"""Items of the requests of a turn with a tool of the page."""
+
 Use: TypeAlias = Callable[..., Awaitable[int]]
 
 
@@ -60,9 +65,8 @@ def urls(serve: Any, upstream_port: int) -> tuple[str, str]:
 
 async def test_use_chat(use: Use, desk: Desk, urls: tuple[str, str]) -> None:
     assert await use("use-chat", *urls) == 7
-    assert [len(items) for items in desk.inputs("room")] == [1, 3], "the second turn has the first"
-    _, *told = [item["type"] for item in desk.inputs("boats")[1]]
-    assert told == ["function_call", "function_call_output"]
+    assert desk.types("room") == TURNS
+    assert desk.types("boats")[:2] == TOOL
     assert [item["approve"] for [item] in desk.inputs("mcp_approval_response")] == [True, False]
     assert desk.left == ["stop"]
 
@@ -70,3 +74,9 @@ async def test_use_chat(use: Use, desk: Desk, urls: tuple[str, str]) -> None:
 async def test_use_chat_with_the_demo(use: Use) -> None:
     with running([sys.executable, "-m", "projector", "demo", "--port", "0"]) as server:
         assert await use("use-chat", server) == 3
+
+
+async def test_assistant_ui(use: Use, desk: Desk, urls: tuple[str, str]) -> None:
+    assert await use("assistant-ui", *urls) == 6
+    assert desk.types("room") == 2 * TURNS
+    assert desk.types("boats") == 2 * TOOL

@@ -64,6 +64,24 @@ def body(*messages: object, **members: object) -> Json:
     return {"id": "chat", "messages": list(messages), "trigger": "submit-message", **members}
 
 
+def model_messages(*messages: object) -> Json:
+    """Return a request of assistant-ui's data stream runtime."""
+    return {"messages": list(messages), "threadId": "chat", "runConfig": {}, "unstable_assistantMessageId": "a"}
+
+
+def model_result(kind: str, value: object, call_id: str = "c") -> Json:
+    output = {"type": kind, "value": value}
+    return {"role": "tool", "content": [{"type": "tool-result", "toolCallId": call_id, "output": output}]}
+
+
+MODEL_USER: Final = {"role": "user", "content": [{"type": "text", "text": "Hi"}]}
+MODEL_CALL: Final = {
+    "role": "assistant",
+    "content": [
+        {"type": "text", "text": "Ho"},
+        {"type": "tool-call", "toolCallId": "c", "toolName": "pick", "input": {"a": 1}},
+    ],
+}
 CALL: Final = ToolCall("c", "pick", '{"a":1}')
 OUTPUT: Final = ToolOutput("c", "blue")
 APPROVED: Final = Approval("mcpr_1", is_approved=True)
@@ -196,6 +214,33 @@ ROWS: Final[list[tuple[str, Json, ConversationSettings, list[Entry]]]] = [
         DEFAULTS,
         [HI, CALL, OUTPUT],
     ),
+    (
+        "model messages",
+        model_messages(MODEL_USER, MODEL_CALL, model_result("text", "blue"), MODEL_USER),
+        DEFAULTS,
+        [HI, Message("assistant", "Ho"), CALL, OUTPUT, HI],
+    ),
+    (
+        "a failed tool in model messages",
+        model_messages(MODEL_USER, MODEL_CALL, model_result("error-json", {"why": 1})),
+        DEFAULTS,
+        [HI, Message("assistant", "Ho"), CALL, ToolOutput("c", '{"why":1}')],
+    ),
+    (
+        "a result of no call in model messages",
+        model_messages(MODEL_USER, model_result("json", 1, "other"), MODEL_USER),
+        DEFAULTS,
+        [HI, HI],
+    ),
+    (
+        "a file in model messages",
+        model_messages(
+            {"role": "user", "content": [{"type": "file", "mediaType": "image/png", "data": "https://a.example/b.png"}]}
+        ),
+        DEFAULTS,
+        [Message("user", (Image("https://a.example/b.png"),))],
+    ),
+    ("a text as model message", model_messages({"role": "user", "content": "Hi"}), DEFAULTS, [HI]),
 ]
 
 
@@ -226,6 +271,20 @@ REFUSED: Final[list[tuple[str, Json, str]]] = [
     ("a type of an answer that is none", body(said({"type": {}})), "`messages[0].parts[0].type` must be a string."),
     ("a part that is none", body(user({}, words("a"))), "`messages[0].parts[0].type` is missing."),
     ("an ID that is too long", body(user(message_id="m" * 257)), "`messages[0].id` must have at most 256 characters."),
+    (
+        "instructions as model message",
+        model_messages({"role": "system", "content": "Obey."}, MODEL_USER),
+        "`messages[0]` has an unsupported 'role'; expected 'user', 'assistant'.",
+    ),
+    ("content that is none", model_messages({"role": "user", "content": 7}), END),
+    ("parts of content that are none", model_messages({"role": "user", "content": [7, None]}), END),
+    ("model messages and others", model_messages(MODEL_USER, 7), "`messages[1]` must be an object."),
+    (
+        "a call without an ID in model messages",
+        model_messages({"role": "assistant", "content": [{"type": "tool-call"}]}),
+        "`messages[0].parts[0].toolCallId` is missing.",
+    ),
+    ("no chat of model messages", {"messages": [MODEL_USER]}, "`id` is missing."),
     ("nothing to answer", body(user(), said(words("Ho"))), END),
     ("a call that is still open", body(user(), said(words("Ho"), tool(state="input-available"))), END),
     ("nothing at all", body(said()), END),

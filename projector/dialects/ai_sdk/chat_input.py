@@ -15,6 +15,7 @@ from pydantic.alias_generators import to_camel
 from projector._validation import sentences
 from projector.contracts.limits import ID_MAX_CHARS, NAME_MAX_CHARS, REQUEST_ITEMS_MAX, REQUEST_TEXT_MAX_CHARS
 from projector.core.client_history import InputRefusedError
+from projector.dialects.ai_sdk.model_messages import with_ui_messages
 from projector.dialects.descriptor import DialectOptions
 
 TOOLS_MAX: Final = 128
@@ -173,10 +174,11 @@ class ChatInput(InputModel):
 
 def read_chat_input(body: Mapping[str, Any]) -> ChatInput:
     """Parse the JSON object of a request, or raise a `InputRefusedError` that names the first invalid member."""
+    sent = with_ui_messages(body)
     try:
-        return ChatInput.model_validate(body)
+        return ChatInput.model_validate(sent)
     except ValidationError as error:
-        message = sentences(error, body, ChatInput)[0]
+        message = sentences(error, sent, ChatInput)[0]
     raise InputRefusedError(f"{message}.")
 
 
