@@ -57,17 +57,17 @@ def members_table(model: str, prefix: str = "") -> list[str]:
         for name, each in schema["properties"].items()
         if name not in left_out
     ]
-    about = (
-        []
-        if shared is None
-        else [f"The members of [{_SHARED[shared]}]({_SHARED_SECTION[shared]})" + (", and:" if rows else "."), ""]
-    )
+    about = [f"{_SHARED[shared]}{', and:' if rows else '.'}", ""] if shared and _SHARED[shared] else []
     return [*about, *([*HEAD, *rows] if rows else [])]
 
 
-_SHARED: Final = {"CallEvent": "an event of a call", "ItemEvent": "an event of an item", "Envelope": "every event"}
-"""Model whose members other tables do not repeat -> what it is; the longest first."""
-_SHARED_SECTION: Final = {"CallEvent": "#calls", "ItemEvent": "#items", "Envelope": "#envelope"}
+_SHARED: Final = {
+    "CallEvent": "[Members of a call](#calls)",
+    "ItemEvent": "[Members of an item](#items)",
+    "Envelope": "[Envelope](#envelope)",
+    "Tool": "",
+}
+"""Model whose members other tables do not repeat -> what stands before such a table; the longest model first."""
 
 
 def _parents(model: str) -> set[str]:

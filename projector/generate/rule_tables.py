@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from projector.contracts import limits
-from projector.contracts.stream_rules import RULES
+from projector.contracts.stream_rules import RULES, Level
 from projector.core.faults import FAULTS
 from projector.redaction.policy import Limits
 
@@ -48,13 +48,13 @@ def _limit_rows() -> Iterator[str]:
         yield f"| {about} | {getattr(limits, constant):,} {unit} | {changed} |"
 
 
-def rules_table() -> list[str]:
-    """Return every rule over a stream, as `projector validate` names it."""
-    rows = [
-        f"| `{rule.name}` | {rule.level} | {rule.text} | {rule.source if rule.source.startswith('D') else ''} |"
-        for rule in RULES.values()
-    ]
-    return ["| rule | level | text | decision |", "|---|---|---|---|", *(row.replace("|  |", "| |") for row in rows)]
+def rules_table(level: Level) -> list[str]:
+    """Return the rules of a level, as `projector validate` names them; those of the specification have no decision."""
+    if level == "spec":
+        rows = [f"| `{rule.name}` | {rule.text} |" for rule in RULES.values() if rule.level == level]
+        return ["| rule | text |", "|---|---|", *rows]
+    rows = [f"| `{rule.name}` | {rule.text} | {rule.source} |" for rule in RULES.values() if rule.level == level]
+    return ["| rule | text | decision |", "|---|---|---|", *rows]
 
 
 def codes_table() -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -48,7 +47,7 @@ def sample_block(kind: str, case: str | None = None) -> list[str]:
     """Return a sample as a code block, without the envelope except `notices`."""
     event = sample(kind, case)
     kept = {name: value for name, value in event.items() if name not in ENVELOPE_MEMBERS or name == "notices"}
-    return ["```json", json.dumps(kept, ensure_ascii=False), "```"]
+    return ["```json", codec.dumps(kept).decode(), "```"]
 
 
 def stream_block(case: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -99,14 +100,11 @@ def test_every_sample_is_valid() -> None:
         SCHEMA.validate(event)
 
 
-@pytest.mark.parametrize(
-    ("column", "expected"),
-    [("rule", set(RULES)), ("code", set(FAULTS))],
-)
-def test_every_row_is_there(column: str, expected: set[str]) -> None:
-    table = re.search(rf"^\| {column} \|.*\n\|[-|]+\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
-    assert table is not None
-    assert members_of(table[1]) == expected
+@pytest.mark.parametrize(("column", "expected"), [("rule", RULES), ("code", FAULTS)])
+def test_every_row_is_there(column: str, expected: Mapping[str, object]) -> None:
+    tables = re.findall(rf"^\| {column} \|.*\n\|[-|]+\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
+    rows = [name for table in tables for name in re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)]
+    assert sorted(rows) == sorted(expected)
 
 
 def test_every_limit_is_listed() -> None:
@@ -141,7 +139,7 @@ def test_every_limit_of_a_member_is_in_its_row(limit: str) -> None:
 
 
 def test_a_block_that_was_changed_is_written_again() -> None:
-    for removed in ("| `event_id` ", "| `call_order` ", "| `response_text` ", '"kind": "refusal.done"'):
+    for removed in ("| `event_id` ", "| `call_order` ", "| `response_text` ", '"kind":"refusal.done"'):
         line = next(one for one in PAGE.splitlines(keepends=True) if removed in one)
         assert page(PAGE.replace(line, "")) == PAGE, removed
 
