@@ -15,7 +15,7 @@ from projector.contracts.schema_export import PlainSchema
 from projector.contracts.stream_rules.values import NULLABLE, PAYLOADS, TEXTS, URLS
 
 ENVELOPE_MEMBERS: Final = frozenset(field.alias or name for name, field in public_sse_v1.Envelope.model_fields.items())
-HEAD: Final = ("| member | type | presence | limit | meaning |", "|---|---|---|---|---|")
+HEAD: Final = ("| member | type | presence | meaning |", "|---|---|---|---|")
 _MORE_CHARS: Final = {
     **dict.fromkeys(("tool.query", "tool.queries.*", "tool.revised_prompt"), limits.QUERY_MAX_CHARS),
     "data": limits.IMAGE_CHUNK_MAX_CHARS,
@@ -91,14 +91,8 @@ def _row(name: str, schema: dict[str, Any], prefix: str, *, is_required: bool) -
     is_nullable = path in NULLABLE or (bool(prefix) and f"{prefix}*" in NULLABLE)
     schema = schema | next((each for each in schema.get("anyOf", ()) if each.get("type") != "null"), {})
     presence = "required" if is_required else "optional, nullable" if is_nullable else "optional"
-    cells = (
-        f"`{name}`",
-        _type(name, schema),
-        presence,
-        ", ".join(_limits(path, schema)),
-        schema.get("description", ""),
-    )
-    return f"| {' | '.join(cells)} |".replace("|  |", "| |")
+    kind = ", ".join([_type(name, schema), *_limits(path, schema)])
+    return f"| `{name}` | {kind} | {presence} | {schema.get('description', '')} |"
 
 
 def _type(name: str, schema: dict[str, Any]) -> str:
@@ -117,18 +111,16 @@ def _type(name: str, schema: dict[str, Any]) -> str:
 
 
 def _limits(path: str, schema: dict[str, Any]) -> Iterator[str]:
-    """Yield what limits the value at a path; a value of a list of words needs no limit."""
+    """Yield what limits the value at a path, except the limit of IDs and names, which the page states once."""
     if "enum" in schema or "const" in schema:
         return
-    if schema.get("minimum") is not None:
-        yield f"at least {schema['minimum']}"
     if path in _ENTRIES:
         yield f"{_ENTRIES[path]:,} entries"
-    chars = {pattern: text.max_chars for text in TEXTS for pattern in text.paths} | _MORE_CHARS
-    wildcard = f"{path.rpartition('.')[0]}.*"
-    if path in chars or (wildcard in chars and schema.get("type") == "string"):
-        yield f"{chars.get(path) or chars[wildcard]:,} characters"
-    if f"{path}.*" in chars and schema.get("type") == "array":
+    texts = (text for text in TEXTS if text.rule != "id_chars")
+    chars = {pattern: text.max_chars for text in texts for pattern in text.paths} | _MORE_CHARS
+    if path in chars:
+        yield f"{chars[path]:,} characters"
+    if f"{path}.*" in chars:
         yield f"each {chars[f'{path}.*']:,} characters"
     for payload in PAYLOADS:
         if payload.pattern == path and payload.max_chars:

@@ -86,7 +86,7 @@ def test_every_member_is_listed_with_its_meaning(model: type[Model]) -> None:
     names = {field.alias or name for name, field in model.model_fields.items()}
     assert names - {"kind"} == shown(model)
     for row in re.findall(r"^\| `\w+` \|.*$", TABLES.get(model.__name__, ("", ""))[0], re.MULTILINE):
-        assert row.split("|")[5].strip(), row
+        assert row.split("|")[4].strip(), row
 
 
 def test_every_sample_is_valid() -> None:
@@ -117,8 +117,13 @@ def test_every_limit_is_listed() -> None:
         assert f"| {getattr(limits, name):,} " in table, name
 
 
+def test_the_limit_of_ids_is_stated_once() -> None:
+    assert {text.max_chars for text in TEXTS if text.rule == "id_chars"} == {limits.ID_MAX_CHARS, limits.NAME_MAX_CHARS}
+    assert f"IDs, names, reasons and statuses have at most {limits.ID_MAX_CHARS} characters." in PAGE
+
+
 PATHS: Final = {
-    *(f"{path}: {text.max_chars:,} characters" for text in TEXTS for path in text.paths),
+    *(f"{path}: {text.max_chars:,} characters" for text in TEXTS if text.rule != "id_chars" for path in text.paths),
     *(f"{one.pattern}: [tree](#limits)" for one in PAYLOADS),
     *(f"{path}: `http` or `https`" for path in URLS),
 }
