@@ -51,9 +51,7 @@ class FrameWriter(Generic[_Writer]):
 
 
 def within_limit(frame: Frame) -> Frame:
-    """Return a frame within its limit. The texts of `final` are left out, because messages contain them."""
-    if frame["kind"] not in LARGE:
-        return frame
+    """Return a `LARGE` frame within its limit. The texts of `final` are left out, because messages contain them."""
     if frame["kind"] == Kind.FINAL:
         final = {name: value for name, value in frame["final"].items() if not name.endswith("_text")}
         frame = {**frame, "final": final}

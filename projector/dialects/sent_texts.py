@@ -74,7 +74,12 @@ class BranchState:
 
     def add(self, kind: str, output_index: int, content_index: int, delta: str) -> None:
         """Add a delta of a message."""
-        self.sent[kind].setdefault(output_index, {}).setdefault(content_index, SentPart()).add(delta)
+        parts = self.sent[kind]
+        try:
+            part = parts[output_index][content_index]
+        except KeyError:
+            part = parts.setdefault(output_index, {})[content_index] = SentPart()
+        part.add(delta)
 
 
 def has_sent(states: Sequence[BranchState], kind: str, text: str) -> bool:

@@ -43,15 +43,16 @@ class WorkflowSteps:
     """
 
     def __init__(self) -> None:
-        self._workflow: Mapping[str, object] | None = None
+        self.workflow: Mapping[str, object] | None = None
+        """The context that was followed last."""
         self._open: dict[BranchPosition | int, StepChange] = {}
         """Position -> start of the step there; in a run with branches, the branch -> start of its step."""
 
     def follow(self, branch: int, workflow: Mapping[str, object] | None) -> list[StepChange]:
         """Return the steps that a changed workflow context ends and starts; `branch` is 0 in a run without branches."""
-        if workflow is self._workflow or workflow == self._workflow:
+        if workflow is self.workflow or workflow == self.workflow:
             return []
-        self._workflow = workflow
+        self.workflow = workflow
         position, name = position_of(workflow or {})
         key = branch or position
         changes = [self._end(other) for other in self._left(key, name)]

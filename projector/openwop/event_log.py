@@ -62,7 +62,8 @@ class EventLog:
         event: Event = {"eventId": f"{self._prefix}:{self.sequence}", "runId": self.run_id}
         if node_id is not None:
             event["nodeId"] = node_id
-        event |= {"type": event_type, "payload": payload, "timestamp": timestamp, "sequence": self.sequence}
+        event["type"], event["payload"] = event_type, payload
+        event["timestamp"], event["sequence"] = timestamp, self.sequence
         if causation_id is not None:
             event["causationId"] = causation_id
         if notices:

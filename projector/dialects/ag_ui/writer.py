@@ -12,7 +12,7 @@ from projector.core.canonical import Frame
 from projector.dialects.ag_ui import lifecycle_writer, message_writer, tool_writer
 from projector.dialects.ag_ui.ag_ui_run import AgUiRun, Event
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.frame_writer import FrameWriter, within_limit
+from projector.dialects.frame_writer import LARGE, FrameWriter, within_limit
 from projector.dialects.sent_texts import REFUSAL, TEXT
 from projector.dialects.workflow import WorkflowSteps
 
@@ -81,6 +81,9 @@ DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.REASONING_DONE: "the deltas contained the text, and the message ends with the next part or the item",
 }
 
+SPECIAL: Final = frozenset({Kind.FINAL, Kind.ERROR, PrivateKind.BRANCH})
+"""Kinds that end steps, or enter a branch with its steps; `ERROR` ends everything that is open."""
+
 
 class AgUi(FrameWriter[Writer]):
     """The writer of one stream, as one run. The projector closes every item that it announces (CONTRACT D7)."""
@@ -99,13 +102,14 @@ class AgUi(FrameWriter[Writer]):
             run.at = round(datetime.fromisoformat(self._timestamp).timestamp() * 1000)
         events = [] if self._has_started else lifecycle_writer.start_run(run, frame)
         self._has_started = True
-        if kind == Kind.FINAL:
+        if kind not in SPECIAL:
+            if frame.get("workflow") is not self._steps.workflow:  # seldom: the context of a stream is one object
+                events += self._follow(frame)
+        elif kind == Kind.FINAL:
             events += self._finish(frame)
         elif kind == PrivateKind.BRANCH:
             events += self._enter(frame)
-        elif kind != Kind.ERROR:  # which ends everything that is open
-            events += self._follow(frame)
-        return events + writer(run, within_limit(frame))
+        return events + writer(run, within_limit(frame) if kind in LARGE else frame)
 
     def _enter(self, frame: Frame) -> list[Event]:
         """Switch to a branch and follow it, or write the end of its step if the branch is over."""

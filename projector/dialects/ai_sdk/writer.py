@@ -11,7 +11,7 @@ from projector.core.canonical import Frame
 from projector.dialects.ai_sdk import message_ends, text_parts, tool_parts
 from projector.dialects.ai_sdk.ui_message import Chunk, UiMessage
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.frame_writer import FrameWriter, within_limit
+from projector.dialects.frame_writer import LARGE, FrameWriter, within_limit
 from projector.dialects.sent_texts import REFUSAL, TEXT
 from projector.dialects.workflow import WorkflowSteps
 
@@ -83,6 +83,7 @@ DROPPED: Final[Mapping[str, str]] = {
 }
 
 TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
+BRANCH: Final = PrivateKind.BRANCH  # looked up once here, not once per token in its class
 
 
 class AiSdk(FrameWriter[Writer]):
@@ -98,15 +99,15 @@ class AiSdk(FrameWriter[Writer]):
         kind, ui = frame["kind"], self._ui
         chunks = [] if self._has_started else message_ends.start(ui, frame)
         self._has_started = True
-        if kind == PrivateKind.BRANCH:
+        if kind == BRANCH:
             return chunks + self._enter(frame)
         if kind in TERMINALS:
             chunks += self._finish(frame)
-        else:
+        elif frame.get("workflow") is not self._steps.workflow:  # seldom: the context of a stream is one object
             chunks += self._follow(frame)
         if "notices" in frame:
             chunks += message_ends.write_notices(frame)
-        return chunks + writer(ui, within_limit(frame))
+        return chunks + writer(ui, within_limit(frame) if kind in LARGE else frame)
 
     def _enter(self, frame: Frame) -> list[Chunk]:
         """Switch to a branch and follow it, or write the end of its step if the branch is over."""

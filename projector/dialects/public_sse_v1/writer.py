@@ -29,6 +29,8 @@ HANDLED: Final[Mapping[str, Callable[[Frame], bytes]]] = dict.fromkeys(Kind, cod
 FRAMING_BYTES: Final = len(encode_sse(b""))
 """Bytes that SSE adds to a frame. They count toward the limit."""
 
+_FINAL: Final = Kind.FINAL  # looked up once here, not once per token in its class
+
 
 class PublicSseV1:
     """The writer of one stream."""
@@ -41,7 +43,7 @@ class PublicSseV1:
         writer = HANDLED.get(frame["kind"])
         if writer is None:
             return []
-        if frame["kind"] == Kind.FINAL and codec.size(frame) > self._max_bytes:  # it may have texts of megabytes
+        if frame["kind"] == _FINAL and codec.size(frame) > self._max_bytes:  # it may have texts of megabytes
             frame = fit(frame, self._max_bytes)
         data = writer(frame)
         return [(None, data if len(data) <= self._max_bytes else writer(fit(frame, self._max_bytes)))]

@@ -85,7 +85,9 @@ def close_text(state: LogState, node_id: str, finish_reason: str | None = None) 
 def _emit_chunk(state: LogState, text: str, channel: str | None, notices: object = None) -> None:
     state.open_texts[state.node_id] = state.branch.model
     chunk = {"nodeId": state.node_id, "runId": state.log.run_id, "chunk": text, "isLast": False}
-    state.emit("output.chunk", chunk | present(channel=channel), notices=notices)
+    if channel is not None:
+        chunk["channel"] = channel
+    state.emit("output.chunk", chunk, notices=notices)
 
 
 def on_reasoning_added(state: LogState, frame: Frame) -> None:
