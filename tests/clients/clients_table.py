@@ -34,7 +34,12 @@ BEHAVIOURS: Final[Mapping[str, str]] = {
 }
 """Behaviour -> title of its column."""
 
-APIS: Final = {"responses": "Responses", "chat": "Chat Completions"}
+APIS: Final = {
+    "responses": "Responses",
+    "chat": "Chat Completions",
+    "responses-on-chat": "Responses, of an upstream with Chat Completions",
+    "chat-on-responses": "Chat Completions, of an upstream with Responses",
+}
 
 
 class Row(NamedTuple):

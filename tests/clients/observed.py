@@ -13,6 +13,13 @@ Result: TypeAlias = Mapping[str, Any]
 """Way of calling the client -> what it returned, as `tests/clients/python/probing.py` prints it."""
 
 CITED: Final = {"responses": ("search", "files", "citations"), "chat": ("search",)}
+CITATIONS_SHOWN: Final[Mapping[tuple[str, ...], str]] = {
+    (): "yes",
+    ("files",): "web pages",
+    **dict.fromkeys(CITED.values(), "not shown"),
+}
+"""Models whose citations a client does not show -> the cell."""
+BLANK_LINE: Final = "\n\n"
 HOSTED_ITEMS: Final = ("search", "files", "code", "image", "mcp")
 PROVIDER_ONLY: Final = (ORGANISATION, HOST)
 
@@ -79,9 +86,9 @@ def read_items(read: Result) -> list[str]:
 
 
 def citations(api: str, result: Result) -> str:
-    """Judge the citations of the streams that have some."""
-    shown = [model for model in CITED[api] if result[model]["citations"]]
-    return "yes" if len(shown) == len(CITED[api]) else ", ".join(shown) or "not shown"
+    """Judge the citations of the streams that have some: `web pages` if only those of files are missing."""
+    hidden = [model for model in CITED[api] if not result[model]["citations"]]
+    return CITATIONS_SHOWN.get(tuple(hidden), f"no: {hidden}")
 
 
 def _all_equal_or_hidden(result: Result, expected: str) -> str:
@@ -92,8 +99,9 @@ def _all_equal_or_hidden(result: Result, expected: str) -> str:
 
 
 def reasoning(api: str, result: Result) -> str:
-    """Judge the summary of reasoning, or the reasoning itself."""
-    return _all_equal_or_hidden(result, content(api, "reasoning").summary)
+    """Judge the summary of reasoning, or the reasoning itself; Chat Completions has blank lines between its parts."""
+    shown = {way: value.replace(BLANK_LINE, "") for way, value in result.items()}
+    return _all_equal_or_hidden(shown, content(api, "reasoning").summary.replace(BLANK_LINE, ""))
 
 
 def refusal(api: str, result: Result) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.clients.clients_table import Row
 from tests.clients.rows_node import ROWS as NODE
+from tests.clients.rows_python import CROSSED
 from tests.clients.rows_python import ROWS as PYTHON
 
-ROWS: Final[tuple[Row, ...]] = (*PYTHON, *NODE)
+ROWS: Final[tuple[Row, ...]] = (*PYTHON, *NODE, *CROSSED)

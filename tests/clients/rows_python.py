@@ -41,3 +41,13 @@ ROWS: Final[tuple[Row, ...]] = tuple(
         ),
     )
 )
+
+CROSSINGS: Final = {"responses-on-chat": ("responses", "chat"), "chat-on-responses": ("chat", "responses")}
+"""API of a row -> that of the client, and that of its upstream."""
+CROSSED: Final[tuple[Row, ...]] = tuple(
+    Row("openai (Python)", _version("openai"), api, cells(**others))
+    for api, others in (
+        ("responses-on-chat", {"hosted": "text"}),
+        ("chat-on-responses", {"hosted": "text", "citations": "web pages"}),
+    )
+)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 import probing
-from openai import AsyncOpenAI, OpenAI, RateLimitError
+from openai import APIStatusError, AsyncOpenAI, OpenAI, RateLimitError
 from probing import ANSWERS, BASE_URL, HOSTED, KEY, QUESTION, TOOLS, Book
 
 SYNC: Final = OpenAI(api_key=KEY, base_url=BASE_URL)
@@ -157,13 +157,17 @@ def responses_refusal() -> dict[str, Any]:
 
 
 def responses_reasoning() -> dict[str, Any]:
-    def summary(response: Any) -> str:
-        return "".join(part.text for item in response.output if item.type == "reasoning" for part in item.summary)
+    """Read the summary, or the reasoning itself, which providers with Chat Completions send."""
 
+    def shown(response: Any) -> str:
+        items = [item for item in response.output if item.type == "reasoning"]
+        return "".join(part.text for item in items for part in item.summary or item.content)
+
+    stream = events("reasoning")
     return {
-        "events": joined(events("reasoning"), "reasoning_summary_text"),
-        "helper": summary(helper("reasoning")),
-        "without stream": summary(SYNC.responses.create(model="reasoning", input=QUESTION)),
+        "events": joined(stream, "reasoning_summary_text") or joined(stream, "reasoning_text"),
+        "helper": shown(helper("reasoning")),
+        "without stream": shown(SYNC.responses.create(model="reasoning", input=QUESTION)),
     }
 
 
@@ -214,8 +218,8 @@ async def async_chat_helper(model: str) -> Any:
         return await stream.get_final_completion()
 
 
-def chat_whole(model: str, **members: Any) -> Any:
-    return SYNC.chat.completions.create(model=model, messages=MESSAGES, **members)
+def chat_whole(model: str, messages: Any = MESSAGES, **members: Any) -> Any:
+    return SYNC.chat.completions.create(model=model, messages=messages, **members)
 
 
 async def chat_text(model: str = "text") -> dict[str, Any]:
@@ -272,7 +276,7 @@ def chat_hosted(model: str) -> dict[str, Any]:
         read.to_dict()
     messages = [final.choices[0].message, whole.choices[0].message]
     return {
-        "texts": [content(stream), *(message.content for message in messages)],
+        "texts": [content(stream), *(message.content or "" for message in messages)],
         "items": ["tool_calls" for message in messages if message.tool_calls],
         "citations": [note.type for note in whole.choices[0].message.annotations or ()],
     }
@@ -310,6 +314,87 @@ def chat_secrets() -> dict[str, Any]:
         "events": "".join(part.function.arguments or "" for calls in parts for part in calls),
         "helper": call.function.arguments,
     }
+
+
+IMAGE: Final = "data:image/png;base64,QUJD"
+PDF: Final = "data:application/pdf;base64,QUJD"
+PLACE: Final = {"city": "Oslo", "country": "NO"}
+
+
+def responses_parts() -> dict[str, Any]:
+    """Send an image, a file and a web search; return what the provider is asked."""
+    parts: list[Any] = [
+        {"type": "input_text", "text": QUESTION},
+        {"type": "input_image", "image_url": IMAGE, "detail": "low"},
+        {"type": "input_file", "filename": "a.pdf", "file_data": PDF},
+    ]
+    location: Any = {"type": "approximate", **PLACE}
+    tools: list[Any] = [{"type": "web_search", "search_context_size": "low", "user_location": location}]
+    SYNC.responses.create(model="search", input=[{"role": "user", "content": parts}], tools=tools)
+    return probing.last_request()
+
+
+def chat_parts() -> dict[str, Any]:
+    parts: list[Any] = [
+        {"type": "text", "text": QUESTION},
+        {"type": "image_url", "image_url": {"url": IMAGE, "detail": "low"}},
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": PDF}},
+    ]
+    search: Any = {"search_context_size": "low", "user_location": {"type": "approximate", "approximate": PLACE}}
+    chat_whole("search", [{"role": "user", "content": parts}], web_search_options=search)
+    return probing.last_request()
+
+
+RESPONSES_ONLY: Final[dict[str, Any]] = {
+    "previous_response_id": "resp_0",
+    "conversation": "conv_0",
+    "background": True,
+    "truncation": "auto",
+    "max_tool_calls": 3,
+    "prompt": {"id": "p"},
+    "include": ["reasoning.encrypted_content"],
+    "reasoning": {"summary": "auto"},
+    "tools": [{"type": "file_search", "vector_store_ids": ["vs_0"]}],
+    "tool_choice": {"type": "image_generation"},
+    "input": [{"role": "user", "content": [{"type": "input_image", "file_id": "file_0", "detail": "auto"}]}],
+}
+CHAT_ONLY: Final[dict[str, Any]] = {
+    "seed": 7,
+    "stop": "END",
+    "n": 2,
+    "presence_penalty": 1,
+    "frequency_penalty": 1,
+    "logit_bias": {"50256": -100},
+    "modalities": ["text", "audio"],
+    "prediction": {"type": "content", "content": "x"},
+    "functions": [{"name": "f"}],
+    "messages": [
+        {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "QUJD", "format": "wav"}}]}
+    ],
+}
+"""Members that the other API does not have, with values that the package accepts."""
+
+
+async def refused(call: Any, members: dict[str, Any]) -> dict[str, Any]:
+    """Return the status and `param` of the error for each member, and the number of requests for the provider."""
+    return {name: await _refusal(partial(call, **{name: value})) for name, value in members.items()}
+
+
+async def _refusal(call: Any) -> list[Any]:
+    probing.reset()
+    try:
+        call()
+    except APIStatusError as error:
+        return [error.status_code, error.param, str(error), sum(probing.calls().values())]
+    return [200, None, "", sum(probing.calls().values())]
+
+
+def response_with(**members: Any) -> Any:
+    return SYNC.responses.create(**{"model": "text", "input": QUESTION, **members})
+
+
+def completion_with(**members: Any) -> Any:
+    return SYNC.chat.completions.create(**{"model": "text", "messages": MESSAGES, **members})
 
 
 def later(client: OpenAI, api: str) -> str:
@@ -357,6 +442,8 @@ probing.run(
         ("responses", "reasoning"): responses_reasoning,
         ("responses", "usage"): responses_usage,
         ("responses", "secrets"): responses_secrets,
+        ("responses", "parts"): responses_parts,
+        ("responses", "refused"): partial(refused, response_with, RESPONSES_ONLY),
         ("responses", "later"): partial(later, SYNC.with_options(max_retries=0), "responses"),
         ("responses", "errors"): partial(failing, events, async_events, whole_response),
         ("responses", "stream_error"): partial(broken, probing.BROKEN["responses"], events, helper, whole_response),
@@ -371,6 +458,8 @@ probing.run(
         ("chat", "reasoning"): chat_reasoning,
         ("chat", "usage"): chat_usage,
         ("chat", "secrets"): chat_secrets,
+        ("chat", "parts"): chat_parts,
+        ("chat", "refused"): partial(refused, completion_with, CHAT_ONLY),
         ("chat", "later"): partial(later, SYNC.with_options(max_retries=0), "chat"),
         ("chat", "errors"): partial(failing, chunks, async_chunks, chat_whole),
         ("chat", "stream_error"): partial(broken, probing.BROKEN["chat"], chunks, chat_helper, chat_whole),

@@ -1,7 +1,8 @@
 """What the scripts of `.clients` share: probes of a client, and their results as JSON lines.
 
 A script is run with the base URL of the server and the URL of the test provider. It prints a line for each probe:
-`{"api": ..., "behaviour": ..., "result": ...}`, or `"raised"` instead of `"result"`.
+`{"api": ..., "behaviour": ..., "result": ...}`, or `"raised"` instead of `"result"`. With `crossed` as a third argument
+each API of the server has the upstream with the other one.
 """
 
 from __future__ import annotations
@@ -19,22 +20,26 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-BASE_URL, PROVIDER_URL = sys.argv[1:3]
+BASE_URL, PROVIDER_URL, *_CROSSED = sys.argv[1:]
 KEY: Final = "sk-client-key"
 QUESTION: Final = "What is the weather in Oslo?"
 
 APIS: Final = ("responses", "chat")
-HOSTED: Final[Mapping[str, tuple[str, ...]]] = {
+_HOSTED: Final[Mapping[str, tuple[str, ...]]] = {
     "responses": ("search", "files", "code", "citations", "image", "mcp"),
     "chat": ("search",),
 }
-"""API -> models with hosted tools or citations."""
+"""API of the provider -> models with hosted tools or citations."""
 
-BROKEN: Final[Mapping[str, tuple[str, ...]]] = {
+_BROKEN: Final[Mapping[str, tuple[str, ...]]] = {
     "responses": ("error-midstream", "failed-midstream", "truncated"),
     "chat": ("error-midstream", "truncated"),
 }
-"""API -> models that fail within the stream."""
+"""API of the provider -> models that fail within the stream."""
+UPSTREAMS: Final = dict(zip(APIS, reversed(APIS) if _CROSSED else APIS, strict=True))
+"""API of the client -> that of its provider."""
+HOSTED: Final = {api: _HOSTED[UPSTREAMS[api]] for api in APIS}
+BROKEN: Final = {api: _BROKEN[UPSTREAMS[api]] for api in APIS}
 
 STATUSES: Final = (400, 401, 403, 404, 422, 429, 500, 503)
 
@@ -112,10 +117,15 @@ def reset() -> None:
     _provider("DELETE")
 
 
-def _provider(method: str) -> dict[str, int]:
+def last_request() -> dict[str, Any]:
+    """Return the body of the last request that reached the provider."""
+    return _provider("GET", "/requests")[-1]
+
+
+def _provider(method: str, path: str = "/calls") -> Any:
     connection = HTTPConnection(urlsplit(PROVIDER_URL).netloc, timeout=10)
     with closing(connection):
-        connection.request(method, "/calls")
+        connection.request(method, path)
         return json.load(connection.getresponse())
 
 
