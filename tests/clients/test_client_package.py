@@ -56,7 +56,7 @@ def test_the_sizes(client: InstalledClient) -> None:
 
 
 def test_the_types(client: InstalledClient) -> None:
-    """Adapters fit `ai` 5, 6, 7 and assistant-ui, and the examples of the README compile."""
+    """Adapters fit `ai` 5, 6, 7 and assistant-ui, and the examples of both READMEs compile."""
     files = ["types.tsx"]
     for number, (suffix, text) in enumerate(EXAMPLES):
         code = text.replace(NOT_INSTALLED, "declare const useChat: (options: object) => object;")
@@ -64,7 +64,7 @@ def test_the_types(client: InstalledClient) -> None:
         (client.folder / files[-1]).write_text(code + "\nexport {};\n", encoding="utf-8")
     compiler = client.folder / "node_modules" / "typescript" / "bin" / "tsc"
     ran(["node", str(compiler), *OPTIONS, *files], client.folder)
-    assert len(EXAMPLES) == 5
+    assert len(EXAMPLES) == 6
 
 
 def passed(output: str) -> int:
