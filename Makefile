@@ -5,7 +5,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emi
 IMAGE := build/image
 PARALLEL := --numprocesses auto --dist worksteal
 
-.PHONY: demo test test-all check goldens schemas docs page picture bench bench-store bench-proxy soak fuzz wheel sbom release-check lock check-latest clean
+.PHONY: demo test test-all check goldens schemas docs page picture bench bench-store bench-proxy soak fuzz wheel sbom release-check site lock check-latest clean
 
 demo: .venv/server          # serve the built-in provider
 	$(BIN)/projector demo
@@ -13,7 +13,7 @@ demo: .venv/server          # serve the built-in provider
 test: .venv/dev             # units, contracts, goldens, a sample of the rest; about a minute on two cores
 	$(BIN)/python -m pytest --tier test $(PARALLEL)
 
-test-all: .venv/dev .clients/ready wheel   # the rest: every property, the server, real clients, recorded streams, deployment
+test-all: .venv/dev .clients/ready .site/ready wheel   # the rest: every property, the server, real clients, recorded streams, deployment
 	$(BIN)/python -m pytest --tier rest $(PARALLEL)
 
 check: .venv/dev            # style, types, layers, generated files, goldens, docs
@@ -71,15 +71,20 @@ sbom: .venv/dev             # bill of materials of the image, as CycloneDX JSON
 release-check: .venv/dev    # build all that a release has, install each in a clean folder and use it; needs node and curl
 	@$(BIN)/python -m deploy.release.check $(if $(TAG),--tag $(TAG))
 
+site: .site/ready           # the documentation as a site in build/site; any web server can serve it
+	$(PYTHON) -m deploy.site.pages build/pages
+	NO_MKDOCS_2_WARNING=1 .site/bin/mkdocs build --quiet --strict
+
 lock: | $(BIN)/python       # renew the lock files
 	$(BIN)/pip install --quiet uv
 	$(LOCK) requirements/build.in -o requirements/build.txt
 	$(LOCK) pyproject.toml --extra server --extra redis -o requirements/server.txt
 	$(LOCK) pyproject.toml --all-extras --group dev -o requirements/dev.txt
 	$(LOCK) requirements/clients.in -o requirements/clients.txt
+	$(LOCK) requirements/site.in -o requirements/site.txt
 
 clean:
-	rm -rf .venv .clients .node dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .clients .site .node dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
@@ -97,4 +102,9 @@ $(BIN)/python:
 .clients/ready: requirements/clients.txt   # clients of the OpenAI API, whose versions are their own
 	$(PYTHON) -m venv .clients
 	.clients/bin/pip install --quiet --require-hashes -r requirements/clients.txt
+	touch $@
+
+.site/ready: requirements/site.txt   # tools of the documentation site
+	$(PYTHON) -m venv .site
+	.site/bin/pip install --quiet --require-hashes -r requirements/site.txt
 	touch $@

@@ -194,6 +194,14 @@ def python_clients() -> Path:
 
 
 @pytest.fixture(scope="session")
+def site_tools() -> Path:
+    """The programs of `.site`, which build the documentation site."""
+    if not (ROOT / ".site" / "ready").is_file():
+        _missing("site", "the tools of the site are not installed: run `make .site/ready`")
+    return ROOT / ".site" / "bin"
+
+
+@pytest.fixture(scope="session")
 def program() -> Callable[[str], str]:
     """Find a program by its name, or skip the test."""
     path = f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin"  # where Debian puts nginx
