@@ -50,6 +50,7 @@ REST: Final = {
     "asgi/test_init_command.py::test_a_case_serves": "processes",
     "asgi/test_interpreter.py": "processes, and collections of all objects",
     "asgi/test_openwop_calls.py": "the protocol's client",
+    "asgi/test_openwop_continued.py": "servers that share Redis, in processes",
     "asgi/test_openwop_forks.py": "many runs",
     "asgi/test_openwop_shared.py": "two servers with one store",
     "asgi/test_openwop_webhooks.py": "waits for receivers that are down",

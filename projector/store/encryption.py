@@ -41,6 +41,8 @@ _NONCE_BYTES: Final = 12
 _PREFIX_BYTES: Final = len(_VERSION) + _ID_BYTES + _NONCE_BYTES
 OVERHEAD_BYTES: Final = _PREFIX_BYTES + 16
 """By how much a ciphertext is longer."""
+_PARKED: Final = b"parked"
+"""Place of the state of a parked log, which no number of a frame equals."""
 _CIPHERS_MAX: Final = 4_096
 """Derived keys that are kept; about 1 KB each."""
 
@@ -143,6 +145,16 @@ class EncryptedStore:
     async def delete(self, stream_id: str) -> None:
         """See `Store`."""
         await self._inner.delete(stream_id)
+
+    async def park(self, stream_id: str, state: bytes) -> bool:
+        """See `Store`."""
+        (closed,) = self._keys.encrypt(_stream(stream_id), [_PARKED], [state])
+        return await self._inner.park(stream_id, closed)
+
+    async def take(self, stream_id: str) -> bytes | None:
+        """See `Store`."""
+        closed = await self._inner.take(stream_id)
+        return None if closed is None else self._keys.decrypt(_stream(stream_id), [_PARKED], [closed])[0]
 
     async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
         """See `Store`."""

@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final
 
 from projector.store.budgets import Budgets, MemoryBudgets
@@ -49,6 +50,8 @@ class _Log:
     seal: Seal | None = None
     sealed_s: float = 0.0
     cancel_requested: bool = False
+    parked: bytes | None = None
+    """The state of a log without a producer."""
     waiting: set[asyncio.Event] = field(default_factory=set)
 
     @property
@@ -131,8 +134,9 @@ class MemoryStore(MemoryValues):
         refused: dict[str, Refusal] = {}
         for batch in batches:
             log = self._open.get(batch.stream_id)
-            if log is None:
-                refused[batch.stream_id] = "sealed" if batch.stream_id in self._sealed else "unknown"
+            if log is None or log.parked is not None:
+                is_known = log is not None or batch.stream_id in self._sealed
+                refused[batch.stream_id] = "sealed" if is_known else "unknown"
             elif batch.first != log.last + 1:
                 if (batch.first, log.last) != (log.last_first, batch.first + len(batch.frames) - 1):
                     refused[batch.stream_id] = "gap"
@@ -198,6 +202,26 @@ class MemoryStore(MemoryValues):
         """See `Store`."""
         self._drop(stream_id)
 
+    async def park(self, stream_id: str, state: bytes) -> bool:
+        """See `Store`."""
+        self._sweep()
+        log = self._open.get(stream_id)
+        if log is None or log.parked is not None or log.leased_until_s <= self._clock():
+            return False
+        log.parked, log.leased_until_s = state, inf
+        return True
+
+    async def take(self, stream_id: str) -> bytes | None:
+        """See `Store`."""
+        self._sweep()
+        log = self._open.get(stream_id)
+        if log is None or log.parked is None:
+            return None
+        state, log.parked = log.parked, None
+        log.leased_until_s = self._clock() + LEASE_S
+        log.wake()  # they wait for the end of the lease as well
+        return state
+
     async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
         """See `Store`."""
         self._sweep()
@@ -205,8 +229,9 @@ class MemoryStore(MemoryValues):
         renewed: dict[str, Renewal] = {}
         for stream_id in stream_ids:
             log = self._open.get(stream_id)
-            if log is None:
-                renewed[stream_id] = Renewal("sealed" if stream_id in self._sealed else "unknown", False, 0)
+            if log is None or log.parked is not None:
+                is_known = log is not None or stream_id in self._sealed
+                renewed[stream_id] = Renewal("sealed" if is_known else "unknown", False, 0)
             else:
                 log.leased_until_s = now_s + LEASE_S
                 renewed[stream_id] = Renewal(None, log.cancel_requested, int(1000 * (now_s - log.read_s)))

@@ -203,6 +203,16 @@ class Store(Protocol):
 
     # producers and readers of other processes
 
+    async def park(self, stream_id: str, state: bytes) -> bool:
+        """Give up the lease of a log that this process produces, without closing the log; return whether it had it.
+
+        A parked log has no producer: nothing can be appended, and no reader seals it. `state` is what a process needs
+        to continue.
+        """
+
+    async def take(self, stream_id: str) -> bytes | None:
+        """Take the lease of a parked log; return its state. None for all callers but one, and if it is not parked."""
+
     async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
         """Renew leases of streams that this process produces. To be called every `RENEWAL_S` seconds."""
 

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 
 from projector.store import sqlite_tables as tables
@@ -28,7 +29,7 @@ from projector.store.sqlite_threads import Threads
 
 @dataclass(slots=True, eq=False)
 class _Live:
-    """A stream that this process produces."""
+    """A stream that this process produces, or one that is parked."""
 
     leased_until_s: float
     read_s: float
@@ -91,7 +92,7 @@ class SqliteStore:
     async def read(self, stream_id: str, after: int, max_bytes: int) -> Page:
         """See `Store`."""
         page = await self._page(stream_id, after, max_bytes)
-        if page.seal is not None or page.frames or self._is_leased(stream_id):
+        if page.seal is not None or page.frames or await self._is_kept(stream_id):
             return page
         await self.seal(stream_id, reason=INTERRUPTED)
         return await self._page(stream_id, after, max_bytes)
@@ -124,8 +125,9 @@ class SqliteStore:
         """See `Store`."""
         row = await self._row(stream_id)
         if row is None:
+            self._end(stream_id)
             return None
-        if row.seal is None and not self._is_leased(stream_id):
+        if row.seal is None and not await self._is_kept(stream_id):
             await self.seal(stream_id, reason=INTERRUPTED)
             row = await self._row(stream_id)
             if row is None:
@@ -144,6 +146,27 @@ class SqliteStore:
         await self._threads.write(lambda writing: writing.delete(stream_id))
         self._end(stream_id)
 
+    async def park(self, stream_id: str, state: bytes) -> bool:
+        """See `Store`."""
+        if not self._is_leased(stream_id):
+            return False
+        last = await self._threads.write(lambda writing: writing.park(stream_id, state))
+        if last is not None:
+            self._live.setdefault(stream_id, _Live(inf, self._clock(), last)).leased_until_s = inf
+        return last is not None
+
+    async def take(self, stream_id: str) -> bytes | None:
+        """See `Store`."""
+        taken = await self._threads.write(lambda writing: writing.take(stream_id))
+        if taken is None:
+            return None
+        last, state = taken
+        now_s = self._clock()
+        live = self._live.setdefault(stream_id, _Live(0, now_s, last))
+        live.leased_until_s = now_s + LEASE_S
+        _wake(live)  # they wait for the end of the lease as well
+        return state
+
     async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
         """See `Store`."""
         lost = await self._threads.write(lambda writing: writing.status_of(stream_ids))
@@ -152,7 +175,8 @@ class SqliteStore:
         for stream_id, refusal in lost.items():
             live = self._live.get(stream_id)
             if refusal is not None or live is None:
-                self._end(stream_id)
+                if refusal != "sealed":  # it may be parked, and have readers
+                    self._end(stream_id)
                 renewed[stream_id] = Renewal(refusal or "unknown", False, 0)
             else:
                 live.leased_until_s = now_s + LEASE_S
@@ -230,6 +254,16 @@ class SqliteStore:
         await self._threads.aclose()
         for stream_id in [*self._live]:
             self._end(stream_id)
+
+    async def _is_kept(self, stream_id: str) -> bool:
+        """Return whether a stream has a producer, or is parked: also by the process before this one."""
+        if self._is_leased(stream_id):
+            return True
+        row = await self._row(stream_id)
+        if row is None or row.parked is None or row.seal is not None:
+            return self._is_leased(stream_id)  # it may have been taken meanwhile
+        self._live.setdefault(stream_id, _Live(inf, self._clock(), row.last))
+        return True
 
     def _is_leased(self, stream_id: str) -> bool:
         live = self._live.get(stream_id)

@@ -25,7 +25,7 @@ from projector.store.protocol import (
     UnknownStreamError,
 )
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 STREAM_BYTES: Final = 1_000
 """Size of a stream without frames, with its rows in indexes."""
 FRAME_BYTES: Final = 8
@@ -36,7 +36,7 @@ SCHEMA: Final = f"""
 CREATE TABLE streams (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, producer TEXT NOT NULL,
     created_ms INTEGER NOT NULL, meta BLOB NOT NULL, opened_s REAL NOT NULL, first INTEGER NOT NULL DEFAULT 1,
-    last INTEGER NOT NULL DEFAULT 0, size INTEGER NOT NULL, reason TEXT, sealed_s REAL
+    last INTEGER NOT NULL DEFAULT 0, size INTEGER NOT NULL, reason TEXT, sealed_s REAL, parked BLOB
 );
 CREATE INDEX streams_by_owner ON streams (owner, sealed_s);
 CREATE INDEX streams_by_seal ON streams (sealed_s);
@@ -46,6 +46,13 @@ CREATE TABLE stored (kind TEXT, key TEXT, value BLOB NOT NULL, until_s REAL NOT 
 CREATE INDEX stored_by_end ON stored (until_s);
 PRAGMA user_version = {SCHEMA_VERSION};
 """
+
+
+MIGRATION: Final = """
+ALTER TABLE streams ADD COLUMN parked BLOB;
+PRAGMA user_version = 2;
+"""
+"""Makes a file of version 2 of one of version 1."""
 
 
 class Row(NamedTuple):
@@ -63,11 +70,18 @@ class Row(NamedTuple):
     size: int
     reason: str | None
     sealed_s: float | None
+    parked: bytes | None
+    """State of a log without a producer."""
 
     @property
     def head(self) -> StreamHead:
         """The head of the stream."""
         return StreamHead(self.id, self.owner, self.producer, self.created_ms, self.meta)
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """Why nothing can be appended."""
+        return None if self.sealed_s is None and self.parked is None else "sealed"
 
     @property
     def seal(self) -> Seal | None:
@@ -96,6 +110,8 @@ def create(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == 0:
         connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}COMMIT;")
+    elif version == 1:
+        connection.executescript(f"BEGIN IMMEDIATE;{MIGRATION}COMMIT;")
     elif version != SCHEMA_VERSION:
         raise sqlite3.DatabaseError(f"it has version {version}, expected {SCHEMA_VERSION}")
 
@@ -179,8 +195,8 @@ class Writing:
             row = self._find(batch.stream_id)
             if row is None:
                 refused[batch.stream_id] = "unknown"
-            elif row.sealed_s is not None:
-                refused[batch.stream_id] = "sealed"
+            elif row.refusal is not None:
+                refused[batch.stream_id] = row.refusal
             elif batch.first == row.last + 1:
                 self._extend(row, batch.frames)
             elif not self._is_repeated(row, batch):
@@ -201,6 +217,22 @@ class Writing:
         )
         return True
 
+    def park(self, stream_id: str, state: bytes) -> int | None:
+        """See `Store.park`; return the number of the last frame."""
+        row = self._find(stream_id)
+        if row is None or row.sealed_s is not None or row.parked is not None:
+            return None
+        self.connection.execute("UPDATE streams SET parked = ? WHERE number = ?", (state, row.number))
+        return row.last
+
+    def take(self, stream_id: str) -> tuple[int, bytes] | None:
+        """See `Store.take`; return the number of the last frame, and the state."""
+        row = self._find(stream_id)
+        if row is None or row.sealed_s is not None or row.parked is None:
+            return None
+        self.connection.execute("UPDATE streams SET parked = NULL WHERE number = ?", (row.number,))
+        return row.last, bytes(row.parked)
+
     def delete(self, stream_id: str) -> None:
         """See `Store.delete`."""
         row = self._find(stream_id)
@@ -210,7 +242,7 @@ class Writing:
     def status_of(self, stream_ids: Iterable[str]) -> dict[str, Refusal | None]:
         """Return for each stream why it cannot be continued, None if it can."""
         rows = {stream_id: self._find(stream_id) for stream_id in stream_ids}
-        return {key: "unknown" if row is None else "sealed" if row.seal else None for key, row in rows.items()}
+        return {key: "unknown" if row is None else row.refusal for key, row in rows.items()}
 
     def claim(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> dict[str, bytes]:
         """See `Store.claim_many`."""

@@ -64,8 +64,8 @@ class OpenWopPeer:
     async def snapshot(self, run_id: str) -> dict[str, Any]:
         return await document(await self.get(f"/v1/runs/{run_id}"))
 
-    async def until(self, run_id: str, *statuses: str) -> dict[str, Any]:
-        deadline = time.monotonic() + PATIENCE_S
+    async def until(self, run_id: str, *statuses: str, patience_s: float = PATIENCE_S) -> dict[str, Any]:
+        deadline = time.monotonic() + patience_s
         while (snapshot := await self.snapshot(run_id))["status"] not in statuses:
             assert time.monotonic() < deadline, snapshot
             await asyncio.sleep(0.01)
@@ -96,7 +96,7 @@ class OpenWopPeer:
 
 
 async def document(answer: Answer) -> dict[str, Any]:
-    assert answer.status == 200
+    assert answer.status == 200, await answer.rest()
     assert answer.headers["content-type"] == "application/json"
     said: dict[str, Any] = json.loads(await answer.rest())
     return said

@@ -12,7 +12,9 @@ import pytest
 
 import projector.server.app
 from projector.openwop.contract.checker import check_log
-from projector.openwop.host.shared_runs import PREFIX, lost_events
+from projector.openwop.host.host_errors import HOST_LOST
+from projector.openwop.host.lost_runs import closing_events
+from projector.openwop.host.shared_runs import PREFIX
 from projector.store.protocol import StoreLimits
 from projector.store.sqlite import SqliteStore
 from tests.asgi.openwop_peer import OpenWopPeer, document, error, messages, types
@@ -110,7 +112,7 @@ def test_a_log_that_stops_anywhere_gets_a_valid_end(path: Path) -> None:
     whole = len(events) - (types(events)[-1] in {"run.completed", "run.failed", "run.cancelled"})
     for stop in range(whole + 1):
         run_id = events[0]["runId"]
-        end = lost_events(events[:stop], run_id, "w", "2025-12-15T12:00:00.000Z")
+        end = closing_events(events[:stop], run_id, "w", "2025-12-15T12:00:00.000Z", HOST_LOST)
         log = [{**event, "sequence": at} for at, event in enumerate([*events[:stop], *end])]
         assert check_log([json.dumps(event) for event in log]) == []
         assert log[-1]["type"] == "run.failed"

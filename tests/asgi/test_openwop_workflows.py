@@ -222,6 +222,35 @@ async def test_a_step_continues_while_another_one_waits(host: OpenWopPeer, upstr
     await host.log(run_id)
 
 
+async def test_a_step_reads_the_whole_response_after_an_approval(host: OpenWopPeer, upstream: Start) -> None:
+    is_read = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        if "previous_response_id" not in peer.body:
+            await (ask_first(peer) if peer.body["model"] == "m-robert" else speak(peer))
+            return
+        await peer.start()
+        begin, _, said, end = answer(peer)
+        await peer.event(begin)
+        await peer.event(said | {"delta": "one "})
+        await is_read.wait()
+        await peer.event(said | {"delta": "two"})
+        await peer.event(end)
+        await peer.end()
+
+    await upstream(script)
+    run_id = await host.say("news", "report")
+    await waits(host, run_id, 1)
+    reader = await host.stream(run_id, "?streamMode=messages")
+    await document(await host.resolve(run_id, "look/there", "accept"))
+    while b"one " not in await reader.chunk():
+        pass
+    is_read.set()
+    await host.until(run_id, "completed")
+    texts = [event["payload"]["chunk"] for event in await host.log(run_id) if event["type"] == "output.chunk"]
+    assert "two" in texts
+
+
 @pytest.mark.parametrize("end", ["cancelled", "interrupt_timeout"])
 async def test_a_step_that_waits_ends_with_its_run(
     serve: Callable[..., Any], upstream_port: int, upstream: Start, end: str

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from projector.contracts import codec
 from projector.contracts.kinds import TERMINAL_KINDS, TOOL_TYPES, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.truncation import fit
 from projector.dialects.descriptor import DialectOptions
-from projector.openwop.dialect import content, run_progress, tool_calls
+from projector.openwop.dialect import content, log_record, run_progress, tool_calls
 from projector.openwop.dialect.log_state import LogState
 from projector.openwop.event_log import Verbosity
 
@@ -103,6 +103,15 @@ class OpenWopWriter:
         self._state = LogState(verbosity, options)
         self._has_begun = False
         self._has_failed = False
+
+    def record(self) -> dict[str, Any]:
+        """Return the state of a log whose responses have ended, as JSON."""
+        return log_record.record(self._state)
+
+    def restore(self, record: Mapping[str, Any]) -> None:
+        """Continue a log that another writer has begun."""
+        log_record.restore(self._state, record)
+        self._has_begun = True
 
     def feed(self, frame: Frame, /) -> list[WireEvent]:
         """Return the events of a frame.

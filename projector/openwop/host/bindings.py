@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from pydantic.alias_generators import to_camel
@@ -61,6 +61,10 @@ class RunnableWorkflow(ABC):
         """Return what continues the events of another run, with other options; raise `Problem` if nothing can."""
         del fork, request, caller
         raise HostError("capability_not_provided", "`branch` needs the request of the run, which is not kept.")
+
+    def resume(self, run: HostRun, record: Mapping[str, Any]) -> Work:
+        """Return work that continues a run from what its work has recorded; raise `Problem` if there is no room."""
+        raise NotImplementedError
 
     @abstractmethod
     def prepare(self, request: RunRequest, caller: str, scope: Scope) -> Begin:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
+import anyio
 from anyio import to_thread
 from starlette.routing import Route
 
@@ -25,7 +26,7 @@ from projector.openwop.host.interrupts import ANONYMOUS, BY_TOKEN
 from projector.openwop.host.planned_runs import PlannedWorkflow
 from projector.openwop.host.run_log import Interrupt, RunState
 from projector.openwop.host.run_requests import RunRequest
-from projector.openwop.host.runs import HostRun, IdempotencyKey, RunStore
+from projector.openwop.host.runs import Answer, HostRun, IdempotencyKey, RunStore, Work
 from projector.openwop.host.settings import DIALECT, OpenWopSettings
 from projector.openwop.host.shared_runs import SharedRuns
 from projector.openwop.host.stream_runs import AgentWorkflow, StepsWorkflow
@@ -48,9 +49,10 @@ class Host:
     def __init__(self, settings: OpenWopSettings, catalog: Catalog, site: Site) -> None:
         self._site = site
         store = site.logs.store
-        self._shared = (
-            None if isinstance(store, MemoryStore) else SharedRuns(store, site.producer, settings.max_log_bytes)
-        )
+        self._shared = None
+        if not isinstance(store, MemoryStore):
+            self._shared = SharedRuns(store, site.producer, settings.max_log_bytes, settings.approval_timeout_s)
+            self._shared.host = self
         self._runs = RunStore(settings, self._shared)
         self._webhooks = Webhooks(settings)
         self._readers = ReaderLimit(site.settings.limits.max_streams, settings.max_caller_readers)
@@ -126,7 +128,6 @@ class Host:
             "eventsUrl": f"{path}/events",
             "statusUrl": path,
         }
-        await self._share(run)
         await request.answer(created, HTTPStatus.CREATED, location=path)
 
     @staticmethod
@@ -153,14 +154,14 @@ class Host:
         try:
             run = self._known(key)  # a request with the same key may have started it meanwhile
             if run is None:
-                run = self._begin(request.caller, body.workflow_id, key, begin, admission, body.callback_url)
+                run = await self._begin(request.caller, body.workflow_id, key, begin, admission, body.callback_url)
                 is_started = True
             return run
         finally:
             if not is_started:
                 await admission.close()
 
-    def _begin(
+    async def _begin(
         self,
         caller: str,
         workflow_id: str,
@@ -172,8 +173,8 @@ class Host:
         if self._site.streams.is_draining:
             raise problem_of_fault(FAULTS["server_shutdown"])
         run = self._runs.create(f"run_{uuid.uuid4().hex}", workflow_id, caller)
-        receiver = None if callback_url is None else self._webhooks.callback(run.run_id, caller, callback_url)
-        run.log.on_entry = partial(self._webhooks.notify, caller, receiver)
+        run.callback_url = callback_url
+        self._observe(run)
         try:
             work = begin(run)
         except Exception:
@@ -183,13 +184,31 @@ class Host:
             work.use(admission)
         if key is not None:
             self._runs.register(run, key)
-        self._runs.start(run, work)
+        with anyio.CancelScope(shield=True):  # it is registered, so it has to start
+            if self._shared is not None:
+                await self._shared.open(run)
+            self._runs.start(run, work)
         return run
 
-    async def _share(self, run: HostRun) -> None:
-        """Publish a run to other servers with the same store."""
-        if self._shared is not None:
-            await self._shared.open(run)
+    def _observe(self, run: HostRun) -> None:
+        """Send the events of a run to its receivers."""
+        url = run.callback_url
+        receiver = None if url is None else self._webhooks.callback(run.run_id, run.caller, url)
+        run.log.on_entry = partial(self._webhooks.notify, run.caller, receiver)
+
+    def can_continue(self, run: HostRun) -> bool:
+        """See `Continuing`."""
+        return run.workflow_id in self._workflows and not self._site.streams.is_draining
+
+    def work_of(self, run: HostRun, state: Mapping[str, Any]) -> Work:
+        """See `Continuing`."""
+        return self._workflows[run.workflow_id].resume(run, state)
+
+    def restart(self, run: HostRun, work: Work, answers: Iterable[Answer]) -> None:
+        """See `Continuing`."""
+        self._runs.adopt(run)
+        self._observe(run)
+        self._runs.start(run, work, answers)
 
     async def _snapshot(self, request: HostRequest) -> None:
         run = await self._run(request)
@@ -235,10 +254,9 @@ class Host:
         key = self._key(request, {**body, "sourceRunId": source.run_id})
         run = self._known(key)
         if run is None:
-            run = self._begin(
+            run = await self._begin(
                 request.caller, source.workflow_id, key, self._continuation(request, workflow, source, fork)
             )
-        await self._share(run)
         created = {
             "runId": run.run_id,
             "sourceRunId": source.run_id,

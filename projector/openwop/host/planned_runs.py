@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from starlette.types import Scope
 
+from projector.contracts import codec
 from projector.core.faults import Fault
 from projector.openwop.conformance.definitions import RegisteredWorkflow, definition
 from projector.openwop.conformance.mock_nodes import PlannedRun, Step
-from projector.openwop.event_log import RUN_TERMINALS, Event, present
+from projector.openwop.event_log import RUN_TERMINALS, Event, Verbosity, present
 from projector.openwop.host.bindings import Begin, RunnableWorkflow, check_configurable
 from projector.openwop.host.forks import Fork
 from projector.openwop.host.host_errors import REJECTED, HostError
@@ -52,6 +53,24 @@ class PlannedWorkflow(RunnableWorkflow):
             raise HostError("validation_error", "`fromSeq` is after the end of the run or the failure of a node.")
         return self._begin(request, caller, fork.events)
 
+    def resume(self, run: HostRun, record: Mapping[str, Any]) -> PlannedWork:
+        """See `RunnableWorkflow`."""
+        return self._work(run, record["threshold"], record["verbosity"], (), is_continued=True)
+
+    def _work(
+        self,
+        run: HostRun,
+        threshold: float,
+        verbosity: Verbosity | None,
+        copied: Sequence[Event],
+        *,
+        is_continued: bool = False,
+    ) -> PlannedWork:
+        redactor = self.redactor(verbosity)
+        steps = self._registered.steps(PlannedRun(run.run_id, redactor, threshold, redactor.policy.reasoning))
+        record = {"threshold": threshold, "verbosity": verbosity}
+        return PlannedWork(steps, redactor, copied, record, is_continued=is_continued)
+
     def _begin(self, request: RunRequest, caller: str, copied: Sequence[Event]) -> Begin:
         allowed = self._settings.conformance_callers
         if allowed and caller not in allowed:
@@ -62,28 +81,38 @@ class PlannedWorkflow(RunnableWorkflow):
         if threshold is None:
             threshold = self._settings.escalation_threshold
 
-        def begin(run: HostRun) -> PlannedWork:
-            redactor = self.redactor(options.reasoning_verbosity)
-            plan = PlannedRun(run.run_id, redactor, threshold, redactor.policy.reasoning)
-            return PlannedWork(self._registered.steps(plan), redactor, copied)
-
-        return begin
+        return lambda run: self._work(run, threshold, options.reasoning_verbosity, copied)
 
 
 class PlannedWork(Work):
     """Work that writes planned steps, and waits for an answer at each suspension.
 
-    `copied` are events of another run of the same plan, which come first.
+    `copied` are events of another run of the same plan, which come first. Continued work begins after the events of the
+    log; `record` is what it needs.
     """
 
-    def __init__(self, steps: Sequence[Step], redactor: Redactor, copied: Sequence[Event] = ()) -> None:
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        redactor: Redactor,
+        copied: Sequence[Event] = (),
+        record: Mapping[str, Any] | None = None,
+        *,
+        is_continued: bool = False,
+    ) -> None:
         self._steps = steps
         self._copied = copied
+        self._record = record or {}
+        self._is_continued = is_continued
         self.redactor = redactor
+
+    def record(self) -> Mapping[str, Any]:
+        """See `Work`."""
+        return self._record
 
     async def run(self, run: HostRun) -> None:
         """Write all events; a rejected decision fails the run."""
-        ids = self._copy(run)
+        ids = self._logged(run) if self._is_continued else self._copy(run)
         is_resumed = bool(self._copied) and self._copied[-1]["type"] == "node.resumed"
         for at, step in enumerate(self._steps):
             cause = None if step.cause is None else ids[step.cause]
@@ -96,6 +125,7 @@ class PlannedWork(Work):
 
     async def _wait(self, run: HostRun, event_id: str) -> None:
         """Wait for the answer to a suspension, unless it is copied."""
+        run.park()
         answers = await run.answers()
         copied = [event["payload"] for event in self._copied[-1:] if event["type"] == "interrupt.resolved"]
         given = [*answers.values(), *(decision(answer["kind"], answer["resumeValue"]) for answer in copied)]
@@ -104,6 +134,11 @@ class PlannedWork(Work):
         last = run.log.state.interrupts[-1]
         resumed = {"nodeId": last.node_id, "interruptId": last.interrupt_id}
         run.log.emit("node.resumed", resumed, node_id=last.node_id, causation_id=event_id)
+
+    @staticmethod
+    def _logged(run: HostRun) -> list[str]:
+        """Return the ids of the events that are steps of the plan."""
+        return [codec.loads(entry.data)["eventId"] for entry in run.log.entries if entry.type not in ANSWERS]
 
     def _copy(self, run: HostRun) -> list[str]:
         """Copy the events of the other run; return the ids of those that are steps of the plan."""

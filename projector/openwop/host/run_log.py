@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -175,11 +175,22 @@ class RunLog:
 
     def restore(self, event: Event) -> None:
         """Append an event of the same run that another server has logged, as it is."""
-        event["sequence"] = len(self.entries)
-        data = codec.dumps(event)
-        self.entries.append(LogEntry(event["type"], data))
-        self.state.update(event)
-        self.held_bytes += len(data) + OVERHEAD_BYTES
+        self._append(event, is_copy=True, is_signed=True)
+
+    def close(self, events: Iterable[Event]) -> None:
+        """Append the end of a log."""
+        for event in events:
+            self._append(event)
+        self.wake()
+
+    def limit(self, max_bytes: int, on_bytes: Callable[[int], bool], sign: Callable[[str, str], str]) -> None:
+        """Set the arguments of the log of a run that this server did not run before; its events are counted now."""
+        self._max_bytes, self._on_bytes, self._sign = max_bytes, on_bytes, sign
+        self._has_room = on_bytes(self.held_bytes)
+
+    def skip(self) -> None:
+        """Use no ID again that another server may have used for an event of the host."""
+        self._own_events.sequence = len(self.entries)
 
     def question(self, interrupt: Interrupt) -> dict[str, Any]:
         """Return what an interrupt asks: the payload of its `interrupt.requested`."""
@@ -191,9 +202,9 @@ class RunLog:
             self._changed.set()
             self._changed = None
 
-    def _append(self, event: Event, *, is_copy: bool = False) -> None:
+    def _append(self, event: Event, *, is_copy: bool = False, is_signed: bool = False) -> None:
         event["sequence"] = len(self.entries)
-        if event["type"] == "node.suspended" and self._sign is not None:
+        if event["type"] == "node.suspended" and self._sign is not None and not is_signed:
             event["payload"] = {**event["payload"], "token": self._sign(self._run_id, event["payload"]["interruptId"])}
         data = codec.dumps_to_keep(event)
         entry = LogEntry(event["type"], data)

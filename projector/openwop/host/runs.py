@@ -8,24 +8,26 @@ from __future__ import annotations
 import asyncio
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import anyio
 
+from projector.contracts import codec
 from projector.core.faults import FAULTS, Fault
 from projector.openwop.event_log import APPROVAL
 from projector.openwop.host.host_errors import INTERRUPT_TIMEOUT, HostError
-from projector.openwop.host.interrupts import COMMENTS, Decision, InterruptTokens, claim_answer, decision
+from projector.openwop.host.interrupts import COMMENTS, Decision, InterruptTokens, decision
 from projector.openwop.host.run_log import Interrupt, RunLog
 from projector.openwop.host.settings import OpenWopSettings
 from projector.redaction.redactor import Redactor
 from projector.server.control.rate_limits import Admission, owner_of
-from projector.server.http.problems import problem
+from projector.server.http.problems import Problem, problem
 from projector.server.streaming.session import log_crash
-from projector.store.protocol import Store, StoreUnavailableError
+from projector.store.protocol import StoreUnavailableError
 
+Answer: TypeAlias = tuple[Interrupt, object, str]
+"""An interrupt, the value that answers it, and who gave it."""
 Answers: TypeAlias = dict[str, Decision]
 """Answers to interrupts, by the id of the tool call to approve or of the interrupt."""
 
@@ -42,10 +44,34 @@ class RunStoppedError(Exception):
     """A run was stopped."""
 
 
+class RunParkedError(Exception):
+    """All of a run waits for answers, and any server may continue it."""
+
+
+class Sharing(Protocol):
+    """What shares a run with other servers."""
+
+    async def claim(self, run: HostRun, interrupt: Interrupt, value: object, by: str) -> None:
+        """Store an answer; raise `HostError` if another one was stored before."""
+
+    def park(self, run: HostRun, state: bytes) -> None:
+        """Let the server that gets an answer continue a run."""
+
+    async def answered(self, run: HostRun, interrupt: Interrupt) -> None:
+        """Continue a run that is not here after an answer, or wait until another server does."""
+
+    async def cancel(self, run: HostRun) -> None:
+        """Cancel a run that is not here."""
+
+
 class Work(ABC):
     """The work of a run; `redactor` cleans what people add to its log."""
 
     redactor: Redactor
+
+    def record(self) -> Mapping[str, Any]:
+        """Return what another process needs to continue, as JSON; called while all of the work waits for answers."""
+        raise NotImplementedError
 
     def use(self, admission: Admission) -> None:  # noqa: B027 - work without tokens has nothing to count
         """Count the tokens of the work, and settle them when it is closed."""
@@ -83,23 +109,36 @@ class HostRun:
         self._answers: Answers = {}
         self.key: IdempotencyKey | None = None
         """Key of the request that started the run."""
+        self.callback_url: str | None = None
         self.is_stopped = False
-        self.is_shared = False
-        """Whether its log is kept in the store as well."""
-        self.claims: Store | None = None
-        """Where answers are claimed, if other servers may answer as well."""
+        self.is_here = True
+        """Whether this server runs it: not a run of another server, and not one that is parked."""
+        self.sharing: Sharing | None = None
+        """None if no other server knows the run."""
         self._fault: Fault | None = None
         self._work: Work | None = None
         self._task: asyncio.Task[None] | None = None
+        self._on_end: Callable[[HostRun], None] = lambda _: None
 
-    def start(self, work: Work, on_end: Callable[[HostRun], None]) -> None:
-        """Start the run in a task of its own."""
-        self._work = work
-        self._task = asyncio.create_task(self._drive(work, on_end), name=self.run_id)
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Set what the run had when it was parked."""
+        self.callback_url = state["callbackUrl"]
+        self._answers = {name: Decision(*answer) for name, answer in state["answers"].items()}
+
+    def start(self, work: Work, on_end: Callable[[HostRun], None], answers: Iterable[Answer] = ()) -> None:
+        """Start the run in a task of its own, or continue it with answers."""
+        self._work, self._on_end, self.is_here = work, on_end, True
+        self.log.skip()
+        try:
+            for answer in answers:
+                self.resolve(*answer)
+        except Problem:  # the provider does not wait for it any more
+            self.stop(INTERRUPT_TIMEOUT)
+        self._task = asyncio.create_task(self._drive(work), name=self.run_id)
 
     def stop(self, fault: Fault | None) -> None:
         """End the run: with `run.failed` for a fault, with `run.cancelled` for None. Idempotent."""
-        if not self.is_stopped and not self.log.state.is_over:
+        if self.is_here and not self.is_stopped and not self.log.state.is_over:
             self.is_stopped = True
             self._fault = fault
             self.log.wake()
@@ -113,35 +152,71 @@ class HostRun:
 
     async def cancel(self) -> None:
         """Cancel the run. Idempotent."""
-        self.stop(None)
+        if self.sharing is not None and not self.is_here:
+            await self.sharing.cancel(self)
+        else:
+            self.stop(None)
 
     async def respond(self, interrupt: Interrupt, value: object, by: str) -> None:
         """Record an answer of a person, once among all servers; raise `Problem` as `resolve` does."""
-        if self.claims is not None:
-            self.check(interrupt, value)
-            with suppress(StoreUnavailableError):
-                await claim_answer(self.claims, self.run_id, interrupt.interrupt_id, value, by)
+        if self.sharing is not None:
+            decision(interrupt.kind, value)
+            if self.is_here:
+                self.check(interrupt, value)
+            try:
+                await self.sharing.claim(self, interrupt, value, by)
+            except StoreUnavailableError:
+                if not self.is_here:
+                    raise problem("overloaded") from None
+            if not self.is_here:  # it may have been parked meanwhile
+                await self.sharing.answered(self, interrupt)
+                return
             if interrupt.is_resolved:
                 return  # the claim was seen before this task went on
+            if self._work is None:
+                raise HostError("interrupt_already_resolved")  # the run has ended meanwhile
         self.resolve(interrupt, value, by)
+
+    @property
+    def can_park(self) -> bool:
+        """Whether the run waits, and any server may continue it."""
+        return self.sharing is not None and bool(self.log.state.pending) and not self.is_stopped
+
+    def park(self) -> None:
+        """Stop here while the run waits, if any server may continue it: raise `RunParkedError`."""
+        if self.can_park:
+            raise RunParkedError
+
+    def ended_elsewhere(self) -> None:
+        """Record that another server has ended the run."""
+        self._on_end(self)
+
+    def log_timeouts(self, node_id: str | None = None) -> None:
+        """Log that nobody answered in time."""
+        for interrupt in self._pending_of(node_id):
+            self._log_approval(interrupt, "timeout", {})
 
     @property
     def is_suspended(self) -> bool:
         """Whether an interrupt is pending, or answered but not yet processed."""
         return bool(self.log.state.pending or self._answers)
 
-    async def answers(self, node_id: str | None = None) -> Answers:
-        """Wait for and return the answers to all pending interrupts, or to those of a node; a timeout fails the run."""
+    async def answers(self, node_id: str | None = None, is_left: Callable[[], bool] = lambda: False) -> Answers:
+        """Wait for and return the answers to all pending interrupts, or to those of a node; a timeout fails the run.
+
+        Nothing is returned if the work is left to another server meanwhile.
+        """
         try:
             with anyio.fail_after(self._approval_timeout_s):
-                while self._pending_of(node_id) and not self.is_stopped:
+                while self._pending_of(node_id) and not self.is_stopped and not is_left():
                     await self.log.wait()
         except TimeoutError:
-            for interrupt in self._pending_of(node_id):
-                self._log_approval(interrupt, "timeout", {})
+            self.log_timeouts(node_id)
             raise RunFailedError(INTERRUPT_TIMEOUT) from None
         if self.is_stopped:
             raise RunStoppedError
+        if is_left():
+            return {}
         names = {one.answer_id for one in self.log.state.interrupts if node_id in {None, one.node_id}}
         return {name: self._answers.pop(name) for name in list(self._answers) if name in names}
 
@@ -180,11 +255,12 @@ class HostRun:
             payload = {"nodeId": interrupt.node_id, "action": action, "decidedAt": self.log.now(), **members}
             self.log.emit("approval.received", payload, node_id=interrupt.node_id)
 
-    async def _drive(self, work: Work, on_end: Callable[[HostRun], None]) -> None:
+    async def _drive(self, work: Work) -> None:
         fault: Fault | None = None
+        state: bytes | None = None
         try:
             if not self.is_stopped:
-                await work.run(self)
+                state = await self._work_on(work)
         except RunStoppedError:
             pass
         except RunFailedError as error:
@@ -194,10 +270,25 @@ class HostRun:
             fault = FAULTS["internal_error"]
         finally:
             with anyio.CancelScope(shield=True):
-                self._end(work, self._fault if self.is_stopped else fault)
-                on_end(self)
+                if state is not None and self.sharing is not None:
+                    self.is_here = False
+                    self.sharing.park(self, state)
+                else:
+                    self._end(work, self._fault if self.is_stopped else fault)
+                    self._on_end(self)
                 self._work = None  # the log is kept, the request is not
                 await work.close()
+
+    async def _work_on(self, work: Work) -> bytes | None:
+        """Do the work; if it waits and any server may continue it, return what that needs."""
+        try:
+            await work.run(self)
+        except RunParkedError:
+            if self.is_stopped:
+                raise RunStoppedError from None
+            answers = {name: answer[:3] for name, answer in self._answers.items()}
+            return codec.dumps({"callbackUrl": self.callback_url, "answers": answers, "work": work.record()})
+        return None
 
     def _end(self, work: Work, fault: Fault | None) -> None:
         """Write the terminal event unless there is one, even if the work does not."""
@@ -259,9 +350,15 @@ class RunStore:
         run.key = key
         self._by_key[key.caller, key.name] = run
 
-    def start(self, run: HostRun, work: Work) -> None:
-        """Start a run; its log is dropped some time after its end."""
-        run.start(work, self._on_end)
+    def start(self, run: HostRun, work: Work, answers: Iterable[Answer] = ()) -> None:
+        """Start or continue a run; its log is dropped some time after its end."""
+        run.start(work, self._on_end, answers)
+
+    def adopt(self, run: HostRun) -> None:
+        """Count a run that was parked, perhaps by another server, as one of this server."""
+        if run.run_id not in self._runs:
+            self._runs[run.run_id] = run
+            run.log.limit(self._settings.max_run_bytes, self._hold, self.tokens.sign)
 
     def discard(self, run: HostRun) -> None:
         """Drop a run that could not start."""
@@ -291,7 +388,7 @@ class RunStore:
     def fail_suspended(self) -> None:
         """Fail the runs that wait for an answer, because the server is shutting down."""
         for run in list(self._runs.values()):
-            if run.log.state.pending:
+            if run.log.state.pending:  # those that any server may continue are not here
                 run.stop(FAULTS["server_shutdown"])
 
     async def aclose(self) -> None:

@@ -25,6 +25,7 @@ from projector.dialects.descriptor import DialectOptions
 from projector.dialects.workflow import position_of
 from projector.openwop.conformance.definitions import definition
 from projector.openwop.dialect.run_progress import ACTIVE_STATUSES
+from projector.openwop.dialect.writer import OpenWopWriter
 from projector.openwop.event_log import present, shortened
 from projector.openwop.host.bindings import (
     AGENT_NODE_ID,
@@ -37,13 +38,14 @@ from projector.openwop.host.bindings import (
 from projector.openwop.host.host_errors import LOG_FULL, HostError
 from projector.openwop.host.interrupts import Decision
 from projector.openwop.host.run_log import Interrupt
-from projector.openwop.host.run_requests import RunRequest
-from projector.openwop.host.runs import Answers, HostRun, RunFailedError, RunStoppedError, Work
+from projector.openwop.host.run_requests import Configurable, RunRequest
+from projector.openwop.host.runs import Answers, HostRun, RunFailedError, RunParkedError, RunStoppedError, Work
 from projector.openwop.host.settings import DIALECT
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, WorkflowBinding
 from projector.server.control.rate_limits import Admission
 from projector.server.control.rights import Grant
+from projector.server.control.token_meter import TokenMeter
 from projector.server.http import requests
 from projector.server.http.problems import Problem
 from projector.server.http.request_bodies import agent_body
@@ -57,8 +59,11 @@ from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.targets import BodyOf, Target
+from projector.store.budgets import Limit
 from projector.workflows.definition import Step
 
+_INPUTS: Final = frozenset({"input", "message"})
+"""Members of the inputs that are not needed after the first response."""
 _PARAMETERS: Final[Mapping[str, str]] = {"temperature": "temperature", "max_tokens": "max_output_tokens"}
 """Member of `configurable` -> parameter of an agent request."""
 
@@ -77,6 +82,7 @@ class StreamWork(Work):
         self._responses: dict[str, str] = {}
         """Id of an approval request -> id of its response."""
         stats.on_approval = self._responses.__setitem__
+        self._is_parked = False
         self._run = run
         self._site = site
         self._pipeline = pipeline
@@ -92,6 +98,34 @@ class StreamWork(Work):
         """Count the tokens of the run, and settle them at its end."""
         self._rate_limits = admission
         self.stats.meter = admission.meter
+
+    def record(self) -> dict[str, Any]:
+        """See `Work`."""
+        assert isinstance(self._pipeline.writer, OpenWopWriter)  # noqa: S101 - the dialect of all runs
+        self._is_parked = True
+        stats = self.stats
+        return {
+            "pipeline": self._pipeline.record(),
+            "log": self._pipeline.writer.record(),
+            "responses": self._responses,
+            "verbosity": self.redactor.policy.reasoning,
+            "conversation_id": stats.conversation_id,
+            "metadata": stats.metadata,
+            "headers": {**stats.trace.headers, "x-request-id": stats.request_id},
+            "limits": [] if self._rate_limits is None else self._rate_limits.token_limits,
+        }
+
+    def restore(self, record: Mapping[str, Any], agents: Sequence[str]) -> None:
+        """Continue what another process has recorded; `agents` use the tokens from now on."""
+        assert isinstance(self._pipeline.writer, OpenWopWriter)  # noqa: S101 - the dialect of all runs
+        self._pipeline.restore(record["pipeline"])
+        self._pipeline.writer.restore(record["log"])
+        self._responses.update(record["responses"])
+        if limits := [Limit(*limit) for limit in record["limits"]]:
+            budgets = self._site.logs.store.budgets
+            self.use(Admission.continued(budgets, self._run.caller, limits, TokenMeter(agents, {})))
+        headers = [(name.encode(), value.encode()) for name, value in record["headers"].items()]
+        begin_stream({"type": "http", "headers": headers}, self.stats)
 
     @property
     def is_upstream_open(self) -> bool:
@@ -123,7 +157,10 @@ class StreamWork(Work):
     async def close(self) -> None:
         """Release resources and report the outcome."""
         self._release()
-        self._pipeline.cancel()
+        if self._is_parked:
+            self._pipeline.close()  # its part of the run has ended
+        else:
+            self._pipeline.cancel()
         self.stats.dropped = self._pipeline.dropped
         if self._rate_limits is not None:
             await self._rate_limits.close(self.stats.code)
@@ -176,6 +213,22 @@ class AgentWorkflow(RunnableWorkflow):
         """Return the definition: one node."""
         return definition(self._name, [node_of(AGENT_NODE_ID, self._name)])
 
+    def resume(self, run: HostRun, record: Mapping[str, Any]) -> AgentWork:
+        """See `RunnableWorkflow`. The input is not kept: the provider has it."""
+        inputs = {**record["inputs"], "message": "-"}
+        configurable = Configurable.model_validate(record["configurable"])
+        request = RunRequest.model_construct(workflow_id=self._name, inputs=inputs, configurable=configurable)
+        whole_body_of, _ = self._parse(request)
+        targets = self._binding.targets.targets
+        home = [target for target in targets if target.provider.name == record["upstream"]][:1] or targets
+        body_of = _same(_without_input(whole_body_of(home[0])))
+        stats = self._binding.stats(DIALECT, run.caller, body_of(home[0]), record["conversation_id"])
+        stats.stream_id = run.run_id
+        binding = replace(self._binding, redactor=self.redactor(record["verbosity"]))
+        work = AgentWork(run, binding, body_of, home, stats, self._site, request, is_continued=True)
+        work.restore(record, self.agents)
+        return work
+
     def prepare(self, request: RunRequest, caller: str, scope: Scope) -> Begin:
         """Validate `inputs`, which are those of `/api/v1/chat/stream` without the agent."""
         check_configurable(request.configurable)
@@ -198,7 +251,7 @@ class AgentWorkflow(RunnableWorkflow):
         def begin(run: HostRun) -> AgentWork:
             stats.stream_id = run.run_id
             binding = replace(self._binding, redactor=redactor)
-            work = AgentWork(run, binding, body_of, home, stats, self._site)
+            work = AgentWork(run, binding, body_of, home, stats, self._site, request)
             begin_stream(scope, stats)  # the work reports its end
             return work
 
@@ -232,8 +285,16 @@ class AgentWork(StreamWork):
         targets: Sequence[Target],
         stats: StreamStats,
         site: Site,
+        request: RunRequest,
+        *,
+        is_continued: bool = False,
     ) -> None:
         self._binding = binding
+        self._options = {
+            "inputs": {name: value for name, value in request.inputs.items() if name not in _INPUTS},
+            "configurable": request.configurable.model_dump(by_alias=True, exclude_none=True),
+        }
+        self._is_continued = is_continued
         self._body_of = body_of
         self._targets = targets
         stats.on_response = lambda response_id, upstream: site.ownership.add_response(response_id, run.caller, upstream)
@@ -260,24 +321,35 @@ class AgentWork(StreamWork):
     async def run(self, run: HostRun) -> None:
         """Write all events of one response, and of another one after each approval."""
         while True:
-            assert self._account is not None  # noqa: S101 - the run is admitted while it reads
-            source = self._binding.source(self._pipeline, self._body_of, self.stats, self._account, self._targets)
-            self._is_complete = False
-            await self._read(source)
-            if self._pipeline.ended or not run.is_suspended:
-                break
-            self._targets = (source.target,)  # it stores the response that the answers belong to
-            kept = {name: value for name, value in self._body_of(source.target).items() if name != "input"}
-            self._body_of = _same(kept)  # the input is not needed while the run waits
-            if self._rate_limits is not None:
-                await self._rate_limits.settle()  # the run may wait for hours
+            if not self._is_continued:
+                await self._read_response()
+                if self._pipeline.ended or not run.is_suspended:
+                    break
             if run.log.state.pending:
+                run.park()
                 self._release()
                 if self._site.streams.is_draining:
                     raise RunFailedError(FAULTS["server_shutdown"])
-            self._body_of = _same(self._approval_body(kept, await run.answers()))
-            run.log.extend(self._pipeline.next_response())
+            answers = await run.answers()
+            self._body_of = _same(self._approval_body(self._body_of(self._targets[0]), answers))
+            if not self._is_continued:
+                run.log.extend(self._pipeline.next_response())
+            self._is_continued = False
         run.log.extend(self._pipeline.close())
+
+    def record(self) -> dict[str, Any]:
+        """See `Work`."""
+        return super().record() | self._options | {"upstream": self._targets[0].provider.name}
+
+    async def _read_response(self) -> None:
+        assert self._account is not None  # noqa: S101 - the run is admitted while it reads
+        source = self._binding.source(self._pipeline, self._body_of, self.stats, self._account, self._targets)
+        self._is_complete = False
+        await self._read(source)
+        self._targets = (source.target,)  # it stores the response that answers belong to
+        self._body_of = _same(_without_input(self._body_of(source.target)))  # not needed while the run waits
+        if self._rate_limits is not None and self._run.is_suspended:
+            await self._rate_limits.settle()  # the run may wait for hours
 
     def check_answer(self, run: HostRun, interrupt: Interrupt) -> None:
         """Check that the provider waits for the answer; the last one makes the run count as a stream again."""
@@ -304,6 +376,24 @@ class StepsWorkflow(RunnableWorkflow):
         """See `RunnableWorkflow`."""
         return grant.allows_workflow(self._binding.name, self.agents)
 
+    def resume(self, run: HostRun, record: Mapping[str, Any]) -> StepsWork:
+        """See `RunnableWorkflow`."""
+        stats = self._stats(run.caller, record["conversation_id"], record["metadata"])
+        stats.stream_id = run.run_id
+        binding = replace(self._binding, redactor=self.redactor(record["verbosity"]))
+        work = StepsWork(run, binding, record["message"], stats, self._site)
+        work.restore(record, self.agents)
+        return work
+
+    def _stats(self, caller: str, conversation_id: str | None, metadata: Mapping[str, str]) -> StreamStats:
+        return StreamStats(
+            dialect=DIALECT,
+            caller=caller,
+            agent=self._binding.name,
+            conversation_id=conversation_id,
+            metadata=metadata,
+        )
+
     def document(self) -> dict[str, Any]:
         """Return the definition: a node for each step, edges from each stage to the next."""
         stages = [
@@ -329,13 +419,7 @@ class StepsWorkflow(RunnableWorkflow):
         if inputs.conversation_id is not None:
             self._site.ownership.enter_conversation(inputs.conversation_id, caller)
         redactor = self.redactor(request.configurable.reasoning_verbosity)
-        stats = StreamStats(
-            dialect=DIALECT,
-            caller=caller,
-            agent=self._binding.name,
-            conversation_id=inputs.conversation_id,
-            metadata=inputs.metadata or {},
-        )
+        stats = self._stats(caller, inputs.conversation_id, inputs.metadata or {})
 
         def begin(run: HostRun) -> StepsWork:
             stats.stream_id = run.run_id
@@ -370,23 +454,52 @@ class StepsWork(StreamWork):
         )
         super().__init__(run, stats, site, pipeline, binding.redactor, len(message))
         assert self._account is not None  # noqa: S101 - the run is admitted now
+        self._message = message
         self._steps = WorkflowSource(
-            binding, message, pipeline, stats, self._account, run_id=run.run_id, continue_step=self._continue
+            binding,
+            message,
+            pipeline,
+            stats,
+            self._account,
+            run_id=run.run_id,
+            continue_step=self._continue,
+            has_to_wait=lambda step: self._is_pending(step_node_id(step, run.workflow_id)),
+            on_idle=self._stop_to_park,
         )
 
     async def run(self, run: HostRun) -> None:
         """Write the events of all steps; a step with an approval waits for it while others continue."""
         await self._read(self._steps)
+        if self._steps.is_idle:
+            raise RunParkedError
         run.log.extend(self._pipeline.close())
+
+    def record(self) -> dict[str, Any]:
+        """See `Work`."""
+        return super().record() | {"message": self._message, "source": self._steps.record()}
+
+    def restore(self, record: Mapping[str, Any], agents: Sequence[str]) -> None:
+        """See `StreamWork`."""
+        super().restore(record, agents)
+        self._steps.restore(record["source"])
+
+    def _is_pending(self, node_id: str) -> bool:
+        return any(one.node_id == node_id for one in self._run.log.state.pending)
+
+    def _stop_to_park(self) -> None:
+        """Stop when all steps wait, if any server may continue the run."""
+        if self._run.can_park:
+            self._steps.stop()
+            self._run.log.wake()
 
     async def _continue(self, step: Step, body: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Wait for the answers to the approvals of a step; return the next request, None if there are no approvals."""
         node_id = step_node_id(step, self._run.workflow_id)
-        if self._site.streams.is_draining and any(one.node_id == node_id for one in self._run.log.state.pending):
+        if self._site.streams.is_draining and self._is_pending(node_id) and not self._run.can_park:
             self._run.stop(FAULTS["server_shutdown"])
             return None
         try:
-            answers = await self._run.answers(node_id)
+            answers = await self._run.answers(node_id, lambda: self._steps.is_stopped)
         except RunFailedError as error:
             self._run.stop(error.fault)  # the response of the step has ended, so only the run can fail
             return None
@@ -408,6 +521,10 @@ def approval_response(subject_id: str, answer: Decision) -> dict[str, Any]:
 
 def _same(body: Mapping[str, Any]) -> BodyOf:
     return lambda _: body
+
+
+def _without_input(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in body.items() if name != "input"}
 
 
 def _only(names: Collection[str]) -> str | None:

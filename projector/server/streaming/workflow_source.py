@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from math import inf
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import anyio
 
@@ -22,6 +22,7 @@ from projector import Pipeline, StreamContext
 from projector.core.faults import FAULTS
 from projector.core.intake import PipelineBranch
 from projector.core.pipeline import OutputFormat
+from projector.core.transcript import ResponseEnd
 from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import WorkflowBinding
 from projector.server.http.request_bodies import agent_body
@@ -49,7 +50,9 @@ WAIT_CHECK_S: Final = 1.0
 class WorkflowSource:
     """One run as the source of a stream; see `StreamSource`. The workflow context of every event has its `run_id`.
 
-    While a step waits in `continue_step`, the time limit of the run is suspended.
+    While a step waits in `continue_step`, the time limit of the run is suspended: `has_to_wait` tells whether it will.
+    When all steps wait that have begun, `on_idle` is called: the host may stop the source then, and continue with
+    `record` in another process.
     """
 
     _write: Write
@@ -65,11 +68,21 @@ class WorkflowSource:
         *,
         run_id: str,
         continue_step: ContinueStep | None = None,
+        has_to_wait: Callable[[Step], bool] = lambda _: False,
+        on_idle: Callable[[], None] = lambda: None,
     ) -> None:
         self.pipeline = pipeline
         self._continue_step = continue_step
-        self._waiting = 0
-        """Number of steps that wait."""
+        self._has_to_wait = has_to_wait
+        self._on_idle = on_idle
+        self._active = 0
+        """Number of steps that have not ended."""
+        self._waits: dict[str, tuple[int, str]] = {}
+        """Step that waits -> number of its branch, and upstream of its response."""
+        self._continued: dict[str, tuple[int, str]] = {}
+        """The same of the steps that waited in another process."""
+        self._ended: dict[str, tuple[str, str]] = {}
+        """Step of the present stage that has ended -> status and text."""
         self._waits_since = inf
         self._binding = binding
         self._plan = Plan(binding.definition, message, binding.settings.max_input_chars)
@@ -89,12 +102,34 @@ class WorkflowSource:
         """See `StreamSource`."""
         return any(reader.is_open for reader in self._readers)
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it was stopped."""
+        return self._is_stopped
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all steps wait that have begun."""
+        return len(self._waits) == self._active > 0
+
+    def record(self) -> dict[str, Any]:
+        """Return the state of a run whose steps all wait, as JSON."""
+        left_s = self._ends_at - self._waits_since
+        return {"plan": self._plan.record(), "waits": self._waits, "ended": self._ended, "left_s": left_s}
+
+    def restore(self, record: Mapping[str, Any]) -> None:
+        """Continue what another process has recorded; to be called before `run`."""
+        self._plan.restore(record["plan"])
+        self._continued = {name: (number, upstream) for name, (number, upstream) in record["waits"].items()}
+        self._ended = {name: (status, text) for name, (status, text) in record["ended"].items()}
+        self._ends_at = time.monotonic() + record["left_s"]
+
     async def run(self, write: Write, clock: Clock) -> None:
         """Run the steps; raise `UpstreamError` at the time limit, or if a required step fails before any output."""
         self._write, self._clock = write, clock
         shortest_s = inf if self._continue_step is None else WAIT_CHECK_S
-        with clock.watch(Timer(lambda: inf if self._waiting else self._ends_at, self._on_timeout, shortest_s)):
-            while (steps := self._plan.next()) and not self._is_over:
+        with clock.watch(Timer(lambda: inf if self._waits else self._ends_at, self._on_timeout, shortest_s)):
+            while not self._is_over and (steps := self._plan.next()):
                 await self._run_stage(steps)
         if self._failure is not None:
             raise self._failure
@@ -116,21 +151,26 @@ class WorkflowSource:
 
     async def _run_stage(self, steps: tuple[Step, ...]) -> None:
         """Run steps side by side; their branches are opened in the order of the configuration."""
-        branches = [self._branch(step) for step in steps]
+        branches = [(step, self._branch(step)) for step in steps if step.name not in self._ended]
+        self._active = len(branches)
         async with anyio.create_task_group() as tasks:
-            for step, branch in zip(steps, branches, strict=True):
+            for step, branch in branches:
                 tasks.start_soon(self._run_step, step, branch)
-        for step, branch in zip(steps, branches, strict=True):
-            if branch.end is not None:
-                self._plan.on_end(step, branch.end.status, branch.end.text)
+        if self._waits:
+            return  # the source was stopped, to be continued
+        for step in steps:
+            if step.name in self._ended:
+                self._plan.on_end(step, *self._ended[step.name])
+        self._ended.clear()
         if self._plan.is_failed:
-            for branch in branches:
+            for _, branch in branches:
                 await self._write_next(branch.stop)
 
     def _branch(self, step: Step) -> PipelineBranch:
         provider = self._binding.agents[step.agent].provider
         context = step.context(self._binding.name, self._run_id)
-        return self.pipeline.branch(context, provider=provider.api, profile=provider.profile)
+        number, _ = self._continued.get(step.name, (None, ""))
+        return self.pipeline.branch(context, provider=provider.api, profile=provider.profile, number=number)
 
     async def _run_step(self, step: Step, branch: PipelineBranch) -> None:
         account = self._account.part()
@@ -145,6 +185,12 @@ class WorkflowSource:
             await self._on_failure(step, branch, UpstreamError(FAULTS["internal_error"]))
         finally:
             account.close()
+        if step.name not in self._waits:
+            self._active -= 1
+            if branch.end is not None:
+                self._ended[step.name] = (branch.end.status, branch.end.text)
+            if self.is_idle:
+                self._on_idle()
         if self.pipeline.ended or (branch.end is not None and branch.end.status in FAILED and not step.is_optional):
             self.stop()
 
@@ -153,42 +199,54 @@ class WorkflowSource:
         agent = self._binding.agents[step.agent]
         targets: Sequence[Target] = agent.targets.in_order()
         body: Body | None = None
+        if step.name in self._continued:
+            _, upstream = self._continued.pop(step.name)
+            targets = [one for one in targets if one.provider.name == upstream][:1] or targets
+            body = await self._continuation(step, branch, targets[0], self._first_body(step, targets[0]))
+            if body is None or self._is_over:
+                return
         while True:
             async with self._limiter:
                 if self._is_over:
                     return
-                if body is None:
-                    request = ChatRequest.model_construct(message=self._plan.input_of(step))
-                    body_of: BodyOf = partial(agent_body, request, agent)
-                else:
-                    body_of = partial(_same, body)
+                body_of: BodyOf = partial(self._first_body, step) if body is None else partial(_same, body)
                 attempts = Attempts(targets, body_of, self._stats)
                 reader = UpstreamReader(
                     attempts, self._stats, account, lambda target: branch.use_stage(target.make_stage)
                 )
                 self._readers.append(reader)
                 try:
-                    await reader.run(self._clock, self._on_open, partial(self._on_chunk, reader, branch))
+                    await reader.run(self._clock, self._on_open, partial(self._on_chunk, reader, branch, branch.end))
                 finally:
                     self._readers.remove(reader)
             targets = (reader.target,)
-            body = await self._continuation(step, body_of(reader.target))
+            body = await self._continuation(step, branch, reader.target, body_of(reader.target))
             if body is None or self._is_over:
                 return
             await self._write_next(branch.next_response)
 
-    async def _continuation(self, step: Step, body: Body) -> Body | None:
+    def _first_body(self, step: Step, target: Target) -> Body:
+        request = ChatRequest.model_construct(message=self._plan.input_of(step))
+        return agent_body(request, self._binding.agents[step.agent], target)
+
+    async def _continuation(self, step: Step, branch: PipelineBranch, target: Target, body: Body) -> Body | None:
+        """Wait for what a step needs; it goes on waiting if the source is stopped meanwhile while it is idle."""
         if self._continue_step is None or self._is_over:
             return None
-        if not self._waiting:
-            self._waits_since = time.monotonic()
-        self._waiting += 1
-        try:
+        if not self._has_to_wait(step):
             return await self._continue_step(step, body)
-        finally:
-            self._waiting -= 1
-            if not self._waiting:
-                self._ends_at += time.monotonic() - self._waits_since
+        if not self._waits:
+            self._waits_since = time.monotonic()
+        self._waits[step.name] = (branch.number, target.provider.name)
+        if self.is_idle:
+            self._on_idle()
+        found = await self._continue_step(step, body)
+        if self._is_stopped and self.is_idle:
+            return None
+        del self._waits[step.name]
+        if not self._waits:
+            self._ends_at += time.monotonic() - self._waits_since
+        return found
 
     async def _on_open(self) -> None:
         """Commit the status, once; later steps would wait here for the client and exceed their time limits."""
@@ -196,12 +254,14 @@ class WorkflowSource:
             self._has_begun = True
             await self._write(b"")
 
-    async def _on_chunk(self, reader: UpstreamReader, branch: PipelineBranch, chunk: bytes) -> bool:
-        """Write the output of one chunk; return whether the step needs no more."""
+    async def _on_chunk(
+        self, reader: UpstreamReader, branch: PipelineBranch, before: ResponseEnd | None, chunk: bytes
+    ) -> bool:
+        """Write the output of one chunk; return whether the step needs no more. `before` ended the response before."""
         async with self._turn:
             if not self.pipeline.ended:
                 await self._write(await reader.feed(branch.feed, chunk))
-        return branch.end is not None or branch.is_over
+        return branch.end is not before or branch.is_over
 
     async def _write_next(self, work: Callable[[], bytes]) -> None:
         async with self._turn:
