@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import subprocess
+import re
 from collections import defaultdict
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Final
 
 from tests.asgi.examples import example
-from tests.deploy.browser import CREATED, ENDED, delta, free_port, listening
+from tests.deploy.browser import CREATED, ENDED, delta
 
-BUILD_S: Final = 180
+BUILD_S: Final = 240
+START_S: Final = 60
 
 TEXT: Final = example("chat-text-citations")[0]
 TOOL: Final = example("chat-function-tool")
@@ -31,7 +32,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
-        self.left: list[str] = []
+        self.left: asyncio.Queue[str] = asyncio.Queue()
         """Gates at which the server closed the connection."""
         self._gates: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
@@ -82,7 +83,7 @@ class Desk:
         for one in pending:
             one.cancel()
         if peer.gone.is_set():
-            self.left.append(gate)
+            self.left.put_nowait(gate)
             return
         for sentence in sentences[middle:]:
             await peer.event(delta(sentence))
@@ -110,16 +111,26 @@ async def _play(peer: Any, events: list[bytes]) -> None:
 async def page(folder: Path, out: Path, server: str) -> AsyncGenerator[str, None]:
     """Build an example in another folder, serve it before the server at this URL, and return its own URL."""
     await ran("npm", "run", "build", "--", "--outDir", str(out), folder=folder, limit_s=BUILD_S)
-    port = free_port()
-    command = ["node", "node_modules/vite/bin/vite.js", "preview", "--outDir", str(out)]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--strictPort"]
-    environ = os.environ | {"STREAM_SERVER_URL": server}
-    with subprocess.Popen(command, cwd=folder, env=environ, stdout=subprocess.DEVNULL) as process:  # noqa: ASYNC220 - it returns at once
-        try:
-            await listening(port, lambda: process.poll() is not None, limit_s=60)
-            yield f"http://127.0.0.1:{port}/"
-        finally:
+    command = ["node", "node_modules/vite/bin/vite.js", "preview", "--outDir", str(out), "--host", "127.0.0.1"]
+    environ = os.environ | {"STREAM_SERVER_URL": server, "NO_COLOR": "1"}
+    process = await asyncio.create_subprocess_exec(
+        *command, "--port", "0", cwd=folder, env=environ, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        yield await asyncio.wait_for(_url(process), START_S)
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # it has ended
             process.terminate()
+        await process.wait()
+
+
+async def _url(process: asyncio.subprocess.Process) -> str:
+    """Return the URL that a server prints."""
+    assert process.stdout is not None
+    while line := await process.stdout.readline():
+        if found := re.search(rb"http://127\.0\.0\.1:\d+/", line):
+            return found[0].decode()
+    raise AssertionError("the program ended")
 
 
 async def ran(*command: str, folder: Path, limit_s: float) -> str:

@@ -68,7 +68,8 @@ async def test_use_chat(use: Use, desk: Desk, urls: tuple[str, str]) -> None:
     assert desk.types("room") == TURNS
     assert desk.types("boats")[:2] == TOOL
     assert [item["approve"] for [item] in desk.inputs("mcp_approval_response")] == [True, False]
-    assert desk.left == ["stop"]
+    assert await desk.left.get() == "stop"
+    assert desk.left.empty()
 
 
 async def test_use_chat_with_the_demo(use: Use) -> None:
@@ -80,3 +81,8 @@ async def test_assistant_ui(use: Use, desk: Desk, urls: tuple[str, str]) -> None
     assert await use("assistant-ui", *urls) == 6
     assert desk.types("room") == 2 * TURNS
     assert desk.types("boats") == 2 * TOOL
+
+
+async def test_copilotkit(use: Use, desk: Desk, urls: tuple[str, str]) -> None:
+    assert await use("copilotkit", *urls) == 2
+    assert desk.types("boats") == TOOL

@@ -1,0 +1,42 @@
+import { HttpAgent } from "@ag-ui/client";
+import { CopilotChat, CopilotKitProvider, useFrontendTool } from "@copilotkit/react-core/v2";
+import "@copilotkit/react-core/v2/styles.css";
+import { z } from "zod";
+
+// The agent of the server, over AG-UI and without a runtime of CopilotKit between page and server.
+const agents = { default: new HttpAgent({ url: "/api/v1/ag-ui/default" }) };
+
+const TIMETABLE = [
+  { pier: "North", to: "Skarholm", at: "14:10" },
+  { pier: "North", to: "Vik", at: "14:35" },
+  { pier: "South", to: "Vik", at: "15:05" },
+];
+
+/** A function that this page runs for the model. The agent's `client_tools` lists those that it accepts. */
+function PageTools() {
+  useFrontendTool({
+    name: "get_departures",
+    description: "Returns the next boats from a pier.",
+    parameters: z.object({ pier: z.string(), limit: z.number().int().optional() }),
+    handler: async ({ pier, limit = TIMETABLE.length }) => ({
+      departures: TIMETABLE.filter((boat) => boat.pier === pier).slice(0, limit),
+    }),
+    render: ({ name, args, result }) => (
+      <section aria-label={name}>
+        <b>{name}</b> <i>{result === undefined ? "running" : "done"}</i>
+        <pre>{JSON.stringify(args)}</pre>
+        {result !== undefined && <pre>{result}</pre>}
+      </section>
+    ),
+  });
+  return null;
+}
+
+export function Page() {
+  return (
+    <CopilotKitProvider selfManagedAgents={agents}>
+      <PageTools />
+      <CopilotChat agentId="default" />
+    </CopilotKitProvider>
+  );
+}
