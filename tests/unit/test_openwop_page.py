@@ -13,9 +13,11 @@ from projector import cli
 from projector.openwop.dialect.content import BLOCK_MAX_CHARS, WAITING_MAX_CHARS
 from projector.openwop.dialect.log_state import NODE_ID
 from projector.openwop.event_log import SUMMARY_MAX_TOKENS
+from projector.openwop.host.bindings import AGENT_NODE_ID
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs" / "openwop.md").read_text(encoding="utf-8")
+EVENTS: Final = (ROOT / "contracts" / "openwop" / "README.md").read_text(encoding="utf-8")
 EXAMPLES: Final = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 CASE: Final = ROOT / "examples_ndjson" / "openwop" / "chat-completions-agentic-run.ndjson"
 
@@ -34,11 +36,11 @@ def test_there_are_examples() -> None:
     assert len(EXAMPLES) == 2
 
 
-def test_numbers_and_names_of_the_page() -> None:
-    assert f"ends at {BLOCK_MAX_CHARS['summary']:,} characters ({SUMMARY_MAX_TOKENS} tokens)" in PAGE
-    assert f"up to {WAITING_MAX_CHARS:,} characters in a run" in PAGE
-    assert f"the node `{NODE_ID}`" in PAGE
-    assert "`host:model:<node>`" in PAGE
+def test_numbers_and_names_of_the_page_of_events() -> None:
+    assert f"ends at {BLOCK_MAX_CHARS['summary']:,} characters ({SUMMARY_MAX_TOKENS} tokens)" in EVENTS
+    assert f"up to {WAITING_MAX_CHARS:,} characters in a run" in EVENTS
+    assert f"the node `{NODE_ID}`, on the host the node `{AGENT_NODE_ID}`" in EVENTS
+    assert "`host:model:<node>`" in EVENTS
 
 
 def test_the_commands_of_the_page_work(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
