@@ -29,7 +29,6 @@ from bench.rounds import Cost, measure
 from bench.subjects import REDACTOR, frames_of
 from projector import StreamContext, build_pipeline
 from projector.contracts import codec
-from projector.core.canonical import Frame
 from projector.server.streaming.stream_logs import StreamLogs
 from projector.store.encryption import EncryptedStore
 from projector.store.memory import MemoryStore
@@ -171,23 +170,20 @@ async def write(subject: Input, streams: int, store: Store | None) -> None:
 
 def _stream(stream_id: str, logs: StreamLogs | None) -> Callable[[bytes | None], bytes]:
     """Return what feeds a stream; None ends it."""
-    frames: list[Frame] = []
     pipeline = build_pipeline(
         provider="openai_responses",
         dialect="public_sse_v1",
         context=StreamContext(stream_id=stream_id),
         redactor=REDACTOR,
-        on_frame=None if logs is None else frames.append,
     )
     log = None
     if logs is not None:
         log = logs.begin(StreamHead(stream_id, "", "bench", 0, b"{}"), lambda: None, lambda _: None)
+        pipeline.on_output = log.add
 
     def feed(data: bytes | None) -> bytes:
         output = pipeline.close() if data is None else pipeline.feed(data)
         if log is not None:
-            log.add(frames)
-            frames.clear()
             log.notify()
         return output
 

@@ -37,7 +37,11 @@ ITEM_BYTES: Final = 4_000
 
 OutputFormat: TypeAlias = Literal["ndjson", "sse"]
 OnFrame: TypeAlias = Callable[[Frame], None]
-OnOutput: TypeAlias = Callable[[list[Frame]], None]
+PUBLIC: Final = "public_sse_v1"
+"""The dialect whose events are the frames."""
+
+OnOutput: TypeAlias = Callable[[list[Frame], list[bytes | None]], None]
+"""Receives the frames of a step, and the JSON of each one that is sent as it is; None for the others."""
 
 
 class Pipeline:
@@ -74,6 +78,7 @@ class Pipeline:
         self._redactor = redactor
         self._projector = PublicStreamProjector(redactor, context, is_run=run)
         self._dialect = DIALECTS[dialect].writer(redactor.policy, replace(options, is_run=run))
+        self._sends_frames = dialect == PUBLIC
         self._end_mark = DIALECTS[dialect].end_mark
         self._on_frame = on_frame
         self.on_output = on_output
@@ -229,6 +234,7 @@ class Pipeline:
 
     def _encode(self, output: list[Frame]) -> bytes:
         wire = []
+        sent: list[bytes | None] = []
         write = self._dialect.feed
         if self._on_frame is not None:
             self._report(self._on_frame, output)
@@ -239,11 +245,13 @@ class Pipeline:
             delta = frame.get("delta")
             if delta is None:
                 kept += _kept(frame, events)
+                sent.append(None)  # it may have been truncated for this dialect
             else:
+                sent.append(events[0][1] if self._sends_frames and events else None)
                 kept += len(delta) if delta.isascii() else WIDE_BYTES * len(delta)
         self.kept_bytes = kept
         if output and self.on_output is not None:
-            self.on_output(output)
+            self.on_output(output, sent)
         if output and self._projector.ended and self._end_mark is not None:
             wire.append((None, self._end_mark))
         if self._output_format == "ndjson":
@@ -303,8 +311,9 @@ def build_pipeline(
         options: options of the dialect from the caller's request; the defaults if None.
         on_frame: called with each clean frame just before it is encoded, for logs, metrics and storage. It must not
             change the frame; if it raises, the stream ends with `internal_error`.
-        on_output: called with the frames of each step once they are encoded, so with exactly those that are sent. It
-            must not change them, and must not raise: `StreamReplay` writes the same stream from them again.
+        on_output: called with the frames of each step once they are encoded, so with exactly those that are sent, and
+            with the JSON of those that are sent as they are. It must not change them, and must not raise:
+            `StreamReplay` writes the same stream from them again.
 
     Raises:
         UsageError: an unknown name, an invalid profile, or both a policy and a redactor.

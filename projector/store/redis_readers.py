@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from projector.store.protocol import StoreUnavailableError
 from projector.store.redis_connection import BLOCK_MS, Connection
+from projector.store.redis_entries import RawEntry, number_of
 
 CONTROL_MS: Final = 60_000
 """Time that a control stream is kept after the last message."""
@@ -70,6 +71,8 @@ class Readers:
         self._check = check
         self._waiting: dict[str, _Waiting] = {}
         self._cursor = "0-0"
+        self._news: dict[str, tuple[int, Sequence[RawEntry]]] = {}
+        """What the last read found: the number after which a log was read, and its next entries."""
         self._blocked: set[str] | None = None
         """The streams of the read that blocks; None if there is none, or it will end."""
         self._task: asyncio.Task[None] | None = None
@@ -97,6 +100,13 @@ class Readers:
             del waiting.events[event]
             if not waiting.events and self._waiting.get(stream_id) is waiting:
                 del self._waiting[stream_id]
+
+    def news(self, stream_id: str, after: int) -> Sequence[RawEntry]:
+        """Return entries after a number that the last read has found, so that they are not fetched twice."""
+        since, entries = self._news.get(stream_id, (0, ()))
+        if since > after:
+            return ()
+        return [entry for entry in entries if number_of(entry) > after]
 
     def wake(self, stream_id: str) -> None:
         """Wake those who wait for a stream."""
@@ -129,6 +139,7 @@ class Readers:
 
     async def _read(self) -> bool:
         """Wait for news; return whether there were any."""
+        self._news = {}
         wanted = {one: waiting.after for one, waiting in self._waiting.items()}
         after = {one: number for one, number in wanted.items() if number is not None}
         self._blocked = {*after}
@@ -141,8 +152,11 @@ class Readers:
         for name, entries in found or ():
             if name.decode() == self._control:
                 self._obey(entries)
-            elif (waiting := self._waiting.get(name.decode()[len(self._log) :])) is not None:
-                waiting.wake(int(entries[-1][0].partition(b"-")[0]))
+                continue
+            stream_id = name.decode()[len(self._log) :]
+            if (waiting := self._waiting.get(stream_id)) is not None:
+                self._news[stream_id] = after[stream_id], entries
+                waiting.wake(number_of(entries[-1]))
         return bool(found)
 
     def _obey(self, entries: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> None:

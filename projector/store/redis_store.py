@@ -191,10 +191,12 @@ class RedisStore(RedisValues):
         """Return a page, and false if it is empty and the producer has no lease."""
         count = int(min(max(max_bytes / self._entry_bytes, _ENTRIES_MIN), _ENTRIES_MAX))
         log = self._log(stream_id)
-        entries = await self._connection.run("XRANGE", log, f"({after}-1", "+", "COUNT", count)
-        if entries:
-            size = sum(len(fields.get(b"f", b"")) for _, fields in entries)
-            self._entry_bytes += (size / len(entries) - self._entry_bytes) / 8
+        entries = self._readers.news(stream_id, after)
+        if not entries:
+            entries = await self._connection.run("XRANGE", log, f"({after}-1", "+", "COUNT", count)
+            if entries:
+                size = sum(len(fields.get(b"f", b"")) for _, fields in entries)
+                self._entry_bytes += (size / len(entries) - self._entry_bytes) / 8
         page = page_of(entries, after, max_bytes)
         if page.frames or page.seal is not None:
             return page, True

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from projector.contracts import codec
+from projector.contracts.kinds import Kind
 from projector.core.context import parse_time
 from projector.core.pipeline import OutputFormat
 from projector.core.replay import StreamReplay
@@ -18,13 +19,14 @@ from projector.redaction.policy import Policy
 from tests.dialect_checks import violations_of
 from tests.golden.test_goldens import CASES, every_case, every_dialect, golden_of
 
+PUBLIC_KINDS: Final = frozenset(Kind)
 CLOCK: Final = parse_time(replay.CLOCK, "clock")
 
 
 def stored_steps(case: replay.Case) -> list[list[dict[str, Any]]]:
     """The frames of a case as a store returns them, through JSON; those of one step are stored together."""
     stored: list[list[bytes]] = []
-    replay.play(case, "public_sse_v1", on_output=lambda frames: stored.append([*map(codec.dumps, frames)]))
+    replay.play(case, "public_sse_v1", on_output=lambda frames, _: stored.append([*map(codec.dumps, frames)]))
     return [[codec.loads(frame) for frame in step] for step in stored]
 
 
@@ -48,6 +50,18 @@ def test_stored_frames_are_the_whole_stream(case: replay.Case, dialect: str) -> 
     reader = replayed(case, dialect)
     assert reader.feed(stored_frames(case)) == golden_of(case, dialect)
     assert reader.ended
+
+
+@every_case
+def test_deltas_are_encoded_once(case: replay.Case) -> None:
+    steps: list[tuple[list[Any], list[bytes | None]]] = []
+    for dialect in ("public_sse_v1", "openresponses"):
+        steps.clear()
+        replay.play(case, dialect, on_output=lambda frames, sent: steps.append((frames, sent)))
+        pairs = [pair for frames, sent in steps for pair in zip(frames, sent, strict=True)]
+        assert all(data == codec.dumps(frame) for frame, data in pairs if data is not None)
+        public = [frame for frame, _ in pairs if "delta" in frame and frame["kind"] in PUBLIC_KINDS]
+        assert sum(data is not None for _, data in pairs) == (len(public) if dialect == "public_sse_v1" else 0)
 
 
 @every_dialect

@@ -78,10 +78,13 @@ class StreamLog:
         """Whether the terminal is among the frames that wait."""
         self._added: list[tuple[list[bytes], bool]] = []
 
-    def add(self, frames: Sequence[Frame]) -> None:
-        """Add the frames of one step of the pipeline. May be called in another thread."""
+    def add(self, frames: Sequence[Frame], sent: Sequence[bytes | None]) -> None:
+        """Add the frames of one step of the pipeline, with their JSON where it is known. May be called in a thread."""
         if frames:
-            written = [codec.dumps_to_keep(frame) for frame in frames]
+            written = [
+                codec.dumps_to_keep(frame) if data is None else codec.to_keep(data)
+                for frame, data in zip(frames, sent, strict=True)
+            ]
             self._added.append((written, frames[-1]["kind"] in _TERMINALS))
 
     def notify(self) -> None:
