@@ -45,6 +45,7 @@ bench: .venv/dev            # cost per event and of start-up, as ratios
 
 bench-store: .venv/dev      # the cost of storing and reading an event, in each store
 	$(BIN)/python -m bench.store
+	$(BIN)/python bench/store_server.py
 
 bench-proxy: .venv/dev      # the server compared with a pass-through proxy, on loopback
 	$(BIN)/python bench/proxy.py

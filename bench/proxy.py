@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import uvloop
 from provider_streams import BURST_EVENTS, EVENTS_PER_S, LONG_BYTES, LONG_PAUSE_S, PACED_EVENTS
@@ -72,11 +72,13 @@ LONG_MOST: Final = 1.2
 class Site:
     """One server process."""
 
+    script: ClassVar = SITES
+
     def __init__(self, what: str, *provider: int) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             self.port: int = taken.getsockname()[1]
         ports = [str(port) for port in (self.port, *provider)]
-        self.process = subprocess.Popen([sys.executable, str(SITES), what, *ports], stderr=subprocess.DEVNULL)  # noqa: S603 - our own script
+        self.process = subprocess.Popen([sys.executable, str(self.script), what, *ports], stderr=subprocess.DEVNULL)  # noqa: S603 - our own script
         while True:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
