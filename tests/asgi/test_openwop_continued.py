@@ -187,6 +187,22 @@ async def test_a_run_that_waits_survives_a_stop_and_can_be_cancelled(
     await answered(other, run_ids[3], "report")
 
 
+async def test_a_key_is_one_run_on_all_servers(two: tuple[OpenWopPeer, OpenWopPeer], upstream: Start) -> None:
+    provider = await upstream(model)
+    body = {"workflowId": "helper", "inputs": {"message": "news"}}
+    answers = await asyncio.gather(*(host.post("/v1/runs", body, idempotency_key="k") for host in (*two, *two)))
+    assert {answer.status for answer in answers} == {201}
+    (run_id,) = {json.loads(await answer.rest())["runId"] for answer in answers}
+    for host in two:
+        other = await host.post("/v1/runs", body | {"tags": ["t"]}, idempotency_key="k")
+        assert (await error(other, 409))["error"] == "idempotency_key_mismatch"
+        await waits(host, run_id, 1)
+    assert provider.peers.qsize() == 1
+    bad = {"workflowId": "helper", "inputs": {}}
+    assert (await two[0].post("/v1/runs", bad, idempotency_key="free")).status == 400
+    assert (await two[1].post("/v1/runs", body, idempotency_key="free")).status == 201
+
+
 class ProcessSite(Site):
     """A server in a process, as `OpenWopPeer` sees it."""
 

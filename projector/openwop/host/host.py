@@ -28,6 +28,7 @@ from projector.openwop.host.run_log import Interrupt, RunState
 from projector.openwop.host.run_requests import RunRequest
 from projector.openwop.host.runs import Answer, HostRun, IdempotencyKey, RunStore, Work
 from projector.openwop.host.settings import DIALECT, OpenWopSettings
+from projector.openwop.host.shared_keys import SharedKeys
 from projector.openwop.host.shared_runs import SharedRuns
 from projector.openwop.host.stream_runs import AgentWorkflow, StepsWorkflow
 from projector.openwop.host.webhooks import Webhooks
@@ -54,6 +55,7 @@ class Host:
             self._shared = SharedRuns(store, site.producer, settings.max_log_bytes, settings.approval_timeout_s)
             self._shared.host = self
         self._runs = RunStore(settings, self._shared)
+        self._keys = None if self._shared is None else SharedKeys(store, self._runs.get)
         self._webhooks = Webhooks(settings)
         self._readers = ReaderLimit(site.settings.limits.max_streams, settings.max_caller_readers)
         self._workflows = _workflows(settings, catalog, site)
@@ -152,10 +154,9 @@ class Host:
             await admission.take_stream(TokenMeter(workflow.agents, body.inputs))
         is_started = False
         try:
-            run = self._known(key)  # a request with the same key may have started it meanwhile
-            if run is None:
-                run = await self._begin(request.caller, body.workflow_id, key, begin, admission, body.callback_url)
-                is_started = True
+            run, is_started = await self._begin(
+                request.caller, body.workflow_id, key, begin, admission, body.callback_url
+            )
             return run
         finally:
             if not is_started:
@@ -169,10 +170,36 @@ class Host:
         begin: Begin,
         admission: Admission | None = None,
         callback_url: str | None = None,
-    ) -> HostRun:
+    ) -> tuple[HostRun, bool]:
+        """Return a new run, or the one that a request with the same key has started; and whether it is new."""
         if self._site.streams.is_draining:
             raise problem_of_fault(FAULTS["server_shutdown"])
-        run = self._runs.create(f"run_{uuid.uuid4().hex}", workflow_id, caller)
+        run_id = f"run_{uuid.uuid4().hex}"
+        if key is None:
+            return await self._begin_new(run_id, caller, workflow_id, key, begin, admission, callback_url), True
+        known = None if self._keys is None else await self._keys.enter(key, run_id)
+        if known is None:
+            known = self._known(key)  # without a shared store
+        if known is not None:
+            return known, False
+        try:
+            return await self._begin_new(run_id, caller, workflow_id, key, begin, admission, callback_url), True
+        except Exception:
+            if self._keys is not None:
+                await self._keys.leave(key)
+            raise
+
+    async def _begin_new(
+        self,
+        run_id: str,
+        caller: str,
+        workflow_id: str,
+        key: IdempotencyKey | None,
+        begin: Begin,
+        admission: Admission | None,
+        callback_url: str | None,
+    ) -> HostRun:
+        run = self._runs.create(run_id, workflow_id, caller)
         run.callback_url = callback_url
         self._observe(run)
         try:
@@ -254,9 +281,8 @@ class Host:
         key = self._key(request, {**body, "sourceRunId": source.run_id})
         run = self._known(key)
         if run is None:
-            run = await self._begin(
-                request.caller, source.workflow_id, key, self._continuation(request, workflow, source, fork)
-            )
+            begin = self._continuation(request, workflow, source, fork)
+            run, _ = await self._begin(request.caller, source.workflow_id, key, begin)
         created = {
             "runId": run.run_id,
             "sourceRunId": source.run_id,
