@@ -20,6 +20,7 @@ from tests.asgi.conftest import Peer, Script, ScriptedUpstream, Site
 from tests.asgi.openwop_peer import OpenWopPeer, document, error, messages, types
 from tests.asgi.process import Process, running, serve_with
 from tests.asgi.test_openwop_agents import approval, completed, created, text
+from tests.asgi.test_openwop_webhooks import receiving, register
 from tests.asgi.test_openwop_workflows import STAGES, ask_first, waits
 
 pytestmark = pytest.mark.timeout(120)
@@ -201,6 +202,31 @@ async def test_a_key_is_one_run_on_all_servers(two: tuple[OpenWopPeer, OpenWopPe
     bad = {"workflowId": "helper", "inputs": {}}
     assert (await two[0].post("/v1/runs", bad, idempotency_key="free")).status == 400
     assert (await two[1].post("/v1/runs", body, idempotency_key="free")).status == 201
+
+
+async def test_a_webhook_is_one_of_all_servers(
+    serve: Callable[..., Any], redis_server: Any, upstream: Start, upstream_port: int
+) -> None:
+    await upstream(model)
+    async with receiving() as receiver:
+        store = {"kind": "redis", "url": redis_server.url, "prefix": f"test-{os.urandom(4).hex()}:"}
+        hooks = {"webhook_origins": [f"http://127.0.0.1:{receiver.port}"], "max_caller_webhooks": 1}
+        one, other = (
+            OpenWopPeer(serve(store=store, **servers_settings(upstream_port, max_runs=most, **hooks)))
+            for most in (100, 101)
+        )
+        said = await register(one, receiver, "*")
+        body = {"url": said["url"], "events": ["*"]}
+        assert (await other.post("/v1/webhooks", body)).status == 429
+        run_id = await other.say("news")
+        log = await answered(one, run_id, "helper")
+        got = [json.loads((await receiver.next()).body) for _ in log]  # each server sends what it wrote, in order
+        assert sorted(got, key=lambda event: event["sequence"]) == log
+        gone = await other.site.get(f"/v1/webhooks/{said['subscriptionId']}", method="DELETE")
+        assert gone.status == 204
+        again = await one.site.get(f"/v1/webhooks/{said['subscriptionId']}", method="DELETE")
+        assert (await error(again, 404))["error"] == "subscription_not_found"
+        assert (await one.post("/v1/webhooks", body)).status == 201
 
 
 class ProcessSite(Site):

@@ -56,7 +56,7 @@ class Host:
             self._shared.host = self
         self._runs = RunStore(settings, self._shared)
         self._keys = None if self._shared is None else SharedKeys(store, self._runs.get)
-        self._webhooks = Webhooks(settings)
+        self._webhooks = Webhooks(settings, store)
         self._readers = ReaderLimit(site.settings.limits.max_streams, settings.max_caller_readers)
         self._workflows = _workflows(settings, catalog, site)
         self._capabilities = descriptions.capabilities(

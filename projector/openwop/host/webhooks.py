@@ -11,15 +11,17 @@ import secrets
 import time
 import uuid
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final
+from math import inf
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import aiohttp
 import anyio
 
+from projector.contracts import codec
 from projector.core.context import Timestamps
 from projector.openwop.event_log import RUN_TERMINALS
 from projector.openwop.host import run_requests
@@ -29,7 +31,9 @@ from projector.openwop.host.run_log import LogEntry
 from projector.openwop.host.settings import OpenWopSettings
 from projector.openwop.host.webhook_requests import WebhookSender
 from projector.server.control.rate_limits import owner_of
+from projector.server.http.problems import problem
 from projector.server.telemetry.logs import log
+from projector.store.protocol import Store, StoreUnavailableError
 
 ALL_EVENTS: Final = "*"
 CALLBACK_EVENTS: Final = RUN_TERMINALS | {"node.suspended"}
@@ -39,6 +43,15 @@ WAITING_MAX: Final = 1_000
 CLOSE_S: Final = 5.0
 """Seconds that deliveries get when the server stops."""
 SECRET_BYTES: Final = 32
+KIND: Final = "openwop-webhooks"
+"""Kind of the values of a store that are the subscriptions of a caller."""
+KEPT_S: Final = 30 * 86_400.0
+"""Seconds that subscriptions are kept after the last change."""
+READ_S: Final = 1.0
+"""Seconds after which subscriptions are read again, which another server may have changed."""
+
+Row: TypeAlias = list[Any]
+"""A subscription: the arguments of `Receiver`."""
 
 _RETRYABLE: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 
@@ -61,20 +74,30 @@ class Receiver:
         return event_type in self.events or ALL_EVENTS in self.events
 
 
-class Webhooks:
-    """Receivers of all callers, in this process only."""
+Arrival: TypeAlias = tuple[Receiver | None, str, LogEntry]
+"""An event of a run: the receiver of the run, the ID of the event, and the event."""
 
-    def __init__(self, settings: OpenWopSettings) -> None:
+
+class Webhooks:
+    """Receivers of all callers. Subscriptions are in the store; what waits for a receiver is in this process."""
+
+    def __init__(self, settings: OpenWopSettings, store: Store) -> None:
         self._settings = settings
         self._sender = WebhookSender(settings.webhook_networks)
+        self._store = store
         self._receivers: dict[str, Receiver] = {}
+        """Receivers that this process has delivered to, or is about to."""
+        self._read_at: dict[str, float] = {}
+        """Caller -> when its subscriptions were read, in seconds of `time.monotonic`."""
+        self._arrived: dict[str, deque[Arrival]] = {}
+        """Caller -> events that are not yet with their receivers, while a task brings them there."""
         self._busy: set[asyncio.Task[None]] = set()
 
     async def on_register(self, request: HostRequest) -> None:
         """Handle `POST /v1/webhooks`."""
         await request.admission()
         body = run_requests.webhook_request(await request.body())
-        receiver = self.register(request.caller, body.url, body.events, body.secret)
+        receiver = await self.register(request.caller, body.url, body.events, body.secret)
         created = {
             "subscriptionId": receiver.receiver_id,
             "url": body.url,
@@ -86,27 +109,49 @@ class Webhooks:
 
     async def on_unregister(self, request: HostRequest) -> None:
         """Handle `DELETE /v1/webhooks/{id}`."""
-        self.unregister(request.path["webhook_id"], request.caller)
+        await self.unregister(request.path["webhook_id"], request.caller)
         await request.answer(b"", HTTPStatus.NO_CONTENT)
 
-    def register(self, caller: str, url: str, events: Collection[str], secret: str | None) -> Receiver:
+    async def register(self, caller: str, url: str, events: Collection[str], secret: str | None) -> Receiver:
         """Add a subscription of a caller; raise `HostError` if the URL is not allowed or it has too many."""
         self.check_url(url, "url")
-        mine = [one for one in self._receivers.values() if owner_of(one.caller) == owner_of(caller)]
-        if len(mine) >= self._settings.max_caller_webhooks:
-            raise HostError("rate_limited", "Too many webhooks of this caller.")
         receiver_id = f"wh_{uuid.uuid4().hex}"
         receiver = Receiver(receiver_id, caller, url, secret or secrets.token_urlsafe(SECRET_BYTES), frozenset(events))
-        self._receivers[receiver_id] = receiver
+        row = [receiver_id, caller, url, receiver.secret, sorted(events)]
+        most = self._settings.max_caller_webhooks
+        if not await self._change(caller, lambda rows: [*rows, row] if len(rows) < most else None):
+            raise HostError("rate_limited", "Too many webhooks of this caller.")
         return receiver
 
-    def unregister(self, receiver_id: str, caller: str) -> None:
+    async def unregister(self, receiver_id: str, caller: str) -> None:
         """Remove a subscription, and drop what waits for it; raise `HostError` if the caller has no such one."""
-        receiver = self._receivers.get(receiver_id)
-        if receiver is None or receiver.caller != caller:
+        name = [receiver_id, caller]
+
+        def without(rows: list[Row]) -> list[Row] | None:
+            kept = [row for row in rows if row[:2] != name]
+            return kept if len(kept) < len(rows) else None
+
+        if not await self._change(caller, without):
             raise HostError("subscription_not_found")
-        del self._receivers[receiver_id]
-        receiver.waiting.clear()
+        if receiver_id in self._receivers:
+            self._receivers.pop(receiver_id).waiting.clear()
+
+    async def _change(self, caller: str, change: Callable[[list[Row]], list[Row] | None]) -> bool:
+        """Change the subscriptions of a caller in the store; return false if `change` returns None."""
+        is_changed = False
+
+        def changed(values: Sequence[bytes | None]) -> list[bytes | None] | None:
+            nonlocal is_changed
+            rows = change([] if values[0] is None else codec.loads(values[0]))
+            is_changed = rows is not None
+            return None if rows is None else [codec.dumps(rows)]
+
+        try:
+            await self._store.update(KIND, [owner_of(caller)], changed, KEPT_S)
+        except StoreUnavailableError:
+            raise problem("overloaded") from None
+        self._read_at.pop(owner_of(caller), None)
+        return is_changed
 
     def callback(self, run_id: str, caller: str, url: str) -> Receiver:
         """Return the receiver of the callback URL of a run; raise `HostError` if it is not allowed."""
@@ -134,17 +179,49 @@ class Webhooks:
 
     def notify(self, caller: str, run_receiver: Receiver | None, event_id: str, entry: LogEntry) -> None:
         """Deliver an event of a run of a caller to all that want it."""
-        receivers = [one for one in self._receivers.values() if one.caller == caller]
-        if run_receiver is not None:
-            receivers.append(run_receiver)
-        for receiver in receivers:
-            if receiver.wants(entry.type):
-                self._enqueue(receiver, event_id, entry)
+        if not self._settings.webhook_origins:
+            return
+        arrived = self._arrived.get(caller)
+        if arrived is not None:
+            arrived.append((run_receiver, event_id, entry))
+            return
+        self._arrived[caller] = deque([(run_receiver, event_id, entry)])
+        self._begin(self._bring(caller))
+
+    async def _bring(self, caller: str) -> None:
+        """Bring the events of a caller to their receivers, in order."""
+        arrived = self._arrived[caller]
+        while arrived:
+            receivers = await self._receivers_of(caller)
+            run_receiver, event_id, entry = arrived.popleft()
+            for receiver in [*receivers, *([] if run_receiver is None else [run_receiver])]:
+                if receiver.wants(entry.type):
+                    self._enqueue(receiver, event_id, entry)
+        del self._arrived[caller]
+
+    async def _receivers_of(self, caller: str) -> list[Receiver]:
+        """Return the receivers of a caller, from the store if they were not read lately."""
+        owner, now = owner_of(caller), time.monotonic()
+        if now - self._read_at.get(owner, -inf) > READ_S:
+            try:
+                value = await self._store.get(KIND, owner)
+            except StoreUnavailableError:
+                value = None
+            else:
+                self._read_at[owner] = now
+                rows = [] if value is None else codec.loads(value)
+                found = {row[0]: self._receivers.get(row[0]) or Receiver(*row) for row in rows}
+                gone = [one for one in self._receivers.values() if owner_of(one.caller) == owner]
+                for receiver in gone:
+                    del self._receivers[receiver.receiver_id]
+                self._receivers |= found
+        return [one for one in self._receivers.values() if one.caller == caller]
 
     async def aclose(self) -> None:
         """Wait a moment for pending deliveries, then drop them."""
-        if self._busy:
-            await asyncio.wait(self._busy, timeout=CLOSE_S)
+        with anyio.move_on_after(CLOSE_S):
+            while self._busy:  # bringing an event begins its delivery
+                await asyncio.wait([*self._busy])
         for task in self._busy:
             task.cancel()
         await self._sender.aclose()
@@ -155,9 +232,13 @@ class Webhooks:
             return
         receiver.waiting.append((event_id, entry))
         if receiver.task is None:
-            receiver.task = asyncio.create_task(self._deliver_all(receiver))
-            self._busy.add(receiver.task)
-            receiver.task.add_done_callback(self._busy.discard)
+            receiver.task = self._begin(self._deliver_all(receiver))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._busy.add(task)
+        task.add_done_callback(self._busy.discard)
+        return task
 
     async def _deliver_all(self, receiver: Receiver) -> None:
         while receiver.waiting:
