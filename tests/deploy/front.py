@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -13,6 +14,9 @@ from tests.deploy.browser import free_port, listening
 from tests.deploy.image import ROOT
 
 SNIPPET: Final = (ROOT / "deploy" / "nginx.conf").read_text(encoding="utf-8")
+REPLICAS: Final = (ROOT / "deploy" / "nginx-replicas.conf").read_text(encoding="utf-8")
+_SERVER: Final = re.compile(r"server [\w.-]+:8000;")
+"""A server of the file."""
 TLS_LINES: Final = [line for line in SNIPPET.splitlines() if line.startswith("    #") and line.split("#")[1][:1] != " "]
 """Lines that are commented out."""
 _AROUND: Final = """
@@ -52,15 +56,23 @@ def put(text: str, old: str, new: str) -> str:
 
 @contextlib.asynccontextmanager
 async def running(
-    nginx: str, folder: Path, *servers: int, silence_s: int = 60, certificate: tuple[Path, Path] | None = None
+    nginx: str,
+    folder: Path,
+    *servers: int,
+    silence_s: int = 60,
+    certificate: tuple[Path, Path] | None = None,
+    snippet: str = SNIPPET,
 ) -> AsyncGenerator[Ports, None]:
     """Run nginx in front of servers on these ports; with a certificate, the commented lines are in effect."""
     ports = Ports(free_port(), free_port(), free_port())
     listens = f"listen 127.0.0.1:{ports.plain};"
     if certificate is not None:
         listens += f" listen 127.0.0.1:{ports.h2c} http2;"
-    conf = put(SNIPPET, "listen 8080;", listens)
-    conf = put(conf, "server 127.0.0.1:8000;", " ".join(f"server 127.0.0.1:{one};" for one in servers))
+    conf = put(snippet, "listen 8080;", listens)
+    first, *others = _SERVER.findall(conf)
+    for other in others:
+        conf = put(conf, other, "")
+    conf = put(conf, first, " ".join(f"server 127.0.0.1:{one};" for one in servers))
     conf = put(conf, "proxy_read_timeout 60s;", f"proxy_read_timeout {silence_s}s;")
     if certificate is not None:
         for line in TLS_LINES:
