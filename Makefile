@@ -5,7 +5,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emi
 IMAGE := build/image
 PARALLEL := --numprocesses auto --dist worksteal
 
-.PHONY: demo test test-all check goldens schemas docs page picture bench bench-store bench-proxy soak fuzz wheel sbom release-check site lock check-latest clean
+.PHONY: demo test test-all check goldens schemas docs page picture bench bench-store bench-proxy bench-page soak fuzz wheel sbom release-check site lock check-latest clean
 
 demo: .venv/server          # serve the built-in provider
 	$(BIN)/projector demo
@@ -49,6 +49,11 @@ bench-store: .venv/dev      # the cost of storing and reading an event, in each 
 
 bench-proxy: .venv/dev      # the server compared with a pass-through proxy, on loopback
 	$(BIN)/python bench/proxy.py
+
+bench-page: .venv/dev       # how long 10,000 deltas block the main thread of a page; needs `npm ci` in deploy/nextjs
+	cd deploy/nextjs && node node_modules/next/dist/bin/next build
+	node --test-name-pattern="at once" tests/deploy/nextjs_page.test.mjs $(CURDIR)/deploy/nextjs $(CURDIR)/$(BIN)/python $$(command -v chromium) $$(mktemp -d)
+	node --test-name-pattern="at once" tests/deploy/demo_page.test.mjs $(CURDIR)/$(BIN)/python $$(command -v chromium) $$(mktemp -d)
 
 soak: .venv/dev             # minutes of traffic on loopback; measures memory and loop lag
 	$(BIN)/python bench/soak.py

@@ -75,7 +75,7 @@ export async function startProjector(python, provider) {
   const folder = await mkdtemp(join(tmpdir(), "projector-"));
   const config = join(folder, "projector.toml");
   const upstream = `[upstreams.scripted]\nbase_url = "${provider.url}/v1"\napi_key = "\${PROVIDER_KEY}"\n`;
-  await writeFile(config, `${upstream}[agents.default]\nupstream = "scripted"\nmodel = "test"\non_disconnect = "continue"\n`);
+  await writeFile(config, `demo_page = true\n${upstream}[agents.default]\nupstream = "scripted"\nmodel = "test"\non_disconnect = "continue"\n`);
   const url = `http://127.0.0.1:${port}`;
   const env = { ...process.env, PROVIDER_KEY: "unused", PYTHONPATH: root };
   let program;
@@ -84,7 +84,7 @@ export async function startProjector(python, provider) {
     if (program.exitCode === null && program.signalCode === null) await once(program, "exit");
   };
   const start = async () => {
-    program = spawn(python, ["-m", "projector", "serve", "--config", config, "--port", `${port}`], { cwd: root, env, stdio: ["ignore", "ignore", "inherit"] });
+    program = spawn(python, ["-m", "projector", "serve", "--config", config, "--port", `${port}`], { cwd: root, env, stdio: "ignore" });
     await answers(`${url}/readyz`, program);
   };
   await start();
@@ -119,7 +119,7 @@ export async function startNext(folder, projector) {
   const url = `http://127.0.0.1:${port}`;
   const env = { ...process.env, NEXT_TELEMETRY_DISABLED: "1", STREAM_SERVER_URL: projector.url };
   const command = ["node_modules/next/dist/bin/next", "start", "-H", "127.0.0.1", "-p", `${port}`];
-  const program = spawn(process.execPath, command, { cwd: folder, env, stdio: ["ignore", "ignore", "inherit"] });
+  const program = spawn(process.execPath, command, { cwd: folder, env, stdio: "ignore" });
   await answers(url, program);
   return { url, close: () => program.kill("SIGKILL") };
 }

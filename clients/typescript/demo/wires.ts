@@ -29,6 +29,7 @@ function shortened(text: string): string {
 export class Wire {
   private bytes = 0;
   private count = 0;
+  private isScrolling = false;
 
   constructor(
     private readonly list: HTMLElement,
@@ -43,7 +44,7 @@ export class Wire {
     if (this.count === 0) this.list.replaceChildren();
     this.count += 1;
     this.bytes += data.length;
-    const isAtEnd = this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < 40;
+    this.keepEnd();
     const summary = h("summary", {}, tag !== "" && h("span", { class: "tag" }, tag), h("b", {}, type), " ", h("span", {}, ...preview));
     const details = h("details", {}, summary);
     details.addEventListener("toggle", () => {
@@ -53,8 +54,18 @@ export class Wire {
     this.list.append(row);
     if (this.list.children.length > ROWS_MAX) this.list.firstElementChild?.remove();
     this.counter.textContent = `${this.count} events, ${(this.bytes / 1000).toFixed(1)} kB`;
-    if (isAtEnd) this.list.scrollTop = this.list.scrollHeight;
     return row;
+  }
+
+  /** Keeps the end in view if it is; once a frame, because to measure is to lay out. */
+  private keepEnd(): void {
+    if (this.isScrolling) return;
+    this.isScrolling = true;
+    const isAtEnd = this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < 40;
+    requestAnimationFrame(() => {
+      this.isScrolling = false;
+      if (isAtEnd) this.list.scrollTop = this.list.scrollHeight;
+    });
   }
 
   /** Adds a remark between two events. */

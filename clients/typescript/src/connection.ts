@@ -44,6 +44,7 @@ const MAX_WAIT_MS = 8_000;
 const PATIENCE_MS = 60_000; // a longer `Retry-After` is for the caller to decide
 const MAX_EVENT_CHARS = 4_194_304; // the server sends at most 262,144 bytes
 const NO_CONTENT = 204;
+const SLICE_MS = 8; // half a frame: a long answer may arrive at once
 const EVENTS = /\/events$/;
 
 /**
@@ -107,6 +108,7 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
     const reader = body.getReader();
     const decoder = new TextDecoder();
     const parser = sseParser();
+    let sliceEnd = performance.now() + SLICE_MS;
     try {
       for (;;) {
         const { done, value } = await watch.guard(reader.read());
@@ -115,6 +117,7 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
           const event = accept(data);
           if (event === undefined) continue;
           watch.stop(); // the caller may take its time
+          if (performance.now() > sliceEnd) sliceEnd = (await nextTask(), performance.now() + SLICE_MS);
           yield event;
           if (event.kind === "final" || event.kind === "error") return true;
         }
@@ -223,6 +226,15 @@ async function lost(response: Response): Promise<StreamError> {
 /** Returns the pause before an attempt: 0.5 s that doubles up to 8 s, of which a random half is left out. */
 export function backoff(attempt: number, random: () => number = Math.random): number {
   return Math.min(INITIAL_WAIT_MS * 2 ** (attempt - 1), MAX_WAIT_MS) * (1 - random() / 2);
+}
+
+/** Lets the browser draw and react to input; unlike a timer, it is not slower in a hidden tab. */
+function nextTask(): Promise<void> {
+  const { port1, port2 } = new MessageChannel();
+  return new Promise((resolve) => {
+    port1.onmessage = () => resolve(port1.close());
+    port2.postMessage(0);
+  });
 }
 
 function wait(ms: number, signal: AbortSignal): Promise<void> {

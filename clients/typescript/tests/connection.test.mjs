@@ -23,6 +23,19 @@ const asked = (requests) => requests.map(({ method, url }) => `${method} ${url}`
 const POST = "POST /api/v1/chat/stream";
 const after = (id) => `GET ${LOCATION}/events?after=${id}`;
 
+test("events that arrive at once leave time for other tasks", () =>
+  serving([stream(events(1, 200, 200))], async ({ url }) => {
+    let ticks = 0;
+    const ticking = setInterval(() => ticks++, 0);
+    const seen = [];
+    for await (const event of openStream({ url, body: {} })) {
+      for (const start = performance.now(); performance.now() < start + 1; ); // a reader that takes 1 ms for each
+      if (event.event_id > 1) seen.push(ticks);
+    }
+    clearInterval(ticking);
+    assert.ok(new Set(seen).size > 5, `${seen}`); // a piece has 8 ms
+  }));
+
 test("a stream is one request", () =>
   serving([stream(events(1, 3, 3))], async ({ url, requests }) => {
     const { ids } = await read(url, { request: { headers: { authorization: "Bearer x" } } });

@@ -2,7 +2,7 @@
 
 import { approvals, initialState, type StreamState, type ToolItem } from 'public-stream-client'
 import { useStream } from 'public-stream-client/react'
-import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'react'
+import { useCallback, useEffect, useRef, useState } from 'react'
 import { change, requestOf, type Approval, type Turn } from '../lib/conversations'
 import { Answer } from './answer'
 import { Composer } from './composer'
@@ -129,12 +129,16 @@ function useFollowedEnd(turns: number) {
     const onScroll = (): void => {
       isFollowed.current = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_PX
     }
+    const growth = new ResizeObserver(() => {
+      if (isFollowed.current) element.scrollTop = element.scrollHeight
+    })
     element.addEventListener('scroll', onScroll, { passive: true })
-    return () => element.removeEventListener('scroll', onScroll)
+    growth.observe(element.firstElementChild!)
+    return () => {
+      element.removeEventListener('scroll', onScroll)
+      growth.disconnect()
+    }
   }, [])
-  useLayoutEffect(() => void (isFollowed.current = true), [turns])
-  useLayoutEffect(() => {
-    if (isFollowed.current) ref.current!.scrollTop = ref.current!.scrollHeight
-  })
+  useEffect(() => void (isFollowed.current = true), [turns])
   return ref
 }

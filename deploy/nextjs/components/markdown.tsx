@@ -1,29 +1,59 @@
 'use client'
 
 import type { Citation, MessagePart } from 'public-stream-client'
-import { createContext, memo, useContext, useMemo, useState, type ReactNode } from 'react'
+import { createContext, memo, useContext, useEffect, useMemo, useState, type ReactNode } from 'react'
 import ReactMarkdown, { type Components } from 'react-markdown'
 import remarkGfm from 'remark-gfm'
-import { blockCutter, openFence } from '../lib/blocks'
+import { blockCutter, openFence, type Block as BlockOfText } from '../lib/blocks'
 import { marksOf, remarkCitations, type Mark } from '../lib/citations'
 
+const FRAME_CHARS = 1_500
+const GROUP = 32
 const Citations = createContext<readonly Citation[]>([])
 
 /** The text of a message: its Markdown without HTML, with citations in place and their sources below. */
 export function Markdown({ part }: { part: MessagePart }) {
   const [cut] = useState(blockCutter)
   const marks = useMemo(() => marksOf(part), [part])
-  const blocks = cut(part.text)
+  const blocks = cut(part.text.slice(0, useRevealed(part.text.length)))
+  const groups = Array.from({ length: Math.ceil(blocks.length / GROUP) }, (_, n) => blocks.slice(n * GROUP, (n + 1) * GROUP))
   return (
     <Citations value={part.citations}>
-      {blocks.map(({ start, text }, n) => {
-        const end = n === blocks.length - 1 ? Infinity : start + text.length
-        const own = marks.filter(({ at }) => at > start && at <= end).map(({ at, number }) => `${at - start}:${number}`)
-        return <Block key={start} text={text} marks={own.join()} />
-      })}
+      {groups.map((group, n) => <Group key={n} blocks={group} marks={marks} />)}
       {part.citations.length > 0 && <Sources citations={part.citations} />}
     </Citations>
   )
+}
+
+interface GroupProps {
+  blocks: readonly BlockOfText[]
+  marks: readonly Mark[]
+}
+
+/** Blocks that are compared as one, so that a frame of a long answer does not cost more than one of a short one. */
+const Group = memo(
+  function Group({ blocks, marks }: GroupProps) {
+    return blocks.map(({ start, text }) => {
+      const own = marks.filter(({ at }) => at > start && at <= start + text.length)
+      return <Block key={start} text={text} marks={own.map(({ at, number }) => `${at - start}:${number}`).join()} />
+    })
+  },
+  (old, { blocks, marks }) => old.blocks.length === blocks.length && old.blocks.at(-1) === blocks.at(-1) && isSame(old.marks, marks),
+)
+
+const isSame = (some: readonly Mark[], others: readonly Mark[]): boolean =>
+  some.length === others.length && some.every(({ at }, n) => at === others[n]!.at)
+
+/** Returns how much of a text to show: what has arrived, but no more in one frame than can be parsed in one. */
+function useRevealed(length: number): number {
+  const [revealed, setRevealed] = useState(0)
+  const shown = Math.min(revealed + FRAME_CHARS, length)
+  useEffect(() => {
+    if (shown === length && shown - revealed < FRAME_CHARS / 2) return
+    const frame = requestAnimationFrame(() => setRevealed(shown))
+    return () => cancelAnimationFrame(frame)
+  }, [shown, revealed, length])
+  return shown
 }
 
 /** A block is parsed again only if its own text or its own citations change; `marks` is a text to be comparable. */
