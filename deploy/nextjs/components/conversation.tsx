@@ -16,7 +16,6 @@ export function Conversation({ id, turns }: { id: string; turns: Turn[] }) {
   const joined = useRef<string>(undefined)
   const stream = useStream({
     url: '/api/chat',
-    maxAttempts: 5,
     onOpen: ({ location }) => {
       if (joined.current === location) return
       joined.current = location
