@@ -14,7 +14,7 @@ from projector.cli.init_config import CASES
 from projector.server.config.loading import load
 from tests.asgi.process import running, serve_with
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 HASHES: Final = [f"sha256:{digit * 64}" for digit in "123"]
 ENVIRON: Final = {

@@ -19,7 +19,7 @@ import pytest
 
 from tests.docs.blocks import BLOCKS, ROOT, SHELL, Block, Command, commands
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 SERVES: Final = re.compile(r"\bprojector (serve|demo)\b")
 ADDRESS: Final = re.compile(r"https?://[\d.]+:(\d+)")
@@ -39,6 +39,8 @@ NOT_RUN: Final = {
 QUESTION: Final = (
     "curl localhost:8000/api/v1/chat/stream -H 'content-type: application/json' -d '{\"message\": \"Hi\"}'"
 )
+CASE: Final = "chat-web-search"
+"""The case that the README names."""
 TOOLS: Final = [{"type": "web_search"}]
 REQUEST: Final = json.dumps({"model": "gpt-5.4-mini", "input": "What is the weather in Oslo?", "tools": TOOLS}) + "\n"
 TOOL_OUTPUT: Final = '{"rows": [{"db_pass": "quiet-heron-7"}], "log": "pushed with ghp_' + "a1B2c3D4e5F6" * 3 + '"}\n'
@@ -67,7 +69,7 @@ class Shell:
             return ""
         command = command.replace("localhost:8000", f"127.0.0.1:{self.port}").replace("PID", self.process_id())
         command = SHORT_ID.sub(lambda match: self.ids[match[1]], command)
-        command = re.sub(r"\bcurl ", "curl --fail --silent --show-error --max-time 120 ", command)
+        command = re.sub(r"\bcurl ", "curl --fail --silent --show-error --max-time 300 ", command)
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command],  # noqa: S607 - any bash
             cwd=self.folder,
@@ -122,7 +124,11 @@ def toml(page: str, number: int) -> str:
 
 
 def _readme(shell: Shell) -> None:
-    (shell.folder / "examples_ndjson").symlink_to(ROOT / "examples_ndjson")
+    for path in ROOT.glob(f"examples_ndjson/*/{CASE}.ndjson"):  # all cases would take a minute on a busy machine
+        shell.write(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"))
+    settings = (ROOT / "examples_ndjson" / "cases.toml").read_text(encoding="utf-8")
+    tables = re.findall(rf"^\[(?:defaults|cases\.{CASE})\]\n(?:(?!\[|#).*\n)*", settings, re.MULTILINE)
+    shell.write("examples_ndjson/cases.toml", "".join(tables))
     shell.write("request.json", REQUEST)
     shell.environ["OPENAI_API_KEY"] = "sk-test"
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.deploy.image import ROOT
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 NO_NETWORK: Final = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), "http://127.0.0.1:9")
 LOADED: Final = re.compile(r"<(?:script|link|img|iframe|source|video)\b[^>]*?\s(?:src|href)=[\"']?([^\"' >]+)")
