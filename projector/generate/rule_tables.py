@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from projector.contracts import limits
-from projector.contracts.stream_rules import RULES, Level
+from projector.contracts.stream_rules import RULES
 from projector.core.faults import FAULTS
 from projector.redaction.policy import Limits
 
@@ -48,13 +48,10 @@ def _limit_rows() -> Iterator[str]:
         yield f"| {about} | {getattr(limits, constant):,} {unit} | {changed} |"
 
 
-def rules_table(level: Level) -> list[str]:
-    """Return the rules of a level, as `projector validate` names them; those of the specification have no decision."""
-    if level == "spec":
-        rows = [f"| `{rule.name}` | {rule.text} |" for rule in RULES.values() if rule.level == level]
-        return ["| rule | text |", "|---|---|", *rows]
-    rows = [f"| `{rule.name}` | {rule.text} | {rule.source} |" for rule in RULES.values() if rule.level == level]
-    return ["| rule | text | decision |", "|---|---|---|", *rows]
+def rules_table() -> list[str]:
+    """Return the rules of the specification, as `projector validate` names them; others are with their decisions."""
+    rows = [f"| `{rule.name}` | {rule.text} |" for rule in RULES.values() if rule.level == "spec"]
+    return ["| rule | text |", "|---|---|", *rows]
 
 
 def codes_table() -> list[str]:

@@ -23,6 +23,7 @@ from projector.generate.member_tables import ENVELOPE_MEMBERS
 from projector.generate.pages import WRITERS, page, pages
 from projector.generate.rule_tables import LIMITS, SPLIT_LIMITS
 from projector.generate.samples import SAMPLES, sample
+from projector.providers.agents_sdk.failures import RUN_FAULTS
 from projector.server.streaming.response_writer import HEADERS as SENT
 
 ROOT: Final = Path(__file__).parents[2]
@@ -100,7 +101,26 @@ def test_every_sample_is_valid() -> None:
         SCHEMA.validate(event)
 
 
-@pytest.mark.parametrize(("column", "expected"), [("rule", RULES), ("code", FAULTS)])
+SPEC: Final = {name: rule for name, rule in RULES.items() if rule.level == "spec"}
+
+
+@pytest.mark.parametrize("name", sorted(RULES.keys() - SPEC.keys()))
+def test_every_rule_of_a_decision_is_named_with_it(name: str) -> None:
+    decisions = dict(re.findall(r"^- \*\*(D\d+)\*\* (.*)$", PAGE, re.MULTILINE))
+    named = [number for number, text in decisions.items() if f"`{name}`" in text.partition(" Rule")[2]]
+    assert named == RULES[name].source.split(", ")[:1]
+
+
+def test_codes_of_runs_are_named() -> None:
+    assert {code for code in RUN_FAULTS if f"`{code}`" not in PAGE} == set()
+
+
+def test_no_unknown_rule_is_named() -> None:
+    named = re.findall(r" Rules?: ((?:`\w+`(?:, )?)+)\.$", PAGE, re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(named))) == sorted(RULES.keys() - SPEC.keys())
+
+
+@pytest.mark.parametrize(("column", "expected"), [("rule", SPEC), ("code", FAULTS)])
 def test_every_row_is_there(column: str, expected: Mapping[str, object]) -> None:
     tables = re.findall(rf"^\| {column} \|.*\n\|[-|]+\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
     rows = [name for table in tables for name in re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)]
@@ -144,7 +164,7 @@ def test_every_limit_of_a_member_is_in_its_row(limit: str) -> None:
 
 
 def test_a_block_that_was_changed_is_written_again() -> None:
-    for removed in ("| `event_id` ", "| `call_order` ", "| `response_text` ", '"kind":"refusal.done"'):
+    for removed in ("| `event_id` ", "| `one_terminal` ", "| `response_text` ", '"kind":"refusal.done"'):
         line = next(one for one in PAGE.splitlines(keepends=True) if removed in one)
         assert page(PAGE.replace(line, "")) == PAGE, removed
 
