@@ -174,6 +174,8 @@ READERS: Final[Mapping[str, Decide]] = {
     "key": value_contexts.after_key,
     "bearer": value_tokens.bearer,
     "basic": value_tokens.basic,
+    "code": value_tokens.code,
+    "protocols": value_tokens.protocols,
     "pem": value_tokens.pem,
     "encoded-pem": value_tokens.encoded_pem,
     "argument": value_tokens.argument,

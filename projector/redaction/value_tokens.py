@@ -37,6 +37,37 @@ def basic(cursor: Cursor, _before: str, _keys: KeyRules) -> Take | None:
 _ENCODED: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})+")
 
 
+def code(cursor: Cursor, _before: str, keys: KeyRules) -> Take | None:
+    """Decide about an authorization code: long, with digits and letters of both cases, or longer."""
+    word = cursor.run(_CODE).rstrip(".")
+    is_mixed = any(map(str.isdigit, word)) and any(map(str.islower, word)) and any(map(str.isupper, word))
+    is_long = len(word) >= (_CODE_CHARS if is_mixed else 2 * _CODE_CHARS)
+    is_secret = is_long and value_shapes.has_secret_shape(word) and not is_key_name(word, keys)
+    return Take(0, Tail(_CODE)) if is_secret else None
+
+
+_CODE: Final = re.compile(r"[A-Za-z0-9_%./~=-]*+")
+_CODE_CHARS: Final = 16
+
+
+def protocols(cursor: Cursor, _before: str, keys: KeyRules) -> Take | None:
+    """Decide about the subprotocols of a WebSocket: from one that is a token on, the list is withheld."""
+    cursor.run(_NAME_END)
+    while True:
+        start = cursor.at
+        word = cursor.run(_PROTOCOL)
+        if len(word) >= _CODE_CHARS and value_shapes.has_secret_shape(word) and not is_key_name(word, keys):
+            return Take(start, Tail(_PROTOCOLS))
+        if not cursor.run(_BETWEEN):
+            return None
+
+
+_NAME_END: Final = re.compile(r"[ \t\"'\\:]*+")
+_PROTOCOL: Final = re.compile(r"[A-Za-z0-9!#$%&*+.^_`|~/=-]*+")
+_PROTOCOLS: Final = re.compile(r"[A-Za-z0-9!#$%&*+.^_`|~/=, -]*+")
+_BETWEEN: Final = re.compile(r"[, \t]*+")
+
+
 _PEM_HEAD: Final = re.compile(r"[- A-Za-z0-9]{0,96}+")
 _PRIVATE: Final = re.compile(r"-{4,5} ?BEGIN [A-Z0-9 ]*PRIVATE +KEY", re.IGNORECASE)
 
