@@ -19,12 +19,13 @@ SPELLED: Final = re.compile(
     r"|\x1b\[[0-9;:?]{0,24}[A-Za-z]"  # colours of a terminal: ECMA-48, control sequences
     rf"|(?<!\\)\\{{1,64}}+(?:{_PAIR}|u(?![dD][89a-fA-F]){_HEX}{{4}}|x{_HEX}{{2}})"  # any number of levels of strings
     rf"|&(?:\#[0-9]{{1,7}}|\#[xX]{_HEX}{{1,6}}|[a-z]{{2,6}});"
+    rf"|%(?:25[2-7]{_HEX}|(?!25[2-7]?\Z)[2-7]{_HEX})"  # in addresses, which redirects encode twice
 )
-MAY_BE_SPELLED: Final = re.compile(rf"[\\&\x1b{INVISIBLE}]")
+MAY_BE_SPELLED: Final = re.compile(rf"[\\&%\x1b{INVISIBLE}]")
 """First characters of all spellings; most texts have none."""
 UNFINISHED: Final = re.compile(
     rf"(?:\x1b(?:\[[0-9;:?]{{0,24}})?|(?<!\\)\\{{1,64}}+(?:{_PAIR_BEGINS}|u{_HEX}{{0,3}}|x{_HEX}?)?"
-    rf"|&(?:\#[0-9]{{0,7}}|\#[xX]{_HEX}{{0,6}}|[a-z]{{0,6}}))\Z"
+    rf"|&(?:\#[0-9]{{0,7}}|\#[xX]{_HEX}{{0,6}}|[a-z]{{0,6}})|%(?:25?[2-7]?|[3-7])?)\Z"
 )
 UNFINISHED_MAX_CHARS: Final = 144
 _ALL_INVISIBLE: Final = re.compile(f"[{INVISIBLE}]*")
@@ -35,6 +36,8 @@ def decoded(spelling: str) -> str:
     if spelling[0] == "\\":
         first, *second = (int(unit[1:], 16) for unit in spelling.split("\\") if unit)
         char = chr(0x10000 + ((first & 0x3FF) << 10) + (second[0] & 0x3FF)) if second else chr(first)
+    elif spelling[0] == "%":
+        char = chr(int(spelling[-2:], 16))
     elif spelling[0] == "&":
         char = html.unescape(spelling)
     else:

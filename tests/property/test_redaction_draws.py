@@ -120,6 +120,13 @@ EXCLUDED: Final[Mapping[Excluded, str]] = {
         (Excluded(kind, disguise="array") for kind in MARKED_LATE),
         "its mark comes behind characters of its own, which have left by then",
     ),
+    **dict.fromkeys(
+        (
+            Excluded(f"format:{name}*", disguise="array")
+            for name in ("authorization-code", "form-code", "websocket-token")
+        ),
+        "it is known by its length, which the first strings do not have",
+    ),
     Excluded("[!p]*", "*:yaml [bf]*", "array"): "the first piece of a block, with the beginning of a mark, is withheld",
     Excluded("registered:*", "*", "* inside"): "a registered value is compared as it is",
     Excluded("registered:*", "*", "entities"): "a registered value is compared as it is, or as JSON",

@@ -40,6 +40,16 @@ ROWS: Final[dict[str, tuple[str, str]]] = {
         "<redacted>\nend",
     ),
     "an entity in a key": (GITHUB.replace("_", "&#95;") + " x", "<redacted> x"),
+    **{
+        f"a key with {written}": (f"see {GITHUB.replace('_', written)} x", "see <redacted> x")
+        for written in ("%5F", "%5f", "%255F", "&#x5f;", "&#X5F;", "&lowbar;", r"\x5f")
+    },
+    "a key in percent-encoding": (
+        f"https://x.org/?a=b%26k={''.join(f'%{ord(char):02X}' for char in GITHUB)}&c",
+        "https://x.org/?a=b%26k=<redacted>&c",
+    ),
+    "a key in entities": (f"<a>{''.join(f'&#{ord(char)};' for char in GITHUB)}</a>", "<a><redacted></a>"),
+    "a percentage": ("50%, 5%25 and 100 % of 7%2", "50%, 5%25 and 100 % of 7%2"),
     "an escape in a key": (GITHUB.replace("_", r"\u005f") + " x", "<redacted> x"),
     "an invisible character in a key": (GITHUB.replace("_", "\u200b_") + " x", "<redacted> x"),
     "a password in prose": ("my password: hunter2", "my password: hunter2"),
