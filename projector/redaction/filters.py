@@ -161,6 +161,11 @@ class FormatFilter:
             reader = "rest" if carry.is_cut else "tail"
             self._reader = ValueReader(reader, carry.tail.pattern, "", self._detector.keys)
 
+    def begin_in(self, value: Carry) -> None:
+        """Begin a text inside a credential that another text begins; its rest is dropped without a mark."""
+        self._reader = None if value.reader is None else value.reader.fork()
+        self._tail = value.tail
+
     def quick(self, text: str, /) -> int:
         """Read a piece in which nothing begins, or only at its end.
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from projector.contracts.kinds import REDACTED
+from projector.redaction.content_filter import Carry
 from projector.redaction.filters import FormatFilter
 from projector.redaction.policy import CREDENTIALS
 from projector.redaction.readings import Readings
@@ -208,6 +209,17 @@ class ProseFilter:
         if self._formats is not None and self._readings is not None:
             self._formats.drop_held()
             self._readings.drop_pending()
+
+    @property
+    def open_value(self) -> Carry | None:
+        """The credential inside which the text ends, if it may continue in the next text."""
+        carry = Carry() if self._readings is None else self._readings.carry()
+        return carry if carry.reader is not None or carry.tail is not None else None
+
+    def begin_in(self, value: Carry) -> None:
+        """Begin inside a credential, of which a mark stands in the text before."""
+        if self._formats is not None:
+            self._formats.begin_in(value)
 
     def quick(self, _text: str, /) -> int:
         """Leave every piece to `feed`; `ProseStream` has a quick search of its own."""

@@ -56,12 +56,14 @@ class Ledger:
         echo: whether a value may pass because the caller sent it; None: none may.
     """
 
-    __slots__ = ("_actions", "_echo", "_mark", "_raw", "_simple", "_value", "tally")
+    __slots__ = ("_actions", "_echo", "_has_begun", "_has_rest", "_mark", "_raw", "_simple", "_value", "tally")
 
     def __init__(self, actions: Mapping[str, str], echo: Echo | None) -> None:
         self._actions = actions
         self._echo = echo
         self._simple = echo is None and all(action == "mask" for action in actions.values())
+        self._has_begun = False  # whether a character was read that is not the rest of a value of another text
+        self._has_rest = False
         self._raw = ""
         self._mark: str | None = None
         self._value = ""
@@ -78,6 +80,8 @@ class Ledger:
 
     def settle(self, steps: list[Step], text: str, *, at_end: bool = False) -> list[Step]:
         """Return the steps with the action of each class applied."""
+        if not self._has_begun and steps:
+            steps = self._begin(steps)
         if self._simple:
             self.tally.withheld.update(class_of(mark) for _, mark in steps if mark)
             return steps
@@ -98,6 +102,21 @@ class Ledger:
         if at_end or (self._mark is not None and class_of(self._mark) != CREDENTIALS):
             self._flush(found)
         return found
+
+    def _begin(self, steps: list[Step]) -> list[Step]:
+        """Apply the action of credentials to the rest of one that another text begins: steps without a mark."""
+        rest = next((at for at, (_, mark) in enumerate(steps) if mark != ""), len(steps))
+        self._has_begun = rest < len(steps)
+        if not sum(count for count, _ in steps[:rest]):
+            return steps
+        action = self._actions.get(CREDENTIALS, "mask")
+        if action == "block":
+            raise BlockedError(CREDENTIALS)
+        is_reported = action == "report"
+        if not self._has_rest:
+            self._has_rest = True
+            (self.tally.shown if is_reported else self.tally.withheld)[CREDENTIALS] += 1
+        return [*((count, None if is_reported else "") for count, _ in steps[:rest]), *steps[rest:]]
 
     def _flush(self, found: list[Step]) -> None:
         """Add the steps over the value whose end is known."""

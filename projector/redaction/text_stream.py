@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 from projector.redaction import compose, patterns
 from projector.redaction.clean import Cleaned, CleanText, Notice, bounded, counted_notice
+from projector.redaction.content_filter import Carry
 from projector.redaction.detector import DISGUISES, Detector
 from projector.redaction.filters import FormatFilter
 from projector.redaction.policy import CREDENTIALS
@@ -67,6 +68,12 @@ class Prose:
     def compile(self) -> None:
         """Compile what is otherwise compiled by the first text."""
         _ = self.gate, self.filter()
+
+    def withholds_end(self, text: str) -> bool:
+        """Return whether the last characters of a text are withheld."""
+        words = self.filter()
+        steps = [step for step in (*words.feed(text), *words.end()) if step[0]]
+        return bool(steps) and steps[-1][1] is not None
 
     @cached_property
     def gate(self) -> Gate:
@@ -184,12 +191,13 @@ class ProseStream(TextStream):
 
     __slots__ = (
         *("_count", "_gate", "_has_begun", "_is_alone", "_is_idle", "_ledger", "_pending", "_prose", "_quiet"),
-        *("_recent", "_seam", "_special", "_words", "before"),
+        *("_recent", "_rules", "_seam", "_special", "_words", "before", "begun_in"),
     )
 
     def __init__(
         self, prose: Prose, seam: Seam | None = None, echo: Echo | None = None, *, is_json: bool = False
     ) -> None:
+        self._rules = prose
         self._prose = prose.filter(is_json=is_json)
         super().__init__(self._prose)
         self._gate = gate = prose.gate
@@ -201,6 +209,8 @@ class ProseStream(TextStream):
         self._has_begun = False
         self.before = ""
         """Text of the seam behind which this text began."""
+        self.begun_in: Carry | None = None
+        """The credential inside which it began."""
         self._recent = " "
         """The end of the text that was shown; of all that was read, if not idle."""
         self._pending = ""
@@ -243,7 +253,7 @@ class ProseStream(TextStream):
         """Read the same text as another stream, again from its start, after the same other texts."""
         if isinstance(other, ProseStream):
             self._seam.owner = self
-            self._begin_after(other.before)
+            self._begin_after(other.before, other.begun_in)
 
     @property
     def held(self) -> str:
@@ -254,6 +264,11 @@ class ProseStream(TextStream):
     def is_verbatim(self) -> bool:
         """Whether all characters that are not held were shown as they are; False if that is unknown."""
         return not self.positions.has_marks and not self._joiner.held
+
+    @property
+    def open_value(self) -> Carry | None:
+        """The credential inside which the text ends, if it may continue in the next text."""
+        return None if self._is_idle else self._prose.open_value
 
     @property
     def end_of_text(self) -> str:
@@ -280,17 +295,23 @@ class ProseStream(TextStream):
         if fragment and self._seam.owner is not self:
             owner, self._seam.owner = self._seam.owner, self
             if not self._has_begun:
-                self._begin_after("" if owner is None else owner.end_of_text)
+                if owner is None:
+                    self._begin_after("", None)
+                else:
+                    self._begin_after(owner.end_of_text, owner.open_value)
             if self._is_idle:
                 return self.feed(fragment)
         return self._search(self._pending + self._joiner.feed(fragment))
 
-    def _begin_after(self, text: str) -> None:
-        """Begin behind a text that was shown."""
+    def _begin_after(self, text: str, value: Carry | None) -> None:
+        """Begin behind a text that was shown, perhaps inside a credential."""
         self._has_begun = True
-        self.before = text
+        self.before, self.begun_in = text, value
         if text.strip():
-            self._prose.continue_after(text)
+            if value is not None and not self._rules.withholds_end(text):
+                self._prose.begin_in(value)  # it begins before what is kept of the text
+            else:
+                self._prose.continue_after(text)
             self._recent = text
             self._is_idle = False
 
