@@ -29,6 +29,7 @@ SAMPLED: Final = {
     "store/test_interleavings.py::test_some_orders_in_memory": 1,
     "property/test_redaction_draws.py": 1,
     "unit/test_text_redaction.py::test_every_split_of_a_sample_into_two": 24,
+    "unit/test_text_redaction.py::test_splits_of_a_format_into_three": 48,
     "unit/test_text_tails.py::test_nothing_of_a_credential_is_shown_behind_the_seam": 48,
 }
 """Folder, file or test -> one in how many is in `make test`, chosen by its name; the others are in `make test-all`."""

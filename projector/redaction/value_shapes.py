@@ -164,7 +164,13 @@ def is_entry(value: str) -> bool:
     """Return whether the second of two strings, of which the first is a sensitive key, is no name, word or text."""
     if is_empty(value) or is_template(value) or is_prose(value) or is_address(value):
         return False
+    words = value.split()
+    if len(words) > 2 and all(map(_INNER_CAPITAL.search, words)):  # noqa: PLR2004 - a pass phrase
+        return True
     return has_secret_word(value) or _ODD.search(value) is not None or _LONG_NUMBER.fullmatch(value.strip()) is not None
+
+
+_INNER_CAPITAL: Final = re.compile("[a-z][A-Z]")
 
 
 _ODD: Final = re.compile(r"[A-Za-z0-9][\"'\\$#%^*!~]+[A-Za-z0-9]|[^\x00-\x7f][A-Za-z0-9]*[0-9]")

@@ -38,16 +38,18 @@ _ENCODED: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})+")
 
 
 def code(cursor: Cursor, _before: str, keys: KeyRules) -> Take | None:
-    """Decide about an authorization code: long, with digits and letters of both cases, or longer."""
+    """Decide about an authorization code: long, with digits and letters of both cases, or with more digits."""
     word = cursor.run(_CODE).rstrip(".")
-    is_mixed = any(map(str.isdigit, word)) and any(map(str.islower, word)) and any(map(str.isupper, word))
-    is_long = len(word) >= (_CODE_CHARS if is_mixed else 2 * _CODE_CHARS)
+    digits = sum(map(str.isdigit, word))
+    is_mixed = any(map(str.islower, word)) and any(map(str.isupper, word))
+    is_long = len(word) >= _CODE_CHARS and digits >= (1 if is_mixed else _CODE_DIGITS)
     is_secret = is_long and value_shapes.has_secret_shape(word) and not is_key_name(word, keys)
     return Take(0, Tail(_CODE)) if is_secret else None
 
 
 _CODE: Final = re.compile(r"[A-Za-z0-9_%./~=-]*+")
 _CODE_CHARS: Final = 16
+_CODE_DIGITS: Final = 4
 
 
 def protocols(cursor: Cursor, _before: str, keys: KeyRules) -> Take | None:

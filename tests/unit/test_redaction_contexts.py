@@ -209,6 +209,10 @@ LISTS = {
         ["X-Api-Key", "davspTUUMQRYFPVDuvCSAEmjjTs"],
         ["X-Api-Key", "<redacted>"],
     ),
+    "a pass phrase of random words": (
+        ["DB_PASSWORD", "JcmJUH bgnPoA jjXaAW PKwAOG"],
+        ["DB_PASSWORD", "<redacted>"],
+    ),
     "two headers": (["X-Api-Key", "Content-Type"], ["X-Api-Key", "Content-Type"]),
     "lines of a login": (
         ["machine db.example", "  login me", "  password hunter", ""],

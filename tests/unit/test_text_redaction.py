@@ -188,6 +188,26 @@ def test_every_split_of_a_sample_into_three(row: TextClass) -> None:
             assert clean(EVERY, text[:first], text[first:second], text[second:]) == whole
 
 
+SHORT_CHARS: Final = 24
+FIRST_OF_FORMATS: Final = {row.name: row.matches[0] for row in FORMATS if "WORD" not in row.anchor}
+
+
+def _cuts(chars: int, anchor: int) -> list[tuple[int, int]]:
+    """Return all pairs of cuts of a short text; of a long one those near its ends and its anchor, and some between."""
+    near = {*range(1, 5), *range(anchor - 1, anchor + 4), *range(chars - 4, chars)}
+    places = range(1, chars) if chars <= SHORT_CHARS else {*near, *range(1, chars, max(1, chars // 6))}
+    return [*combinations(sorted(place for place in places if 0 < place < chars), 2)]
+
+
+@pytest.mark.parametrize("name", FIRST_OF_FORMATS)
+def test_splits_of_a_format_into_three(name: str) -> None:
+    text = f" {FIRST_OF_FORMATS[name]} "
+    whole = clean(EVERY, text)
+    mark = next((at for at, (old, new) in enumerate(zip(text, whole, strict=False)) if old != new), 0)
+    for first, second in _cuts(len(text), mark + 4):
+        assert clean(EVERY, text[:first], text[first:second], text[second:]) == whole
+
+
 @pytest.mark.parametrize("row", CLASSES, ids=[row.name for row in CLASSES])
 def test_harmless_samples_are_shown_by_their_class(row: TextClass) -> None:
     redactor = Redactor(Policy.load({"text": {row.name: "mask"}}))
