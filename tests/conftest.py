@@ -68,6 +68,7 @@ REST: Final = {
     "property/test_linear.py": "counted line by line",
     "property/test_openwop_linear.py": "the same",
     "property/test_recording_linear.py": "the same",
+    "property/test_text_linear.py": "the same",
     "property/test_redaction_linear.py": "the same",
     "property/test_chat_completions_properties.py::test_cost_is_linear": "the same",
     "property/test_openai_chat_properties.py::test_cost_is_linear": "the same",

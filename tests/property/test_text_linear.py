@@ -1,0 +1,75 @@
+"""The cost of the search of text that people read grows in proportion to it, also for hostile text (`cost.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
+from tests.property.cost import assert_linear, assert_linear_up_to_eight
+from tests.rule_samples import CLASSES
+
+EVERY: Final = Redactor(Policy.load({"text": {"credentials": "mask", **{row.name: "mask" for row in CLASSES}}}))
+HOSTILE: Final = {
+    "digits": "1",
+    "groups of digits": "4111 ",
+    "almost cards": "4111 1111 1111 1112 ",
+    "cards": "4111 1111 1111 1111 ",
+    "almost addresses": "a.",
+    "signs of addresses": "a@",
+    "addresses": "a@b.org ",
+    "almost phones": "+1 (",
+    "almost accounts": "DE89 3704 ",
+    "colons": "1::",
+    "dots": "1.2.3.",
+    "lines of passports": "P<UTOERIKSSON<<",
+    "fences": "```\n",
+    "assignments in code": "```\npassword = ",
+    "almost keys": "ghp" + "_a ",
+    "keys": "ghp" + "_" + "a1B2c3D4" * 5 + " ",
+    "almost tokens": "eyJabcdefgh",
+    "almost private keys": "-----BEGIN ",
+    "schemes": "Bearer ",
+    "passwords in addresses": "://a:",
+    "unfinished percent-encoding": "%2",
+    "percent-encoding": "%67%68%70%5F",
+    "entities": "&#103;",
+    "unfinished entities": "&#",
+    "escapes": "\\u0067",
+    "invisible characters": "g\u200b",
+    "colours": "\x1b[32m",
+}
+
+
+def streamed(redactor: Redactor, text: str, size: int) -> None:
+    stream = redactor.message_stream()
+    for start in range(0, len(text), size):
+        stream.feed(text[start : start + size])
+    stream.close()
+
+
+def _work(unit: str, size: int) -> Callable[[int], Callable[[], object]]:
+    def make(chars: int) -> Callable[[], object]:
+        text = unit * (chars // len(unit) + 1)
+        return lambda: streamed(EVERY, text, size)
+
+    return make
+
+
+@pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE)
+def test_eight_times_the_text_costs_eight_times_as_much(unit: str) -> None:
+    assert_linear_up_to_eight(_work(unit, 200), 500)
+
+
+@pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE)
+def test_twice_the_text_costs_twice_as_much_in_single_characters(unit: str) -> None:
+    """A candidate is read again with each of its characters, up to its greatest length: half of the text is longer."""
+    assert_linear(_work(unit, 1), 500)
+
+
+@pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE)
+def test_a_long_hostile_text_comes_to_an_end(unit: str) -> None:
+    streamed(EVERY, unit * (50_000 // len(unit)), 4_096)
