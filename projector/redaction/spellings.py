@@ -12,6 +12,8 @@ INVISIBLE: Final = (
 )
 """Characters that a reader does not see (Unicode property Default_Ignorable_Code_Point), as part of a class."""
 _HEX: Final = "[0-9a-fA-F]"
+_CODE: Final = "(?:2[1345ABDEFabdef]|3[0-9ADFadf]|4[0-9A-Fa-f]|5[0-9AEFaef]|6[1-9A-Fa-f]|7[0-9ACEace])"
+"""Percent-encoded characters of keys and values. Blanks, quotes, brackets and `&` would end one, so they stay."""
 _PAIR: Final = rf"u[dD][89abAB]{_HEX}{{2}}\\{{1,64}}+u[dD][c-fC-F]{_HEX}{{2}}"
 _PAIR_BEGINS: Final = rf"u[dD][89abAB]{_HEX}{{2}}(?:\\{{1,64}}+(?:u(?:[dD](?:[c-fC-F]{_HEX}?)?)?)?)?"
 SPELLED: Final = re.compile(
@@ -19,7 +21,7 @@ SPELLED: Final = re.compile(
     r"|\x1b\[[0-9;:?]{0,24}[A-Za-z]"  # colours of a terminal: ECMA-48, control sequences
     rf"|(?<!\\)\\{{1,64}}+(?:{_PAIR}|u(?![dD][89a-fA-F]){_HEX}{{4}}|x{_HEX}{{2}})"  # any number of levels of strings
     rf"|&(?:\#[0-9]{{1,7}}|\#[xX]{_HEX}{{1,6}}|[a-z]{{2,6}});"
-    rf"|%(?:25[2-7]{_HEX}|(?!25[2-7]?\Z)[2-7]{_HEX})"  # in addresses, which redirects encode twice
+    rf"|%(?:25{_CODE}|(?!25[2-7]?\Z){_CODE})"  # in addresses, which redirects encode twice
 )
 MAY_BE_SPELLED: Final = re.compile(rf"[\\&%\x1b{INVISIBLE}]")
 """First characters of all spellings; most texts have none."""

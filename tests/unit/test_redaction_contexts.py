@@ -109,6 +109,8 @@ WHOLE = (
     "> Authorization: §gjzg7a59e.jicrqJUyRNC",
     "done\\nX-Auth-Token: §LiPspfxBkjbZhcJmJAKMJOIBEBEOK§\r\nHost: example.org",
     "password: '§kX9''mQ2''vT7§'",
+    "https://example.org/cb#a\u00adpi_key=§cgip04%20Nk27lQ%20%27jPuIX8&b=1",
+    "https://example.org/?to=https%3A%2F%2Fx%3Fa%3Db%26token%3D§kX9mQ2vT7wLz&b=1",
     "password = '§kX9''mQ2§' # x",
     "tool --token '§a''b§' -v",
     '"password": §abcdefg!',
