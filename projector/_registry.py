@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
@@ -42,8 +43,9 @@ class Registry(Mapping[str, T], Generic[T]):
         self._rows[name] = row
 
 
+@cache
 def resolve(reference: str) -> Any:
-    """Import `"module:NAME"`."""
+    """Import `"module:NAME"`, once: each stream resolves several."""
     module, _, name = reference.partition(":")
     return getattr(import_module(module), name)
 

@@ -193,8 +193,8 @@ class Admission:
 
     async def _settle(self, used: Sequence[tuple[Receipt, float]]) -> None:
         self._receipts = [receipt._replace(amount=amount) for receipt, amount in used]
-        with anyio.CancelScope(shield=True):  # also after a disconnect
-            if used:
+        if used:
+            with anyio.CancelScope(shield=True):  # also after a disconnect
                 await self._budgets.settle(used)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
-import anyio
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope
@@ -69,6 +69,10 @@ class Parameters(RequestModel):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
 
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Parameters:
+        """Return the same object, as nothing changes it: pydantic copies the default for each request."""
+        return self
+
 
 class ChatRequest(RequestModel):
     """The body of `/api/v1/chat/stream`: one message, or input items in the shape of the Responses API."""
@@ -93,8 +97,8 @@ class ChatRequest(RequestModel):
 
     def params(self) -> set[str]:
         """Return which of `AgentSettings.allowed_params` the request uses."""
-        used = set(self.parameters.model_dump(exclude_none=True))
-        used |= self.model_dump(exclude_none=True, include={"previous_response_id", "metadata"}).keys()
+        used = {name for name, value in self.parameters if value is not None}
+        used |= {name for name in ("previous_response_id", "metadata") if getattr(self, name) is not None}
         entries = self.entries()
         used |= part_params(entries)
         return used | {"history"} if any(map(is_history, entries)) else used
@@ -120,7 +124,7 @@ async def read_json(scope: Scope, receive: Receive, settings: Settings, account:
         ClientLeftError: the client disconnected.
     """
     try:
-        with anyio.fail_after(settings.timeouts.request_read_s):
+        async with asyncio.timeout(settings.timeouts.request_read_s):
             text = await _read(scope, receive, settings.limits.max_body_bytes, account)
             value = await _parse_in_turn(text, account)
     except TimeoutError:

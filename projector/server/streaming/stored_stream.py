@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, NamedTuple
 
 from projector.contracts import codec
@@ -16,6 +16,7 @@ from projector.server.config.agent_settings import KeepingSettings
 from projector.store.protocol import StreamHead
 
 _DEFAULTS: Final = DialectOptions()
+_OPTIONS: Final = [(one.name, getattr(_DEFAULTS, one.name)) for one in fields(_DEFAULTS)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,16 +36,15 @@ class StoredStream:
 
     def head(self, stream_id: str, owner: str, producer: str) -> StreamHead:
         """Return the head of a new log."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        options = asdict(self.options)
+        values = {name: getattr(self, name) for name in _NAMES}
         values["policy"] = {
             "reasoning": self.policy.reasoning,
             "limits": {"frame_max_bytes": self.policy.limits.frame_max_bytes},
         }
         values["options"] = {
             name: sorted(value) if isinstance(value, frozenset) else value
-            for name, value in options.items()
-            if value != getattr(_DEFAULTS, name)
+            for name, default in _OPTIONS
+            if (value := getattr(self.options, name)) != default
         }
         return StreamHead(stream_id, owner, producer, int(time.time() * 1000), codec.dumps_to_keep(values))
 
@@ -53,12 +53,11 @@ class StoredStream:
         """Return the stream of a head, also of one that another version of this server has written."""
         values: dict[str, Any] = codec.loads(head.meta)
         values["policy"] = Policy.load(values["policy"])
-        names = {one.name for one in fields(cls)}
         options = {name: value for name, value in values.pop("options", {}).items() if hasattr(_DEFAULTS, name)}
         if "taken_ids" in options:
             options["taken_ids"] = frozenset(options["taken_ids"])
         values["options"] = DialectOptions(**options)
-        return cls(**{name: value for name, value in values.items() if name in names})
+        return cls(**{name: value for name, value in values.items() if name in _NAMES})
 
     def replay(
         self,
@@ -84,6 +83,9 @@ class StoredStream:
             after=after,
             output_format=output_format,
         )
+
+
+_NAMES: Final = tuple(one.name for one in fields(StoredStream))
 
 
 class Keeping(NamedTuple):

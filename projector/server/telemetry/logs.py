@@ -10,7 +10,9 @@ import atexit
 import logging
 import os
 import queue
+import select
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any, Final
@@ -20,12 +22,19 @@ import structlog
 STDERR: Final = 2
 QUEUE_MAX_LINES: Final = 4_096
 """Lines that may wait, about two megabytes: a pipe that is not read for a few seconds loses nothing."""
+_PIPE_BYTES: Final = getattr(select, "PIPE_BUF", 4096)
+"""Bytes of one write; a pipe does not mix them with those of other processes."""
+_PAUSE_S: Final = 0.01
+"""Seconds between two writes. Waking the thread for each line takes as long as to write it, and delays streams."""
 CLOSE_S: Final = 1.0
 """Seconds at exit to write the lines that wait."""
 
 
 class LogWriter:
     """Writes lines to a file descriptor in a thread of its own, bypassing Python's buffers and their locks.
+
+    Lines that wait are written together, but no more than a pipe takes without mixing them with those of other
+    processes.
 
     `on_lost` is called in that thread with a number of lost lines, once a line could be written again.
     """
@@ -35,7 +44,8 @@ class LogWriter:
         """Number of lines that could not be written."""
         self._fd = fd
         self._on_lost = on_lost
-        self._lines: queue.Queue[str | None] = queue.Queue(max_lines)
+        self._max_lines = max_lines
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()  # ten times cheaper than one with a limit
         self._reported = 0
         self._counting = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="projector-log", daemon=True)
@@ -43,40 +53,55 @@ class LogWriter:
 
     def write(self, line: str) -> None:
         """Add a line; it is lost if too many wait."""
-        try:
-            self._lines.put_nowait(line)
-        except queue.Full:
-            self._count()
+        if self._lines.qsize() < self._max_lines:
+            self._lines.put(line)
+        else:
+            self._count(1)
 
     def flush(self) -> None:
-        """Do nothing: the thread writes each line at once."""
+        """Do nothing: the thread writes lines soon."""
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
         """Write the lines that wait, for at most `timeout_s` seconds."""
-        try:
-            self._lines.put(None, timeout=timeout_s)
-        except queue.Full:
-            return
+        self._lines.put(None)
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
         while (line := self._lines.get()) is not None:
-            if self._write(line.encode("utf-8", "backslashreplace")) and (lost := self.lost - self._reported):
-                self._reported += lost
-                self._on_lost(lost)
+            data = _encoded(line)
+            for _ in range(self._lines.qsize()):  # this thread alone takes lines
+                if (line := self._lines.get()) is None:
+                    self._write_and_report(data)
+                    return
+                more = _encoded(line)
+                if len(data) + len(more) > _PIPE_BYTES:
+                    self._write_and_report(data)
+                    data = b""
+                data += more
+            self._write_and_report(data)
+            time.sleep(_PAUSE_S)
+
+    def _write_and_report(self, data: bytes) -> None:
+        if self._write(data) and (lost := self.lost - self._reported):
+            self._reported += lost
+            self._on_lost(lost)
 
     def _write(self, data: bytes) -> bool:
         try:
             while data:
                 data = data[os.write(self._fd, data) :]
         except OSError:
-            self._count()
+            self._count(data.count(b"\n"))
             return False
         return True
 
-    def _count(self) -> None:
+    def _count(self, lines: int) -> None:
         with self._counting:
-            self.lost += 1
+            self.lost += lines
+
+
+def _encoded(line: str) -> bytes:
+    return line.encode("utf-8", "backslashreplace")
 
 
 class SafeLogger:

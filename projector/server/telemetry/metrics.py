@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
@@ -32,6 +32,8 @@ _FIRST_BYTE_S: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120)
 _OVERHEAD_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 """A stream of a hundred events takes a millisecond; one with large images up to a second."""
 
+_Metric = TypeVar("_Metric", Counter, Histogram)
+
 
 class Metrics:
     """Metrics of one server."""
@@ -39,6 +41,8 @@ class Metrics:
     def __init__(self, streams: Streams, circuits: Circuits | None = None, logs: StreamLogs | None = None) -> None:
         self._registry = CollectorRegistry()
         self._connections: Callable[[], int] = lambda: 0
+        self._labelled: dict[tuple[object, tuple[str, ...]], Any] = {}
+        """As many as the metrics have rows: labels are from fixed tables and the configuration."""
         for name, about, value in (
             ("projector_streams_active", "Running streams.", lambda: streams.active),
             ("projector_upstream_open", "Open requests to providers.", lambda: streams.upstream_open),
@@ -109,24 +113,33 @@ class Metrics:
 
     def count(self, stats: StreamStats) -> None:
         """Record an ended stream."""
-        self._streams.labels(stats.outcome, stats.dialect).inc()
-        self._heartbeats.inc(stats.heartbeats)
-        labels = stats.upstream, stats.agent or "", stats.outcome
-        self._duration.labels(*labels).observe(stats.duration_s)
-        self._overhead.labels(*labels).observe(stats.overhead_s)
+        outcome = stats.outcome
+        self._of(self._streams, outcome, stats.dialect).inc()
+        if stats.heartbeats:
+            self._heartbeats.inc(stats.heartbeats)
+        labels = stats.upstream, stats.agent or "", outcome
+        self._of(self._duration, *labels).observe(stats.duration_s)
+        self._of(self._overhead, *labels).observe(stats.overhead_s)
         if stats.first_byte_s is not None:
-            self._first_byte.labels(*labels).observe(stats.first_byte_s)
+            self._of(self._first_byte, *labels).observe(stats.first_byte_s)
         for name, kind in _TOKEN_TYPES:
             count = stats.usage.get(name, 0)
             if 0 < count <= _TOKENS_MAX:  # a provider may report anything
-                self._tokens.labels(stats.upstream, stats.agent or "", kind).inc(count)
+                self._of(self._tokens, stats.upstream, stats.agent or "", kind).inc(count)
         if stats.code is not None and not stats.is_client_gone:
             self._errors.labels(stats.upstream, stats.agent or "", code_label(stats.code)).inc()
         self._count_failures(stats)
         for name, times in stats.dropped.items():
-            self._dropped.labels(name if name in _KNOWN else OTHER).inc(times)
+            self._of(self._dropped, name if name in _KNOWN else OTHER).inc(times)
         for name, times in stats.notices.items():
             self._notices.labels(name).inc(times)
+
+    def _of(self, metric: _Metric, *labels: str) -> _Metric:
+        """Return a metric with labels. The library checks them and takes a lock each time."""
+        found: _Metric | None = self._labelled.get((metric, labels))
+        if found is None:
+            found = self._labelled[metric, labels] = metric.labels(*labels)
+        return found
 
     def _count_failures(self, stats: StreamStats) -> None:
         for (upstream, code), times in stats.failovers.items():
@@ -142,7 +155,7 @@ class Metrics:
 
     def count_request(self, route: str | None, facts: RequestFacts) -> None:
         """Record a request whose response has ended."""
-        self._requests.labels(route or OTHER, status_label(facts.status)).inc()
+        self._of(self._requests, route or OTHER, status_label(facts.status)).inc()
         if facts.code is not None:
             self._refusals.labels(route or OTHER, code_label(facts.code)).inc()
 

@@ -63,11 +63,21 @@ class Observer:
             raise
         finally:
             stats.status = facts.status or stats.status
-            with anyio.CancelScope(shield=True):  # report also if the client disconnected
-                await self.report(stats)
+            self._record(stats)
+            if self._on_terminal is not None:
+                with anyio.CancelScope(shield=True):  # also if the client disconnected
+                    await _call(self._on_terminal, stats)
+            stats.release_texts()
 
     async def report(self, stats: StreamStats) -> None:
         """Report an ended stream."""
+        self._record(stats)
+        if self._on_terminal is not None:
+            await _call(self._on_terminal, stats)
+        stats.release_texts()
+
+    def _record(self, stats: StreamStats) -> None:
+        """Write the log line, metrics and trace of an ended stream."""
         stats.ended_at = time.monotonic()
         tracing.end_stream(stats)
         if self._metrics is not None:
@@ -75,9 +85,6 @@ class Observer:
         for error in stats.provider_errors:
             _log_provider_error(stats, error)
         log.log(_level(stats), "stream_end", **_line(stats))
-        if self._on_terminal is not None:
-            await _call(self._on_terminal, stats)
-        stats.release_texts()
 
 
 async def _call(hook: OnTerminal, stats: StreamStats) -> None:

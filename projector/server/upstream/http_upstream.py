@@ -134,7 +134,8 @@ class HTTPUpstream:
                 raise await _refused(response)
             async with aclosing(_read(response.content)) as chunks:
                 yield chunks
-                await _read_out(chunks)
+                if not response.content.at_eof():
+                    await _read_out(chunks)
         finally:
             response.close()
 
