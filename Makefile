@@ -5,7 +5,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emi
 IMAGE := build/image
 PARALLEL := --numprocesses auto --dist worksteal
 
-.PHONY: demo test test-all check goldens schemas docs page picture bench bench-store bench-proxy bench-page soak fuzz wheel sbom release-check site lock check-latest clean
+.PHONY: demo test test-all check goldens schemas docs page picture bench bench-compare bench-store bench-proxy bench-page soak fuzz wheel sbom release-check site lock check-latest clean
 
 demo: .venv/server          # serve the built-in provider
 	$(BIN)/projector demo
@@ -46,6 +46,7 @@ bench: .venv/dev            # cost per event and of start-up, as ratios
 bench-store: .venv/dev      # the cost of storing and reading an event, in each store
 	$(BIN)/python -m bench.store
 	$(BIN)/python bench/store_server.py
+	$(BIN)/python -m bench.store_traffic
 
 bench-proxy: .venv/dev      # the server compared with a pass-through proxy, on loopback
 	$(BIN)/python bench/proxy.py
@@ -54,6 +55,9 @@ bench-page: .venv/dev       # how long 10,000 deltas block the main thread of a 
 	cd deploy/nextjs && node node_modules/next/dist/bin/next build
 	node --test-name-pattern="at once" tests/deploy/nextjs_page.test.mjs $(CURDIR)/deploy/nextjs $(CURDIR)/$(BIN)/python $$(command -v chromium) $$(mktemp -d)
 	node --test-name-pattern="at once" tests/deploy/demo_page.test.mjs $(CURDIR)/$(BIN)/python $$(command -v chromium) $$(mktemp -d)
+
+bench-compare: .venv/dev .compare/ready   # the same beside nginx and LiteLLM, which takes 0.8 GB
+	$(BIN)/python bench/compare.py docs/compare.svg
 
 soak: .venv/dev             # minutes of traffic on loopback; measures memory and loop lag
 	$(BIN)/python bench/soak.py
@@ -88,9 +92,10 @@ lock: | $(BIN)/python       # renew the lock files
 	$(LOCK) pyproject.toml --all-extras --group dev -o requirements/dev.txt
 	$(LOCK) requirements/clients.in -o requirements/clients.txt
 	$(LOCK) requirements/site.in -o requirements/site.txt
+	$(LOCK) requirements/compare.in -o requirements/compare.txt
 
 clean:
-	rm -rf .venv .clients .site .node dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .clients .compare .site .node dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
@@ -113,4 +118,9 @@ $(BIN)/python:
 .site/ready: requirements/site.txt   # tools of the documentation site
 	$(PYTHON) -m venv .site
 	.site/bin/pip install --quiet --require-hashes -r requirements/site.txt
+	touch $@
+
+.compare/ready: requirements/compare.txt   # another proxy, for its figures beside ours
+	$(PYTHON) -m venv .compare
+	.compare/bin/pip install --quiet --require-hashes -r requirements/compare.txt
 	touch $@

@@ -35,6 +35,15 @@ OPEN: Final = 200
 """Open streams, for memory."""
 
 SITES: Final = Path(__file__).with_name("proxy_sites.py")
+PASS_THROUGH: Final = Path(__file__).with_name("pass_through.py")
+RUN: Final = """
+import pathlib, runpy, sys
+sys.argv[0:1] = []
+sys.modules.update(dict.fromkeys(("opentelemetry", "rich")))
+sys.path.insert(0, str(pathlib.Path(sys.argv[0]).parent))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Runs a script without what is installed for development only, and would be imported where it is installed."""
 TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 LOAD_OFFSET: Final = 11
 """Position of the user time in /proc/<pid>/stat, after the name of the process, which may contain spaces."""
@@ -77,8 +86,13 @@ class Site:
     def __init__(self, what: str, *provider: int) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             self.port: int = taken.getsockname()[1]
-        ports = [str(port) for port in (self.port, *provider)]
-        self.process = subprocess.Popen([sys.executable, str(self.script), what, *ports], stderr=subprocess.DEVNULL)  # noqa: S603 - our own script
+        script = [str(PASS_THROUGH)] if what == "pass-through" else [str(self.script), what]
+        command = [sys.executable, "-c", RUN, *script, *(str(port) for port in (self.port, *provider))]
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)  # noqa: S603 - our own scripts
+        self.wait(what)
+
+    def wait(self, what: str) -> None:
+        """Wait until the server accepts connections."""
         while True:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
@@ -88,24 +102,29 @@ class Site:
             time.sleep(0.05)
 
     def cpu_s(self) -> float:
-        """Return the CPU time of the process."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        return (int(fields[LOAD_OFFSET]) + int(fields[LOAD_OFFSET + 1])) * TICK_S
+        """Return the CPU time of the server's processes."""
+        ticks = 0
+        for pid in self._pids():
+            fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+            ticks += int(fields[LOAD_OFFSET]) + int(fields[LOAD_OFFSET + 1])
+        return ticks * TICK_S
 
     def memory_kib(self, what: str = "VmRSS") -> int:
-        """Return the resident memory of the process; with `VmHWM`, the highest so far."""
-        lines = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii").splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith(what))
+        """Return the resident memory of the server's processes; with `VmHWM`, the highest so far."""
+        files = (Path(f"/proc/{pid}/status") for pid in self._pids())
+        lines = [line for file in files for line in file.read_text(encoding="ascii").splitlines()]
+        return sum(int(line.split()[1]) for line in lines if line.startswith(what))
+
+    def _pids(self) -> list[str]:
+        """Return the process and its children: the workers of nginx."""
+        pid = str(self.process.pid)
+        return [pid, *Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
 
     async def ask(self, what: str, agent: str = "default", query: str = "") -> tuple[int, float]:
         """Request a stream; return the number of its events, and the seconds to its first byte."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**22)
-        body = b'{"message":"%b","agent":"%b"}' % (what.encode(), agent.encode())
         began = time.perf_counter()
-        writer.write(
-            b"POST /api/v1/chat/stream%b HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\n"
-            b"content-length: %d\r\n\r\n%b" % (query.encode(), len(body), body)
-        )
+        writer.write(self.request(what, agent, query))
         data = await reader.readuntil(b"data: ")
         first_byte_s = time.perf_counter() - began
         events, end = 1, b""
@@ -115,6 +134,14 @@ class Site:
             end = data[-5:]
         writer.close()
         return events, first_byte_s
+
+    def request(self, what: str, agent: str, query: str) -> bytes:
+        """Return the request of a stream."""
+        body = b'{"message":"%b","agent":"%b"}' % (what.encode(), agent.encode())
+        return (
+            b"POST /api/v1/chat/stream%b HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\n"
+            b"content-length: %d\r\n\r\n%b" % (query.encode(), len(body), body)
+        )
 
     def stop(self) -> None:
         """End the process."""

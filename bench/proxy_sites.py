@@ -1,7 +1,7 @@
 """The servers of `bench/proxy.py` and `bench/soak.py`, each a separate process.
 
-A provider, a pass-through proxy that copies bytes with aiohttp and uvicorn, the server under test, and an idle server,
-whose response time is the delay that the machine itself causes.
+A provider, the server under test, and an idle server, whose response time is the delay that the machine itself causes.
+The pass-through proxy is in `bench/pass_through.py`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-import uvicorn
 import uvloop
+from pass_through import serve
 from provider_streams import answer
 
 from projector.dialects import DIALECTS
@@ -49,26 +48,6 @@ async def provide_for(port: int, seconds: int) -> None:
     await asyncio.Event().wait()
 
 
-def pass_through(port: int, provider: int) -> None:
-    """Serve the pass-through proxy: the least that a proxy with these libraries does for a stream."""
-    session: list[aiohttp.ClientSession] = []
-
-    async def app(_scope: dict[str, Any], receive: Any, send: Any) -> None:
-        if not session:
-            session.append(aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)))
-        body = (await receive())["body"]
-        path = "chat/completions" if b'"agent":"chat"' in body else "responses"
-        headers = {"content-type": "application/json", "authorization": "Bearer none"}
-        async with session[0].post(f"http://127.0.0.1:{provider}/v1/{path}", data=body, headers=headers) as response:
-            headers = [(b"content-type", b"text/event-stream")]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            async for chunk in response.content.iter_any():
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    _serve(app, port)
-
-
 def project(port: int, provider: int, dying: int | None = None) -> None:
     """Serve the server under test, as `projector serve` does, with its log enabled.
 
@@ -91,6 +70,10 @@ def project(port: int, provider: int, dying: int | None = None) -> None:
             "twofold": {"targets": targets},
         },
     )
+    _run(settings)
+
+
+def _run(settings: Settings) -> None:
     raise_file_limit(settings)
     serving = server(settings)
     serving.config.loaded_app = Watch(serving.config.loaded_app)
@@ -140,6 +123,12 @@ def _queued_s() -> float:
     return int(text.split()[1]) / 1e9
 
 
+def forward(port: int, provider: int) -> None:
+    """Serve the server under test with one upstream, whose Chat API it forwards."""
+    configure_logs()
+    _run(Settings(port=port, base_url=f"http://127.0.0.1:{provider}/v1", api_key="none", model="m"))
+
+
 def idle(port: int) -> None:
     """Serve an empty response to every request."""
 
@@ -147,15 +136,8 @@ def idle(port: int) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
         await send({"type": "http.response.body", "body": b""})
 
-    _serve(app, port)
-
-
-def _serve(app: object, port: int) -> None:
     raise_file_limit(Settings())
-    config = uvicorn.Config(
-        app, port=port, loop="uvloop", http="httptools", lifespan="off", access_log=False, log_level="error"
-    )
-    uvicorn.Server(config).run()
+    serve(app, port)
 
 
 PROVIDERS = {"provider": provide, "dying": provide_for}
@@ -166,4 +148,4 @@ if __name__ == "__main__":
     if what in PROVIDERS:
         uvloop.run(PROVIDERS[what](*ports))
     else:
-        {"pass-through": pass_through, "proxy": project, "idle": idle}[what](*ports)
+        {"proxy": project, "forwarding": forward, "idle": idle}[what](*ports)

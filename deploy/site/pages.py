@@ -25,7 +25,7 @@ SOURCES: Final = (
     "docs/**/*.md",
     "redaction/README.md",
 )
-PICTURES: Final = ("docs/*.png",)
+PICTURES: Final = ("docs/*.png", "docs/*.svg")
 LISTS: Final = {
     Path("docs/decisions"): ("Decisions", "Why it is as it is, and what would show that it is wrong."),
     Path("deploy/examples"): ("Example pages", "Pages with other clients, each tested in a browser."),

@@ -53,16 +53,22 @@ UNUSED: Final = (
 
 
 SERVER: Final = """
-from projector.server.app import create_app
 from projector.server.config.settings import Settings
-create_app(Settings())
+from projector.server.process import server
+server(Settings()).compile()
 """
 NOT_CONFIGURED: Final = {
-    "agents", "certifi", "httpx", "httpx2", "jwt", "openai", "projector.contracts.public_sse_v1",
-    "projector.contracts.schema_export", "projector.openwop",
-    "projector.providers.agents_sdk", "projector.server.http.openapi", "projector.server.http.token_verifier",
+    "agents", "certifi", "cryptography", "httpx", "httpx2", "jwt", "openai", "redis", "sqlite3",
+    "projector.cli", "projector.contracts.public_sse_v1", "projector.contracts.schema_export",
+    "projector.dialects.chat_completions", "projector.dialects.openresponses", "projector.dialects.responses",
+    "projector.openwop", "projector.providers.agents_sdk", "projector.server.http.openapi",
+    "projector.server.http.token_verifier", "projector.server.tls", "projector.store.encryption",
+    "projector.store.redis_store", "projector.store.sqlite",
 }  # fmt: skip
-"""What a server without tokens, OpenWOP and agent runs does not use."""
+"""What a server without tokens, TLS, a store in files or Redis, OpenWOP and agent runs does not use.
+
+Dialects are imported by the first stream that has them.
+"""
 
 
 def imported(code: str, *arguments: str) -> set[str]:
