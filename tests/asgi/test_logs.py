@@ -89,15 +89,16 @@ def test_what_the_server_reports_itself_is_logged_once(configured: LogWriter, pi
 
 def test_a_pipe_that_is_not_read_delays_nothing_and_losses_are_counted_and_reported(pipe: Pipe) -> None:
     reported: list[int] = []
+    os.write(pipe.write_end, LINE.encode() * (PIPE_BYTES // len(LINE)))  # it is full
     writer = LogWriter(reported.append, pipe.write_end, max_lines=100)
-    for _ in range(PIPE_BYTES // len(LINE) + 500):
+    for _ in range(500):
         writer.write(LINE)
     lost = writer.lost
     assert lost > 0
     assert reported == []
     reading = threading.Thread(target=pipe.read_all)
     reading.start()
-    writer.close()
+    writer.close(60)
     pipe.close()
     reading.join()
     assert reported == [lost]
