@@ -9,10 +9,10 @@ from typing import Any, Final
 import pytest
 
 from tests.asgi.route_clients import BEGINNING, TEXT, Conversations, run_node, settings
+from tests.clients.rows_chats import AG_UI
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(150)]
 
-CLIENTS: Final = {"1.0.0": "@ag-ui/client", "0.0.59": "@ag-ui/client-0"}
 SCRIPTS: Final = {"cancel": [BEGINNING], "leave": [BEGINNING]}
 
 
@@ -23,7 +23,7 @@ async def played(request: Any, serve: Any, upstream: Any, upstream_port: int, no
     provider = Conversations(SCRIPTS)
     await upstream(provider)
     url = f"http://127.0.0.1:{site.port}"
-    reports = await run_node(node_modules, "ag-ui-route.mjs", CLIENTS[request.param], url)
+    reports = await run_node(node_modules, "ag-ui-route.mjs", AG_UI[request.param].package, url)
     await provider.is_left()
     return request.param, reports, provider
 
@@ -37,12 +37,13 @@ def text_of(report: dict[str, Any]) -> list[str]:
     return [message["content"] for message in said if message.get("content")]
 
 
-@pytest.mark.parametrize("played", CLIENTS, indirect=True)
+@pytest.mark.parametrize("played", AG_UI, indirect=True)
 async def test_a_client_converses(played: Any) -> None:
     client, reports, provider = played
     refused = reports.pop("instruct")
     assert "422" in refused["thrown"], "instructions are the server's to write"
     assert "instruct" not in provider.requests
+    assert {"stop" if name == "cancel" else name for name in reports} - {"chatty", "leave"} == AG_UI[client].shown
     for name, report in reports.items():
         assert (report["thrown"], report["warnings"]) == (None, []), name
 

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "clients.md"
 BLOCK: Final = re.compile(r"(?<=<!-- printed by tests/clients/clients_table.py -->\n).*?(?=<!-- end -->)", re.DOTALL)
+CHATS: Final = re.compile(r"(?<=<!-- printed by tests/clients/rows_chats.py -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 BEHAVIOURS: Final[Mapping[str, str]] = {
     "text": "streamed text",
@@ -62,16 +63,23 @@ def table(rows: Iterable[Row]) -> str:
     """Return the rows as a table in Markdown."""
     head = ["client", "API", *BEHAVIOURS.values()]
     body = [[f"`{row.client}` {row.version}", APIS[row.api], *(row.cells[name] for name in BEHAVIOURS)] for row in rows]
+    return markdown(head, body)
+
+
+def markdown(head: list[str], body: Iterable[list[str]]) -> str:
+    """Return a table in Markdown."""
     return "".join(f"| {' | '.join(line)} |\n" for line in [head, ["---"] * len(head), *body])
 
 
-def printed(page: str, rows: Iterable[Row]) -> str:
-    """Return the page with the table of the rows."""
-    return BLOCK.sub(lambda _: f"\n{table(rows)}\n", page)
+def printed(page: str, rows: Iterable[Row], chats: str) -> str:
+    """Return the page with the table of the rows, and the table of chats."""
+    page = BLOCK.sub(lambda _: f"\n{table(rows)}\n", page)
+    return CHATS.sub(lambda _: f"\n{chats}\n", page)
 
 
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
+    from tests.clients import rows_chats
     from tests.clients.rows import ROWS
 
-    PAGE.write_text(printed(PAGE.read_text(encoding="utf-8"), ROWS), encoding="utf-8")
+    PAGE.write_text(printed(PAGE.read_text(encoding="utf-8"), ROWS, rows_chats.table()), encoding="utf-8")

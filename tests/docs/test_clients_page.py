@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from tests.clients import rows_chats
 from tests.clients.clients_table import BEHAVIOURS, PAGE, Row, printed
 from tests.clients.rows import ROWS
 
 
 def test_the_table_has_every_row() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert printed(page, ROWS) == page, "run `make docs`"
-    assert all(f"| `{row.client}` {row.version} |" in page for row in ROWS)
+    assert printed(page, ROWS, rows_chats.table()) == page, "run `make docs`"
+    assert all(f"| `{row.client}` {row.version} |" in page for row in (*ROWS, *rows_chats.ROWS))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.client}-{row.version}-{row.api}")
