@@ -98,7 +98,7 @@ def argument(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
     return any_value(cursor, Place(before, "password", keys))
 
 
-_NEVER_MORE: Final = 8
+_NEVER_MORE: Final = 6
 
 
 def after_cut(cursor: Cursor, before: str, _keys: KeyRules) -> Take | None:

@@ -215,6 +215,10 @@ LISTS = {
         ["DB_PASSWORD", "JcmJUH bgnPoA jjXaAW PKwAOG"],
         ["DB_PASSWORD", "<redacted>"],
     ),
+    "a short piece of a credential": (
+        ["//registry.example.org/:_auth=aa6447e1Dccgg", "ki7e26", " end"],
+        ["//registry.example.org/:_auth=<redacted>", "<redacted>", " end"],
+    ),
     "two headers": (["X-Api-Key", "Content-Type"], ["X-Api-Key", "Content-Type"]),
     "lines of a login": (
         ["machine db.example", "  login me", "  password hunter", ""],
