@@ -39,12 +39,17 @@ _ENCODED: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})+")
 
 def code(cursor: Cursor, _before: str, keys: KeyRules) -> Take | None:
     """Decide about an authorization code: long, with digits and letters of both cases, or with more digits."""
-    word = cursor.run(_CODE).rstrip(".")
+    return Take(0, Tail(_CODE)) if _is_code(cursor, cursor.run(_CODE).rstrip("."), keys) else None
+
+
+def _is_code(cursor: Cursor, word: str, keys: KeyRules) -> bool:
+    """Return whether a word is a code; at the end of a text a shorter one may be the beginning of one."""
     digits = sum(map(str.isdigit, word))
     is_mixed = any(map(str.islower, word)) and any(map(str.isupper, word))
-    is_long = len(word) >= _CODE_CHARS and digits >= (1 if is_mixed else _CODE_DIGITS)
-    is_secret = is_long and value_shapes.has_secret_shape(word) and not is_key_name(word, keys)
-    return Take(0, Tail(_CODE)) if is_secret else None
+    is_cut = is_mixed and cursor.at == len(cursor.text)
+    is_long = len(word) >= (_NEVER_MORE if is_cut else _CODE_CHARS) and digits >= (1 if is_mixed else _CODE_DIGITS)
+    longest = max(word.split("."), key=len)  # a name of a file may end in one
+    return is_long and value_shapes.has_secret_shape(longest) and not is_key_name(word, keys)
 
 
 _CODE: Final = re.compile(r"[A-Za-z0-9_%./~=-]*+")
@@ -58,7 +63,7 @@ def protocols(cursor: Cursor, _before: str, keys: KeyRules) -> Take | None:
     while True:
         start = cursor.at
         word = cursor.run(_PROTOCOL)
-        if len(word) >= _CODE_CHARS and value_shapes.has_secret_shape(word) and not is_key_name(word, keys):
+        if _is_code(cursor, word, keys):
             return Take(start, Tail(_PROTOCOLS))
         if not cursor.run(_BETWEEN):
             return None

@@ -121,10 +121,7 @@ EXCLUDED: Final[Mapping[Excluded, str]] = {
         "its mark comes behind characters of its own, which have left by then",
     ),
     **dict.fromkeys(
-        (
-            Excluded(f"format:{name}*", disguise="array")
-            for name in ("authorization-code", "form-code", "websocket-token")
-        ),
+        (Excluded(f"format:{name}*", disguise="array") for name in ("authorization-code", "websocket-token")),
         "it is known by its length, which the first strings do not have",
     ),
     Excluded("[!p]*", "*:yaml [bf]*", "array"): "the first piece of a block, with the beginning of a mark, is withheld",
