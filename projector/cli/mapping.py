@@ -20,7 +20,7 @@ from projector.redaction.explain import rules
 from projector.redaction.policy import Policy
 from projector.redaction.withholdings import Tracer
 
-UNKNOWN: Final = "counted and dropped, never forwarded (CONTRACT D30)"
+UNKNOWN: Final = "counted and dropped, never forwarded (contracts/public_sse_v1, D30)"
 ITEM: Final = " (item)"
 RULES: Final = "rules"
 """The name that `explain` prints the redaction rules for."""
@@ -87,16 +87,21 @@ def policy_of(arguments: argparse.Namespace) -> tuple[Policy, tuple[str, ...]]:
         return Policy(), ()
     settings = load_settings(arguments.config)
     policies = dict(server_module("config.preflight").policies(settings)) or {"policy": Policy()}
-    chosen = f"{(arguments.policy or '').removesuffix('.policy')}.policy"
+    chosen = f"{_owner(arguments.policy or '')}.policy"
     if arguments.policy is None:
         first, *others = [path for path in policies if path != _PASSTHROUGH] or policies
         chosen = first if all(policies[other] == policies[first] for other in others) else chosen
     if chosen not in policies:
-        raise UsageError(f"`--policy`: expected {' or '.join(f'`{path}`' for path in policies)}")
+        raise UsageError(f"`--policy`: expected {' or '.join(f'`{_owner(path)}`' for path in policies)}")
     return policies[chosen], server_module("config.secret_values").secret_values(settings)
 
 
 _PASSTHROUGH: Final = "passthrough.policy"
+
+
+def _owner(path: str) -> str:
+    """Return what has the policy at a path, as `--policy` names it."""
+    return path.removesuffix(".policy")
 
 
 def everything() -> Iterator[str]:

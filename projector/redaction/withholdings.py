@@ -16,6 +16,7 @@ from projector.redaction.filters import clean_plain
 from projector.redaction.policy import Policy
 from projector.redaction.rules import KeyRules, Rules, Verdict, merged
 from projector.redaction.spans import Finder, Span
+from projector.redaction.text_filter import mark_of
 
 _TEXT: Final = "text"
 _BEFORE_CHARS: Final = 2_048
@@ -82,12 +83,15 @@ class Tracer:
             yield render(path), self._reason_of(text, span)
 
     def _reason_of(self, text: str, span: Span) -> _Reason:
-        """Return the rule of a mark: of a registered or configured value, a format, or a sensitive key in the text."""
+        """Return the rule of a mark: a registered or configured value, a class, a format, or a sensitive key."""
         for row in self._policy.registered:
             if row.value.get_secret_value() in text[span.start : span.end]:
                 return _Reason(row.id or "registered value", "registered by the host")
         if any(secret in text[span.start : span.end] for secret in self._secrets):
             return _Reason("configured secret", "the configuration of the server")
+        for one in self._rules.classes:
+            if span.mark == mark_of(one.name):
+                return _Reason(one.name, one.source)
         at = max(0, span.start - _BEFORE_CHARS)
         while (found := self._detector.find(text, at, at_end=True)) is not None and found.start < span.end:
             if found.row is not None and found.end >= span.start:

@@ -142,6 +142,7 @@ upstream = "default"
 model = "m"
 
 [agents.support.policy]
+text = { email = "mask" }
 sensitive_keys_add = ["badge"]
 registered = [{id = "vault", value = "four green mills"}]
 """
@@ -168,13 +169,15 @@ def test_the_policy_of_a_configuration_is_applied(
 ) -> None:
     monkeypatch.setenv("SOME_KEY", "quiet-heron-7741")
     (tmp_path / "ours.toml").write_text(config)
-    (tmp_path / "file").write_text('{"badge": "b-12", "log": "four green mills, quiet-heron-7741"}')
+    log = "four green mills, quiet-heron-7741, jane@fernhill.example"
+    (tmp_path / "file").write_text(f'{{"badge": "b-12", "log": "{log}"}}')
     args = ["--redaction", str(tmp_path / "file"), "--config", str(tmp_path / "ours.toml")]
     assert main(["explain", *args, *options]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "1: .badge: sensitive_keys_add (added by the policy)",
         "1: .log: vault (registered by the host)",
         "1: .log: configured secret (the configuration of the server)",
+        "1: .log: email (RFC 5321 section 4.1.2, RFC 5322 section 3.4.1)",
     ]
     assert main(["explain", "rules", *args[2:], *options]) == 0
     assert "keys: badge: added by the policy" in capsys.readouterr().out
@@ -183,10 +186,10 @@ def test_the_policy_of_a_configuration_is_applied(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "`--policy`: expected `passthrough.policy` or `agents.support.policy` or `agents.sales.policy`"),
+        ([], "`--policy`: expected `passthrough` or `agents.support` or `agents.sales`"),
         (
             ["--policy", "agents.other"],
-            "`--policy`: expected `passthrough.policy` or `agents.support.policy` or `agents.sales.policy`",
+            "`--policy`: expected `passthrough` or `agents.support` or `agents.sales`",
         ),
     ],
 )
