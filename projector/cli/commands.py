@@ -186,7 +186,7 @@ COMMANDS: Final = (
     ),
     Command(
         "redact",
-        "Write a text, or the events of a provider stream, without what a policy withholds.",
+        "Write a text, or the events of a provider stream, without what a policy withholds. JSON is read as text.",
         "redacting:redact",
         (
             "projector redact notes.txt",
