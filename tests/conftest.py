@@ -13,11 +13,15 @@ from types import ModuleType
 from typing import Any, Final
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared"
 PACKAGES = ("projector",)
 REQUIRED = frozenset(os.environ.get("PROJECTOR_TESTS_REQUIRE", "").split())
+
+settings.register_profile("any machine", settings.default, deadline=None)  # a busy machine is slow, not wrong
+settings.load_profile("any machine")
 
 
 SAMPLED: Final = {
