@@ -201,7 +201,9 @@ async def test_a_key_is_one_run_on_all_servers(two: tuple[OpenWopPeer, OpenWopPe
     assert provider.peers.qsize() == 1
     bad = {"workflowId": "helper", "inputs": {}}
     assert (await two[0].post("/v1/runs", bad, idempotency_key="free")).status == 400
-    assert (await two[1].post("/v1/runs", body, idempotency_key="free")).status == 201
+    free = await two[1].post("/v1/runs", body, idempotency_key="free")
+    assert free.status == 201
+    await waits(two[1], json.loads(await free.rest())["runId"], 1)
 
 
 async def test_a_webhook_is_one_of_all_servers(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -75,11 +76,25 @@ async def test_two_servers_behind_one_address(
         readers = [await front.ask("GET", f"{location}/events") for _ in range(4)]  # by turns: two at each server
         later = await front.ask("GET", f"{location}/events?after=1")
         assert {reader.status for reader in readers} == {200}
-        cancels = [await front.ask("POST", f"{location}/cancel") for _ in range(2)]
-        assert [cancel.status for cancel in cancels] == [204, 204]
+        for _ in range(2):
+            while (
+                cancel := await front.ask("POST", f"{location}/cancel")
+            ).status == 503:  # Redis may be slow to answer
+                await asyncio.sleep(0.1)
+            assert cancel.status == 204
         whole = frames_of(begun + await first.rest())
         assert whole[-1]["final"]["status"] == "cancelled"
         for reader in readers:
             assert frames_of(await reader.rest()) == whole
         assert frames_of(await later.rest()) == whole[1:]
         assert provider.peers.qsize() == 1
+
+
+async def cancelled(front: Front, location: str) -> Answer:
+    """Cancel a stream; on a busy machine Redis may not answer in time, which is 503."""
+    for _ in range(20):
+        answer = await front.ask("POST", f"{location}/cancel")
+        if answer.status != HTTPStatus.SERVICE_UNAVAILABLE:
+            break
+        await asyncio.sleep(0.5)
+    return answer
