@@ -103,7 +103,8 @@ async def test_a_run_of_a_dead_server_has_one_end(
     late = await error(await two.resolve(run_id, "low-conf-decider", "accept"), 409)
     assert late["error"] == "interrupt_already_resolved"
     monkeypatch.undo()
-    await document(await one.post(f"/v1/runs/{run_id}/cancel", {}))
+    cancelled = await one.post(f"/v1/runs/{run_id}/cancel", {})
+    assert cancelled.status in {200, 409}  # the first server may have noticed by itself that the run is lost
 
 
 @pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)

@@ -210,12 +210,14 @@ def heartbeats(data: bytes) -> int:
 
 
 async def test_heartbeats_while_the_provider_is_silent(serve: Any, upstream: Any, text_events: Any) -> None:
+    heard = [asyncio.Event(), asyncio.Event()]
+
     async def script(peer: Any) -> None:
         await peer.start()
-        await asyncio.sleep(0.35)
+        await heard[0].wait()
         for event in text_events[:5]:
             await peer.event(event)
-        await asyncio.sleep(0.35)
+        await heard[1].wait()
         await peer.event(text_events[-1])
         await peer.end()
 
@@ -223,9 +225,12 @@ async def test_heartbeats_while_the_provider_is_silent(serve: Any, upstream: Any
     answer = await serve(heartbeat_s=0.1).ask()
     before = [await answer.chunk() for _ in range(2)]
     assert [heartbeats(chunk) for chunk in before] == [1, 1]
-    rest = await answer.rest()
-    assert heartbeats(rest) >= 2
-    assert rest.endswith(b"}\n\n")
+    heard[0].set()
+    middle = b""
+    while b"data: " not in middle or heartbeats(middle.rpartition(b"data: ")[2]) < 2:
+        middle += await answer.chunk()
+    heard[1].set()
+    assert (await answer.rest()).endswith(b"}\n\n")
 
 
 async def test_heartbeats_while_output_is_held(serve: Any, upstream: Any, text_events: Any) -> None:

@@ -16,6 +16,7 @@ from bench import bare_loop, inputs, memory, sdk_objects, subjects
 from bench.inputs import Input
 from bench.rounds import Cost, measure
 from projector.contracts.stream_rules import check_stream
+from tests.property.cost import alone
 
 DELTAS: Final = 1_500
 
@@ -120,7 +121,8 @@ def test_each_stage_runs_alone(run: Callable[[Input], None], row: Row) -> None:
 
 def test_memory_holds_the_text() -> None:
     subject = inputs.text(DELTAS, message_deltas=DELTAS)
-    assert memory.after_deltas(subject) > memory.at_rest(subject) + len(subject.text)
+    with alone():
+        assert memory.after_deltas(subject) > memory.at_rest(subject) + len(subject.text)
 
 
 def test_subjects_take_turns() -> None:

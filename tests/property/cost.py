@@ -15,7 +15,8 @@ from __future__ import annotations
 import gc
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from types import FrameType
 from typing import Any, Final, NamedTuple
@@ -40,21 +41,30 @@ def cost_of(work: Callable[[], object]) -> Cost:
     work()
     counter = _Counter()
     previous = sys.gettrace(), sys.getprofile()
-    switch_s = sys.getswitchinterval()
     gc.disable()
-    sys.setswitchinterval(_ALONE_S)
-    tracemalloc.start()
-    try:
-        sys.setprofile(counter.on_call)
-        sys.settrace(counter.on_line)
-        work()
-    finally:
-        sys.settrace(previous[0])
-        sys.setprofile(previous[1])
-        tracemalloc.stop()
-        sys.setswitchinterval(switch_s)
-        gc.enable()
+    with alone():
+        tracemalloc.start()
+        try:
+            sys.setprofile(counter.on_call)
+            sys.settrace(counter.on_line)
+            work()
+        finally:
+            sys.settrace(previous[0])
+            sys.setprofile(previous[1])
+            tracemalloc.stop()
+            gc.enable()
     return Cost(counter.steps, counter.scanned, counter.allocated)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Keep other threads from running, unless this one waits: what servers of other tests allocate would be counted."""
+    switch_s = sys.getswitchinterval()
+    sys.setswitchinterval(_ALONE_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(switch_s)
 
 
 def assert_linear(make: Callable[[int], Callable[[], object]], size: int) -> None:
@@ -95,7 +105,7 @@ def assert_linear_up_to_eight(make: Callable[[int], Callable[[], object]], size:
 
 
 _ALONE_S: Final = 60.0
-"""Servers of other tests run in threads, whose allocations would be counted too: they wait for the interpreter."""
+"""How long other threads wait for the interpreter."""
 _TRIES: Final = 3
 """A thread may still have run in between, so a failure is measured again."""
 _AT_MOST_OF_EIGHT: Final = 8.8
