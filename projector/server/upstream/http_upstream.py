@@ -196,10 +196,18 @@ async def _read(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
         while chunk := await content.read(CHUNK_MAX_BYTES):
             yield chunk
     except (aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError) as error:
-        content.set_exception(None)  # type: ignore[arg-type]  # it would raise instead of returning what arrived before
-        while chunk := content.read_nowait(CHUNK_MAX_BYTES):
+        while chunk := _rest(content):
             yield chunk
         raise _failed(error) from error
+
+
+def _rest(content: aiohttp.StreamReader) -> bytes:
+    """Return what arrived before an exception, which would be raised instead.
+
+    Each read may let the parser go on with further bytes of the broken response, and set another exception.
+    """
+    content.set_exception(None)  # type: ignore[arg-type]  # there is no other way to remove it
+    return content.read_nowait(CHUNK_MAX_BYTES)
 
 
 async def _read_out(chunks: AsyncIterator[bytes]) -> None:
