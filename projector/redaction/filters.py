@@ -21,7 +21,7 @@ from projector.redaction.content_filter import Carry
 from projector.redaction.detector import Detector, Values
 from projector.redaction.json_grammar import COMPLETE_STATES, DIGIT_RUN, DIGIT_STATES, NUMBER
 from projector.redaction.readings import Readings
-from projector.redaction.steps import Step, StepWriter
+from projector.redaction.steps import Step, StepWriter, without_shown
 from projector.redaction.value_places import BEFORE_CHARS
 from projector.redaction.value_reader import Reading, ValueReader
 
@@ -196,7 +196,9 @@ class FormatFilter:
         elif self._tail is not None:
             text = self._drop_tail(self._tail, text, steps)
         self._filter(self._held + text, steps, at_end=False)
-        return self._without_shown(steps) if self._shown else steps
+        if self._shown:
+            steps, self._shown = without_shown(steps, self._shown)
+        return steps
 
     def end(self) -> list[Step]:
         """Return the steps over the held characters at the end of the text; a credential may still be unfinished."""
@@ -214,21 +216,14 @@ class FormatFilter:
             if self.in_credential:
                 break
         self._before = ""
-        return self._without_shown(steps) if self._shown else steps
+        if self._shown:
+            steps, self._shown = without_shown(steps, self._shown)
+        return steps
 
     def continue_after(self, shown: str) -> None:
         """Continue after text that was already shown. A credential may have started in that text."""
         self.feed(shown)
         self._shown = self.held
-
-    def _without_shown(self, steps: list[Step]) -> list[Step]:
-        found: list[Step] = []
-        for count, mark in steps:
-            shown = min(count, self._shown)
-            self._shown -= shown
-            if count > shown or mark:
-                found.append((count - shown, mark))
-        return found
 
     def _filter(self, text: str, steps: list[Step], *, at_end: bool) -> None:
         while text and self._reader is None:

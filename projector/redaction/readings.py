@@ -18,7 +18,7 @@ from typing import Final, Generic, TypeVar
 
 from projector.redaction.content_filter import Carry, Twin
 from projector.redaction.spellings import MAY_BE_SPELLED, SPELLED, UNFINISHED, UNFINISHED_MAX_CHARS, decoded
-from projector.redaction.steps import Step
+from projector.redaction.steps import Step, without_shown
 
 _HIDDEN_MAX_CHARS: Final = 64
 """Maximum length of what stands unseen between two characters; each run is held with the character behind it."""
@@ -136,13 +136,8 @@ class Readings(Generic[Plain]):
 
     def _not_shown(self, steps: list[Step]) -> list[Step]:
         """Return steps without the characters that were shown before."""
-        found: list[Step] = []
-        for count, mark in steps:
-            shown = min(count, self._shown)
-            self._shown -= shown
-            if count > shown or mark:
-                found.append((count - shown, mark))
-                self._is_cut = self._is_cut or bool(mark)
+        found, self._shown = without_shown(steps, self._shown)
+        self._is_cut = self._is_cut or any(mark for _, mark in found)
         if not self._shown and self._again is None and not self._pending:
             self.quick = self._first.quick
         return found

@@ -24,6 +24,17 @@ def in_pieces(text: str) -> Iterator[str]:
         yield text[start : start + PIECE_CHARS]
 
 
+def without_shown(steps: list[Step], shown: int) -> tuple[list[Step], int]:
+    """Return steps without the first characters, which were already shown, and how many of these are still to come."""
+    found: list[Step] = []
+    for count, mark in steps:
+        before = min(count, shown)
+        shown -= before
+        if count > before or mark:
+            found.append((count - before, mark))
+    return found, shown
+
+
 def raw_steps(steps: list[Step], raw: str) -> list[Step]:
     """Convert steps over decoded characters into steps over the escapes that spell them."""
     escapes = ESCAPE.finditer(raw)

@@ -19,7 +19,7 @@ from projector.redaction.filters import FormatFilter
 from projector.redaction.policy import CREDENTIALS
 from projector.redaction.readings import Readings
 from projector.redaction.rules import KeyRules, TextClass, Verdict
-from projector.redaction.steps import Step
+from projector.redaction.steps import Step, without_shown
 from projector.redaction.text_search import Found, search_of
 from projector.redaction.text_view import unfinished, view_of
 from projector.redaction.value_shapes import is_random
@@ -112,7 +112,9 @@ class ClassFilter:
         self.held = raw[done:]
         shown = min(certain, limit)
         self._before = whole[max(0, shown - BEFORE_CHARS) : shown]
-        return self._without_shown(steps) if self._shown else steps
+        if self._shown:
+            steps, self._shown = without_shown(steps, self._shown)
+        return steps
 
     def _view(self, raw: str, *, at_end: bool) -> tuple[str, Sequence[int]]:
         """Return the text before and the view of a text, and the position in the text of each of their characters."""
@@ -166,15 +168,6 @@ class ClassFilter:
     def _mark(self, row: TextClass) -> str:
         mark = mark_of(row.name)
         return f'"{mark}"' if self._in_string is False else mark
-
-    def _without_shown(self, steps: list[Step]) -> list[Step]:
-        found: list[Step] = []
-        for count, mark in steps:
-            shown = min(count, self._shown)
-            self._shown -= shown
-            if count > shown or mark:
-                found.append((count - shown, mark))
-        return found
 
 
 class ProseFilter:
