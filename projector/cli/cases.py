@@ -21,15 +21,13 @@ from projector.recording import replay
 def record_case(arguments: argparse.Namespace) -> int:
     """Send one request to an upstream and save its stream as a case."""
     settings = load_settings(arguments.config)
-    folder = Path(arguments.dir)
-    name = arguments.name or f"{arguments.upstream}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
+    upstream, folder = arguments.upstream or _only_upstream(settings), Path(arguments.dir)
+    name = arguments.name or f"{upstream}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
     recording.check_name(folder, name)
     request = _request(arguments.request)
     if arguments.raw:
         print_error("--raw saves the stream unredacted: do not commit it, it may contain secrets")
-    answer = server_module("upstream.capture").record_response(
-        settings, arguments.upstream, request, is_raw=arguments.raw
-    )
+    answer = server_module("upstream.capture").record_response(settings, upstream, request, is_raw=arguments.raw)
     if isinstance(answer, Fault):
         print_error(f"{answer.code}: {answer.message}")
         return 1
@@ -64,6 +62,14 @@ def replay_cases(arguments: argparse.Namespace) -> int:
     counted = "1 case" if len(cases) == 1 else f"{len(cases)} cases"
     print(f"{counted} {done} in {len(DIALECTS)} dialects, {len(differences)} differ")
     return 1 if differences else 0
+
+
+def _only_upstream(settings: Any) -> str:
+    """Return the name of the configured upstream; raise `UsageError` if there are several."""
+    names = [*settings.upstreams] or [server_module("config.settings").DEFAULT]
+    if len(names) > 1:
+        raise UsageError(f"`--upstream`: expected {' or '.join(f'`{name}`' for name in names)}")
+    return str(names[0])
 
 
 def _request(name: str) -> dict[str, Any]:

@@ -154,9 +154,9 @@ COMMANDS: Final = (
         "record",
         "Send one request to an upstream and save its stream as a case for `replay`.",
         "cases:record_case",
-        ("projector record --upstream default --name hello request.json",),
+        ("projector record --upstream openai --name hello request.json",),
         (
-            _value("--upstream", "NAME", "configured upstream" + _DEFAULT, default="default"),
+            _value("--upstream", "NAME", "configured upstream (default: the only one)"),
             _CONFIG_OPTION,
             _value("--dir", "DIR", "folder of cases" + _DEFAULT, default="recordings"),
             _value("--name", "CASE", "name of the new case (default: upstream name and timestamp)"),
@@ -177,8 +177,8 @@ COMMANDS: Final = (
             _value("name", "NAME", "a name, or `rules` for the redaction rules (default: everything)", nargs="?"),
             _value(
                 "--redaction",
-                "FILE",
-                "list what a policy withholds in a file (text, JSON or JSON lines), and the rules",
+                "FILE|-",
+                "list what a policy withholds in a file (text, JSON or JSON lines) or standard input, and the rules",
             ),
             _POLICY_CONFIG,
             _POLICY_PATH,

@@ -6,12 +6,11 @@ import argparse
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from projector._errors import UsageError
 from projector.cli.servers import load_settings, server_module
-from projector.cli.terminal import print_error
+from projector.cli.terminal import opened, print_error
 from projector.core.handlers import DROPPED, EMITS, HANDLERS, HOST_HANDLERS
 from projector.core.handlers.items import FINISHERS, ITEMS_ONLY
 from projector.core.intake import STEERING
@@ -40,7 +39,7 @@ def explain_name(arguments: argparse.Namespace) -> int:
     if arguments.config is not None and arguments.redaction is None and name != RULES:
         raise UsageError(f"`--config`: expected `--redaction FILE` or `{RULES}` with it")
     if arguments.redaction is not None:
-        print("\n".join(withheld_lines(Path(arguments.redaction), *policy_of(arguments))))
+        print("\n".join(withheld_lines(arguments.redaction, *policy_of(arguments))))
         return 0
     if arguments.config is not None:
         policy, _ = policy_of(arguments)
@@ -63,12 +62,10 @@ def explain(name: str) -> list[str]:
     return [line for entry in found for line in _lines(entry)]
 
 
-def withheld_lines(file: Path, policy: Policy, secrets: Iterable[str] = ()) -> list[str]:
-    """Return a line for each withholding in a file: its line, place, rule and source."""
-    try:
-        text = file.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}") from None
+def withheld_lines(name: str, policy: Policy, secrets: Iterable[str] = ()) -> list[str]:
+    """Return a line for each withholding in a file, `-` for standard input: its line, place, rule and source."""
+    with opened(name) as source:
+        text = source.read().decode("utf-8", "replace")
     found = [f"{at.line}: {at.place}: {at.rule} ({at.source})" for at in Tracer(policy, secrets).file(text)]
     return found or ["nothing is withheld"]
 

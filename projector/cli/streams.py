@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from projector.cli import EXIT_INTERRUPTED
-from projector.cli.terminal import Progress, opened, paint, size_of
+from projector.cli.terminal import Progress, opened, paint, print_error, size_of
 from projector.core.context import StreamContext, parse_time
 from projector.core.pipeline import build_pipeline
 from projector.dialects import DIALECTS
+from projector.providers import PROVIDERS
 
 if TYPE_CHECKING:  # `project` does not need the rules, and importing them takes longer than projecting a small stream
     from projector.contracts.stream_rules import Violation
+    from projector.core.input_formats import InputFormat
 
 READ_BYTES: Final = 65_536
 FRAMING: Final = (b":", b"event:", b"id:", b"retry:")
@@ -23,7 +25,11 @@ FRAMING: Final = (b":", b"event:", b"id:", b"retry:")
 
 
 def project(arguments: argparse.Namespace) -> int:
-    """Write the events of a provider stream as it arrives."""
+    """Write the events of a provider stream as it arrives.
+
+    A hint on standard error names the provider of a stream that `--provider` has no event for.
+    """
+    head, has_events = b"", False
     pipeline = build_pipeline(
         provider=arguments.provider,
         dialect=arguments.dialect,
@@ -37,12 +43,16 @@ def project(arguments: argparse.Namespace) -> int:
     with opened(arguments.file) as source, Progress("bytes", size_of(source)) as progress:
         try:
             while data := source.read1(READ_BYTES):  # type: ignore[attr-defined]  # buffered readers have it
-                _write(pipeline.feed(data))
+                head = head or data
+                _write(written := pipeline.feed(data))
+                has_events = has_events or bool(written)
                 progress.advance(len(data))
         except KeyboardInterrupt:
             _write(pipeline.cancel())
             return EXIT_INTERRUPTED
         _write(pipeline.close())
+    if not has_events and (other := _provider_of(head, arguments.input_format)) not in {None, arguments.provider}:
+        print_error(f"no event of `{arguments.provider}` in the input; it looks like `--provider {other}`")
     return 0
 
 
@@ -71,6 +81,17 @@ def _events(source: BinaryIO, progress: Progress) -> Iterator[tuple[int, bytes]]
         event = line.removeprefix(b"data:").strip()
         if event and not line.startswith(FRAMING):
             yield number, event
+
+
+def _provider_of(head: bytes, input_format: InputFormat) -> str | None:
+    """Return the provider that has events for the first bytes of a stream, None if there is none."""
+    for name in PROVIDERS:
+        pipeline = build_pipeline(
+            provider=name, dialect="public_sse_v1", context=StreamContext(), input_format=input_format
+        )
+        if pipeline.feed(head):
+            return name
+    return None
 
 
 def _write(data: bytes) -> None:

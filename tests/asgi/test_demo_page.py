@@ -50,10 +50,18 @@ def test_other_files_do_not_exist(path: str) -> None:
 
 def test_it_is_off_by_default() -> None:
     settings = Settings(api_key="sk-example")
-    assert client(settings, is_demo=False).get("/").status_code == 404
+    refused = client(settings, is_demo=False).get("/")
+    assert (refused.status_code, refused.json()["code"]) == (404, "not_found")
+    assert "POST /api/v1/chat/stream" in refused.json()["detail"]
+    assert "GET /openapi.json" in refused.json()["detail"]
     shown = client(settings.model_copy(update={"demo_page": True}), is_demo=False)
     assert shown.get("/").status_code == 200
     assert shown.get("/demo/provider").status_code == 404, "a real provider's stream is for nobody"
+
+
+def test_a_server_with_an_admin_listener_names_no_document_at_its_root() -> None:
+    settings = Settings.model_validate({"api_key": "sk-example", "admin": {"port": 0}})
+    assert "openapi" not in client(settings, is_demo=False).get("/").json()["detail"]
 
 
 def provider_types(given: object) -> list[str]:

@@ -164,6 +164,14 @@ async def test_a_name_is_made_of_the_upstream_and_the_time(run: Run, upstream: A
     assert (upstream_name, len(day), len(time)) == ("one", 8, 6)
 
 
+async def test_the_only_upstream_needs_no_name(run: Run, upstream: Any, upstream_port: int) -> None:
+    await upstream(sends(*EVENTS))
+    written("projector.toml", f'[upstreams.alone]\nbase_url = "http://localhost:{upstream_port}/v1"\n')
+    assert (await run("--name", "case")).status == 0
+    (case,) = replay.load_cases(Path("recordings"))
+    assert case.name == "case"
+
+
 async def test_a_refused_request_writes_no_case(run: Run, upstream: Any, upstream_port: int) -> None:
     async def refuse(peer: Peer) -> None:
         await peer.send(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n")
@@ -190,8 +198,9 @@ async def test_an_unreachable_upstream_is_named_by_its_address(run: Run, upstrea
     ("arguments", "request_text", "message"),
     [
         (("--upstream", "two"), None, "unknown upstream `two`; known: `one`, `chat`"),
-        (("--name", "../up"), None, "name of a case: expected a letter or digit, then"),
-        (("--name", "taken"), None, "`taken`: expected a new name"),
+        ((), None, "`--upstream`: expected `one` or `chat`"),
+        (("--upstream", "one", "--name", "../up"), None, "name of a case: expected a letter or digit, then"),
+        (("--upstream", "one", "--name", "taken"), None, "`taken`: expected a new name"),
         (("--upstream", "one"), "[1]", "request.json: the request must be a JSON object"),
         (("--upstream", "one"), "{", "request.json: the request must be a JSON object"),
     ],

@@ -30,6 +30,7 @@ ENVIRONMENT: Final = {name: value for name, value in os.environ.items() if name 
 CREATED: Final = b'{"type":"response.created","response":{"id":"resp_1","status":"in_progress"}}\n'
 HI: Final = b'{"type":"response.output_text.delta","output_index":0,"item_id":"msg","delta":"Hi"}\n'
 ENDED: Final = b'{"type":"response.completed","response":{"id":"resp_1","status":"completed"}}\n'
+CHUNK: Final = b'{"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n'
 CANCEL: Final = b'{"type":"projector.cancel"}\n'
 CLOCK: Final = ("--clock", "2025-12-15T12:00:00.123Z", "--stream-id", "stream_1")
 
@@ -121,6 +122,26 @@ def test_project(run: Run, arguments: tuple[str, ...], given: bytes) -> None:
     assert {(event["stream_id"], event["server_timestamp"]) for event in events} == {
         ("stream_1", "2025-12-15T12:00:00.123Z")
     }
+
+
+@pytest.mark.parametrize(
+    ("provider", "given", "hint"),
+    [
+        pytest.param("openai_chat", CREATED + HI + ENDED, "openai_responses", id="responses"),
+        pytest.param("openai_responses", CHUNK, "openai_chat", id="chat"),
+        pytest.param("openai_responses", sse(CHUNK), "openai_chat", id="chat-sse"),
+        pytest.param("openai_responses", b'{"type": "other"}\n', None, id="neither"),
+        pytest.param("openai_responses", b"", None, id="nothing"),
+        pytest.param("openai_chat", CHUNK, None, id="its-own"),
+    ],
+)
+def test_the_provider_of_a_stream_that_has_no_event_of_another(
+    run: Run, provider: str, given: bytes, hint: str | None
+) -> None:
+    done = run("project", *CLOCK, "--provider", provider, given=given)
+    assert done.status == 0
+    assert done.err.decode().count("it looks like `--provider ") == (hint is not None)
+    assert f"`--provider {hint or ''}" in done.err.decode() or hint is None
 
 
 def test_project_writes_sse(run: Run) -> None:

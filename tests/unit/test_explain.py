@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Final
@@ -127,6 +129,12 @@ def test_what_is_withheld_in_a_file_is_explained_without_the_value(
     printed = capsys.readouterr().out
     assert printed.splitlines() == lines
     assert TOKEN not in printed
+
+
+def test_standard_input_is_explained(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"password": "x"}')))
+    assert main(["explain", "--redaction", "-"]) == 0
+    assert capsys.readouterr().out.startswith("1: .password: ")
 
 
 def test_a_file_that_cannot_be_read_is_an_error_of_usage(tmp_path: Path) -> None:

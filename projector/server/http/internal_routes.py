@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from anyio import to_thread
@@ -11,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from projector.core.faults import FAULTS
-from projector.server.http.problems import problem_of_fault
+from projector.server.http.problems import problem, problem_of_fault
 from projector.server.streaming.registry import Streams
 
 _NOT_STORED: Final = {"cache-control": "no-store"}
@@ -40,6 +41,18 @@ async def metrics(request: Request) -> Response:
 async def openapi(request: Request) -> Response:
     """Return the OpenAPI document. The first call generates it, off the event loop: that takes some 0.1 s."""
     return Response(await to_thread.run_sync(request.app.state.openapi), media_type="application/json")
+
+
+def root_route(paths: Sequence[str], *, has_openapi: bool) -> Route:
+    """Return the route of `/` on a server without a page: a 404 that names the paths of streams."""
+    named = f"streams: POST {', '.join(paths)}" if paths else "no stream is configured"
+    described = "GET /openapi.json describes every route" if has_openapi else "docs/operations.md lists every route"
+    detail = f"There is no page here; {named}; {described}."
+
+    async def root(_request: Request) -> Response:
+        raise problem("not_found", detail)
+
+    return Route("/", root, include_in_schema=False)
 
 
 HEALTH_ROUTES: Final = (

@@ -29,7 +29,7 @@ from projector.server.config.caller_settings import AG_UI, AI_SDK, CHAT, WORKFLO
 from projector.server.control.token_meter import TokenMeter
 from projector.server.http.chat_routes import chat_routes
 from projector.server.http.demo_page import demo_routes
-from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES
+from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, root_route
 from projector.server.http.model_routes import ModelRoutes
 from projector.server.http.problems import problem
 from projector.server.http.request_bodies import (
@@ -70,6 +70,7 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
         for name, passthrough in catalog.passthrough.items()
         if (row := PROVIDERS[passthrough.api].passthrough) is not None
     ]
+    paths, has_internal = [path for _, path, *_ in found], site.settings.admin is None
     return [
         *(
             Route(path, SessionRoute(site, name, opener, dialects, NAMES.get(name)), methods=["POST"])
@@ -80,9 +81,9 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
         *response_routes(catalog.passthrough),
         *ModelRoutes(catalog, site).routes(),
         *stream_routes({dialect for *_, dialects in found for dialect in dialects}),
-        *(() if site.settings.admin is not None else INTERNAL_ROUTES),
+        *(INTERNAL_ROUTES if has_internal else ()),
         *HEALTH_ROUTES,
-        *(demo_routes(catalog) if site.settings.demo_page else ()),
+        *(demo_routes(catalog) if site.settings.demo_page else (root_route(paths, has_openapi=has_internal),)),
     ]
 
 
