@@ -1,4 +1,4 @@
-"""Tables of the members of events: name, type, presence, limit and meaning, from the models and the stream rules."""
+"""Tables of the members of events: name (`?` if optional), type, limit and meaning, from the models and the stream rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from projector.contracts.schema_export import PlainSchema
 from projector.contracts.stream_rules.values import NULLABLE, PAYLOADS, TEXTS, URLS
 
 ENVELOPE_MEMBERS: Final = frozenset(field.alias or name for name, field in public_sse_v1.Envelope.model_fields.items())
-HEAD: Final = ("| member | type | presence | meaning |", "|---|---|---|---|")
+HEAD: Final = ("| member | type | meaning |", "|---|---|---|")
 _MORE_CHARS: Final = {
     **dict.fromkeys(("tool.query", "tool.queries.*", "tool.revised_prompt"), limits.QUERY_MAX_CHARS),
     "data": limits.IMAGE_CHUNK_MAX_CHARS,
@@ -90,9 +90,8 @@ def _row(name: str, schema: dict[str, Any], prefix: str, *, is_required: bool) -
     path = prefix + name
     is_nullable = path in NULLABLE or (bool(prefix) and f"{prefix}*" in NULLABLE)
     schema = schema | next((each for each in schema.get("anyOf", ()) if each.get("type") != "null"), {})
-    presence = "required" if is_required else "optional, nullable" if is_nullable else "optional"
-    kind = ", ".join([_type(name, schema), *_limits(path, schema)])
-    return f"| `{name}` | {kind} | {presence} | {schema.get('description', '')} |"
+    kind = ", ".join([_type(name, schema), *_limits(path, schema), *(["null"] if is_nullable else [])])
+    return f"| `{name}{'' if is_required else '?'}` | {kind} | {schema.get('description', '')} |"
 
 
 def _type(name: str, schema: dict[str, Any]) -> str:

@@ -60,10 +60,14 @@ def cells(**others: str) -> dict[str, str]:
 
 
 def table(rows: Iterable[Row]) -> str:
-    """Return the rows as a table in Markdown."""
-    head = ["client", "API", *BEHAVIOURS.values()]
-    body = [[f"`{row.client}` {row.version}", APIS[row.api], *(row.cells[name] for name in BEHAVIOURS)] for row in rows]
-    return markdown(head, body)
+    """Return the rows as a table in Markdown, after a line with the behaviours that all rows share."""
+    rows = [*rows]
+    shared = {name: rows[0].cells[name] for name in BEHAVIOURS if len({row.cells[name] for row in rows}) == 1}
+    others = [name for name in BEHAVIOURS if name not in shared]
+    same = "; ".join(f"{BEHAVIOURS[name]}: {cell}" for name, cell in shared.items())
+    head = ["client", "API", *(BEHAVIOURS[name] for name in others)]
+    body = [[f"`{row.client}` {row.version}", APIS[row.api], *(row.cells[name] for name in others)] for row in rows]
+    return f"The same for every client: {same}.\n\n{markdown(head, body)}"
 
 
 def markdown(head: list[str], body: Iterable[list[str]]) -> str:
