@@ -1,4 +1,4 @@
-"""Tables of the members of events: name (`?` if optional), type, limit and meaning, from the models and the stream rules."""
+"""Tables of the members of events: name (`?` if optional), type, limit and meaning, from models and stream rules."""
 
 from __future__ import annotations
 
