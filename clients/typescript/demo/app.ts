@@ -3,8 +3,9 @@
 import { initialState, openStream, reduce, responseText, sseParser, StreamError, type EventStream, type StreamState, type ToolItem } from "../src/index.js";
 import { recall, remember } from "../src/storage.js";
 import { byId, h } from "./dom.js";
+import { atFrame, followEnd, toEnd } from "./frames.js";
 import { Answer } from "./show.js";
-import { describePublic, isRecord, ProviderSide, Wire } from "./wires.js";
+import { describePublic, isRecord, parsed, ProviderSide, Wire } from "./wires.js";
 
 const KINDS: readonly [string, string][] = [
   ["Text", "Hello! When do you open?"],
@@ -28,6 +29,7 @@ const DIALECTS: Record<string, string> = {
   openresponses: "Open Responses clients",
 };
 const STORED = "projector-demo";
+const SAID_CHARS = 1_000; // a screen reader reads the rest on the page
 
 type Body = { message: string } | { input: unknown[]; previous_response_id?: string };
 
@@ -39,6 +41,8 @@ const dialect = byId<HTMLSelectElement>("dialect");
 const key = byId<HTMLInputElement>("key");
 const turns = byId("turns");
 const said = byId("said");
+/** What scrolls: its end is in view while an answer arrives. */
+const LISTS = [turns, byId("provider-events"), byId("page-events")];
 
 /** One answer, until it has ended. */
 interface Run {
@@ -53,30 +57,6 @@ let run: Run | undefined;
 const headers = (): Record<string, string> => (key.value === "" ? {} : { authorization: `Bearer ${key.value}` });
 const problemOf = (error: unknown): string => (error instanceof StreamError ? error.message : "The server cannot be reached.");
 
-/** Calls back once a frame, with the newest value. */
-function eachFrame<T>(show: (value: T) => void): (value: T) => void {
-  let newest: { value: T } | undefined;
-  return (value) => {
-    if (newest === undefined) {
-      const draw = (): void => {
-        const last = newest as { value: T } | undefined;
-        newest = undefined;
-        if (last !== undefined) show(last.value);
-      };
-      if (document.hidden) setTimeout(draw, 50);
-      else requestAnimationFrame(draw);
-    }
-    newest = { value };
-  };
-}
-
-/** Changes the conversation, and keeps its end in view if it was. */
-function keepingEnd(change: () => void): void {
-  const isAtEnd = turns.scrollHeight - turns.scrollTop - turns.clientHeight < 60;
-  change();
-  if (isAtEnd) turns.scrollTop = turns.scrollHeight;
-}
-
 function begin(body: Body, question: string | undefined, resumed?: string): void {
   run?.controller.abort();
   turns.querySelector(".hint")?.remove();
@@ -84,7 +64,7 @@ function begin(body: Body, question: string | undefined, resumed?: string): void
   const actions = { approve, run: runFunction, retry: () => begin(body, undefined) };
   const answer = new Answer(actions);
   turns.append(answer.element);
-  turns.scrollTop = turns.scrollHeight;
+  for (const list of LISTS) toEnd(list);
   const started: Run = { stream: undefined, controller: new AbortController(), connection: new AbortController() };
   run = started;
   busy(true);
@@ -115,7 +95,10 @@ async function readProvider(body: Body, side: ProviderSide, { controller: { sign
       document.querySelector("main")?.classList.add("no-provider");
       return;
     }
-    for await (const data of dataOf(response.body)) side.add(data);
+    for await (const data of dataOf(response.body)) {
+      if (signal.aborted) return;
+      side.add(data);
+    }
   } catch {
     // stopped
   }
@@ -135,7 +118,6 @@ async function* dataOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string>
 /** Reads the answer with the client, and resumes it where its connection was dropped. */
 async function readPublic(body: Body, answer: Answer, page: Wire, provider: ProviderSide, current: Run, resumed?: string): Promise<void> {
   let state: StreamState = initialState;
-  const show = eachFrame((newest: StreamState) => keepingEnd(() => answer.show(newest)));
   const request = { url: `api/v1/chat/stream?dialect=${PUBLIC}`, body, headers, ...(resumed !== undefined && { resume: { location: resumed } }) };
   const { signal } = current.controller;
   current.stream = openStream(request, {
@@ -157,17 +139,16 @@ async function readPublic(body: Body, answer: Answer, page: Wire, provider: Prov
   });
   try {
     for await (const event of current.stream) {
+      signal.throwIfAborted();
       state = reduce(state, event);
       const data = JSON.stringify(event);
-      const { type, preview, tag } = describePublic(data);
-      const row = page.add(type, preview, data, tag);
-      row.classList.toggle("held", tag !== "");
-      row.classList.toggle("last", state.end !== undefined);
+      const { type, preview, tag } = describePublic(event, data);
+      page.add(type, data, { preview, tag, isHeld: tag !== "", isLast: state.end !== undefined });
       provider.match({ ...event });
-      show(state);
+      atFrame(answer, () => answer.show(state));
     }
-    keepingEnd(() => answer.show(state));
-    said.textContent = state.end?.kind === "final" ? `${state.status}. ${responseText(state)}` : "The answer failed.";
+    answer.show(state);
+    said.textContent = state.end?.kind === "final" ? `${state.status}. ${responseText(state).slice(0, SAID_CHARS)}` : "The answer failed.";
   } catch (error) {
     if (signal.aborted) {
       answer.remark("Stopped by this page.");
@@ -202,8 +183,9 @@ async function readOther(body: Body, answer: Answer, page: Wire, current: Run): 
       throw new StreamError("http", detail, false, { status: response.status });
     }
     for await (const data of dataOf(response.body)) {
-      const { type, preview } = describePublic(data);
-      page.add(type, preview, data);
+      if (current.controller.signal.aborted) return;
+      const { type, preview } = describePublic(parsed(data), data);
+      page.add(type, data, { preview });
     }
   } catch (error) {
     if (current.controller.signal.aborted) return answer.remark("Stopped by this page.");
@@ -270,6 +252,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+LISTS.forEach(followEnd);
 new Wire(byId("provider-events"), byId("provider-count"), "Choose an answer above: the provider's raw events appear here, with the instructions, tool settings and secrets that they contain.");
 new Wire(byId("page-events"), byId("page-count"), "Here is what the projector lets through: typed events, each bounded, with a notice wherever something was withheld.");
 

@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { fits, launch, lowContrasts, opened } from "../../../tests/deploy/chromium.mjs";
+import { until } from "../../../tests/deploy/scripted_provider.mjs";
 
 const [, , url, executablePath, folder] = process.argv;
 const SECRETS = ["hunter2-not-a-real-key", "example-bearer-000", "s3same", "AKIAIOSFODNN7EXAMPLE", "rt-example-1", "harbour-master-7781"];
@@ -25,7 +26,17 @@ async function open(options = {}) {
 
 const button = (name) => page.getByRole("button", { name, exact: true });
 const answer = () => page.locator(".answer").last();
-const ended = () => answer().locator(".end b").waitFor();
+const ended = async () => {
+  await answer().locator(".end b").waitFor();
+  await until(areListed, "all events are listed");
+};
+const areListed = () =>
+  page.evaluate(() =>
+    ["page", "provider"].every((side) => {
+      const rows = document.querySelectorAll(`#${side}-events > li:not(.gap, .empty)`);
+      return rows.length === (Number.parseInt(document.querySelector(`#${side}-count`).textContent) || 0);
+    }),
+  );
 const events = () => page.locator("#page-events > li:not(.gap)");
 
 async function choose(kind) {

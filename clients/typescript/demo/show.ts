@@ -4,16 +4,15 @@ import {
   attachments,
   imageUrl,
   responseText,
-  segments,
   toolStatus,
   usage,
-  type Citation,
   type Item,
   type MessageItem,
   type StreamState,
   type ToolItem,
 } from "../src/index.js";
 import { h, marked } from "./dom.js";
+import { Message } from "./message.js";
 
 const STATUSES = { running: "running", awaiting_approval: "needs your approval", waiting: "waits for this page", completed: "done", failed: "failed" };
 const NAMES: Record<string, string> = {
@@ -34,6 +33,7 @@ export interface Actions {
 export class Answer {
   readonly element = h("div", { class: "answer" });
   private readonly drawn = new Map<string, { item: Item; status: string; node: HTMLElement }>();
+  private readonly messages = new Map<string, Message>();
   private readonly last = h("div", { class: "end" });
   private readonly unsaid = h("p");
   private wasRemarked = false;
@@ -51,9 +51,9 @@ export class Answer {
       const old = this.drawn.get(item.id);
       let node = old?.node;
       if (old === undefined || old.item !== item || old.status !== status) {
-        node = h("div", {}, ...this.partsOf(item, status, node));
+        node = item.kind === "message" ? this.message(item) : h("div", {}, ...this.partsOf(item, status, node));
         if (old === undefined) this.element.insertBefore(node, before === null ? this.element.firstChild : before.nextSibling);
-        else old.node.replaceWith(node);
+        else if (old.node !== node) old.node.replaceWith(node);
         this.drawn.set(item.id, { item, status, node });
       }
       before = node ?? before;
@@ -100,8 +100,14 @@ export class Answer {
     this.last.replaceChildren(...parts.map((part) => (typeof part === "string" ? h("span", {}, part) : part)));
   }
 
+  private message(item: MessageItem): HTMLElement {
+    const view = this.messages.get(item.id) ?? new Message();
+    this.messages.set(item.id, view);
+    view.show(item);
+    return view.element;
+  }
+
   private partsOf(item: Item, status: string, before: HTMLElement | undefined): Node[] {
-    if (item.kind === "message") return messageParts(item);
     if (item.kind === "reasoning") {
       const text = item.parts.map((part) => part.text).join("\n\n");
       if (text === "") return item.isDone ? [] : [h("p", { class: "legend" }, "Thinking…")];
@@ -166,36 +172,3 @@ const labelled = (label: string, text: string): DocumentFragment => {
 
 const spaced = (item: ToolItem): string =>
   item.argumentsJson === undefined ? item.argumentsText : JSON.stringify(item.argumentsJson, null, 2);
-
-function messageParts(item: MessageItem): Node[] {
-  const numbers = new Map<Citation, number>();
-  return item.parts.flatMap((part) => {
-    for (const citation of part.citations) numbers.set(citation, numbers.size + 1);
-    const shown = new Set<Citation>();
-    const text = h("p");
-    for (const { text: piece, citations } of segments(part)) {
-      const replaced = citations.some((one) => one.type === "url_citation") && /^\(?\[.*\]\(.*\)\)?$/.test(piece);
-      if (!replaced) text.append(...marked(piece));
-      for (const citation of citations) {
-        if (shown.has(citation)) continue;
-        shown.add(citation);
-        text.append(link(citation, numbers.get(citation) ?? 0));
-      }
-    }
-    const sources = part.citations.map((citation) => h("li", {}, titleOf(citation)));
-    return [
-      ...(part.text === "" ? [] : [text]),
-      ...(part.refusal === "" ? [] : [h("p", { class: "refusal" }, ...marked(part.refusal))]),
-      ...(sources.length === 0 ? [] : [h("ol", { class: "sources", "aria-label": "Sources" }, ...sources)]),
-    ];
-  });
-}
-
-const titleOf = (citation: Citation): string =>
-  citation.type === "url_citation" ? (citation.title ?? citation.url ?? "Source") : (citation.filename ?? citation.file_id ?? "File");
-
-function link(citation: Citation, number: number): HTMLElement {
-  const url = citation.type === "url_citation" ? citation.url : undefined;
-  if (url === undefined || !/^https?:\/\//.test(url)) return h("span", { class: "cite", title: titleOf(citation) }, `${number}`);
-  return h("a", { class: "cite", href: url, title: titleOf(citation), target: "_blank", rel: "noopener noreferrer" }, `${number}`);
-}

@@ -1,17 +1,19 @@
 /** Both sides of a stream: what the provider sends, what the page gets, and what was withheld between them. */
 
 import { h, marked, withRanges } from "./dom.js";
+import { atFrame } from "./frames.js";
 
 type Json = Record<string, unknown>;
 type Range = readonly [number, number];
 
 const PREVIEW_CHARS = 220;
-const ROWS_MAX = 1_000; // a browser lays out no more of them smoothly
+const ROWS_MAX = 400; // when rows at the top leave, the browser places all others anew
+const ROWS_A_FRAME = 20; // of each list: drawing them takes a small part of a frame
 const TEXTS = ["delta", "code", "arguments", "text", "refusal_text"];
 
 export const isRecord = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value);
 
-function parsed(data: string): unknown {
+export function parsed(data: string): unknown {
   try {
     return JSON.parse(data);
   } catch {
@@ -25,11 +27,63 @@ function shortened(text: string): string {
   return `${text.slice(0, PREVIEW_CHARS).replace(/<r?e?d?a?c?t?e?d?$/, "")}…`;
 }
 
-/** One side: a list of events that a reader can open. */
+interface Look {
+  preview: () => Node[];
+  tag: string;
+  isHeld: boolean;
+  isDim: boolean;
+  isLast: boolean;
+}
+
+/** An event of a list, which may be on the page or not yet. Its whole JSON is shown when it is opened. */
+export class Row {
+  private readonly look: Look = { preview: () => [], tag: "", isHeld: false, isDim: false, isLast: false };
+  private drawn: { element: HTMLLIElement; summary: HTMLElement } | undefined;
+
+  constructor(
+    private readonly type: string,
+    private readonly data: string,
+    look: Partial<Look>,
+  ) {
+    this.change(look);
+  }
+
+  get isHeld(): boolean {
+    return this.look.isHeld;
+  }
+
+  change(look: Partial<Look>): void {
+    Object.assign(this.look, look);
+    this.fill();
+  }
+
+  element(): HTMLLIElement {
+    const summary = h("summary");
+    const details = h("details", {}, summary);
+    details.addEventListener("toggle", () => {
+      if (details.open && details.children.length === 1) details.append(h("pre", {}, ...marked(pretty(this.data))));
+    });
+    this.drawn = { element: h("li", {}, details), summary };
+    this.fill();
+    return this.drawn.element;
+  }
+
+  private fill(): void {
+    if (this.drawn === undefined) return;
+    const { preview, tag, isHeld, isDim, isLast } = this.look;
+    const classes = [isHeld && "held", isDim && "dim", isLast && "last"];
+    this.drawn.element.className = classes.filter((name) => name !== false).join(" ");
+    const label = tag === "" ? [] : [h("span", { class: "tag" }, tag)];
+    this.drawn.summary.replaceChildren(...label, h("b", {}, this.type), " ", h("span", {}, ...preview()));
+  }
+}
+
+/** One side: a list of events that a reader can open. The first ones of a frame are shown at once, others later. */
 export class Wire {
   private bytes = 0;
   private count = 0;
-  private isScrolling = false;
+  private room = ROWS_A_FRAME;
+  private waiting: Row[] = [];
 
   constructor(
     private readonly list: HTMLElement,
@@ -37,41 +91,39 @@ export class Wire {
     empty: string,
   ) {
     this.list.replaceChildren(h("li", { class: "empty" }, empty));
+    this.counter.textContent = "";
   }
 
-  /** Adds an event. Its whole JSON is shown when it is opened. */
-  add(type: string, preview: Node[], data: string, tag = ""): HTMLLIElement {
+  add(type: string, data: string, look: Partial<Look>): Row {
     if (this.count === 0) this.list.replaceChildren();
     this.count += 1;
     this.bytes += data.length;
-    this.keepEnd();
-    const summary = h("summary", {}, tag !== "" && h("span", { class: "tag" }, tag), h("b", {}, type), " ", h("span", {}, ...preview));
-    const details = h("details", {}, summary);
-    details.addEventListener("toggle", () => {
-      if (details.open && details.children.length === 1) details.append(h("pre", {}, ...marked(pretty(data))));
-    });
-    const row = h("li", {}, details);
-    this.list.append(row);
-    if (this.list.children.length > ROWS_MAX) this.list.firstElementChild?.remove();
     this.counter.textContent = `${this.count} events, ${(this.bytes / 1000).toFixed(1)} kB`;
+    const row = new Row(type, data, look);
+    this.waiting.push(row);
+    this.draw();
+    atFrame(this.list, () => this.onFrame());
     return row;
   }
 
-  /** Keeps the end in view if it is; once a frame, because to measure is to lay out. */
-  private keepEnd(): void {
-    if (this.isScrolling) return;
-    this.isScrolling = true;
-    const isAtEnd = this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < 40;
-    requestAnimationFrame(() => {
-      this.isScrolling = false;
-      if (isAtEnd) this.list.scrollTop = this.list.scrollHeight;
-    });
+  private onFrame(): void {
+    this.room = ROWS_A_FRAME;
+    this.draw();
+    if (this.waiting.length > 0) atFrame(this.list, () => this.onFrame());
+  }
+
+  private draw(): void {
+    if (this.waiting.length > ROWS_MAX) this.waiting = this.waiting.slice(-ROWS_MAX);
+    const rows = this.waiting.splice(0, this.room);
+    this.room -= rows.length;
+    this.list.append(...rows.map((row) => row.element()));
+    while (this.list.children.length > ROWS_MAX) this.list.firstElementChild?.remove();
   }
 
   /** Adds a remark between two events. */
   remark(text: string): void {
-    this.list.append(h("li", { class: "gap" }, text));
-    this.list.scrollTop = this.list.scrollHeight;
+    this.list.append(...this.waiting.splice(0).map((row) => row.element()), h("li", { class: "gap" }, text));
+    atFrame(this.list, () => this.onFrame());
   }
 }
 
@@ -81,8 +133,7 @@ function pretty(data: string): string {
 }
 
 interface ProviderRow {
-  row: HTMLLIElement;
-  preview: HTMLElement;
+  row: Row;
   text: string;
   /** Response and number of the event, as the public event has them. */
   key: string;
@@ -107,18 +158,16 @@ export class ProviderSide {
   /** Adds an event of the provider. */
   add(data: string): void {
     const event = parsed(data);
-    if (!isRecord(event)) return void this.wire.add("", [document.createTextNode(shortened(data))], data);
+    if (!isRecord(event)) return void this.wire.add("", data, { preview: () => [document.createTextNode(shortened(data))] });
     if (isRecord(event.response) && typeof event.response.id === "string") this.response = event.response.id;
     const text = previewOf(event);
     const family = typeof event.delta === "string" ? `${event.item_id}/${familyOf(event.type)}` : undefined;
     const start = family === undefined ? 0 : (this.raw.get(family)?.length ?? 0);
     if (family !== undefined) this.raw.set(family, (this.raw.get(family) ?? "") + text);
-    const isInternal = text.startsWith(INSTRUCTIONS);
-    const nodes = withRanges(shortened(text), isInternal ? [[0, shortened(text).length]] : []);
-    const row = this.wire.add(String(event.type ?? "event").replace(/^response\./, ""), nodes, data);
-    row.classList.toggle("held", isInternal);
-    const preview = row.querySelector("summary > span:last-child") as HTMLElement;
-    this.rows.push({ row, preview, text, key: `${this.response}/${event.sequence_number}`, family, start });
+    const isHeld = text.startsWith(INSTRUCTIONS);
+    const preview = (): Node[] => withRanges(shortened(text), isHeld ? [[0, shortened(text).length]] : []);
+    const row = this.wire.add(String(event.type ?? "event").replace(/^response\./, ""), data, { preview, isHeld });
+    this.rows.push({ row, text, key: `${this.response}/${event.sequence_number}`, family, start });
   }
 
   /** Notes an event of the page. */
@@ -135,13 +184,14 @@ export class ProviderSide {
   finish(): void {
     const secrets = this.secrets();
     for (const one of this.rows) {
-      const ranges = one.family === undefined ? rangesOf(one.text, secrets) : this.deltaRanges(one);
-      const isHeld = ranges.length > 0 || this.held.has(one.key) || one.row.classList.contains("held");
-      one.row.classList.toggle("held", isHeld);
-      if (ranges.length > 0) one.preview.replaceChildren(...withRanges(shortened(one.text), clipped(ranges, Math.min(one.text.length, PREVIEW_CHARS))));
-      if (this.texts.has(one.key) || isHeld) continue;
-      one.row.classList.add("dim");
-      one.row.querySelector("summary")?.prepend(h("span", { class: "tag" }, "not forwarded"));
+      const { row, text } = one;
+      const ranges = one.family === undefined ? rangesOf(text, secrets) : this.deltaRanges(one);
+      const isHeld = ranges.length > 0 || this.held.has(one.key) || row.isHeld;
+      const isForwarded = this.texts.has(one.key) || isHeld;
+      if (!isHeld && isForwarded) continue;
+      const within = clipped(ranges, Math.min(text.length, PREVIEW_CHARS));
+      const preview = ranges.length > 0 && { preview: () => withRanges(shortened(text), within) };
+      row.change({ isHeld, isDim: !isForwarded, ...preview, ...(!isForwarded && { tag: "not forwarded" }) });
     }
   }
 
@@ -231,12 +281,11 @@ function previewOf(event: Json): string {
 }
 
 /** Returns type, preview and remark of an event of the page, in any dialect. */
-export function describePublic(data: string): { type: string; preview: Node[]; tag: string; event: Json } {
-  const event = parsed(data);
-  if (!isRecord(event)) return { type: data.trim() === "[DONE]" ? "[DONE]" : "", preview: [], tag: "", event: {} };
+export function describePublic(event: unknown, data: string): { type: string; preview: () => Node[]; tag: string } {
+  if (!isRecord(event)) return { type: data.trim() === "[DONE]" ? "[DONE]" : "", preview: () => [], tag: "" };
   const type = String(event.kind ?? event.type ?? event.object ?? "event");
   const notices = Array.isArray(event.notices) ? event.notices.length : 0;
-  return { type, preview: marked(shortened(publicPreview(event))), tag: notices > 0 ? `${notices} withheld or cut` : "", event };
+  return { type, preview: () => marked(shortened(publicPreview(event))), tag: notices > 0 ? `${notices} withheld or cut` : "" };
 }
 
 function publicPreview(event: Json): string {

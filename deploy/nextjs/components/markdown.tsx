@@ -7,7 +7,8 @@ import remarkGfm from 'remark-gfm'
 import { blockCutter, openFence, type Block as BlockOfText } from '../lib/blocks'
 import { marksOf, remarkCitations, type Mark } from '../lib/citations'
 
-const FRAME_CHARS = 1_500
+const FRAME_CHARS = 600
+const FIRST_CHARS = 60 // the first frame compiles the parser
 const GROUP = 32
 const Citations = createContext<readonly Citation[]>([])
 
@@ -47,12 +48,13 @@ const isSame = (some: readonly Mark[], others: readonly Mark[]): boolean =>
 /** Returns how much of a text to show: what has arrived, but no more in one frame than can be parsed in one. */
 function useRevealed(length: number): number {
   const [revealed, setRevealed] = useState(0)
-  const shown = Math.min(revealed + FRAME_CHARS, length)
+  const room = Math.min(FRAME_CHARS, FIRST_CHARS + revealed)
+  const shown = Math.min(revealed + room, length)
   useEffect(() => {
-    if (shown === length && shown - revealed < FRAME_CHARS / 2) return
+    if (shown === length && shown - revealed < room / 2) return
     const frame = requestAnimationFrame(() => setRevealed(shown))
     return () => cancelAnimationFrame(frame)
-  }, [shown, revealed, length])
+  }, [shown, revealed, room, length])
   return shown
 }
 
