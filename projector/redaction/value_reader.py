@@ -73,8 +73,8 @@ class ValueReader:
 
     @property
     def continues(self) -> bool:
-        """Whether the value continues in the next string of a list: its end is still to come."""
-        return isinstance(self._extent, _WITH_END) or self._key_file.rest is not None
+        """Whether the value continues in the next string of a list: its end is still to come, or it has two already."""
+        return isinstance(self._extent, _WITH_END) or self._key_file.rest is not None or self._decide in _BEHIND_A_CUT
 
     @property
     def is_private_key(self) -> bool:
@@ -169,6 +169,7 @@ class ValueReader:
 
 
 _WITH_END: Final = (PrivateKey, Quoted, Fenced, Balanced)
+_BEHIND_A_CUT: Final = (value_tokens.after_cut, value_tokens.rest)
 
 READERS: Final[Mapping[str, Decide]] = {
     "key": value_contexts.after_key,

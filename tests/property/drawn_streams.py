@@ -269,18 +269,19 @@ _SINGLE_BYTES: Final = 100
 
 
 def random_pieces(random: Random) -> Deliver:
-    """Cut a text into deltas of 1 to 40 characters, or leave it whole."""
-    most = random.choice((1, 3, 8, 40, 1 << 20))
+    """Cut a text into a few deltas at random positions, or, rarely because each delta costs, into single characters."""
+    is_single = random.random() < _SINGLE
+    most = random.choice(_CUTS)
 
     def deliver(text: str) -> list[str]:
-        pieces = []
-        while text:
-            size = random.randint(1, most)
-            pieces.append(text[:size])
-            text = text[size:]
-        return pieces or [""]
+        edges = range(len(text)) if is_single else (random.randrange(len(text) + 1) for _ in range(most))
+        return [text[start:end] for start, end in pairwise(sorted({0, *edges, len(text)}))] or [""]
 
     return deliver
+
+
+_SINGLE: Final = 0.04
+_CUTS: Final = (0, 1, 1, 2, 3, 8)
 
 
 # what can be read

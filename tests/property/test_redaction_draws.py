@@ -214,8 +214,8 @@ def kinds_of(place: str) -> list[str]:
 @cache
 def _row_name(kind: str) -> str:
     """Return the name of a kind in the tables: formats without a row of their own have the same rows."""
-    has_row = any(row.kind == kind for row in (*EXCLUDED, *LIMITS))
-    return "format:" if kind in SAMPLES and not has_row else kind
+    rows = [row.kind for row in (*EXCLUDED, *LIMITS) if row.kind.startswith("format:")]
+    return "format:" if kind in SAMPLES and not any(_matches(kind, row) for row in rows) else kind
 
 
 def is_excluded(choice: Choice) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Final
 
 import pytest
@@ -261,6 +262,14 @@ PIECES: Final = {
         ["pass", 'word = "hun', 'ter2x9" # x'],
         ["pass", 'word = "<redacted>', '<redacted>" # x'],
     ),
+    "pieces of a hash behind its parameters": (
+        ["root: $argon2id$v=19", "$m=6", "5536,t=3,p=4$kX9", "mQ2vT7wLzR4kX9", "mQ2ab$pQ8sVbN3mZ6", "xKdF2", "gHjL5 x"],
+        ["root: <redacted>", *["<redacted>"] * 5, "<redacted> x"],
+    ),
+    "pieces of a hash that has its shortest form": (
+        ["$2b$12$kX9mQ2vT7wLzR4kX9mQ2abpQ", "8sVbN3mZ6xK", "dF2gHjL5tYw", "in words"],
+        ["<redacted>", "<redacted>", "<redacted>", "<redacted> words"],
+    ),
 }
 
 
@@ -272,6 +281,55 @@ def test_strings_of_an_array_are_read_as_one_text_however_they_arrive(texts: lis
         stream = REDACTOR.argument_stream()
         shown = [stream.feed(text[:at]), stream.feed(text[at:]), stream.finish().rest]
         assert json.loads("".join(each.value for each in shown)) == {"a": said}
+
+
+_SALT: Final = "kX9mQ2vT7wLzR4kX9mQ2ab"
+_DIGEST: Final = "pQ8sVbN3mZ6xKdF2gHjL5tYwR9cEaU4oPiSeDrTfGhJ"
+_HEX: Final = "3f9a0c71d85be246a7c1904e6b2d8f35e0a49c7712b86d5f"
+HASHES: Final = {
+    "Argon2": f"$argon2id$v=19$m=65536,t=3,p=4${_SALT}${_DIGEST}",
+    "Argon2 with data": f"$argon2id$v=19$m=65536,t=3,p=4,keyid=Zm9v,data=YmFy${_SALT}${_DIGEST}",
+    "Argon2 without a version": f"$argon2i$m=65536,t=3,p=4${_SALT}${_DIGEST}",
+    "Argon2 of Django": f"argon2$argon2id$v=19$m=102400,t=2,p=8${_SALT}${_DIGEST}",
+    "bcrypt": f"$2b$12${_SALT}{_DIGEST[:31]}",
+    "bcrypt of Django": f"bcrypt_sha256$$2b$12${_SALT}{_DIGEST[:31]}",
+    "bcrypt of Passlib": f"$bcrypt-sha256$v=2,t=2b,r=12${_SALT}${_DIGEST[:31]}",
+    "scrypt": f"$scrypt$ln=17,r=8,p=1${_SALT}${_DIGEST}",
+    "scrypt, simple": f"$s0$e0801${_SALT}==${_DIGEST}=",
+    "scrypt of crypt": f"$7$C6..../....{_SALT}${_DIGEST}",
+    "scrypt of Django": f"scrypt$16384${_SALT}$8$1${_DIGEST}{_DIGEST}==",
+    "scrypt of Werkzeug": f"scrypt:32768:8:1${_SALT}${_HEX}{_HEX}",
+    "PBKDF2": f"$pbkdf2-sha512$i=600000,l=32${_SALT}${_DIGEST}",
+    "PBKDF2 of Passlib": f"$pbkdf2-sha256$29000${_SALT}${_DIGEST}",
+    "PBKDF2 of Django": f"pbkdf2_sha256$600000${_SALT}${_DIGEST}=",
+    "PBKDF2 of Werkzeug": f"pbkdf2:sha256:600000${_SALT}${_HEX}",
+    "PBKDF2 of LDAP": f"{{PBKDF2-SHA256}}10000${_SALT}${_DIGEST}",
+    "PBKDF2 of GRUB": f"grub.pbkdf2.sha512.10000.{_HEX.upper()}.{_HEX.upper()}",
+    "SHA-512 crypt": f"$6$rounds=656000${_SALT[:16]}${_DIGEST}{_DIGEST}",
+    "yescrypt": f"$y$j9T${_SALT}${_DIGEST}",
+    "portable": f"$P$B{_SALT}{_DIGEST[:8]}",
+    "SCRAM": f"SCRAM-SHA-256$4096:{_SALT}==${_DIGEST}=:{_DIGEST}=",
+    "Kerberos": f"$krb5tgs$23$*svc$EXAMPLE$x*${_HEX}${_HEX}",
+}
+"""Hashes of passwords of several parts."""
+
+
+@pytest.mark.parametrize("text", HASHES.values(), ids=HASHES)
+def test_pieces_of_a_hash_are_withheld_wherever_they_are_cut(text: str) -> None:
+    """Parameters and salt may be shown in the first string, before they can be told from other text."""
+    random = Random(text)
+    secret = {part[at : at + 6] for part in (_DIGEST, _HEX, _HEX.upper()) for at in range(len(part) - 5)}
+    secret = {window for window in secret if window in text}
+    for most in (*range(4, 24), *range(24, 80, 4)):
+        pieces, rest = [], f"root: {text}"
+        while rest:
+            size = random.randint(most // 3, most)
+            pieces.append(rest[:size])
+            rest = rest[size:]
+        shown = REDACTOR.json({"a": pieces}, string_max_chars=1000).value
+        assert isinstance(shown, dict)
+        said = "".join(shown["a"])
+        assert not [window for window in secret if window in said], (pieces, said)
 
 
 @pytest.mark.parametrize("texts", [row[0] for row in PIECES.values()], ids=PIECES)
