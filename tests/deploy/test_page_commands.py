@@ -21,7 +21,7 @@ from tests.docs.blocks import BLOCKS, ROOT, SHELL, Block, Command, commands
 
 pytestmark = pytest.mark.timeout(600)
 
-SERVES: Final = re.compile(r"\bprojector (serve|demo)\b")
+SERVES: Final = re.compile(r"\b(projector (?:serve|demo)|uvicorn \S+)(?!\S)")
 ADDRESS: Final = re.compile(r"https?://[\d.]+:(\d+)")
 ID: Final = re.compile(r"\b(run|stream)_[0-9a-f]{32}")
 SHORT_ID: Final = re.compile(r"\b(run|stream)_[0-9a-f]*\.\.\.")
@@ -86,16 +86,16 @@ class Shell:
     def serve(self, command: str) -> None:
         """Start a server and wait until it prints its address."""
         server = subprocess.Popen(
-            ["bash", "-c", SERVES.sub(r"exec projector \1 --port 0", command)],  # noqa: S607 - any bash
+            ["bash", "-c", SERVES.sub(r"exec \1 --port 0", command)],  # noqa: S607 - any bash
             cwd=self.folder,
             env=self.environ,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT if command.startswith("uvicorn") else subprocess.DEVNULL,  # where it prints it
             text=True,
         )
         self.servers.append(server)
         assert server.stdout is not None
-        match = ADDRESS.search(server.stdout.readline())
+        match = next(filter(None, map(ADDRESS.search, server.stdout)), None)
         assert match is not None, command
         self.port = match[1]
 
@@ -153,6 +153,11 @@ def _recorded(shell: Shell) -> None:
     shell.write("pyproject.toml", toml("docs/recording.md", 2))
 
 
+def _library(shell: Shell) -> None:
+    [text] = [one.text for one in BLOCKS if (one.page, one.language, one.number) == ("docs/library.md", "python", 1)]
+    shell.write("chat.py", text)
+
+
 def _openwop(shell: Shell) -> None:
     shell.environ["OPENAI_API_KEY"] = "sk-test"
     shell.write("projector.toml", toml("docs/openwop.md", 1))
@@ -178,6 +183,7 @@ def _operations_file(shell: Shell) -> None:
 BEFORE: Final[dict[tuple[str, int], Callable[[Shell], object]]] = {
     ("README.md", 2): _readme,
     ("docs/cli.md", 1): lambda shell: shell.write("tool_output.json", TOOL_OUTPUT),
+    ("docs/library.md", 1): _library,
     ("docs/openwop.md", 1): _openwop,
     ("docs/openwop.md", 2): _openwop_demo,
     ("docs/operations.md", 2): _operations_file,

@@ -24,7 +24,12 @@ streaming = importlib.import_module("agents.run_internal.streaming")
 tool_actions = importlib.import_module("agents.run_internal.tool_actions")
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "agents_sdk.md").read_text(encoding="utf-8")
-ROWS: Final = {line.split("|")[1].strip().strip("`"): line for line in PAGE.splitlines() if line.startswith("| `")}
+ROWS: Final = {
+    name: line
+    for line in PAGE.splitlines()
+    if line.startswith("| `")
+    for name in re.findall(r"`(\w+)`", line.split("|")[1])
+}
 
 
 def literals(kind: Any, member: str = "type") -> set[str]:
