@@ -27,6 +27,8 @@ DIGEST_CHARS: Final = 16
 SEQUENCE_MAX_CHARS: Final = 20
 """Reserved after the run id in an event id: a colon and the digits of 2**63."""
 
+SUSPENDED: Final = "node.suspended"
+"""The event that asks a person."""
 RUN_TERMINALS: Final = frozenset({"run.completed", "run.failed", "run.cancelled"})
 NODE_TERMINALS: Final = frozenset({"node.completed", "node.failed", "node.cancelled"})
 

@@ -146,10 +146,10 @@ class EncryptedStore:
         """See `Store`."""
         await self._inner.delete(stream_id)
 
-    async def park(self, stream_id: str, state: bytes) -> bool:
+    async def park(self, stream_id: str, state: bytes, *, first: int = 0, frames: Sequence[bytes] = ()) -> bool:
         """See `Store`."""
         (closed,) = self._keys.encrypt(_stream(stream_id), [_PARKED], [state])
-        return await self._inner.park(stream_id, closed)
+        return await self._inner.park(stream_id, closed, first=first, frames=self._encrypt(stream_id, first, frames))
 
     async def take(self, stream_id: str) -> bytes | None:
         """See `Store`."""

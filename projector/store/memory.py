@@ -202,12 +202,16 @@ class MemoryStore(MemoryValues):
         """See `Store`."""
         self._drop(stream_id)
 
-    async def park(self, stream_id: str, state: bytes) -> bool:
+    async def park(self, stream_id: str, state: bytes, *, first: int = 0, frames: Sequence[bytes] = ()) -> bool:
         """See `Store`."""
         self._sweep()
         log = self._open.get(stream_id)
         if log is None or log.parked is not None or log.leased_until_s <= self._clock():
             return False
+        if frames:
+            if first != log.last + 1:
+                return False
+            self._extend(log, frames)
         log.parked, log.leased_until_s = state, inf
         return True
 

@@ -203,11 +203,11 @@ class Store(Protocol):
 
     # producers and readers of other processes
 
-    async def park(self, stream_id: str, state: bytes) -> bool:
-        """Give up the lease of a log that this process produces, without closing the log; return whether it had it.
+    async def park(self, stream_id: str, state: bytes, *, first: int = 0, frames: Sequence[bytes] = ()) -> bool:
+        """Append frames and give up the lease of a log that this process produces, in one step.
 
-        A parked log has no producer: nothing can be appended, and no reader seals it. `state` is what a process needs
-        to continue.
+        Return whether it had the lease, and the frames follow the last one; otherwise nothing is changed. A parked log
+        has no producer: nothing can be appended, and no reader seals it. `state` is what a process needs to continue.
         """
 
     async def take(self, stream_id: str) -> bytes | None:

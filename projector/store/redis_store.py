@@ -251,15 +251,21 @@ class RedisStore(RedisValues):
         await self._index.drop(stream_id)
         self._readers.wake(stream_id)
 
-    async def park(self, stream_id: str, state: bytes) -> bool:
-        """See `Store`."""
+    async def park(self, stream_id: str, state: bytes, *, first: int = 0, frames: Sequence[bytes] = ()) -> bool:
+        """See `Store`. The log is watched too: a transaction is not undone if one of its commands is refused."""
         self._written.pop(stream_id, None)
-        lease, parked = self._lease(stream_id), self._parked(stream_id)
+        log, lease, parked = self._log(stream_id), self._lease(stream_id), self._parked(stream_id)
         async with self._connection.transaction() as pipeline:
-            await pipeline.watch(lease)
+            await pipeline.watch(lease, log)
             if await pipeline.get(lease) != self._process_id.encode():
                 return False
+            if frames:
+                newest = await pipeline.execute_command("XREVRANGE", log, "+", "-", "COUNT", 1)
+                if ends(newest) != (first - 1, None):
+                    return False
             pipeline.multi()
+            if frames:
+                pipeline.execute_command(*batch_entry(log, Batch(stream_id, first, frames), pack(frames)))
             pipeline.execute_command("SET", parked, state, "PX", ttl_ms(self._limits.open_max_s))
             pipeline.execute_command("DEL", lease)
             return await _is_executed(pipeline)

@@ -146,13 +146,15 @@ class SqliteStore:
         await self._threads.write(lambda writing: writing.delete(stream_id))
         self._end(stream_id)
 
-    async def park(self, stream_id: str, state: bytes) -> bool:
+    async def park(self, stream_id: str, state: bytes, *, first: int = 0, frames: Sequence[bytes] = ()) -> bool:
         """See `Store`."""
         if not self._is_leased(stream_id):
             return False
-        last = await self._threads.write(lambda writing: writing.park(stream_id, state))
+        last = await self._threads.write(lambda writing: writing.park(stream_id, first, frames, state))
         if last is not None:
-            self._live.setdefault(stream_id, _Live(inf, self._clock(), last)).leased_until_s = inf
+            live = self._live.setdefault(stream_id, _Live(inf, self._clock()))
+            live.last, live.leased_until_s = last, inf
+            _wake(live)
         return last is not None
 
     async def take(self, stream_id: str) -> bytes | None:

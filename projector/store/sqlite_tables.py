@@ -217,13 +217,17 @@ class Writing:
         )
         return True
 
-    def park(self, stream_id: str, state: bytes) -> int | None:
+    def park(self, stream_id: str, first: int, frames: Sequence[bytes], state: bytes) -> int | None:
         """See `Store.park`; return the number of the last frame."""
         row = self._find(stream_id)
         if row is None or row.sealed_s is not None or row.parked is not None:
             return None
+        if frames:
+            if first != row.last + 1:
+                return None
+            self._extend(row, frames)
         self.connection.execute("UPDATE streams SET parked = ? WHERE number = ?", (state, row.number))
-        return row.last
+        return row.last + len(frames)
 
     def take(self, stream_id: str) -> tuple[int, bytes] | None:
         """See `Store.take`; return the number of the last frame, and the state."""

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 from redis.asyncio import Redis
 
-from tests.asgi.conftest import Peer, Script, ScriptedUpstream, Site
+from tests.asgi.conftest import Answer, Peer, Script, ScriptedUpstream, Site
 from tests.asgi.openwop_peer import OpenWopPeer, document, error, messages, types
 from tests.asgi.process import Process, running, serve_with
 from tests.asgi.test_openwop_agents import approval, completed, created, text
@@ -323,3 +323,55 @@ async def test_a_run_outlives_the_process_that_started_it(
         log = await other.log(active)
         assert types(log).count("run.failed") == 1
         assert await other.log(active) == log
+
+
+DEATHS: Final = 3
+"""Servers that are killed at a question."""
+ASKING: Final = 4
+"""Runs of each of them."""
+
+
+async def asks_early(peer: Peer) -> None:
+    """Ask for an approval a while before the end of the response; complete the response after the answer."""
+    await peer.start()
+    again = "previous_response_id" in peer.body
+    said = [text("Done")] if again else [text("May I?"), *approval("q_1")]
+    for event in [created("r2" if again else "r1"), *said]:
+        await peer.event(event)
+    await asyncio.sleep(0.2)
+    await peer.event(completed("r2" if again else "r1"))
+    await peer.end()
+
+
+async def read_until(answer: Answer, mark: bytes) -> bytes:
+    """Return what arrives of a stream until a mark, or until its server is gone."""
+    data = b""
+    with contextlib.suppress(asyncio.IncompleteReadError, OSError):
+        while mark not in data:
+            data += await answer.chunk()
+    return data
+
+
+@pytest.mark.timeout(300)
+async def test_a_question_that_was_seen_outlives_its_server(
+    upstream: Start, upstream_port: int, tmp_path: Path, redis_server: Any
+) -> None:
+    """The server is killed as soon as one of its readers has a question."""
+    await upstream(asks_early)
+    store = f'kind = "redis"\nurl = "{redis_server.url}"\nprefix = "test-{os.urandom(4).hex()}:"'
+    code = configured(tmp_path, upstream_port, store)
+    async with running(code, 1, OPENAI_API_KEY="k") as survivor, hosting(survivor) as other:
+        for _ in range(DEATHS):
+            async with running(code, 1, OPENAI_API_KEY="k") as victim, hosting(victim) as one:
+                run_ids = [await one.say("news") for _ in range(ASKING)]
+                answers = [await one.stream(run_id) for run_id in run_ids]
+                reading = [asyncio.create_task(read_until(answer, b"node.suspended")) for answer in answers]
+                await asyncio.wait(reading, return_when=asyncio.FIRST_COMPLETED)
+                victim.process.send_signal(signal.SIGKILL)
+                await victim.process.wait()
+                seen = [b"node.suspended" in data for data in await asyncio.gather(*reading)]
+            assert any(seen)
+            for run_id, was_asked in zip(run_ids, seen, strict=True):
+                if was_asked:
+                    log = await answered(other, run_id, "helper")
+                    assert types(log).count("node.suspended") == 1

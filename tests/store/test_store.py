@@ -194,6 +194,22 @@ async def test_a_parked_log_waits_for_its_next_producer(rig: Rig) -> None:
     assert await taker.append([batch(5, 5)]) == {"s": "sealed"}
 
 
+async def test_last_frames_are_appended_when_a_log_is_parked(rig: Rig) -> None:
+    assert await rig.one.open(head())
+    await rig.one.append([batch(1, 2)])
+    waiting = asyncio.create_task(rig.other.wait("s", 2, 30.0))
+    await asyncio.sleep(0)
+    assert not await rig.one.park("s", b"state", first=4, frames=frames(4, 4)), "a gap changes nothing"
+    assert await rig.one.append([batch(3, 3)]) == {}
+    await waiting
+    assert await rig.one.park("s", b"state", first=4, frames=frames(4, 5))
+    assert not await rig.one.park("s", b"state", first=6, frames=frames(6, 6))
+    assert await read_all(rig.other) == frames(1, 5)
+    assert await rig.other.take("s") == b"state"
+    assert await rig.other.append([batch(6, 6)]) == {}
+    assert await read_all(rig.one) == frames(1, 6)
+
+
 @pytest.mark.parametrize(
     ("name", "before"),
     [

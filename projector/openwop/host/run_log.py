@@ -2,6 +2,9 @@
 
 The host and the dialect `openwop` both write to a log, so events are renumbered when they are appended. Readers keep a
 position and no queue: a slow reader needs no memory, and a late one can read from the start.
+
+A run that any server may continue announces a question only when it is parked: a server that is killed before would
+take a run with it whose question a person has seen. Until then the question and what follows are withheld.
 """
 
 from __future__ import annotations
@@ -15,10 +18,14 @@ from typing import Any, Final, NamedTuple
 from projector.contracts import codec
 from projector.core.context import Timestamps
 from projector.openwop.contract.payloads import RunStatus
-from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS, Event, EventLog, interrupt_request
+from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS, SUSPENDED, Event, EventLog, interrupt_request
 
 OVERHEAD_BYTES: Final = 128
 """Approximate memory of an entry in addition to its bytes."""
+WITHHELD_MAX: Final = 500
+"""Events that are withheld at most: they are stored in one step."""
+GOES_ON: Final = RUN_TERMINALS | {"interrupt.resolved"}
+"""Events that are not withheld, nor what comes before them: the run does not wait."""
 
 
 @dataclass(slots=True)
@@ -77,7 +84,7 @@ class RunState:
             self.node_id = event["nodeId"]
         elif name in NODE_TERMINALS and self.node_id == event["nodeId"]:
             self.node_id = None
-        elif name == "node.suspended":
+        elif name == SUSPENDED:
             subject_id = payload.get("data", {}).get("artifactId")
             self.interrupts.append(
                 Interrupt(payload["interruptId"], payload["nodeId"], payload["kind"], subject_id, event["sequence"])
@@ -125,6 +132,15 @@ class RunLog:
         self._run_id = run_id
         self._timestamps = Timestamps()
         self._changed: asyncio.Event | None = None
+        self.withholds = False
+        """Whether questions are withheld until `announce`."""
+        self.withheld: list[tuple[Event, LogEntry]] = []
+
+    @property
+    def asks(self) -> set[str]:
+        """The nodes with a question that is not answered, or not yet announced."""
+        withheld = {event["payload"]["nodeId"] for event, _ in self.withheld if event["type"] == SUSPENDED}
+        return withheld | {interrupt.node_id for interrupt in self.state.pending}
 
     @property
     def is_full(self) -> bool:
@@ -183,6 +199,14 @@ class RunLog:
             self._append(event)
         self.wake()
 
+    def announce(self) -> None:
+        """Append what was withheld."""
+        withheld, self.withheld = self.withheld, []
+        for event, entry in withheld:
+            self._add(event, entry)
+        if withheld:
+            self.wake()
+
     def limit(self, max_bytes: int, on_bytes: Callable[[int], bool], sign: Callable[[str, str], str]) -> None:
         """Set the arguments of the log of a run that this server did not run before; its events are counted now."""
         self._max_bytes, self._on_bytes, self._sign = max_bytes, on_bytes, sign
@@ -203,15 +227,23 @@ class RunLog:
             self._changed = None
 
     def _append(self, event: Event, *, is_copy: bool = False, is_signed: bool = False) -> None:
-        event["sequence"] = len(self.entries)
-        if event["type"] == "node.suspended" and self._sign is not None and not is_signed:
+        event["sequence"] = len(self.entries) + len(self.withheld)
+        if event["type"] == SUSPENDED and self._sign is not None and not is_signed:
             event["payload"] = {**event["payload"], "token": self._sign(self._run_id, event["payload"]["interruptId"])}
         data = codec.dumps_to_keep(event)
         entry = LogEntry(event["type"], data)
-        self.entries.append(entry)
-        self.state.update(event)
         cost = len(data) + OVERHEAD_BYTES
         self.held_bytes += cost
         self._has_room = self._on_bytes(cost)
+        if self.withheld or (self.withholds and entry.type == SUSPENDED and not is_copy):
+            self.withheld.append((event, entry))
+            if entry.type in GOES_ON or len(self.withheld) >= WITHHELD_MAX:
+                self.announce()
+        else:
+            self._add(event, entry, is_copy=is_copy)
+
+    def _add(self, event: Event, entry: LogEntry, *, is_copy: bool = False) -> None:
+        self.entries.append(entry)
+        self.state.update(event)
         if self.on_entry is not None and not is_copy:
             self.on_entry(event["eventId"], entry)

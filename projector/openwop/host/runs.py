@@ -55,7 +55,7 @@ class Sharing(Protocol):
         """Store an answer; raise `HostError` if another one was stored before."""
 
     def park(self, run: HostRun, state: bytes) -> None:
-        """Let the server that gets an answer continue a run."""
+        """Let the server that gets an answer continue a run, and announce its questions."""
 
     async def answered(self, run: HostRun, interrupt: Interrupt) -> None:
         """Continue a run that is not here after an answer, or wait until another server does."""
@@ -128,6 +128,7 @@ class HostRun:
     def start(self, work: Work, on_end: Callable[[HostRun], None], answers: Iterable[Answer] = ()) -> None:
         """Start the run in a task of its own, or continue it with answers."""
         self._work, self._on_end, self.is_here = work, on_end, True
+        self.log.withholds = self.sharing is not None
         self.log.skip()
         try:
             for answer in answers:
@@ -180,7 +181,7 @@ class HostRun:
     @property
     def can_park(self) -> bool:
         """Whether the run waits, and any server may continue it."""
-        return self.sharing is not None and bool(self.log.state.pending) and not self.is_stopped
+        return self.sharing is not None and bool(self.log.asks) and not self.is_stopped
 
     def park(self) -> None:
         """Stop here while the run waits, if any server may continue it: raise `RunParkedError`."""
@@ -199,13 +200,15 @@ class HostRun:
     @property
     def is_suspended(self) -> bool:
         """Whether an interrupt is pending, or answered but not yet processed."""
-        return bool(self.log.state.pending or self._answers)
+        return bool(self.log.asks or self._answers)
 
     async def answers(self, node_id: str | None = None, is_left: Callable[[], bool] = lambda: False) -> Answers:
         """Wait for and return the answers to all pending interrupts, or to those of a node; a timeout fails the run.
 
         Nothing is returned if the work is left to another server meanwhile.
         """
+        if not is_left():
+            self.log.announce()  # other work of the run goes on, or it cannot be parked
         try:
             with anyio.fail_after(self._approval_timeout_s):
                 while self._pending_of(node_id) and not self.is_stopped and not is_left():

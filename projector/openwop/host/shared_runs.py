@@ -229,11 +229,15 @@ class SharedRuns:
                         run.stop(HOST_LOST)  # the other servers have ended it
                         break
                 elif parking is not None:
-                    await self.store.park(stream_id, parking[0])
+                    asked = [entry.data for _, entry in log.withheld]
+                    if not await self.store.park(stream_id, parking[0], first=sent + 1, frames=asked):
+                        log.withheld = []  # it is in the store already, or the other servers have ended the run
+                    log.announce()
                     break
                 else:
                     await log.wait()
             except StoreUnavailableError:
+                log.announce()  # a person need not wait for the store
                 await anyio.sleep(RETRY_S)
                 continue
             sent += len(frames)

@@ -325,7 +325,7 @@ class AgentWork(StreamWork):
                 await self._read_response()
                 if self._pipeline.ended or not run.is_suspended:
                     break
-            if run.log.state.pending:
+            if run.log.asks:
                 run.park()
                 self._release()
                 if self._site.streams.is_draining:
@@ -484,7 +484,7 @@ class StepsWork(StreamWork):
         self._steps.restore(record["source"])
 
     def _is_pending(self, node_id: str) -> bool:
-        return any(one.node_id == node_id for one in self._run.log.state.pending)
+        return node_id in self._run.log.asks
 
     def _stop_to_park(self) -> None:
         """Stop when all steps wait, if any server may continue the run."""
