@@ -47,8 +47,16 @@ def _tables() -> dict[str, dict[str, list[str]]]:
     tables: dict[str, dict[str, list[str]]] = {}
     for block in re.findall(r"(?:^\|.*\n)+", PAGE, re.MULTILINE):
         head, _, *rows = ([cell.strip() for cell in line.split("|")[1:-1]] for line in block.splitlines())
-        tables[head[0]] = {name.strip("`"): cells for name, *cells in rows}
+        tables[head[0]] = {
+            name.strip("`"): cells
+            for names, *cells in rows
+            for name in (names.split(", ") if head[0] in SHARED else [names])
+        }
     return tables
+
+
+SHARED: Final = frozenset({"variable", "metric"})
+"""Tables with rows of several names."""
 
 
 TABLES: Final = _tables()
