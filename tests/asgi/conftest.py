@@ -31,6 +31,8 @@ SSE_HEAD = (
 QUIET_S = 10.0
 PATIENT: Final = {"circuit_breaker": {"failures": 0}, "retries": {"budget_share": 10}}
 """Settings of servers that many tests share, most of which make requests fail."""
+KEPT: Final = 4
+"""Servers that stay for the tests after; each one takes time from what runs beside it."""
 
 
 def abort(writer: asyncio.StreamWriter) -> None:
@@ -226,8 +228,12 @@ class Site:
         """The protocols of the open connections."""
         return set(self._server.server_state.connections)
 
-    def stop(self) -> None:
+    def leave(self) -> None:
+        """Tell the server to stop; its thread ends within a fifth of a second."""
         self._server.should_exit = True
+
+    def stop(self) -> None:
+        self.leave()
         self._thread.join(timeout=10)
         assert not self._thread.is_alive()
 
@@ -289,38 +295,54 @@ def upstream_port() -> int:
         return taken.getsockname()[1]
 
 
-@pytest.fixture(scope="session")
-def _sites(upstream_port: int) -> Iterator[Callable[..., Site]]:
-    sites: dict[str, Site] = {}
+class Sites:
+    """The running servers by their settings, the one used last at the end."""
 
-    def site(*, demo: bool = False, **settings: Any) -> Site:
+    def __init__(self, upstream_port: int) -> None:
+        self._base_url = f"http://localhost:{upstream_port}/v1"
+        self._running: dict[str, Site] = {}
+
+    def find(self, *, demo: bool, **settings: Any) -> Site:
+        """Return the server with these settings; start it where there is none."""
         key = repr((demo, sorted(settings.items())))
-        if key not in sites:
-            base = {"port": 0, "api_key": "sk-test", "base_url": f"http://localhost:{upstream_port}/v1"}
-            said = {name: value for name, value in (base | PATIENT | settings).items() if value is not None}
-            said["retries"] = {**PATIENT["retries"], **settings.get("retries", {})}
-            sites[key] = Site(Settings.model_validate(said), demo=demo)
-        return sites[key]
+        self._running[key] = site = self._running.pop(key, None) or self._start(demo=demo, **settings)
+        return site
 
-    yield site
-    for running in sites.values():
-        running.stop()
+    def _start(self, *, demo: bool, **settings: Any) -> Site:
+        base = {"port": 0, "api_key": "sk-test", "base_url": self._base_url}
+        given = {name: value for name, value in (base | PATIENT | settings).items() if value is not None}
+        given["retries"] = {**PATIENT["retries"], **settings.get("retries", {})}
+        return Site(Settings.model_validate(given), demo=demo)
+
+    def keep(self, most: int) -> None:
+        """Stop all but the servers used last."""
+        for key in list(self._running)[: max(0, len(self._running) - most)]:
+            self._running.pop(key).leave()
+
+
+@pytest.fixture(scope="session")
+def _sites(upstream_port: int) -> Iterator[Sites]:
+    sites = Sites(upstream_port)
+    yield sites
+    sites.keep(0)
 
 
 @pytest.fixture
-async def serve(_sites: Callable[..., Site]) -> AsyncIterator[Callable[..., Site]]:
+async def serve(_sites: Sites) -> AsyncIterator[Callable[..., Site]]:
     """Return a function that creates a server from settings; check afterwards that it left nothing open."""
     used: list[Site] = []
 
     def site(*, demo: bool = False, **settings: object) -> Site:
-        used.append(_sites(demo=demo, **settings))
+        used.append(_sites.find(demo=demo, **settings))
         return used[-1]
 
     yield site
     for one in used:
         while one.answers:
             await one.answers.pop().closed()
-        assert await one.is_quiet()
+    are_quiet = [await one.is_quiet() for one in used]
+    _sites.keep(KEPT)
+    assert all(are_quiet)
 
 
 @pytest.fixture
