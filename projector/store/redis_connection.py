@@ -91,10 +91,7 @@ class Connection:
         self._check()
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         self._asked.append((commands, future))
-        if len(self._senders) < _SENDERS:
-            sender = asyncio.create_task(self._send())
-            self._senders.add(sender)
-            sender.add_done_callback(self._senders.discard)
+        self._start_sender()
         return _without_failure(await future)
 
     async def run_transaction(self, commands: Sequence[Command]) -> list[Any]:
@@ -115,10 +112,22 @@ class Connection:
 
     async def aclose(self) -> None:
         """Close all connections."""
+        while self._asked:
+            self._asked.popleft()[1].cancel()
         for sender in [*self._senders]:
             sender.cancel()
         for client in (self._waiting, self._client):
             await client.aclose(close_connection_pool=True)
+
+    def _start_sender(self) -> None:
+        if self._asked and len(self._senders) < _SENDERS:
+            sender = asyncio.create_task(self._send())
+            self._senders.add(sender)
+            sender.add_done_callback(self._on_sent)
+
+    def _on_sent(self, sender: asyncio.Task[None]) -> None:
+        self._senders.discard(sender)
+        self._start_sender()  # for what was asked between the end of the task and this call
 
     async def _send(self) -> None:
         """Send what was asked for, until there is nothing more."""

@@ -161,8 +161,9 @@ async def test_a_large_answer_is_complete_and_its_memory_released(serve: Any, up
     answer = await site.ask(RESPONSES, REQUESTS[RESPONSES])
     response = json.loads(await answer.rest())
     assert response["output"][0]["content"][0]["text"] == text * 100
-    assert await site.is_quiet()
-    assert site.streams.held_bytes == 0
+    async with asyncio.timeout(60):  # the server may finish after its last byte was read
+        while site.streams.held_bytes:  # noqa: ASYNC110 - the server is in another thread
+            await asyncio.sleep(0.01)
 
 
 # which dialect

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 
 from bench.redis_server import RedisServer, free_port
 from projector.store.protocol import INTERRUPTED, StoreFullError, StoreLimits, StoreUnavailableError, UnknownStreamError
+from projector.store.redis_connection import Connection
 from projector.store.redis_limits import SWEEP_MS
 from projector.store.redis_store import RedisStore
 from tests.asgi.certificates import Authority
@@ -208,6 +209,43 @@ async def test_many_readers_need_few_connections(redis_server: RedisServer) -> N
         assert await rig.one.append([batch(1, 1, f"s{number}") for number in range(300)]) == {}
         await asyncio.wait_for(asyncio.gather(*readers), 60)
     await client.aclose()
+
+
+class AnswersAtOnce(Connection):
+    """Connections whose answers arrive in one turn of the event loop."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.arrive = asyncio.Event()
+
+    async def _execute(self, commands: Sequence[Any], *, is_transaction: bool = False) -> list[Any]:
+        answers = await super()._execute(commands, is_transaction=is_transaction)
+        await self.arrive.wait()
+        return answers
+
+
+async def test_a_command_asked_for_while_all_senders_end_is_sent(redis_server: RedisServer) -> None:
+    connection = AnswersAtOnce(redis_server.url)
+
+    async def ask(times: int) -> None:
+        for _ in range(times):
+            assert await connection.run("PING")
+
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        for times in (2, 1):
+            tasks.create_task(ask(times))
+            await asyncio.sleep(0.2)  # each has a sender, which waits
+        connection.arrive.set()
+    await connection.aclose()
+
+
+async def test_closing_ends_what_waits(redis_server: RedisServer) -> None:
+    connection = Connection(redis_server.url)
+    asked = [asyncio.create_task(connection.run("PING")) for _ in range(5_000)]
+    await asyncio.sleep(0)
+    await connection.aclose()
+    async with asyncio.timeout(60):
+        await asyncio.gather(*asked, return_exceptions=True)
 
 
 async def test_a_reader_learns_that_a_lease_has_lapsed(redis_server: RedisServer) -> None:
