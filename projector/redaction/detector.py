@@ -44,7 +44,7 @@ class Formats:
     def __init__(self, keys: KeyRules, rules: Rules, off: frozenset[str]) -> None:
         self.keys = keys
         self.rows = tuple(row for row in rules.formats if row.name not in off)
-        self._tails: dict[str, re.Pattern[str]] = {}
+        self._tails: dict[tuple[str, bool], re.Pattern[str]] = {}
 
     @cached_property
     def live(self) -> Search:
@@ -84,13 +84,17 @@ class Formats:
             for search in (formats.live, formats.last, formats.pieces):
                 search.compile()
 
-    def tail(self, row: Format) -> re.Pattern[str]:
-        """Return the expression for the characters of a credential after its shortest form."""
-        tail = self._tails.get(row.name)
+    def tail(self, row: Format, *, is_cut: bool = False) -> re.Pattern[str]:
+        """Return the expression for the characters of a credential after its shortest form.
+
+        The end of a text may cut a credential off before that: then all characters of its pattern may follow, too.
+        """
+        tail = self._tails.get((row.name, is_cut))
         if tail is None:
-            pieces = patterns.pieces(patterns.alternatives(row.pattern)[0])
-            last = [piece.atom for piece in pieces if piece.atom[0] == "["][-1:]
-            self._tails[row.name] = tail = re.compile(f"{row.tail or last[0]}*+")
+            ways = [[piece.atom for piece in patterns.pieces(way)] for way in patterns.alternatives(row.pattern)]
+            last = row.tail or [atom for atom in ways[0] if atom[0] == "["][-1]
+            atoms = dict.fromkeys(sum(ways, [last])) if is_cut else [last]
+            self._tails[row.name, is_cut] = tail = re.compile(f"(?:{'|'.join(atoms)})*+")
         return tail
 
     def _search(self, *, at_end: bool) -> Search:

@@ -78,7 +78,7 @@ class ValueFilter:
 class FormatFilter:
     """The filter that withholds credentials of known formats, and the values of sensitive words (`ValueReader`)."""
 
-    __slots__ = ("_before", "_detector", "_held", "_reader", "_shown", "_tail", "is_piece")
+    __slots__ = ("_before", "_detector", "_held", "_passed", "_reader", "_shown", "_tail", "is_piece")
 
     def __init__(self, detector: Detector) -> None:
         self._detector = detector
@@ -87,6 +87,7 @@ class FormatFilter:
         self._reader: ValueReader | None = None
         self._shown = 0  # number of held characters that were already shown
         self._tail: re.Pattern[str] | None = None
+        self._passed: re.Pattern[str] | None = None  # a tail that the whole text may continue, though it is shown
         self.is_piece = False
         """Whether the text ends inside a secret of which the beginning was in another text (`Detector.find`)."""
 
@@ -149,7 +150,8 @@ class FormatFilter:
     def carry(self) -> Carry:
         """Return what the text leaves to the next string of its list, after `end`."""
         reader = self._reader if self._reader is not None and self._reader.is_taken else None
-        return Carry(reader=reader, tail=self._tail, is_cut=reader is not None and reader.continues)
+        tail = self._tail or (self._passed if reader is None else None)
+        return Carry(reader=reader, tail=tail, is_cut=reader is not None and reader.continues)
 
     def begin_after(self, carry: Carry) -> None:
         """Begin a string behind another one of its list."""
@@ -210,6 +212,7 @@ class FormatFilter:
             if is_shown and not (text and self.is_piece):
                 self._before = self._held = ""
                 return [(len(text), None)] if text else []
+        self._passed = None if self._reader is None else self._reader.passing
         while text or self._reader is not None:
             self._filter(text, steps, at_end=True)
             text = "" if self._reader is None else self._read_value(self._reader.end(), steps)
@@ -244,6 +247,8 @@ class FormatFilter:
             end = found.end - before
             steps.append((end - certain, REDACTED))
             text = self._drop_tail(self._detector.formats.tail(found.row), text[end:], steps)
+            if at_end and self._tail is not None:
+                self._tail = self._detector.formats.tail(found.row, is_cut=True)
         self._held = text
 
     def _read_value(self, reading: Reading, steps: list[Step]) -> str:

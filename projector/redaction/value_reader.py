@@ -34,6 +34,8 @@ from projector.redaction.value_extents import Balanced, Extent, Fenced, KeyFile,
 from projector.redaction.value_places import Decide, Take
 
 if TYPE_CHECKING:
+    import re
+
     from projector.redaction.steps import Step
 
 _DECIDE_CHARS: Final = 1_024
@@ -75,6 +77,12 @@ class ValueReader:
     def continues(self) -> bool:
         """Whether the value continues in the next string of a list: its end is still to come, or it has two already."""
         return isinstance(self._extent, _WITH_END) or self._key_file.rest is not None or self._decide in _BEHIND_A_CUT
+
+    @property
+    def passing(self) -> re.Pattern[str] | None:
+        """The class of a credential before this string if all that was read may be a further piece of it."""
+        is_behind = self._decide is value_tokens.after_cut and not self.is_taken
+        return value_tokens.class_of_piece(self._before, self._held) if is_behind else None
 
     @property
     def is_private_key(self) -> bool:

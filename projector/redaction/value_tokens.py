@@ -114,6 +114,13 @@ def after_cut(cursor: Cursor, before: str, _keys: KeyRules) -> Take | None:
     return Take(0, Tail(tail)) if is_secret or "\n" in found else None
 
 
+def class_of_piece(tail: str, text: str) -> re.Pattern[str] | None:
+    """Return the class of a credential if a string behind it may be a piece of it: no word, and all of the class."""
+    is_word = text.isalpha() and (text.islower() or text.isupper() or text.istitle())
+    piece = re.compile(tail)
+    return piece if text and not is_word and piece.fullmatch(text) is not None else None
+
+
 def rest(_cursor: Cursor, before: str, _keys: KeyRules) -> Take:
     """Withhold the rest of a credential that is in two strings already; `before` is its class."""
     return Take(0, Tail(re.compile(before)))

@@ -266,6 +266,18 @@ PIECES: Final = {
         ["root: $argon2id$v=19", "$m=6", "5536,t=3,p=4$kX9", "mQ2vT7wLzR4kX9", "mQ2ab$pQ8sVbN3mZ6", "xKdF2", "gHjL5 x"],
         ["root: <redacted>", *["<redacted>"] * 5, "<redacted> x"],
     ),
+    "pieces of a password with a comma": (
+        ["https://app:kX9", "mQ2", ",vT7", "wLzR4@mq", ".example.org/", "a"],
+        ["https://app:<redacted>", *["<redacted>"] * 3, "<redacted>/", "a"],
+    ),
+    "a piece of digits": (
+        ["xoxb-123456789012-", "1234567", "890123-aJ338DFga91", "4J2a717Jkc63g"],
+        ["<redacted>", "1234567", "<redacted>", "<redacted>"],
+    ),
+    "strings behind a credential": (
+        ["xoxb-123456789012-aJ338", "main", "develop2", "1f0c9a7"],
+        ["<redacted>", "main", "develop2", "1f0c9a7"],
+    ),
     "pieces of a hash that has its shortest form": (
         ["$2b$12$kX9mQ2vT7wLzR4kX9mQ2abpQ", "8sVbN3mZ6xK", "dF2gHjL5tYw", "in words"],
         ["<redacted>", "<redacted>", "<redacted>", "<redacted> words"],
