@@ -12,11 +12,14 @@ import pytest
 
 import projector.server.app
 from projector.openwop.contract.checker import check_log
-from projector.openwop.host.host_errors import HOST_LOST
+from projector.openwop.host.host_errors import HOST_LOST, HostError
 from projector.openwop.host.lost_runs import closing_events
+from projector.openwop.host.shared_quotas import CallerLimits, Quotas
 from projector.openwop.host.shared_runs import PREFIX
-from projector.store.protocol import StoreLimits
+from projector.store.memory import MemoryStore
+from projector.store.protocol import LEASE_S, StoreLimits, StoreUnavailableError
 from projector.store.sqlite import SqliteStore
+from tests.asgi.callers import keys
 from tests.asgi.openwop_peer import OpenWopPeer, document, error, messages, types
 
 pytestmark = pytest.mark.timeout(60)
@@ -117,3 +120,127 @@ def test_a_log_that_stops_anywhere_gets_a_valid_end(path: Path) -> None:
         log = [{**event, "sequence": at} for at, event in enumerate([*events[:stop], *end])]
         assert check_log([json.dumps(event) for event in log]) == []
         assert log[-1]["type"] == "run.failed"
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def both(
+    request: pytest.FixtureRequest, serve: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., dict[str, tuple[OpenWopPeer, OpenWopPeer]]]:
+    """Return a function that starts two servers with one store, as two callers see them."""
+    if request.param == "redis":
+        redis = request.getfixturevalue("redis_server")
+        store: dict[str, Any] = {"kind": "redis", "url": redis.url, "prefix": f"test-{tmp_path.name}-{id(tmp_path)}:"}
+    else:
+        store = {}
+        file = SqliteStore(tmp_path / "store.db", StoreLimits())
+        monkeypatch.setattr(projector.server.app, "make_store", lambda *_: file)
+
+    def start(**settings: Any) -> dict[str, tuple[OpenWopPeer, OpenWopPeer]]:
+        sites = [
+            serve(
+                **({"store": store} if store else {}),
+                auth={"api_keys": keys("ann", "bob")},
+                openwop={"conformance": True, "max_runs": most, **settings},
+            )
+            for most in (100, 101)
+        ]
+        one, other = sites
+        return {
+            name: (OpenWopPeer(one, authorization=bearer), OpenWopPeer(other, authorization=bearer))
+            for name, bearer in (("ann", "Bearer ann"), ("bob", "Bearer bob"))
+        }
+
+    return start
+
+
+@pytest.mark.parametrize("limit", ["max_caller_runs", "max_caller_waiting"])
+async def test_runs_of_a_caller_are_counted_on_all_servers(both: Any, limit: str) -> None:
+    peers = both(**{limit: 2})
+    one, other = peers["ann"]
+    runs = [await one.create(LOW_CONFIDENCE), await other.create(LOW_CONFIDENCE)]
+    for host, run_id in ((other, runs[0]), (one, runs[1])):
+        await host.until(run_id, "waiting-approval")
+    for host in (one, other):
+        refused = await host.post("/v1/runs", {"workflowId": REASONING})
+        assert (await error(refused, 429))["error"] == "rate_limited"
+    for host in peers["bob"]:
+        await host.until(await host.create(REASONING), "completed")
+    await document(await other.resolve(runs[0], "low-conf-decider", "accept"))
+    await one.until(runs[0], "completed")
+    await eventually(lambda: one.post("/v1/runs", {"workflowId": REASONING}), 201)
+    await document(await one.post(f"/v1/runs/{runs[1]}/cancel", {}))
+    await other.until(runs[1], "cancelled")
+
+
+async def test_readers_of_a_caller_are_counted_on_all_servers(both: Any) -> None:
+    peers = both(max_caller_readers=1)
+    one, other = peers["ann"]
+    run_id = await one.create(LOW_CONFIDENCE)
+    reader = await one.stream(run_id)
+    for path in ("events", "events/poll"):
+        refused = await other.get(f"/v1/runs/{run_id}/{path}")
+        assert (await error(refused, 429))["error"] == "rate_limited"
+    theirs = await peers["bob"][0].create(REASONING)
+    assert (await peers["bob"][1].get(f"/v1/runs/{theirs}/events")).status == 200
+    await document(await other.post(f"/v1/runs/{run_id}/cancel", {}))
+    await reader.rest()
+    await eventually(lambda: other.get(f"/v1/runs/{run_id}/events"), 200)
+
+
+async def eventually(ask: Callable[[], Any], status: int) -> None:
+    """Ask until there is room again: what has ended is counted a moment longer."""
+    async with asyncio.timeout(30):
+        while (answer := await ask()).status != status:
+            assert answer.status == 429
+            await asyncio.sleep(0.02)
+
+
+class Hand:
+    """A clock that is set by hand."""
+
+    now_s = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+async def test_what_a_dead_server_held_is_free_after_its_lease() -> None:
+    store, clock = MemoryStore(), Hand()
+    dead, living = (Quotas(store, CallerLimits(2, 2, 1, 3_600.0), clock) for _ in range(2))
+    await dead.enter("key:ann", "run_1")
+    await living.enter("key:ann", "run_2")
+    async with dead.reading("key:ann"):
+        for quotas in (dead, living):
+            with pytest.raises(HostError):
+                await quotas.enter("key:ann", "run_3")
+            with pytest.raises(HostError):
+                await quotas.reading("key:ann").__aenter__()
+        await living.park("key:ann", "run_2")
+        clock.now_s += LEASE_S / 2
+        await dead.renew(())
+        clock.now_s += LEASE_S / 2 + 1
+        with pytest.raises(HostError):
+            await living.enter("key:ann", "run_3")
+        clock.now_s += LEASE_S
+        await living.enter("key:ann", "run_3")  # the run that is parked still counts, and this one
+        with pytest.raises(HostError):
+            await living.enter("key:ann", "run_4")
+        async with living.reading("key:ann"):
+            pass
+        clock.now_s += 3_600
+        await living.enter("key:ann", "run_4")
+    await dead.aclose()
+    await living.aclose()
+
+
+async def test_without_the_store_a_server_counts_by_itself() -> None:
+    class Away(MemoryStore):
+        async def update(self, *_: Any, **__: Any) -> None:
+            raise StoreUnavailableError("away")
+
+    quotas = Quotas(Away(), CallerLimits(0, 0, 0, 1.0))
+    await quotas.enter("key:ann", "run_1")
+    async with quotas.reading("key:ann"):
+        pass
+    quotas.leave("key:ann", "run_1")
+    await quotas.aclose()

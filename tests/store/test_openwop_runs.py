@@ -18,6 +18,7 @@ from projector.openwop.host.interrupts import claim_answer
 from projector.openwop.host.planned_runs import PlannedWork
 from projector.openwop.host.run_log import RunLog
 from projector.openwop.host.runs import Answer, HostRun, Work
+from projector.openwop.host.shared_quotas import CallerLimits, Quotas
 from projector.openwop.host.shared_runs import PREFIX, SharedRuns
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
@@ -52,7 +53,7 @@ class Host:
 
 
 def sharing(store: Store, producer: str, max_bytes: int = 10**6, timeout_s: float = 10**9) -> SharedRuns:
-    server = SharedRuns(store, producer, max_bytes, timeout_s)
+    server = SharedRuns(store, producer, max_bytes, timeout_s, Quotas(store, CallerLimits(9, 9, 9, timeout_s)))
     server.host = Host()
     return server
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -29,6 +30,7 @@ from projector.openwop.host.run_requests import RunRequest
 from projector.openwop.host.runs import Answer, HostRun, IdempotencyKey, RunStore, Work
 from projector.openwop.host.settings import DIALECT, OpenWopSettings
 from projector.openwop.host.shared_keys import SharedKeys
+from projector.openwop.host.shared_quotas import CallerLimits, Quotas
 from projector.openwop.host.shared_runs import SharedRuns
 from projector.openwop.host.stream_runs import AgentWorkflow, StepsWorkflow
 from projector.openwop.host.webhooks import Webhooks
@@ -52,7 +54,10 @@ class Host:
         store = site.logs.store
         self._shared = None
         if not isinstance(store, MemoryStore):
-            self._shared = SharedRuns(store, site.producer, settings.max_log_bytes, settings.approval_timeout_s)
+            wait_s = settings.approval_timeout_s
+            limits = (settings.max_caller_runs, settings.max_caller_waiting, settings.max_caller_readers)
+            quotas = Quotas(store, CallerLimits(*limits, wait_s))
+            self._shared = SharedRuns(store, site.producer, settings.max_log_bytes, wait_s, quotas)
             self._shared.host = self
         self._runs = RunStore(settings, self._shared)
         self._keys = None if self._shared is None else SharedKeys(store, self._runs.get)
@@ -199,13 +204,16 @@ class Host:
         admission: Admission | None,
         callback_url: str | None,
     ) -> HostRun:
-        run = self._runs.create(run_id, workflow_id, caller)
-        run.callback_url = callback_url
-        self._observe(run)
+        if self._shared is not None:
+            await self._shared.quotas.enter(caller, run_id)
         try:
-            work = begin(run)
+            run = self._runs.create(run_id, workflow_id, caller)
+            run.callback_url = callback_url
+            self._observe(run)
+            work = self._work(run, begin)
         except Exception:
-            self._runs.discard(run)
+            if self._shared is not None:
+                self._shared.quotas.leave(caller, run_id)
             raise
         if admission is not None:
             work.use(admission)
@@ -216,6 +224,23 @@ class Host:
                 await self._shared.open(run)
             self._runs.start(run, work)
         return run
+
+    def _work(self, run: HostRun, begin: Begin) -> Work:
+        try:
+            return begin(run)
+        except Exception:
+            self._runs.discard(run)
+            raise
+
+    @asynccontextmanager
+    async def _reading(self, caller: str) -> AsyncIterator[None]:
+        """Count a reader of a caller; raise `Problem` if a limit is reached."""
+        with self._readers.admitted(caller):
+            if self._shared is None:
+                yield
+            else:
+                async with self._shared.quotas.reading(caller):
+                    yield
 
     def _observe(self, run: HostRun) -> None:
         """Send the events of a run to its receivers."""
@@ -261,14 +286,14 @@ class Host:
                 response = log_readers.SnapshotStream(run.log, snapshot, buffer_s=0, **options)
             else:
                 response = log_readers.EventStream(run.log, modes, buffer_s=buffer_s, **options)
-        with self._readers.admitted(request.caller):
+        async with self._reading(request.caller):
             await response(request.scope, request.receive, request.send)
 
     async def _poll(self, request: HostRequest) -> None:
         run = await self._run(request)
         last_sequence, wait_s = run_requests.last_sequence(request.query), run_requests.poll_s(request.query)
         stall_timeout_s = self._site.settings.timeouts.client_stall_timeout_s
-        with self._readers.admitted(request.caller):
+        async with self._reading(request.caller):
             response = await log_readers.poll(run.log, last_sequence, wait_s, stall_timeout_s, request.receive)
             await response(request.scope, request.receive, request.send)
 

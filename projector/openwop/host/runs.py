@@ -308,6 +308,9 @@ class OtherRuns(Protocol):
     async def find(self, run_id: str, caller: str | None) -> HostRun:
         """Return a run; raise `HostError` if this caller (None: any) has no such run."""
 
+    def ended(self, run: HostRun) -> None:
+        """Record that a run of this server has ended."""
+
 
 class IdempotencyKey(NamedTuple):
     """`Idempotency-Key` of a caller, and the digest of its request."""
@@ -429,6 +432,8 @@ class RunStore:
         return True
 
     def _on_end(self, run: HostRun) -> None:
+        if self.shared is not None:
+            self.shared.ended(run)
         if run.run_id in self._runs:
             loop = asyncio.get_running_loop()
             self._expiry[run.run_id] = loop.call_later(self._settings.retention_s, self._drop, run.run_id)

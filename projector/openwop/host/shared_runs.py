@@ -26,6 +26,7 @@ from projector.openwop.host.interrupts import ANSWERS, answer_key, claim_answer
 from projector.openwop.host.lost_runs import ClosingWork, closing_events
 from projector.openwop.host.run_log import Interrupt, RunLog
 from projector.openwop.host.runs import Answer, HostRun, Work
+from projector.openwop.host.shared_quotas import Quotas
 from projector.server.http.problems import Problem, problem
 from projector.server.streaming.session import log_crash
 from projector.store.protocol import RENEWAL_S, Batch, Store, StoreError, StoreUnavailableError, StreamHead
@@ -95,10 +96,12 @@ class SharedRuns:
         producer: ID of this process.
         max_bytes: size of the copies together, about.
         timeout_s: seconds that a run waits for an answer.
+        quotas: of callers.
     """
 
-    def __init__(self, store: Store, producer: str, max_bytes: int, timeout_s: float) -> None:
+    def __init__(self, store: Store, producer: str, max_bytes: int, timeout_s: float, quotas: Quotas) -> None:
         self.store = store
+        self.quotas = quotas
         self.host: Continuing | None = None
         """Without it, this server continues no runs."""
         self._max_bytes = max_bytes
@@ -178,11 +181,16 @@ class SharedRuns:
         except StoreUnavailableError:
             raise problem("overloaded") from None
 
+    def ended(self, run: HostRun) -> None:
+        """See `OtherRuns`."""
+        self.quotas.leave(run.caller, run.run_id)
+
     async def aclose(self) -> None:
         """Write the last events, and stop."""
         if self._publishers:
             await asyncio.wait(self._publishers, timeout=CLOSE_S)
         await self.abandon()
+        await self.quotas.aclose()
 
     async def abandon(self) -> None:
         """Stop without the last events."""
@@ -229,6 +237,7 @@ class SharedRuns:
                         run.stop(HOST_LOST)  # the other servers have ended it
                         break
                 elif parking is not None:
+                    await self.quotas.park(run.caller, run.run_id)
                     asked = [entry.data for _, entry in log.withheld]
                     if not await self.store.park(stream_id, parking[0], first=sent + 1, frames=asked):
                         log.withheld = []  # it is in the store already, or the other servers have ended the run
@@ -356,6 +365,7 @@ class SharedRuns:
     def _restart(self, run: HostRun, state: bytes, work: Work, answers: Sequence[Answer]) -> None:
         assert self.host is not None  # noqa: S101 - checked by the callers
         run.restore(codec.loads(state))
+        self.quotas.adopt(run.caller, run.run_id)
         self._produce(run)
         self.host.restart(run, work, answers)
 
@@ -374,6 +384,7 @@ class SharedRuns:
                 if time.monotonic() - renewed_at >= RENEWAL_S:
                     renewed_at = time.monotonic()
                     await self._renew(list(self._runs))
+                    await self.quotas.renew([name for name, run in self._runs.items() if run.log.state.pending])
                     await self._look([*self._copies.values()])
                 await self._take_answers()
 
