@@ -88,6 +88,24 @@ test("a tool's arguments are shown while they are written, and then its output",
   await complete();
 });
 
+test("the output of a tool is shown as text", async () => {
+  const call = await ask("How is the wind?");
+  const output = '{"wind": "<img src=x onerror=alert(1)> SW"}';
+  const item = { id: "mcp_1", type: "mcp_call", status: "in_progress", arguments: "", error: null, name: "wind", output: null, server_label: "coast" };
+  call.event({ type: "response.output_item.added", output_index: 0, item });
+  call.event({ type: "response.output_item.done", output_index: 0, item: { ...item, status: "completed", arguments: "{}", output } });
+  const card = page.getByRole("group", { name: "wind: done" });
+  await card.getByText("on coast").click(); // a card that is done is closed
+  assert.equal(await card.getByLabel("Output").innerText(), output);
+  call.end();
+  await complete();
+  assert.equal(await card.locator("img").count(), 0);
+  await page.reload();
+  await card.getByText("on coast").click();
+  assert.equal(await card.getByLabel("Output").innerText(), output);
+  assert.deepEqual(complaints, []);
+});
+
 test("recorded answers: searches, code, images, reasoning, a refusal, a failure", async () => {
   const cases = [
     ["chat-web-search", "Web search: done"],
@@ -202,6 +220,55 @@ test("the server is killed: the page says so, and tries again", async () => {
   again.end();
   await shows("one, two.");
   await complete();
+});
+
+test("a user who is signed out is told to sign in, and loses nothing", async () => {
+  const key = "key-of-ada";
+  const guarded = await startProjector(python, provider, key);
+  const variables = { STREAM_SERVER_COOKIE: "token", SIGN_IN_URL: "/sign-in" };
+  const site = await startNext(app, guarded, variables);
+  const line = await startWire(site.url);
+  try {
+    ({ page, complaints } = await opened(context, line.url));
+    const signIn = (value) => context.addCookies([{ name: "token", value, url: line.url }]);
+    const isTold = async () => {
+      await told("You are signed out.");
+      assert.match(await page.getByRole("link", { name: "Sign in" }).getAttribute("href"), /sign-in$/);
+    };
+
+    await field().fill("Count");
+    await field().press("Enter");
+    await isTold(); // by this site: there is no token
+    await page.reload();
+    await signIn("a-token-that-has-expired");
+    await button("Try again").click();
+    await isTold(); // by the projector
+    await signIn(key);
+    await button("Try again").click();
+    const call = await provider.next();
+    assert.equal(call.body.input, "Count");
+    call.text("one, ");
+    await shows("one,");
+
+    await context.clearCookies();
+    line.cut();
+    line.mend();
+    await isTold();
+    assert.match(await answer().innerText(), /one,/);
+    call.text("two.");
+    await picture("signed-out");
+    await page.reload();
+    await isTold();
+    await signIn(key);
+    await button("Try again").click();
+    await shows("one, two.");
+    call.end();
+    await complete();
+  } finally {
+    line.close();
+    site.close();
+    await guarded.close();
+  }
 });
 
 test("a conversation has a history, is kept, and is found again", async () => {

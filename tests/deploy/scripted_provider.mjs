@@ -1,6 +1,7 @@
 // A provider of the Responses API that sends what a test dictates, and the programs between it and a page.
 
 import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -69,13 +70,14 @@ export async function startProvider() {
   };
 }
 
-/** Starts `projector serve` before a provider, at a port that it has again after `kill()` and `start()`. */
-export async function startProjector(python, provider) {
+/** Starts `projector serve` before a provider, at a port that it has again after `kill()` and `start()`. With a `key`, callers need it. */
+export async function startProjector(python, provider, key) {
   const port = await freePort();
   const folder = await mkdtemp(join(tmpdir(), "projector-"));
   const config = join(folder, "projector.toml");
   const upstream = `[upstreams.scripted]\nbase_url = "${provider.url}/v1"\napi_key = "\${PROVIDER_KEY}"\n`;
-  await writeFile(config, `demo_page = true\n${upstream}[agents.default]\nupstream = "scripted"\nmodel = "test"\non_disconnect = "continue"\n`);
+  const auth = key ? `[auth.api_keys]\ncaller = "sha256:${createHash("sha256").update(key).digest("hex")}"\n` : "";
+  await writeFile(config, `demo_page = true\n${upstream}${auth}[agents.default]\nupstream = "scripted"\nmodel = "test"\non_disconnect = "continue"\n`);
   const url = `http://127.0.0.1:${port}`;
   const env = { ...process.env, PROVIDER_KEY: "unused", PYTHONPATH: root };
   let program;
@@ -113,11 +115,11 @@ export async function startWire(target) {
   return { url: `http://127.0.0.1:${server.address().port}`, cut, mend: () => (isCut = false), close: () => (server.close(), cut()) };
 }
 
-/** Starts the built Next.js app before a projector. */
-export async function startNext(folder, projector) {
+/** Starts the built Next.js app before a projector, with more variables. */
+export async function startNext(folder, projector, variables = {}) {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const env = { ...process.env, NEXT_TELEMETRY_DISABLED: "1", STREAM_SERVER_URL: projector.url };
+  const env = { ...process.env, NEXT_TELEMETRY_DISABLED: "1", STREAM_SERVER_URL: projector.url, ...variables };
   const command = ["node_modules/next/dist/bin/next", "start", "-H", "127.0.0.1", "-p", `${port}`];
   const program = spawn(process.execPath, command, { cwd: folder, env, stdio: "ignore" });
   await answers(url, program);

@@ -7,7 +7,7 @@ import { Conversation } from './conversation'
 const NO_TURNS: Turn[] = []
 
 /** The page: past conversations, and the one that the address names (`#ID`), so that a reload or a second tab shows it. */
-export function Chat() {
+export function Chat({ signInUrl }: { signInUrl: string | undefined }) {
   const all = useSyncExternalStore(subscribe, conversations, noConversations)
   const id = useSyncExternalStore(onAddress, () => location.hash.slice(1), () => '')
   const [isListed, setListed] = useState(false)
@@ -36,7 +36,7 @@ export function Chat() {
         {all.length === 0 && <p className="soft">Your conversations are listed here.</p>}
       </nav>
       <main>
-        <Conversation key={id} id={id} turns={all.find((one) => one.id === id)?.turns ?? NO_TURNS} />
+        <Conversation key={id} id={id} turns={all.find((one) => one.id === id)?.turns ?? NO_TURNS} signInUrl={signInUrl} />
       </main>
     </div>
   )

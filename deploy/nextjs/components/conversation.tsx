@@ -1,6 +1,6 @@
 'use client'
 
-import { approvals, initialState, type StreamState, type ToolItem } from 'public-stream-client'
+import { approvals, initialState, StreamError, type StreamState, type ToolItem } from 'public-stream-client'
 import { useStream } from 'public-stream-client/react'
 import { useCallback, useEffect, useRef, useState } from 'react'
 import { change, requestOf, type Approval, type Turn } from '../lib/conversations'
@@ -8,9 +8,16 @@ import { Answer } from './answer'
 import { Composer } from './composer'
 
 const NEAR_PX = 80
+const UNAUTHORIZED = 401
+
+interface Props {
+  id: string
+  turns: Turn[]
+  signInUrl: string | undefined
+}
 
 /** A conversation. Its last turn is a stream while that runs: this tab opened it, or joins it at its address. */
-export function Conversation({ id, turns }: { id: string; turns: Turn[] }) {
+export function Conversation({ id, turns, signInUrl }: Props) {
   const last = turns.length - 1
   const [live, setLive] = useState<number>() // the turn that the stream belongs to
   const joined = useRef<string>(undefined)
@@ -38,7 +45,7 @@ export function Conversation({ id, turns }: { id: string; turns: Turn[] }) {
     resume(location)
   }, [location, last, resume])
 
-  const isLost = connection === 'closed' && state.end === undefined && !isRetryable(error)
+  const isLost = connection === 'closed' && state.end === undefined && !canContinue(error)
   useEffect(() => {
     if (live === undefined || (state.end === undefined && !isLost)) return
     changeTurn(live, ({ location: _, ...turn }) => ({ ...turn, state }))
@@ -52,7 +59,7 @@ export function Conversation({ id, turns }: { id: string; turns: Turn[] }) {
   }
 
   function retry(): void {
-    if (location !== undefined && isRetryable(error)) return void resume(location)
+    if (location !== undefined && canContinue(error)) return void resume(location)
     changeTurn(-1, ({ question, approval }) => ({ question, ...(approval && { approval }) }))
     setLive(last)
     stream.send(requestOf(turns))
@@ -81,6 +88,7 @@ export function Conversation({ id, turns }: { id: string; turns: Turn[] }) {
                   {n === last && trouble && (
                     <p className="trouble">
                       {trouble.text}
+                      {trouble.isSignedOut && signInUrl && <a href={signInUrl} target="_blank">Sign in</a>}
                       {trouble.canRetry && <button type="button" onClick={retry}>Try again</button>}
                     </p>
                   )}
@@ -98,12 +106,19 @@ export function Conversation({ id, turns }: { id: string; turns: Turn[] }) {
   )
 }
 
+interface Trouble {
+  text: string
+  canRetry: boolean
+  isSignedOut?: boolean
+}
+
 /** Returns what went wrong with the last answer, and whether trying again may help. */
-function troubleOf(state: StreamState, connection: string, error: unknown): { text: string; canRetry: boolean } | undefined {
+function troubleOf(state: StreamState, connection: string, error: unknown): Trouble | undefined {
   if (state.end?.kind === 'error') return { text: state.end.error.message || 'The answer failed.', canRetry: true }
   if (state.end !== undefined) return state.status === 'failed' ? { text: '', canRetry: true } : undefined
   if (connection === 'retrying') return { text: 'The connection was lost. Trying to continue…', canRetry: false }
   if (connection !== 'closed') return undefined
+  if (isSignedOut(error)) return { text: SIGNED_OUT, canRetry: true, isSignedOut: true }
   const isStarted = state.streamId !== undefined
   const text = error instanceof Error && !isStarted ? error.message : 'The connection was lost before the answer was complete.'
   return { text, canRetry: true }
@@ -117,7 +132,12 @@ function announcement(state: StreamState, isRunning: boolean, trouble: string | 
   return state.end === undefined ? '' : state.status === 'cancelled' ? 'Stopped.' : 'The answer is complete.'
 }
 
-const isRetryable = (error: unknown): boolean => (error as { isRetryable?: boolean } | undefined)?.isRetryable === true
+const SIGNED_OUT = 'You are signed out. Sign in, and then try again: your message is kept.'
+
+const isSignedOut = (error: unknown): boolean => error instanceof StreamError && error.details.status === UNAUTHORIZED
+
+/** Returns whether a stream may still be there after an error: its address is kept. */
+const canContinue = (error: unknown): boolean => error instanceof StreamError && (error.isRetryable || isSignedOut(error))
 
 /** Returns a ref of an element that keeps its end in view while it grows, unless the person has scrolled away. */
 function useFollowedEnd(turns: number) {

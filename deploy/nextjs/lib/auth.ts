@@ -3,10 +3,22 @@
 /**
  * Returns the credentials with which a request is forwarded, or undefined if its user is not signed in.
  *
- * As it is, everyone who reaches the page uses STREAM_SERVER_KEY. Read your session here. If users must not see each
- * other's streams, return a token of the user instead (`[auth.jwt]` of the projector): streams belong to their caller.
+ * If STREAM_SERVER_COOKIE is set, the cookie of that name contains the user's token, for `[auth.jwt]` or
+ * `[auth.api_keys]` of the projector: streams belong to their caller. Otherwise, everyone who reaches the page uses
+ * STREAM_SERVER_KEY. Read your session here instead.
  */
-export async function credentials(_request: Request): Promise<HeadersInit | undefined> {
-  const key = process.env.STREAM_SERVER_KEY
-  return key ? { authorization: `Bearer ${key}` } : {}
+export async function credentials(request: Request): Promise<HeadersInit | undefined> {
+  const name = process.env.STREAM_SERVER_COOKIE
+  const key = name ? cookie(request, name) : process.env.STREAM_SERVER_KEY
+  if (key) return { authorization: `Bearer ${key}` }
+  return name ? undefined : {}
+}
+
+/** Returns the address of your sign-in page, which the page shows to a user who is not signed in. */
+export const signInUrl = (): string | undefined => process.env.SIGN_IN_URL
+
+function cookie(request: Request, name: string): string | undefined {
+  const pairs = (request.headers.get('cookie') ?? '').split('; ')
+  const value = pairs.find((pair) => pair.startsWith(`${name}=`))?.slice(name.length + 1)
+  return value && /^[\w.~+/=-]+$/.test(value) ? value : undefined // the characters of a bearer token
 }
