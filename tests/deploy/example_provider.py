@@ -27,7 +27,8 @@ REFUSED: Final = "No seats were booked."
 class Desk:
     """A provider that answers by the question, and waits in the middle of some answers until the browser lets it go on.
 
-    `GET /go/NAME` opens the gate `NAME`. A long answer waits at the gate that the last word of its question names.
+    `GET /go/NAME` opens the gate `NAME`; `GET /at/NAME` is answered once an answer waits at it. A long answer waits at
+    the gate that the last word of its question names.
     """
 
     def __init__(self) -> None:
@@ -35,12 +36,17 @@ class Desk:
         self.left: asyncio.Queue[str] = asyncio.Queue()
         """Gates at which the server closed the connection."""
         self._gates: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._waits: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
     async def __call__(self, peer: Any) -> None:
         """Answer one request."""
         path = peer.head.split()[1].decode()
-        if path.startswith("/go/"):
-            self._gates[path.removeprefix("/go/")].set()
+        _, command, gate = path.split("/", 2)
+        if command in {"go", "at"}:
+            if command == "go":
+                self._gates[gate].set()
+            else:
+                await self._waits[gate].wait()
             await peer.send(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
             return
         self.requests.append(peer.body)
@@ -70,6 +76,11 @@ class Desk:
         """Return the types of the items of each such request."""
         return [[item["type"] for item in items] for items in self.inputs(word)]
 
+    def decisions(self) -> list[bool]:
+        """Return the answers to approvals, in order."""
+        answered = self.inputs("mcp_approval_response")
+        return [item["approve"] for items in answered for item in items if "approve" in item]
+
     async def _wait(self, peer: Any, question: str, sentences: list[str]) -> None:
         """Send half of the sentences, wait at the gate, and send the rest."""
         gate = question.rsplit(maxsplit=1)[-1]
@@ -78,6 +89,7 @@ class Desk:
             await peer.event(CREATED)
         for sentence in sentences[:middle]:
             await peer.event(delta(sentence))
+        self._waits[gate].set()
         waits = [asyncio.ensure_future(one.wait()) for one in (self._gates[gate], peer.gone)]
         _, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for one in pending:

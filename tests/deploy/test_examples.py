@@ -21,7 +21,7 @@ DRIVE_S: Final = 280
 AGENT: Final[dict[str, Any]] = {
     "upstream": "one",
     "model": "gpt-x",
-    "dialects": ["ai_sdk", "ag_ui"],
+    "dialects": ["public_sse_v1", "ai_sdk", "ag_ui"],
     "client_tools": ["get_departures"],
     "on_disconnect": "continue",
 }
@@ -63,26 +63,31 @@ def urls(serve: Any, upstream_port: int) -> tuple[str, str]:
     return f"http://127.0.0.1:{site.port}", provider
 
 
+DECISIONS: Final = [True, False]
+
+
 async def test_use_chat(use: Use, desk: Desk, urls: tuple[str, str]) -> None:
-    assert await use("use-chat", *urls) == 7
-    assert desk.types("room") == TURNS
+    assert await use("use-chat", *urls) == 8
+    assert desk.types("room")[:2] == TURNS
     assert desk.types("boats")[:2] == TOOL
-    assert [item["approve"] for [item] in desk.inputs("mcp_approval_response")] == [True, False]
+    assert desk.decisions() == DECISIONS
     assert await desk.left.get() == "stop"
     assert desk.left.empty()
 
 
 async def test_use_chat_with_the_demo(use: Use) -> None:
     with running([sys.executable, "-m", "projector", "demo", "--port", "0"]) as server:
-        assert await use("use-chat", server) == 3
+        assert await use("use-chat", server) == 4
 
 
 async def test_assistant_ui(use: Use, desk: Desk, urls: tuple[str, str]) -> None:
-    assert await use("assistant-ui", *urls) == 6
-    assert desk.types("room") == 2 * TURNS
+    assert await use("assistant-ui", *urls) == 13
+    assert desk.types("room")[:6] == 3 * TURNS
     assert desk.types("boats") == 2 * TOOL
+    assert desk.decisions() == 2 * DECISIONS
 
 
 async def test_copilotkit(use: Use, desk: Desk, urls: tuple[str, str]) -> None:
-    assert await use("copilotkit", *urls) == 2
+    assert await use("copilotkit", *urls) == 5
     assert desk.types("boats") == TOOL
+    assert desk.decisions() == DECISIONS

@@ -1,7 +1,7 @@
 /** Adapter for assistant-ui: the messages of its external store. The types are structural. */
 
 import type { Citation } from "./public_sse_v1.js";
-import { imageUrl, responseText, toolStatus, type Item, type StreamState, type ToolItem } from "./state.js";
+import { approvals, imageUrl, responseText, toolStatus, type Item, type StreamState, type ToolItem } from "./state.js";
 import type { UseStream } from "./react.js";
 
 type Args = { readonly [key: string]: ArgValue };
@@ -49,12 +49,14 @@ export function toThreadMessage(state: StreamState, id: string = state.streamId 
 
 /**
  * Returns the options of `useExternalStoreRuntime` for a stream: the earlier messages, and the answer that is running.
- * `onSend` receives the text of a new message; add it to the earlier messages and call `send`.
+ * `onSend` receives the text of a new message; add it to the earlier messages and call `send`. `onDecide` receives a
+ * person's decision on a call that waits for it; send it as `mcp_approval_response`.
  */
 export function externalStore(
   stream: Pick<UseStream, "state" | "isRunning" | "stop">,
   earlier: readonly ThreadMessage[],
   onSend: (text: string) => void,
+  onDecide?: (item: ToolItem, approve: boolean) => void,
 ) {
   const { state, isRunning, stop } = stream;
   return {
@@ -64,6 +66,10 @@ export function externalStore(
     onNew: async (message: { content: readonly { type: string; text?: string }[] }): Promise<void> =>
       onSend(message.content.map((part) => (part.type === "text" ? (part.text ?? "") : "")).join("")),
     onCancel: async (): Promise<void> => stop(),
+    onRespondToToolApproval: ({ approvalId, approved }: { approvalId: string; approved: boolean }): void => {
+      const item = approvals(state).find(({ id }) => id === approvalId);
+      if (item !== undefined) onDecide?.(item, approved);
+    },
   };
 }
 

@@ -1,21 +1,30 @@
 import { AssistantRuntimeProvider, useAssistantTool, type AssistantRuntime } from "@assistant-ui/react";
 import { AssistantChatTransport, useChatRuntime } from "@assistant-ui/react-ai-sdk";
 import { useDataStreamRuntime } from "@assistant-ui/react-data-stream";
-import { lastAssistantMessageIsCompleteWithToolCalls } from "ai";
+import { lastAssistantMessageIsCompleteWithApprovalResponses, lastAssistantMessageIsCompleteWithToolCalls } from "ai";
+import { usePublicStreamRuntime } from "./public-stream";
 import { Thread } from "./thread";
 import { GET_DEPARTURES } from "./tools";
 
 const AGENT = "/api/v1/ai-sdk/default";
 const transport = new AssistantChatTransport({ api: `${AGENT}?level=7` }); // the major version of `ai`
 
+const isToBeContinued: typeof lastAssistantMessageIsCompleteWithToolCalls = (chat) =>
+  lastAssistantMessageIsCompleteWithToolCalls(chat) || lastAssistantMessageIsCompleteWithApprovalResponses(chat);
+
 /** The runtime of the AI SDK: `useChat` below the components of assistant-ui. */
 function WithAiSdk() {
-  return <Chat runtime={useChatRuntime({ transport, sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls })} />;
+  return <Chat runtime={useChatRuntime({ transport, sendAutomaticallyWhen: isToBeContinued })} />;
 }
 
 /** assistant-ui's own runtime, which reads the same stream without the AI SDK. Each answer counts as two steps. */
 function WithDataStream() {
   return <Chat runtime={useDataStreamRuntime({ api: AGENT, maxSteps: 20 })} />;
+}
+
+/** The server's own events, with the reducer of `public-stream-client`. */
+function WithPublicStream() {
+  return <Chat runtime={usePublicStreamRuntime()} />;
 }
 
 function Chat({ runtime }: { runtime: AssistantRuntime }) {
@@ -33,15 +42,27 @@ function PageTools() {
   return null;
 }
 
+const RUNTIMES = {
+  "ai-sdk": { title: "AI SDK", Runtime: WithAiSdk },
+  "data-stream": { title: "Data stream", Runtime: WithDataStream },
+  "public-stream": { title: "Public stream", Runtime: WithPublicStream },
+};
+
 export function Page() {
-  const isDataStream = new URLSearchParams(location.search).get("runtime") === "data-stream";
+  const asked = new URLSearchParams(location.search).get("runtime") ?? "";
+  const name = asked in RUNTIMES ? (asked as keyof typeof RUNTIMES) : "ai-sdk";
+  const { Runtime } = RUNTIMES[name];
   return (
     <main>
       <header>
         <h1>assistant-ui</h1>
-        {isDataStream ? <a href="./">With the AI SDK</a> : <a href="?runtime=data-stream">With the data stream runtime</a>}
+        <nav aria-label="Runtimes">
+          {Object.entries(RUNTIMES).map(([one, { title }]) => (
+            <a key={one} href={`?runtime=${one}`} aria-current={one === name ? "page" : undefined}>{title}</a>
+          ))}
+        </nav>
       </header>
-      {isDataStream ? <WithDataStream /> : <WithAiSdk />}
+      <Runtime />
     </main>
   );
 }

@@ -9,7 +9,11 @@ import {
   type ToolCallMessagePartProps,
 } from "@assistant-ui/react";
 
-const SUGGESTIONS = ["When does the reading room open?", "Which function tells when boats leave?"];
+const SUGGESTIONS = [
+  "When does the reading room open?",
+  "Which function tells when boats leave?",
+  "Book two seats, with my approval",
+];
 
 const Text = ({ text }: TextMessagePartProps) => <p>{text}</p>;
 
@@ -18,13 +22,21 @@ const Reasoning = ({ text }: ReasoningMessagePartProps) => <details><summary>Rea
 const Source = (part: SourceMessagePartProps) =>
   part.sourceType === "url" && <a href={part.url} rel="noreferrer" target="_blank">{part.title ?? part.url}</a>;
 
-const ToolCall = ({ toolName, argsText, result }: ToolCallMessagePartProps) => (
-  <section aria-label={toolName}>
-    <b>{toolName}</b> <i>{result === undefined ? "running" : "done"}</i>
-    <pre>{argsText}</pre>
-    {result !== undefined && <pre>{JSON.stringify(result)}</pre>}
-  </section>
-);
+/** A call: its arguments while they are written, its result, and the decision that it may wait for. */
+function ToolCall({ toolName, argsText, result, approval, respondToApproval }: ToolCallMessagePartProps) {
+  const isAsked = approval !== undefined && approval.approved === undefined;
+  return (
+    <section aria-label={toolName}>
+      <b>{toolName}</b> <i>{isAsked ? "asked for approval" : result === undefined ? "running" : "done"}</i>
+      <pre>{argsText}</pre>
+      {result !== undefined && <pre>{JSON.stringify(result)}</pre>}
+      <AuiIf condition={({ message }) => isAsked && message.isLast}>
+        <button type="button" onClick={() => respondToApproval({ approved: true })}>Approve</button>{" "}
+        <button type="button" onClick={() => respondToApproval({ approved: false })}>Decline</button>
+      </AuiIf>
+    </section>
+  );
+}
 
 const PARTS = { Text, Reasoning, Source, tools: { Fallback: ToolCall } };
 

@@ -1,5 +1,5 @@
 import { HttpAgent } from "@ag-ui/client";
-import { CopilotChat, CopilotKitProvider, useFrontendTool } from "@copilotkit/react-core/v2";
+import { CopilotChat, CopilotKitProvider, useFrontendTool, useInterrupt } from "@copilotkit/react-core/v2";
 import "@copilotkit/react-core/v2/styles.css";
 import { z } from "zod";
 
@@ -32,10 +32,26 @@ function PageTools() {
   return null;
 }
 
+/** Asks for the approval of a call; the answer is sent with the next run. */
+function Approvals() {
+  useInterrupt({
+    agentId: "default",
+    render: ({ interrupt, resolve }) => (
+      <section aria-label="Approval">
+        <p>{interrupt?.message ?? "A tool needs your approval."}</p>
+        <button type="button" onClick={() => resolve({ approved: true })}>Approve</button>{" "}
+        <button type="button" onClick={() => resolve({ approved: false })}>Decline</button>
+      </section>
+    ),
+  });
+  return null;
+}
+
 export function Page() {
   return (
     <CopilotKitProvider selfManagedAgents={agents}>
       <PageTools />
+      <Approvals />
       <CopilotChat agentId="default" />
     </CopilotKitProvider>
   );

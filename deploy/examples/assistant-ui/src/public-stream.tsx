@@ -1,0 +1,39 @@
+import { useExternalStoreRuntime, type AssistantRuntime } from "@assistant-ui/react";
+import type { ToolItem } from "public-stream-client";
+import { externalStore, toThreadMessage, type ThreadMessage } from "public-stream-client/assistant-ui";
+import { useStream } from "public-stream-client/react";
+import { useState } from "react";
+
+/** The runtime of an external store: `public-stream-client` reads `public_sse_v1`, and this page keeps the messages. */
+export function usePublicStreamRuntime(): AssistantRuntime {
+  const [earlier, setEarlier] = useState<ThreadMessage[]>([]);
+  const stream = useStream({ url: "/api/v1/chat/stream" });
+
+  function add(text: string): ThreadMessage[] {
+    const answers = stream.state.streamId === undefined ? [] : [toThreadMessage(stream.state)];
+    const messages = [...earlier, ...answers, userMessage(text)];
+    setEarlier(messages);
+    return messages;
+  }
+
+  function decide({ id, name, responseId }: ToolItem, approve: boolean): void {
+    add(`${approve ? "Approved" : "Declined"}: ${name}`);
+    const decision = { type: "mcp_approval_response", approval_request_id: id, approve };
+    stream.send({ input: [decision], previous_response_id: responseId });
+  }
+
+  const send = (text: string): void => stream.send({ input: add(text).map(inputOf) });
+  return useExternalStoreRuntime(externalStore(stream, earlier, send, decide));
+}
+
+const userMessage = (text: string): ThreadMessage => ({
+  id: `question-${Date.now()}`,
+  role: "user",
+  content: [{ type: "text", text }],
+});
+
+/** Returns a message as an item of a request: its texts. */
+const inputOf = ({ role, content }: ThreadMessage): object => ({
+  role,
+  content: content.map((part) => (part.type === "text" ? part.text : "")).join(""),
+});

@@ -1,0 +1,73 @@
+// The frame of the tests of deploy/examples: a browser, a page as a new visitor sees it, and what a visitor does.
+//
+//   node example-NAME.mjs URL PATH_OF_CHROMIUM FOLDER_FOR_PICTURES [URL_OF_PROVIDER]
+//
+// Without the scripted provider (example_provider.py), only what `projector demo` answers is tested.
+
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { fits, launch, lowContrasts, opened } from "./chromium.mjs";
+
+export { fits };
+
+const [, , url, executablePath, folder, provider] = process.argv;
+const SCREENS = [
+  { viewport: { width: 900, height: 900 } },
+  { viewport: { width: 900, height: 900 }, colorScheme: "dark" },
+  { viewport: { width: 360, height: 740 } },
+];
+
+export const BOATS = "The next boats leave at 14:10 and 14:35.";
+export const testScripted = provider === undefined ? () => undefined : test;
+
+/** The page of the last visit, and what the browser complained about. */
+export let page;
+let complaints;
+let browser;
+
+before(async () => void (browser = await launch(executablePath)));
+after(() => browser.close());
+
+/** Opens the page as a new visitor. */
+export async function visit(search = "", options = SCREENS[0]) {
+  await page?.context().close();
+  ({ page, complaints } = await opened(await browser.newContext(options), `${url}${search}`));
+}
+
+/** Does something on a light page, a dark one, and a narrow one; asserts that each is readable, and keeps pictures. */
+export async function onEachScreen(name, search, action) {
+  for (const [n, options] of SCREENS.entries()) {
+    await visit(search, options);
+    await action();
+    await picture(`${name}-${["light", "dark", "narrow"][n]}`);
+    assert.ok(await fits(page));
+    assert.deepEqual(await lowContrasts(page), []);
+  }
+}
+
+export const button = (name) => page.getByRole("button", { name, exact: true });
+
+/** Lets the provider go on where it waits, or waits until it does wait there. */
+export const go = (gate) => fetch(`${provider}/go/${gate}`);
+export const reached = (gate) => fetch(`${provider}/at/${gate}`);
+
+export const picture = (name) => page.screenshot({ path: join(folder, `${name}.png`) });
+
+/** Asserts that the console is empty, but for texts that are expected. */
+export const assertQuiet = (isExpected = () => false) =>
+  assert.deepEqual(complaints.filter((text) => !isExpected(text)), []);
+
+/** Sends a question. */
+export async function ask(text) {
+  await page.getByLabel("Message").fill(text);
+  await button("Send").click();
+}
+
+export const ended = () => button("Send").waitFor();
+
+/** Asserts that the page has run the tool: its state, the arguments and the result are shown. */
+export async function assertToolIsShown(state) {
+  const tool = await page.getByRole("region", { name: "get_departures" }).innerText();
+  assert.match(tool, new RegExp(`${state}.*"pier":"North".*"to":"Skarholm"`, "s"));
+}
