@@ -42,7 +42,7 @@ _UNIONS: Final = {"citation": "[citation](#citations)", "tool": "[tool](#types-o
 
 
 def members_table(model: str, prefix: str = "") -> list[str]:
-    """Return the table of a model. Members of every event, item or call are left out and named before it.
+    """Return the table of a model, without the members of every event, item or call.
 
     Args:
         model: name of a model of `parts` or `public_sse_v1`.
@@ -57,17 +57,11 @@ def members_table(model: str, prefix: str = "") -> list[str]:
         for name, each in schema["properties"].items()
         if name not in left_out
     ]
-    about = [f"{_SHARED[shared]}{', and:' if rows else '.'}", ""] if shared and _SHARED[shared] else []
-    return [*about, *([*HEAD, *rows] if rows else [])]
+    return [*HEAD, *rows]
 
 
-_SHARED: Final = {
-    "CallEvent": "[Members of a call](#calls)",
-    "ItemEvent": "[Members of an item](#items)",
-    "Envelope": "[Envelope](#envelope)",
-    "Tool": "",
-}
-"""Model whose members other tables do not repeat -> what stands before such a table; the longest model first."""
+_SHARED: Final = ("CallEvent", "ItemEvent", "Envelope", "Tool")
+"""Models whose members other tables do not repeat; the longest one first."""
 
 
 def _parents(model: str) -> set[str]:

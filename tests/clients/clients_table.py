@@ -66,7 +66,12 @@ def table(rows: Iterable[Row]) -> str:
     others = [name for name in BEHAVIOURS if name not in shared]
     same = "; ".join(f"{BEHAVIOURS[name]}: {cell}" for name, cell in shared.items())
     head = ["client", "API", *(BEHAVIOURS[name] for name in others)]
-    body = [[f"`{row.client}` {row.version}", APIS[row.api], *(row.cells[name] for name in others)] for row in rows]
+    versions: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        versions.setdefault((f"`{row.client}`", APIS[row.api], *(row.cells[name] for name in others)), []).append(
+            row.version
+        )
+    body = [[f"{client} {', '.join(found)}", *more] for (client, *more), found in versions.items()]
     return f"The same for every client: {same}.\n\n{markdown(head, body)}"
 
 

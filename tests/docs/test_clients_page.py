@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.clients import rows_chats
@@ -12,7 +14,8 @@ from tests.clients.rows import ROWS
 def test_the_table_has_every_row() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert printed(page, ROWS, rows_chats.table()) == page, "run `make docs`"
-    assert all(f"| `{row.client}` {row.version} |" in page for row in (*ROWS, *rows_chats.ROWS))
+    for row in (*ROWS, *rows_chats.ROWS):
+        assert re.search(rf"^\| `{re.escape(row.client)}` [\d., ]*\b{re.escape(row.version)}[, ]", page, re.MULTILINE)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.client}-{row.version}-{row.api}")

@@ -74,7 +74,7 @@ class TextChannel:
         return output + self.emit_delta(item, position, part.feed(delta))
 
     def on_done(self, state: StreamState, event: CanonicalEvent) -> list[Frame]:
-        """Emit text that the deltas did not contain, then the complete text if its kind has a frame for it."""
+        """Emit the text that the deltas lack, then the complete text if its kind has a frame for it."""
         position = 0 if self.index is None else read.index(event, self.index)
         text = read.text(event, self.member)
         item, output = self.find(state, event, self.item_type)
