@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(15)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "library.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-ROUTE, HOOK, TOOLS, MOUNT, MIDDLEWARE, FASTAPI, FASTAPI_MIDDLEWARE, HOST = EXAMPLES
+ROUTE, HOOK, TOOLS, MOUNT, MIDDLEWARE, FASTAPI, HOST = EXAMPLES
 
 
 def run(example: str) -> dict[str, Any]:
@@ -34,7 +34,7 @@ async def passes(request: Any, call_next: Any) -> Any:
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-@pytest.mark.parametrize("example", [ROUTE, HOOK, MIDDLEWARE, FASTAPI, FASTAPI_MIDDLEWARE])
+@pytest.mark.parametrize("example", [ROUTE, HOOK, MIDDLEWARE, FASTAPI])
 async def test_an_example_streams(example: str, wrapped: bool) -> None:  # noqa: FBT001 - a row of the table
     names = run(example)
     app = BaseHTTPMiddleware(names["app"], passes) if wrapped else names["app"]
