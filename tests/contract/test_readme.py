@@ -69,12 +69,5 @@ def test_the_recorded_streams_are_counted(corpus: Path) -> None:
     numbers = [len(list((corpus / kind).glob("*.ndjson"))) for kind in kinds]
     assert f"{sum(numbers)} recorded streams" in README
     assert f"There are {sum(numbers)}:" in PROVIDERS
-    table = [line.split("|")[1:-1] for line in PROVIDERS.splitlines() if line.startswith("|")]
-    rows = table[table.index([" upstream ", " Chat Completions ", " Responses "]) + 2 :]
-    assert [sum(streams(row[0], row[column]) for row in rows) for column in (1, 2)] == numbers[:2]
-
-
-def streams(upstreams: str, cell: str) -> int:
-    """Return the number of recordings in a row; a cell with `each` counts once for each upstream."""
-    number = int(re.sub(r"\D", "", cell) or 0)
-    return number * (upstreams.count(",") + 1) if "each" in cell else number
+    lists = re.findall(r"^- (?:Chat Completions|Responses): (.*)$", PROVIDERS, re.MULTILINE)
+    assert [sum(map(int, re.findall(r" (\d+)[,.]", one))) for one in lists] == numbers[:2]
