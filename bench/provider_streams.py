@@ -16,7 +16,8 @@ BURST_EVENTS = 2_000
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"
 KEPT_HEAD = HEAD.replace(b"connection: close\r\n", b"")
-TEXT = "The weather in Paris is mild."
+PARTS = ("The weather", " in Paris", " is mild.")
+TEXT = "".join(PARTS)
 PART = {"type": "output_text", "annotations": [], "text": TEXT}
 ITEM_STARTED = {"id": "msg_1", "type": "message", "status": "in_progress", "role": "assistant", "content": []}
 ITEM_DONE = ITEM_STARTED | {"status": "completed", "content": [PART]}
@@ -30,7 +31,7 @@ SHORT = [
             ("created", {"response": RESPONSE | {"output": []}}),
             ("output_item.added", {"output_index": 0, "item": ITEM_STARTED}),
             ("content_part.added", AT | {"part": PART | {"text": ""}}),
-            *(("output_text.delta", AT | {"delta": f" {word}", "logprobs": []}) for word in TEXT.split()[:3]),
+            *(("output_text.delta", AT | {"delta": part, "logprobs": []}) for part in PARTS),
             ("output_text.done", AT | {"text": TEXT}),
             ("output_item.done", {"output_index": 0, "item": ITEM_DONE}),
             ("completed", {"response": RESPONSE | {"status": "completed", "output": [ITEM_DONE], "usage": USAGE}}),

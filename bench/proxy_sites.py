@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import uvloop
-from pass_through import serve
-from provider_streams import answer
 
 from projector.dialects import DIALECTS
 from projector.server.config.settings import Settings
@@ -36,12 +34,16 @@ WATCHED_S = 0.002
 
 async def provide(port: int) -> None:
     """Serve as the provider."""
+    from provider_streams import answer  # noqa: PLC0415 - the server under test must not load its two megabytes
+
     server = await asyncio.start_server(answer, "127.0.0.1", port, backlog=2048)
     await server.serve_forever()
 
 
 async def provide_for(port: int, seconds: int) -> None:
     """Serve as a provider that accepts no connections after a while."""
+    from provider_streams import answer  # noqa: PLC0415 - as above
+
     server = await asyncio.start_server(answer, "127.0.0.1", port, backlog=2048)
     await asyncio.sleep(seconds)
     server.close()
@@ -131,6 +133,7 @@ def forward(port: int, provider: int) -> None:
 
 def idle(port: int) -> None:
     """Serve an empty response to every request."""
+    from pass_through import serve  # noqa: PLC0415 - as above
 
     async def app(_scope: object, _receive: object, send: object) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})

@@ -77,7 +77,8 @@ class Pipeline:
         self._timestamps = Timestamps()
         self._redactor = redactor
         self._projector = PublicStreamProjector(redactor, context, is_run=run)
-        self._dialect = DIALECTS[dialect].writer(redactor.policy, replace(options, is_run=run))
+        own = options if options.is_run == run else replace(options, is_run=run)
+        self._dialect = DIALECTS[dialect].writer(redactor.policy, own)
         self._sends_frames = dialect == PUBLIC
         self._end_mark = DIALECTS[dialect].end_mark
         self._on_frame = on_frame

@@ -290,6 +290,8 @@ class StreamState:
 
     def _set_member(self, name: str, value: object) -> None:
         """Set or remove a member of the envelope; its order is that of section 6.2."""
+        if not value and name not in self.envelope:
+            return
         members = {**self.envelope, name: value}
         self.envelope = {known: found for known in CONTEXT_ORDER if (found := members.get(known))}
 
@@ -303,7 +305,7 @@ def _name(redactor: Redactor, value: object) -> CleanText | None:
 
 
 def _workflow(redactor: Redactor, value: object) -> dict[str, object]:
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping) or not value:
         return {}
     texts = {name: _name(redactor, value.get(name)) for name in WORKFLOW_TEXTS}
     texts["workflow_run_id"] = _identifier(redactor, value.get("workflow_run_id"))

@@ -19,6 +19,11 @@ from projector.redaction.whole_values import clean_text
 
 KNOWN_MAX: Final = 512
 """IDs that are remembered as clean. Deltas of an item do not ask again, so more would save little."""
+CLEAN_NAMES_MAX: Final = 1_024
+"""Names that all streams of a policy remember as clean: roles, models, tools and agents. A search of one takes longer
+than anything else in the set-up of a short stream."""
+CLEAN_NAME_MAX_CHARS: Final = 64
+"""Length of a name that is remembered; those of tools have at most as many."""
 READ_MAX_CHARS: Final = 4_096
 """Characters of an ID that are searched; of a longer one no more is ever shown."""
 
@@ -29,13 +34,15 @@ class Names:
     Args:
         detector: the compiled policy.
         max_chars: limit of an ID.
+        clean_names: names in which nothing is withheld, shared with other streams of the policy.
     """
 
-    __slots__ = ("_detector", "_known", "_max_chars", "_pseudonyms", "replaced")
+    __slots__ = ("_clean_names", "_detector", "_known", "_max_chars", "_pseudonyms", "replaced")
 
-    def __init__(self, detector: Detector, max_chars: int) -> None:
+    def __init__(self, detector: Detector, max_chars: int, clean_names: dict[str, CleanText]) -> None:
         self._detector = detector
         self._max_chars = max_chars
+        self._clean_names = clean_names
         self._known: dict[str, CleanText] = {}
         self._pseudonyms: dict[bytes, CleanText] = {}
         self.replaced: set[str] = set()
@@ -56,9 +63,14 @@ class Names:
 
     def name(self, text: str, max_chars: int) -> CleanText:
         """Return a name of at most `max_chars`, with marks in place of what is withheld."""
+        known = self._clean_names.get(text)
+        if known is not None and len(known) <= max_chars:
+            return known
         cleaned = clean_text(self._detector, text, max_chars)
         if REDACTED_HERE[0] in cleaned.notices:
             self.replaced.add(cleaned.value)
+        elif cleaned == (text, ()) and len(text) <= CLEAN_NAME_MAX_CHARS and len(self._clean_names) < CLEAN_NAMES_MAX:
+            self._clean_names[text] = cleaned.value
         return cleaned.value
 
     def noted(self, text: str) -> Cleaned[CleanText]:

@@ -61,6 +61,7 @@ class Redactor:
         self._secrets = tuple(secrets)
         self._detector = Detector(policy, self._secrets)
         self._names: Names | None = None
+        self._clean_names: dict[str, CleanText] = {}
         actions = policy.text_actions
         self._prose = Prose(self._detector, actions, merged(policy.own_rules).classes) if actions else None
         self._echo: Echo | None = None
@@ -173,7 +174,7 @@ class Redactor:
         return self._names if self._names is not None else self._new_names()
 
     def _new_names(self) -> Names:
-        return Names(self._detector, self.policy.limits.id_max_chars)
+        return Names(self._detector, self.policy.limits.id_max_chars, self._clean_names)
 
     def argument_stream(self) -> ArgumentStream:
         """Return a cleaner for the arguments of one call, fragment by fragment."""

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from projector.contracts import paths
+from projector.redaction import names
 from projector.redaction.detector import Detector
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
@@ -133,3 +134,36 @@ def test_names_of_other_streams_are_not_remembered() -> None:
     redactor = Redactor(Policy())
     assert redactor.identifier(CREDENTIAL) == "redacted_1"
     assert redactor.replaced == frozenset()
+
+
+def test_a_clean_name_is_searched_once_for_all_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    redactor = Redactor(Policy())
+    searched: list[str] = []
+    clean = names.clean_text
+    monkeypatch.setattr(
+        names, "clean_text", lambda detector, text, *limit: searched.append(text) or clean(detector, text, *limit)
+    )
+    for _ in range(3):
+        assert redactor.for_stream().name("get_weather") == "get_weather"
+    assert searched == ["get_weather"]
+    assert redactor.for_stream().name("get_weather", 5) != "get_weather"
+
+
+def test_a_name_with_something_withheld_is_marked_in_each_stream() -> None:
+    redactor = Redactor(Policy())
+    for _ in range(2):
+        stream = redactor.for_stream()
+        marked = stream.name(f"f {CREDENTIAL}")
+        assert CREDENTIAL not in marked
+        assert stream.replaced == {marked}
+
+
+def test_remembered_names_are_few_and_short() -> None:
+    redactor = Redactor(Policy())
+    stream = redactor.for_stream()
+    for number in range(2 * names.CLEAN_NAMES_MAX):
+        stream.name(f"tool{number}")
+        stream.name(f"tool{number}".ljust(names.CLEAN_NAME_MAX_CHARS + 1, "x"))
+    remembered = redactor._clean_names
+    assert len(remembered) == names.CLEAN_NAMES_MAX
+    assert max(map(len, remembered)) <= names.CLEAN_NAME_MAX_CHARS

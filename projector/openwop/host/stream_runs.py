@@ -51,7 +51,7 @@ from projector.server.http.problems import Problem
 from projector.server.http.request_bodies import agent_body
 from projector.server.http.stored_state import home_targets
 from projector.server.http.stream_route import Site
-from projector.server.streaming.deadlines import run_timed
+from projector.server.streaming.deadlines import Clock
 from projector.server.streaming.memory import Account
 from projector.server.streaming.session import StreamSource
 from projector.server.streaming.workflow_source import WorkflowSource
@@ -169,7 +169,7 @@ class StreamWork(Work):
     async def _read(self, source: StreamSource) -> None:
         self._source = source
         try:
-            await run_timed(lambda clock: source.run(self._write, clock))
+            await source.run(self._write, Clock())
         except UpstreamError as error:
             raise RunFailedError(error.fault) from None
         if self._run.is_stopped:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
@@ -44,6 +44,8 @@ from projector.server.telemetry.request_facts import facts_of
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream
 from projector.server.upstream.targets import BodyOf
+
+_DEFAULTS: Final = DialectOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +85,13 @@ class Received(NamedTuple):
     @property
     def dialect(self) -> str | None:
         """The dialect that the request selects with `?dialect=`."""
-        return QueryParams(self.scope["query_string"]).get("dialect")
+        query = self.scope["query_string"]
+        return QueryParams(query).get("dialect") if query else None
 
     def options(self, options: DialectOptions | None = None) -> DialectOptions:
         """Return options with `?extensions=` and `?level=` of the request; raise `Problem` if one is invalid."""
-        return replace(options or DialectOptions(), **dialect_options(self.scope))
+        given = dialect_options(self.scope) if self.scope["query_string"] else {}
+        return replace(options or _DEFAULTS, **given) if given else options or _DEFAULTS
 
 
 NameOf: TypeAlias = Callable[[StoredStream], StreamName]
@@ -189,7 +193,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
         binding.redactor.for_request(body, secrets.token_bytes(16)),
         stats,
         context,
-        options=replace(options, include_usage=options.include_usage or is_json),
+        options=replace(options, include_usage=True) if is_json else options,
         output_format="ndjson" if is_json else "sse",
     )
     return StreamSession(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 
-import anyio
-
 from projector.server.config.settings import Timeouts
-from projector.server.upstream.protocol import UpstreamError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,38 +25,43 @@ class Timer:
 
 
 class Clock:
-    """Calls the timers that are due; there is one for each stream."""
+    """Calls the timers that are due; there is one for each stream. It is a timer of the event loop, without a task."""
 
     def __init__(self) -> None:
         self._timers: list[Timer] = []
-        self._changed = asyncio.Event()
-        self._scope = anyio.CancelScope()
+        self._next: asyncio.TimerHandle | None = None
+        self._next_at = inf
 
     @contextmanager
     def watch(self, *timers: Timer) -> Iterator[None]:
-        """Check timers until the block is left."""
+        """Check timers until the block is left, for the first time in the next turn of the event loop or later."""
         self._timers += timers
-        self._changed.set()
+        now = time.monotonic()
+        self._wake_in(min(min(timer.due_at() - now, timer.shortest_s) for timer in timers))
         try:
             yield
         finally:
             for timer in timers:
                 self._timers.remove(timer)
+            if not self._timers:
+                self._stop()
 
-    async def run(self) -> None:
-        """Check the timers until `stop`; a wait that begins during its sleep cannot end before that sleep does."""
-        with self._scope:
-            while True:
-                self._changed.clear()
-                with anyio.move_on_after(self._check()):
-                    await self._changed.wait()
+    def _stop(self) -> None:
+        if self._next is not None:
+            self._next.cancel()
+        self._next, self._next_at = None, inf
 
-    def stop(self) -> None:
-        """End `run`. A task that ends as cancelled would leave a cycle of objects, which holds the stream."""
-        self._scope.cancel()
+    def _wake_in(self, sleep_s: float) -> None:
+        """Check after some seconds, unless an earlier check is due. A wait that begins meanwhile ends later."""
+        at = time.monotonic() + sleep_s
+        if at < self._next_at:
+            self._stop()
+            self._next = asyncio.get_running_loop().call_later(max(sleep_s, 0), self._check)
+            self._next_at = at
 
-    def _check(self) -> float:
-        """Call the timers that are due; return the seconds until the next check."""
+    def _check(self) -> None:
+        """Call the timers that are due, and sleep until the next one may be."""
+        self._next, self._next_at = None, inf
         now = time.monotonic()
         sleep_s = inf
         for timer in tuple(self._timers):
@@ -69,22 +71,7 @@ class Clock:
             else:
                 sleep_s = min(sleep_s, due_at - now)
             sleep_s = min(sleep_s, timer.shortest_s)
-        return sleep_s
-
-
-async def run_timed(work: Callable[[Clock], Awaitable[None]]) -> None:
-    """Run some work with a clock of its own; raise its `UpstreamError`, not in an exception group."""
-    clock = Clock()
-    failure: UpstreamError | None = None
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(clock.run)
-        try:
-            await work(clock)
-        except UpstreamError as error:
-            failure = error
-        clock.stop()
-    if failure is not None:
-        raise failure
+        self._wake_in(sleep_s)
 
 
 class Deadlines:

@@ -26,6 +26,8 @@ from projector.server.streaming.deadlines import Clock, Timer
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_state import ResponseState, Signal
 from projector.server.streaming.response_writer import ResponseWriter
+from projector.server.streaming.session import log_crash
+from projector.server.streaming.side_tasks import SideTasks
 from projector.server.streaming.stored_stream import StoredStream
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.store.protocol import Page, Store, StoreUnavailableError, StreamHead, TrimmedError, UnknownStreamError
@@ -73,7 +75,6 @@ class LogSession:
         self._first = b""
         self._state = ResponseState()
         self._scope = anyio.CancelScope()
-        self._watching = anyio.CancelScope()
         self._problem: Problem | None = None
 
     is_upstream_open = False
@@ -108,21 +109,20 @@ class LogSession:
             headers.append((b"connection", b"keep-alive"))
         writer = self._writer_type(send, row, headers, self._account, self._state, self._leave)
         clock = Clock()
-        async with anyio.create_task_group() as tasks:
-            self._scope = tasks.cancel_scope
-            tasks.start_soon(self._watch, receive)
-            tasks.start_soon(clock.run)
-            with clock.watch(
+        with (
+            self._scope,
+            SideTasks(self._break_off) as beside,
+            clock.watch(
                 Timer(lambda: (writer.sending_since or inf) + self._stall_s, self._leave, self._stall_s),
                 Timer(
                     lambda: writer.sent_at + self._heartbeat_s,
-                    lambda: tasks.start_soon(writer.beat, encode_comment("heartbeat")),
+                    lambda: beside.start(writer.beat, encode_comment("heartbeat")),
                     self._heartbeat_s,
                 ),
-            ):
-                await self._produce(writer)
-            clock.stop()
-            self._watching.cancel()
+            ),
+        ):
+            beside.watch(receive, self._leave)
+            await self._produce(writer)
         if self._problem is not None:
             raise self._problem
 
@@ -180,8 +180,8 @@ class LogSession:
             self.stats.is_client_gone = True
             self._scope.cancel()
 
-    async def _watch(self, receive: Receive) -> None:
-        with self._watching:  # a task that ends as cancelled would leave a cycle of objects
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            self._leave()
+    def _break_off(self, error: Exception) -> None:
+        """Log the failure of a task beside the reader, and end it."""
+        log_crash("stream_crashed", error, stream_id=self.stats.stream_id, request_id=self.stats.request_id)
+        self._state.apply(Signal.LEAVE)
+        self._scope.cancel()

@@ -14,7 +14,7 @@ from starlette.types import Message, Send
 from projector.contracts import codec
 from projector.dialects.descriptor import Dialect
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
-from projector.server.streaming.response_state import ResponseState, Signal
+from projector.server.streaming.response_state import Phase, ResponseState, Signal
 
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
@@ -34,6 +34,10 @@ _JSON_HEADERS: Final[Headers] = (
 
 SEND_MAX_BYTES: Final = 65_536
 """Maximum bytes of one send, as many as uvicorn buffers; with more, a slow client would seem to have stalled."""
+
+LAST_MAX_BYTES: Final = 32_768
+"""Size of last bytes that end the response in the same send: uvicorn takes them without waiting for the client. It
+would take more as well, and a client that does not read them would count as one that has them."""
 
 
 class AbortableSend:
@@ -114,23 +118,28 @@ class ResponseWriter:
                 return False
             if not is_head_sent:
                 await self._transmit({"type": "http.response.start", "status": self._status, "headers": self._headers})
-            if data:
-                await self._write_in_pieces(data)
+            if is_last and len(data) <= LAST_MAX_BYTES:
+                await self._transmit({"type": "http.response.body", "body": data, "more_body": False})
+            elif data:
+                await self._write_in_pieces(data, is_last=is_last)
             if is_last:
-                await self._transmit({"type": "http.response.body", "body": b"", "more_body": False})
                 self._state.apply(Signal.SENT)
         return True
 
-    async def _write_in_pieces(self, data: bytes) -> None:
+    async def _write_in_pieces(self, data: bytes, *, is_last: bool) -> None:
         self._account.hold(len(data))
         try:
             for start in range(0, len(data), SEND_MAX_BYTES):
                 piece = data[start : start + SEND_MAX_BYTES]
                 await self._transmit({"type": "http.response.body", "body": piece, "more_body": True})
+            if is_last:
+                await self._transmit({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             self._account.hold(-len(data))
 
     async def _transmit(self, message: Message) -> None:
+        if self._state.phase is Phase.GONE:
+            return  # since the message before, which a task of its own may have sent
         self.sending_since = time.monotonic()
         try:
             await self._send(message)

@@ -1,7 +1,7 @@
 """One stream: a source produces it, a session writes it to its client and to its log.
 
-Three tasks share a session. The first runs the source and writes its output, so that a client that does not read stops
-its upstream by backpressure. The watcher waits for the client to disconnect. The clock checks deadlines and sends
+The task of the request runs the source and writes its output, so that a client that does not read stops its upstream
+by backpressure. Beside it, the watcher waits for the client to disconnect, and the clock checks deadlines and starts
 heartbeats.
 
 The HTTP status is committed when an upstream's headers arrive, at the latest when the first heartbeat is due. A
@@ -34,6 +34,7 @@ from projector.server.streaming.deadlines import Clock, Timer
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_state import Phase, ResponseState, Signal
 from projector.server.streaming.response_writer import AbortableSend, ResponseWriter, Write
+from projector.server.streaming.side_tasks import SideTasks
 from projector.server.streaming.stored_stream import NOTHING, Keeping
 from projector.server.streaming.stream_logs import Loss, StreamLog, StreamLogs
 from projector.server.telemetry.logs import log
@@ -132,7 +133,6 @@ class StreamSession:
         self._is_detached = False
         self._state = ResponseState()
         self._scope = anyio.CancelScope()
-        self._watching = anyio.CancelScope()
         self._problem: Problem | None = None
         self._last_bytes: Callable[[], bytes] = self._pipeline.close
 
@@ -160,21 +160,20 @@ class StreamSession:
         if isinstance(source, _EndedSource):
             raise UsageError("expected a session that has not run")
         try:
-            async with anyio.create_task_group() as tasks:
-                self._scope = tasks.cancel_scope
-                tasks.start_soon(self._watch, receive)
-                tasks.start_soon(clock.run)
-                with clock.watch(
+            with (
+                self._scope,
+                SideTasks(self._break_off) as beside,
+                clock.watch(
                     Timer(lambda: (writer.sending_since or inf) + self._stall_s, stall, self._stall_s),
                     Timer(
                         lambda: writer.sent_at + self._heartbeat_s,
-                        lambda: tasks.start_soon(self._beat, writer),  # a task, because sending may take a while
+                        lambda: beside.start(self._beat, writer),  # a task, because sending may take a while
                         self._heartbeat_s,
                     ),
-                ):
-                    await self._produce(source, writer, clock)
-                clock.stop()
-                self._watching.cancel()
+                ),
+            ):
+                beside.watch(receive, self._disconnect)
+                await self._produce(source, writer, clock)
         finally:
             if self._state.phase is Phase.REFUSED and self._log is not None:
                 self._last_bytes()  # its log ends like the answer
@@ -253,6 +252,13 @@ class StreamSession:
             self.stats.is_client_gone = True
             self._scope.cancel()
 
+    def _break_off(self, error: Exception) -> None:
+        """Log the failure of a task beside the stream, and give the connection up: its state is not known."""
+        log_crash("stream_crashed", error, stream_id=self.stats.stream_id, request_id=self.stats.request_id)
+        self._state.apply(Signal.LEAVE)
+        self.stats.is_client_gone = True
+        self._scope.cancel()
+
     def _notify_log(self) -> None:
         """Have the frames of the last step written: the pipeline may run in a thread, the log does not."""
         if self._log is not None:
@@ -283,10 +289,10 @@ class StreamSession:
             self._notify_log()
             if self._is_detached and self._log is not None:
                 await self._log.keep_up()  # without a client, its log sets the pace
-            await writer.write(data)
             if self._pipeline.ended:
-                await self._end(writer)  # before the upstream is closed, which may take a moment
+                await self._end(writer, data)  # before the upstream is closed, which may take a moment
                 return
+            await writer.write(data)
             self._account.keep(self._pipeline.kept_bytes)
             if self._account.is_exceeded:
                 raise UpstreamError(FAULTS["upstream_response_too_large"])
@@ -299,8 +305,8 @@ class StreamSession:
             self._crash(error)
         await self._end(writer)
 
-    async def _end(self, writer: ResponseWriter) -> None:
-        """Write the end of the stream, unless the request is refused or the client gone. Idempotent."""
+    async def _end(self, writer: ResponseWriter, data: bytes = b"") -> None:
+        """Write data and the end of the stream, unless the request is refused or the client gone. Idempotent."""
         self._state.apply(Signal.STOP)
         is_sent = self._state.accepts(Signal.SEND)
         if not is_sent and not self._is_detached:
@@ -313,7 +319,7 @@ class StreamSession:
                 return
             if self.stats.terminal.get("error", {}).get("is_retryable") is False:
                 writer.add_header(b"x-should-retry", b"false")
-            await writer.end(last)
+            await writer.end(data + last)
         except Exception as error:  # noqa: BLE001 - the client must get an error response
             self._crash(error)
 
@@ -326,12 +332,6 @@ class StreamSession:
         if scope["http_version"] == "1.1":
             headers.append((b"connection", b"keep-alive"))
         return headers
-
-    async def _watch(self, receive: Receive) -> None:
-        with self._watching:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            self._disconnect()
 
     async def _beat(self, writer: ResponseWriter) -> None:
         """Send a comment, unless other output is being sent."""

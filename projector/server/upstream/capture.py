@@ -17,7 +17,7 @@ from projector.redaction.spans import Finder
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Retries, Settings
-from projector.server.streaming.deadlines import run_timed
+from projector.server.streaming.deadlines import Clock
 from projector.server.streaming.memory import Account, Memory
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.failover import attempts_of
@@ -86,7 +86,7 @@ async def _read(binding: UpstreamBinding, body: Mapping[str, object], data: byte
         pipeline.feed(chunk)
         return pipeline.ended
 
-    await run_timed(lambda clock: reader.run(clock, checkpoint, on_chunk))
+    await reader.run(Clock(), checkpoint, on_chunk)
 
 
 def _finder(settings: Settings) -> Finder:

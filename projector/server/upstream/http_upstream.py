@@ -11,7 +11,7 @@ import errno
 import io
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Final
 
 import aiohttp
@@ -87,13 +87,11 @@ class HTTPUpstream:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.providers = frozenset(name for name, provider in PROVIDERS.items() if provider.upstream == _NAME)
 
-    @asynccontextmanager
-    async def open(self, request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
+    def open(self, request: ProviderRequest, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Return the bytes of the response; see `Upstream`."""
         path = PROVIDERS[request.provider].request_path
         content = [codec.dumps_exact({**request.body, "stream": True})]
-        async with self._response("POST", path, request.headers, content) as chunks:
-            yield chunks
+        return self._response("POST", path, request.headers, content)
 
     async def models(self) -> Sequence[Model]:
         """Return the models that the provider lists; raise `UpstreamError` if it fails."""

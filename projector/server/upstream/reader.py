@@ -52,7 +52,7 @@ class UpstreamReader:
         self._account = account
         self._on_target = on_target
         self._deadlines = Deadlines(attempts.target.provider.timeouts, time.monotonic())
-        self._scope = anyio.CancelScope()
+        self._scope: anyio.CancelScope | None = None
         self._fault: Fault | None = None
         self._has_bytes = False
         self._is_stopped = False
@@ -103,7 +103,7 @@ class UpstreamReader:
         return self._is_stopped or self._fault is not None
 
     def _interrupt(self) -> None:
-        if self._is_waiting:
+        if self._is_waiting and self._scope is not None:
             self._scope.cancel()
 
     async def _run(self, on_open: OnOpen, on_chunk: OnChunk) -> None:
@@ -182,7 +182,7 @@ class UpstreamReader:
             await self._wait_again()
             turn_ends_s = self._stats.overhead_s + _TURN_S
             async for chunk in chunks:
-                if self._scope.cancel_called or self._stats.overhead_s >= turn_ends_s:
+                if self._is_interrupted or self._stats.overhead_s >= turn_ends_s:
                     turn_ends_s = self._stats.overhead_s + _TURN_S
                     await checkpoint()  # chunks that arrive without a pause leave no other moment for it
                 self._is_waiting = False
@@ -207,6 +207,6 @@ class UpstreamReader:
         """Allow the reader to be stopped again, and wait for memory."""
         self._is_waiting = True
         if self._is_interrupted:
-            self._scope.cancel()
+            self._interrupt()
             await checkpoint()
         await self._account.wait_for_turn()
