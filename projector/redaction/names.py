@@ -69,9 +69,13 @@ class Names:
         cleaned = clean_text(self._detector, text, max_chars)
         if REDACTED_HERE[0] in cleaned.notices:
             self.replaced.add(cleaned.value)
-        elif cleaned == (text, ()) and len(text) <= CLEAN_NAME_MAX_CHARS and len(self._clean_names) < CLEAN_NAMES_MAX:
-            self._clean_names[text] = cleaned.value
+        elif cleaned.value == text and not cleaned.notices:
+            self._remember(cleaned.value)
         return cleaned.value
+
+    def _remember(self, name: CleanText) -> None:
+        if len(name) <= CLEAN_NAME_MAX_CHARS and len(self._clean_names) < CLEAN_NAMES_MAX:
+            self._clean_names[name] = name
 
     def noted(self, text: str) -> Cleaned[CleanText]:
         """Return an ID with its own notice, for a place inside a tree."""
