@@ -63,6 +63,7 @@ REST: Final = {
     "asgi/test_process.py": "processes and signals",
     "asgi/test_replicas.py": "servers that share Redis, in processes",
     "asgi/test_signals.py": "the same",
+    "asgi/test_slow_readers.py": "tens of megabytes, in processes",
     "unit/test_compiling.py": "compiles all patterns, which takes a second",
     "store/test_bench_store.py": "the subjects of the benchmark",
     "store/test_interleavings.py::test_any_order": "hundreds of orders",

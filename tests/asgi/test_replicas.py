@@ -18,6 +18,8 @@ from projector.dialects import DIALECTS
 from tests.asgi.callers import keys
 from tests.asgi.conftest import Answer, Peer, Script, frames_of
 from tests.asgi.process import SERVE, Process, running
+from tests.asgi.test_ag_ui_resume import body, messages_of, provider_of
+from tests.asgi.test_ag_ui_route import path
 from tests.asgi.test_resume import CHAT, Provider, agents, until
 
 pytestmark = pytest.mark.timeout(120)
@@ -367,3 +369,42 @@ async def read_until_the_cut(process: Process, location: str, after: int) -> lis
     except (asyncio.IncompleteReadError, OSError):
         return []
     return await until_the_cut(answer) if answer.status == 200 else []
+
+
+async def test_a_run_of_ag_ui_goes_on_at_another_server(replicas: Any, upstream: Any) -> None:
+    """The same request with `Last-Event-ID`, and the GET that joins, after each event."""
+    provider = provider_of("chat-text-citations")
+    await upstream(provider)
+    one, other = replicas()
+    answer = await one.ask(path("default"), body())
+    messages = messages_of(await answer.rest())
+    await settled(one)
+    for after in range(len(messages)):
+        position = {"last_event_id": str(after)}
+        asked = await other.ask(path("default"), body(), **position)
+        joined = await other.get(f"{path('default')}?offset=-1&runId=run-1", **position)
+        for later in (asked, joined):
+            assert (later.status, await later.rest()) == (200, b"".join(messages[after:]))
+            assert {later.headers[name] for name in ("x-run-id", "x-stream-id", "location")} == {
+                *("run-1", answer.headers["x-stream-id"], answer.headers["location"])
+            }
+    again = await other.ask(path("default"), body(), last_event_id=str(len(messages)))
+    assert again.status == 204
+    assert len(provider.peers) == 1, "the provider is asked once"
+
+
+async def test_a_running_run_of_ag_ui_is_joined_at_another_server(replicas: Any, upstream: Any) -> None:
+    provider = provider_of("chat-text-citations", 6)
+    await upstream(provider)
+    one, other = replicas()
+    answer = await one.ask(path("default"), body("run-2"))
+    begin = await until(answer, b"TEXT_MESSAGE_CONTENT")
+    has = len(messages_of(begin))
+    await (await found(other, f"{answer.headers['location']}")).rest()
+    asked = await other.ask(path("default"), body("run-2"), last_event_id=str(has))
+    joined = await other.get(f"{path('default')}?runId=run-2")
+    provider.gate.set()
+    whole = begin + await answer.rest()
+    assert (asked.status, await asked.rest()) == (200, b"".join(messages_of(whole)[has:]))
+    assert (joined.status, await joined.rest()) == (200, whole)
+    assert len(provider.peers) == 1
