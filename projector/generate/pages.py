@@ -15,17 +15,24 @@ from typing import Final
 
 from projector.generate.dialect_tables import descriptor_table, dropped_table
 from projector.generate.member_tables import members_table
-from projector.generate.rule_tables import codes_table, limits_table, rules_table
+from projector.generate.rule_tables import codes_table, limits_table, rules_line
 from projector.generate.samples import sample_block, stream_block
 
 PAGES: Final = "contracts/*/README.md"
 _BLOCK: Final = re.compile(r"(?<=^<!-- generated: )([^\n]+)( -->\n).*?(?=^<!-- end -->$)", re.MULTILINE | re.DOTALL)
 
+
+def event_block(model: str, kind: str) -> list[str]:
+    """Return the table of the members of a kind, and its sample."""
+    return [*members_table(model), "", *sample_block(kind)]
+
+
 WRITERS: Final[Mapping[str, Callable[..., list[str]]]] = {
     "members": members_table,
-    "rules": rules_table,
+    "rules": rules_line,
     "limits": limits_table,
     "codes": codes_table,
+    "event": event_block,
     "sample": sample_block,
     "stream": stream_block,
     "descriptor": descriptor_table,

@@ -1,4 +1,4 @@
-"""Tables of the stream rules, the limits and the codes of failures."""
+"""Tables of the limits and the codes of failures, and the names of the stream rules."""
 
 from __future__ import annotations
 
@@ -48,10 +48,9 @@ def _limit_rows() -> Iterator[str]:
         yield f"| {about} | {getattr(limits, constant):,} {unit} | {changed} |"
 
 
-def rules_table() -> list[str]:
-    """Return the rules of the specification, as `projector validate` names them; others are with their decisions."""
-    rows = [f"| `{rule.name}` | {rule.text} |" for rule in RULES.values() if rule.level == "spec"]
-    return ["| rule | text |", "|---|---|", *rows]
+def rules_line() -> list[str]:
+    """Return the names of the rules of the specification; others are with their decisions."""
+    return [", ".join(f"`{rule.name}`" for rule in RULES.values() if rule.level == "spec") + "."]
 
 
 def codes_table() -> list[str]:
