@@ -42,7 +42,9 @@ _SHOWN_MAX_CHARS: Final = 20
 _MAX_PATHS: Final = 64
 """Maximum number and depth of kept paths. An event has fewer notices, and a tree fewer levels."""
 _MAX_KEYS: Final = 64
-"""Maximum number of keys that are remembered; arrays of objects repeat fewer."""
+"""Maximum number of keys that are remembered, and of strings; arrays of objects repeat fewer."""
+_STRING_MAX_CHARS: Final = 24
+"""Length of the longest string that is remembered; longer ones repeat rarely."""
 
 
 class JsonStreamFilter:
@@ -64,12 +66,14 @@ class JsonStreamFilter:
         self._key: list[str] | None = None
         self._string: ContentFilter | None = None
         self._string_begins = False
+        self._is_quick = False  # whether a quick search decided all of the string so far
         self._number = NumberFilter(detector.values)
         self._literal = ""
         self._pending = ""  # an unfinished escape, or the beginning of a value under a sensitive key
         self._content_start = ""  # of the current string
         self._after: Carry | None = None  # what the last string of this array leaves to the next one
         self._plain_keys: set[str] = set()  # keys that were shown whole, and whose values are not sensitive
+        self._plain_strings: set[str] = set()  # short strings that were shown whole
         self._pairs: dict[int, Verdict] = {}  # number of open containers -> verdict of the value that a member named
         self._steps = StepBuffer()
         self.withheld: dict[Path, None] = {}  # a set in order
@@ -162,23 +166,51 @@ class JsonStreamFilter:
         return end
 
     def _known_member(self, text: str, at: int) -> int:
-        """Read a key that was read before and the syntax around it, up to the value; return `at` if it is another one.
+        """Read keys that were read before with their values, up to a value that takes more; return `at` if there are none.
 
-        It is exact because what a key does depends on the key alone, unless it is in a pair of a name and a value.
+        It is exact because what a key does depends on the key alone, unless it is in a pair of a name and a value, and
+        because a clean value that is no container leaves nothing to the next one.
         """
         expect = self._expect
         is_expected = (
             expect is self._NEXT_MEMBER if text[at] == "," else expect is self._KEY or expect is self._FIRST_KEY
         )
-        if not is_expected or self._pairs or self._muted_at is not None or self._described_at is not None:
+        if not is_expected or self._pairs or not self._is_readable:
             return at
-        member = grammar.MEMBER[text[at]].match(text, at)
-        if member is None or (key := member[1]) not in self._plain_keys:
-            return at
-        self._path[-1] = key
-        self._steps.show(member.end() - at)
-        self._expect = self._VALUE
-        return member.end()
+        start = at
+        while (found := grammar.SIMPLE_MEMBER[text[at]].match(text, at)) is not None and self._is_simple(*found.groups()):
+            self._path[-1] = found[1]
+            self._expect = self._NEXT_MEMBER
+            at = found.end()
+            if text[at] != ",":
+                break
+        else:
+            member = grammar.MEMBER[text[at]].match(text, at)
+            if member is not None and (key := member[1]) in self._plain_keys:
+                self._path[-1] = key
+                self._expect = self._VALUE
+                at = member.end()
+        if at > start:
+            self._steps.show(at - start)
+        return at
+
+    def _is_simple(self, key: str, content: str | None, number: str | None) -> bool:
+        """Return whether a member is shown, and leaves nothing to the next one."""
+        if key not in self._plain_keys or names_a_value(key):
+            return False
+        if content is None:
+            return number is None or not self._detector.values.has_numbers
+        if content in self._plain_strings:
+            return True
+        is_shown = self._detector.passes(content)
+        if is_shown and len(content) <= _STRING_MAX_CHARS and len(self._plain_strings) < _MAX_KEYS:
+            self._plain_strings.add(content)
+        return is_shown
+
+    @property
+    def _is_readable(self) -> bool:
+        """Whether neither a withheld value nor a description is read."""
+        return self._muted_at is None and self._described_at is None
 
     def _in_sensitive(self, text: str, at: int) -> int:
         """Show a value under a sensitive key if it is a state, empty, a count or a description; withhold others."""
@@ -321,7 +353,9 @@ class JsonStreamFilter:
             self._string = None
         elif self._key is not None or (after is None and content and content[0] not in MAY_BE_JSON):
             self._string = plain_filter(self._detector)
+            self._is_quick = True
         else:
+            self._is_quick = False
             alone = string_filter(self._detector, self._level + 1, after)
             self._string = neighbour(alone, self._detector, after)
         return at
@@ -329,11 +363,17 @@ class JsonStreamFilter:
     def _content(self, raw: str) -> None:
         decoded = raw if "\\" not in raw else codec.scrub(codec.loads(f'"{raw}"'))
         self._add_content(decoded)
-        if self._string is None:
-            self._steps.show(len(raw))
+        string, steps = self._string, self._steps
+        if string is None:
+            steps.show(len(raw))
             return
-        self._steps.extend_decoded(self._string.feed(decoded), raw)
-        if isinstance(self._string, StringFilter | Neighbour) and (settled := self._string.settled) is not None:
+        if decoded is raw and "\\" not in steps.held and (count := string.quick(raw)) >= 0:
+            steps.show(count)
+            steps.held = (steps.held + raw)[count:]
+            return
+        self._is_quick = False
+        steps.extend_decoded(string.feed(decoded), raw)
+        if isinstance(string, StringFilter | Neighbour) and (settled := string.settled) is not None:
             self._string = settled
 
     def _add_content(self, decoded: str) -> None:
@@ -347,7 +387,8 @@ class JsonStreamFilter:
             self._steps.extend_decoded(steps, "")
 
     def _close_string(self) -> None:
-        self._flush_string()
+        if not self._is_quick or self._steps.held or not self._path or isinstance(self._path[-1], int):
+            self._flush_string()  # otherwise nothing is held, and nobody asks the filter what it leaves
         self._steps.show(1)
         string, self._string = self._string, None
         if self._key is None:
@@ -356,6 +397,11 @@ class JsonStreamFilter:
             self._end_value()
             return
         key, self._key = "".join(self._key), None
+        if key in self._plain_keys and not self._steps.marked and not self._pairs and self._is_readable:
+            self._path[-1] = key
+            self._read = JsonStreamFilter._between
+            self._expect = self._COLON
+            return
         self._verdict = self._detector.keys.verdict(key)
         if self._pairs and self._verdict is Verdict.PLAIN and is_value_of_pair(key):
             self._verdict = self._pairs.get(len(self._containers), Verdict.PLAIN)

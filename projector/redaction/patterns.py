@@ -60,7 +60,7 @@ _TAIL_CHARS: Final = 64
 _HEX: Final = "[0-9A-Fa-f]"
 _ESCAPES: Final = (
     rf"\\(?:[abefnrtv0]|u{_HEX}{{4}}|x{_HEX}{{2}})()|%(?:25){{0,3}}{_HEX}{{2}}()|={_HEX}{{2}}()|\[[0-9;]{{0,12}}[mK]()"
-    rf"|[\\&\x1b]()|%{_HEX}?\Z()"
+    rf"|\\()|&()|\x1b()|%{_HEX}?\Z()"
 )
 """Escapes that were not decoded: of strings, percent-encoding, quoted-printable, the colours of a terminal; and the
 first characters of others (`projector.redaction.readings`)."""
