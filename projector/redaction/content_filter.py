@@ -97,6 +97,10 @@ class Twin(ContentFilter, Protocol):
     is_piece: bool
     """Whether the text ends inside a secret of which the beginning was in another text."""
 
+    def resume(self, before: str, /) -> None:
+        """Continue behind text that was shown without this filter because nothing began in it."""
+        ...
+
     def undecided_with(self, text: str, /) -> str:
         """Return the held text and another one behind it, with what stands before; empty if there is none."""
         ...

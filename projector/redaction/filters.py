@@ -328,6 +328,10 @@ class PlainFilter:
         """Begin a string behind another one of its list."""
         self._formats.begin_after(carry)
 
+    def resume(self, before: str) -> None:
+        """Continue behind text that was shown without this filter because nothing began in it."""
+        self._formats.resume(before)
+
     def quick(self, text: str, /) -> int:
         """Read a piece as `FormatFilter.quick` does, if no registered value begins in it."""
         return self._formats.quick(text) if not self._held and self._lacks(text) else -1

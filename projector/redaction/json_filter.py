@@ -27,7 +27,8 @@ from projector.redaction import descriptions
 from projector.redaction import json_grammar as grammar
 from projector.redaction.content_filter import Carry, ContentFilter
 from projector.redaction.detector import Detector
-from projector.redaction.filters import NumberFilter, clean_plain, plain_filter
+from projector.redaction.filters import NumberFilter, PlainText, clean_plain, plain_filter
+from projector.redaction.json_members import FIRST, KnownParts
 from projector.redaction.neighbours import Neighbour, announcing, carry_after, carry_of, neighbour, passes_after
 from projector.redaction.rules import Verdict, is_value_of_pair, names_a_value
 from projector.redaction.steps import Step, StepBuffer
@@ -41,10 +42,6 @@ _SHOWN_MAX_CHARS: Final = 20
 """Length of the longest value that is shown under a sensitive key (`descriptions`)."""
 _MAX_PATHS: Final = 64
 """Maximum number and depth of kept paths. An event has fewer notices, and a tree fewer levels."""
-_MAX_KEYS: Final = 64
-"""Maximum number of keys that are remembered, and of strings; arrays of objects repeat fewer."""
-_STRING_MAX_CHARS: Final = 24
-"""Length of the longest string that is remembered; longer ones repeat rarely."""
 
 
 class JsonStreamFilter:
@@ -66,14 +63,14 @@ class JsonStreamFilter:
         self._key: list[str] | None = None
         self._string: ContentFilter | None = None
         self._string_begins = False
-        self._is_quick = False  # whether a quick search decided all of the string so far
+        self._spare: PlainText | None = None  # a filter that has read nothing
+        self._quick_filter: PlainText | None = None  # that of the string, if quick searches decided all of it so far
         self._number = NumberFilter(detector.values)
         self._literal = ""
         self._pending = ""  # an unfinished escape, or the beginning of a value under a sensitive key
         self._content_start = ""  # of the current string
         self._after: Carry | None = None  # what the last string of this array leaves to the next one
-        self._plain_keys: set[str] = set()  # keys that were shown whole, and whose values are not sensitive
-        self._plain_strings: set[str] = set()  # short strings that were shown whole
+        self._parts = KnownParts(detector)
         self._pairs: dict[int, Verdict] = {}  # number of open containers -> verdict of the value that a member named
         self._steps = StepBuffer()
         self.withheld: dict[Path, None] = {}  # a set in order
@@ -146,7 +143,7 @@ class JsonStreamFilter:
 
     def _between(self, text: str, at: int) -> int:
         char = text[at]
-        if char in grammar.MEMBER and self._plain_keys and (end := self._known_member(text, at)) > at:
+        if char in FIRST and self._parts.keys and (end := self._known(text, at)) > at:
             return end
         handler = self._expect.get(char)
         if handler is not None:
@@ -165,47 +162,55 @@ class JsonStreamFilter:
         self.failed = end == at
         return end
 
-    def _known_member(self, text: str, at: int) -> int:
-        """Read keys that were read before with their values, up to a value that takes more; return `at` if there are none.
-
-        It is exact because what a key does depends on the key alone, unless it is in a pair of a name and a value, and
-        because a clean value that is no container leaves nothing to the next one.
-        """
+    def _known(self, text: str, at: int) -> int:
+        """Read syntax and members that were read before (`json_members`); return `at` if there are none."""
         expect = self._expect
-        is_expected = (
-            expect is self._NEXT_MEMBER if text[at] == "," else expect is self._KEY or expect is self._FIRST_KEY
-        )
-        if not is_expected or self._pairs or not self._is_readable:
+        if self._pairs or not self._is_readable:
             return at
-        start = at
-        while (found := grammar.SIMPLE_MEMBER[text[at]].match(text, at)) is not None and self._is_simple(*found.groups()):
-            self._path[-1] = found[1]
-            self._expect = self._NEXT_MEMBER
-            at = found.end()
-            if text[at] != ",":
-                break
-        else:
-            member = grammar.MEMBER[text[at]].match(text, at)
-            if member is not None and (key := member[1]) in self._plain_keys:
-                self._path[-1] = key
-                self._expect = self._VALUE
-                at = member.end()
-        if at > start:
-            self._steps.show(at - start)
-        return at
+        if text[at] == "}":
+            return self._next_object(text, at) if expect is self._NEXT_MEMBER else at
+        if expect is self._COLON:
+            end = self._parts.rest_of_member(text, at, str(self._path[-1])) if self._verdict is Verdict.PLAIN else at
+            if end > at:
+                self._expect = self._NEXT_MEMBER
+                self._steps.show(end - at)
+            return end
+        is_next = expect is self._NEXT_MEMBER if text[at] == "," else expect is self._KEY or expect is self._FIRST_KEY
+        members = self._parts.members(text, at) if is_next and text[at] != ":" else None
+        if members is None:
+            return at
+        self._path[-1] = members.key
+        self._expect = self._VALUE if members.is_key_only else self._NEXT_MEMBER
+        self._steps.show(members.end - at)
+        return self._rest_of_piece(text, members.end) if members.is_key_only else members.end
 
-    def _is_simple(self, key: str, content: str | None, number: str | None) -> bool:
-        """Return whether a member is shown, and leaves nothing to the next one."""
-        if key not in self._plain_keys or names_a_value(key):
-            return False
-        if content is None:
-            return number is None or not self._detector.values.has_numbers
-        if content in self._plain_strings:
-            return True
-        is_shown = self._detector.passes(content)
-        if is_shown and len(content) <= _STRING_MAX_CHARS and len(self._plain_strings) < _MAX_KEYS:
-            self._plain_strings.add(content)
-        return is_shown
+    def _next_object(self, text: str, at: int) -> int:
+        """Read from the end of an object to the beginning of the next one in an array."""
+        found = grammar.NEXT_OBJECT.match(text, at)
+        if found is None or self._containers[-2:] != [self._NEXT_ENTRY, self._NEXT_MEMBER]:
+            return at
+        step = self._path[-2]
+        self._path[-2:] = [step + 1 if isinstance(step, int) else step, ""]
+        self._expect = self._FIRST_KEY
+        self._steps.show(found.end() - at)
+        return found.end()
+
+    def _rest_of_piece(self, text: str, at: int) -> int:
+        """Read the beginning of a string that is plain text up to the end of the piece."""
+        content = text[at + 1 :]
+        if text[at : at + 1] != '"' or content[:1] in MAY_BE_JSON or not content or grammar.NOT_PLAIN.search(content):
+            return at
+        self._begin_plain()
+        self._read = JsonStreamFilter._in_string
+        self._content_start = ""
+        self._steps.show(1)
+        self._content(content)
+        return len(text)
+
+    @property
+    def _is_member(self) -> bool:
+        """Whether the path ends with a key, so that no other string continues this one."""
+        return bool(self._path) and type(self._path[-1]) is str
 
     @property
     def _is_readable(self) -> bool:
@@ -338,7 +343,16 @@ class JsonStreamFilter:
         end = run.end() if run else at
         content = text[at:end]
         closed = text[end : end + 1] == '"'
-        after, self._after = (None, self._after) if self._key is not None else (self._after, None)
+        before = after = None
+        if self._key is None:
+            before = after = self._after
+            is_entry = closed and self._muted_at is None and not self._is_member
+            if is_entry and self._parts.knows_entry(before, content):
+                self._after = self._parts.left_by(before, content)
+                self._steps.show(end + 1 - at)
+                self._end_value()
+                return end + 1
+            self._after = None
         if after is not None and content and passes_after(self._detector, after, content):
             after = None
         if closed and self._key is None and self._muted_at is None:
@@ -348,17 +362,23 @@ class JsonStreamFilter:
             self._content_start = content
             self._steps.show(end - at)
             self._close_string()
+            if not self._is_member and self._path and self._muted_at is None:
+                self._parts.add_entry(before, content, self._after)
             return end + 1
         if self._muted_at is not None:
             self._string = None
         elif self._key is not None or (after is None and content and content[0] not in MAY_BE_JSON):
-            self._string = plain_filter(self._detector)
-            self._is_quick = True
+            self._begin_plain()
         else:
-            self._is_quick = False
+            self._quick_filter = None
             alone = string_filter(self._detector, self._level + 1, after)
             self._string = neighbour(alone, self._detector, after)
         return at
+
+    def _begin_plain(self) -> None:
+        """Begin a string that is plain text."""
+        self._string = self._quick_filter = self._spare or plain_filter(self._detector)
+        self._spare = None
 
     def _content(self, raw: str) -> None:
         decoded = raw if "\\" not in raw else codec.scrub(codec.loads(f'"{raw}"'))
@@ -371,7 +391,7 @@ class JsonStreamFilter:
             steps.show(count)
             steps.held = (steps.held + raw)[count:]
             return
-        self._is_quick = False
+        self._quick_filter = None
         steps.extend_decoded(string.feed(decoded), raw)
         if isinstance(string, StringFilter | Neighbour) and (settled := string.settled) is not None:
             self._string = settled
@@ -387,17 +407,21 @@ class JsonStreamFilter:
             self._steps.extend_decoded(steps, "")
 
     def _close_string(self) -> None:
-        if not self._is_quick or self._steps.held or not self._path or isinstance(self._path[-1], int):
-            self._flush_string()  # otherwise nothing is held, and nobody asks the filter what it leaves
+        string, plain = self._string, self._quick_filter
+        if string is not None and plain is not None and not self._steps.held and self._is_member:
+            plain.restart()  # nothing is held, and no other string follows
+            self._spare = plain
+        else:
+            self._flush_string()
+        self._string = None
         self._steps.show(1)
-        string, self._string = self._string, None
         if self._key is None:
             if self._muted_at is None and self._path:
                 self._leave(string)
             self._end_value()
             return
         key, self._key = "".join(self._key), None
-        if key in self._plain_keys and not self._steps.marked and not self._pairs and self._is_readable:
+        if key in self._parts.keys and not self._steps.marked and not self._pairs and self._is_readable:
             self._path[-1] = key
             self._read = JsonStreamFilter._between
             self._expect = self._COLON
@@ -413,12 +437,9 @@ class JsonStreamFilter:
             self._path[-1] = clean_plain(self._detector, key)
             self._remember()
         elif (
-            self._verdict is Verdict.PLAIN
-            and self._muted_at is None  # what is muted was not searched
-            and len(key) <= ANNOUNCE_CHARS
-            and len(self._plain_keys) < _MAX_KEYS
+            self._verdict is Verdict.PLAIN and self._muted_at is None  # what is muted was not searched
         ):
-            self._plain_keys.add(key)
+            self._parts.add_key(key)
         self._read = JsonStreamFilter._between
         self._expect = self._COLON
 

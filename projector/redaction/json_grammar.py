@@ -37,12 +37,16 @@ _MEMBER: Final = r'"([^"\\\x00-\x1f]*+)"[ \t\n\r]*+:[ \t\n\r]*+'
 MEMBER: Final = {'"': re.compile(_MEMBER), ",": re.compile(rf",[ \t\n\r]*+{_MEMBER}")}
 """First character -> a member of an object up to its value, as its first and after another one. Keys with escapes
 do not match."""
+_NUMBER: Final = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
 _SIMPLE_VALUE: Final = (
-    r'(?:"(|[^"\\\x00-\x1f {\[][^"\\\x00-\x1f]*+)"|true|false|null|(-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?))'
-    r"(?=[ \t\n\r]*+[,}])"
+    rf'(?:"(|[^"\\\x00-\x1f {{\[][^"\\\x00-\x1f]*+)"|true|false|null|({_NUMBER}))(?=[ \t\n\r]*+[,}}])'
 )
 SIMPLE_MEMBER: Final = {char: re.compile(member.pattern + _SIMPLE_VALUE) for char, member in MEMBER.items()}
 """The same with a whole value that is no container and no string that may contain JSON; groups: key, string, number."""
+REST_OF_MEMBER: Final = re.compile(r":[ \t\n\r]*+" + _SIMPLE_VALUE)
+"""What follows a key; groups: string, number."""
+NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*+,[ \t\n\r]*+\{")
+"""The end of an object, and the beginning of the next one of an array."""
 DIGIT_RUN: Final = re.compile(r"[0-9]*+")
 
 # Characters and whole escapes of a string. Its last part: a high surrogate escape and the low one after it are

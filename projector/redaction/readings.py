@@ -59,6 +59,10 @@ class Readings(Generic[Plain]):
         """Whether the text is read once, and nothing that is held was shown before."""
         return self._again is None and not self._shown
 
+    def restart(self) -> None:
+        """Begin a new text; only `quick` may have read the last one, and nothing is held."""
+        self._first.resume("")
+
     def drop_pending(self) -> None:
         """Forget an unfinished spelling, which the caller will feed again."""
         self._pending = ""
