@@ -14,7 +14,7 @@ import pytest
 from tests.asgi.conftest import Site, frames_of
 from tests.asgi.cutting_proxy import IS_ENDED, LIMIT, WAITS, CuttingProxy
 from tests.asgi.examples import example
-from tests.asgi.route_clients import run_node
+from tests.asgi.route_clients import Conversations, run_node, settings
 from tests.asgi.test_resume import Provider
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(240)]
@@ -169,3 +169,45 @@ async def test_a_run_that_is_not_there(stage: Stage) -> None:
     [report] = await stage.play(plan("joinRun", "nowhere"))
     assert report == {"chunks": [], "error": "Error"}
     assert stage.provider.peers == []
+
+
+async def test_a_page_that_is_reloaded_reads_the_run_again(stage: Stage) -> None:
+    reading = asyncio.create_task(stage.play(plan("reload", "reloaded")))
+    while not any(request.line.startswith("GET") for request in stage.proxy.requests):  # noqa: ASYNC110 - no event
+        await asyncio.sleep(0.01)
+    stage.provider.gate.set()
+    [report] = await reading
+    assert report == {"texts": [{"role": "user", "text": "hello"}, {"role": "assistant", "text": TEXT}], "error": None}
+    assert len(stage.provider.peers) == 1
+
+
+async def test_there_is_no_transcript_to_hydrate_from(stage: Stage) -> None:
+    [report] = await stage.play(plan("hydrate", "hydrated"))
+    assert "422" in report["refused"]
+    assert stage.provider.peers == []
+
+
+async def test_a_tool_of_the_page_and_an_approval(
+    serve: Any, upstream: Any, upstream_port: int, node_modules: Path
+) -> None:
+    site = serve(**settings(upstream_port, dialects=["ag_ui"]))
+    provider = Conversations({})
+    await upstream(provider)
+    plans = [plan(method, method) | {"agent": "helper"} for method in ("tool", "approve")]
+    tool, approved = await run_node(node_modules, "tanstack-client.mjs", f"http://127.0.0.1:{site.port}", sent=plans)
+
+    assert (tool["error"], tool["call"]["name"]) == (None, "get_departures")
+    assert tool["texts"][-1] == {"role": "assistant", "text": "The next boats leave at 14:10 and 14:35."}
+    [_, second] = provider.requests["tool"]
+    assert [item["type"] for item in second["input"]] == ["message", "function_call", "function_call_output"]
+    assert second["input"][-1]["output"] == '{"colour":"blue"}'
+
+    [interrupt] = approved["interrupts"]
+    assert interrupt.pop("id").startswith("int-mcpr_")
+    shown = {"kind": "unbound", "canResolve": False, "message": "Approve the call of book_seats?"}
+    assert (approved["error"], interrupt) == (None, shown)
+    deltas = [chunk["delta"] for chunk in approved["chunks"] if chunk["type"] == "TEXT_MESSAGE_CONTENT"]
+    assert "".join(deltas) == "Two seats are booked."
+    [_, answered] = provider.requests["approve"]
+    [answer] = answered["input"]
+    assert (answer["type"], answer["approve"]) == ("mcp_approval_response", True)

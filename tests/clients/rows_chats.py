@@ -49,7 +49,7 @@ AG_UI: Final = {
     "1.0.0": ChatRow("@ag-ui/client", "@ag-ui/client", "ag-ui", _AG_UI),
     "0.0.59": ChatRow("@ag-ui/client", "@ag-ui/client-0", "ag-ui", _AG_UI),
 }
-TANSTACK: Final = ChatRow("@tanstack/ai-client", "@tanstack/ai-client", "ag-ui", frozenset({"text", "resume"}))
+TANSTACK: Final = ChatRow("@tanstack/ai-client", "@tanstack/ai-client", "ag-ui", frozenset({"text", "tool", "resume"}))
 ROWS: Final = (*CHATS.values(), *AG_UI.values(), TANSTACK)
 
 
