@@ -31,6 +31,7 @@ goldens: .venv/dev          # write the golden outputs of examples_ndjson
 schemas docs: .venv/dev     # write the files generated from models and tables
 	$(BIN)/python -m projector.generate
 	$(BIN)/python tests/clients/clients_table.py
+	$(BIN)/python tests/clients/frontend_events.py
 
 page:                       # build the demo page; needs `npm ci` in clients/typescript
 	npm run --silent demo --prefix clients/typescript

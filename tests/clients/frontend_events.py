@@ -1,0 +1,69 @@
+"""The code blocks of docs/frontend-events.md, copied from the client: run it to print them into the page."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+PAGE: Final = ROOT / "docs" / "frontend-events.md"
+CLIENT: Final = ROOT / "clients" / "typescript"
+REDUCER: Final = (CLIENT / "src" / "reduce.ts").read_text(encoding="utf-8")
+ANSWER: Final = (CLIENT / "tests" / "answer.tsx").read_text(encoding="utf-8")
+_BLOCK: Final = re.compile(r"(?<=^<!-- copied: )([^\n]+)( -->\n).*?(?=^<!-- end -->$)", re.MULTILINE | re.DOTALL)
+_ROW: Final = re.compile(r'^    "?([\w.]+)"?: (\w+)(?:\(.*\))?,$', re.MULTILINE)
+
+HANDLERS: Final = dict(_ROW.findall(REDUCER.partition("Object.entries({")[2].partition("} satisfies")[0]))
+"""Kind -> name of the function that reduces it."""
+
+
+def sample(kind: str) -> str:
+    """Return the JSON of an event."""
+    from projector.generate.samples import sample_block  # noqa: PLC0415 - a script has the repository on its path first
+
+    return "\n".join(sample_block(kind))
+
+
+def reducer(*kinds: str) -> str:
+    """Return the functions that reduce some kinds, and their rows in the table."""
+    names = dict.fromkeys(HANDLERS[kind] for kind in kinds)
+    rows = [
+        line for line in REDUCER.splitlines() if any(re.match(rf'    "?{re.escape(kind)}"?: ', line) for kind in kinds)
+    ]
+    code = "\n\n".join(["\n".join(line.removeprefix("    ") for line in rows), *map(function, names)])
+    return f"```ts\n{code}\n```"
+
+
+def function(name: str) -> str:
+    """Return the source of a function of the reducer."""
+    found = re.search(rf"^function {name}\(.*?^}}$", REDUCER, re.MULTILINE | re.DOTALL)
+    assert found is not None, name
+    return found[0]
+
+
+def rendering(section: str) -> str:
+    """Return a section of the answer."""
+    code = ANSWER.partition(f"// section: {section}\n")[2].partition("\n// section:")[0].strip()
+    assert code, section
+    return f"```tsx\n{code}\n```"
+
+
+WRITERS: Final[Mapping[str, Callable[..., str]]] = {"sample": sample, "reducer": reducer, "rendering": rendering}
+
+
+def printed(page: str) -> str:
+    """Return the page with its blocks up to date."""
+
+    def block(found: re.Match[str]) -> str:
+        name, *arguments = found[1].split()
+        return f"{found[1]}{found[2]}\n{WRITERS[name](*arguments)}\n\n"
+
+    return _BLOCK.sub(block, page)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    PAGE.write_text(printed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
