@@ -6,20 +6,17 @@ from projector.dialects import DIALECTS
 
 
 def descriptor_table(name: str) -> list[str]:
-    """Return how the streams of a dialect are sent."""
+    """Return how the streams of a dialect are sent, without what it does not use."""
     dialect = DIALECTS[name]
-    headers = [f"`{key.decode()}: {value.decode()}`" for key, value in dialect.headers]
-    mark = f"`data: {dialect.end_mark.decode()}`" if dialect.end_mark else "none"
     assembler = dialect.assembler
-    return [
-        "| | |",
-        "|---|---|",
-        f"| field `event` | {'the type of the event' if dialect.has_event_names else 'not used'} |",
-        f"| field `id` | {'number of the event, if the stream is stored' if dialect.has_event_ids else 'not used'} |",
-        f"| mark after the last event | {mark} |",
-        f"| further headers | {', '.join(headers) or 'none'} |",
-        f"| JSON answer | {f'`{assembler.body}`, if `stream` is not true' if assembler else 'none: always a stream'} |",
-    ]
+    rows = {
+        "field `event`": "the type of the event" if dialect.has_event_names else "",
+        "field `id`": "number of the event, if the stream is stored" if dialect.has_event_ids else "",
+        "mark after the last event": f"`data: {dialect.end_mark.decode()}`" if dialect.end_mark else "",
+        "further headers": ", ".join(f"`{key.decode()}: {value.decode()}`" for key, value in dialect.headers),
+        "JSON answer": f"`{assembler.body}`, if `stream` is not true" if assembler else "none: always a stream",
+    }
+    return ["| | |", "|---|---|", *(f"| {about} | {value} |" for about, value in rows.items() if value)]
 
 
 def dropped_table(name: str) -> list[str]:

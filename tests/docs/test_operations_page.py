@@ -55,7 +55,7 @@ def _tables() -> dict[str, dict[str, list[str]]]:
     return tables
 
 
-SHARED: Final = frozenset({"variable", "metric"})
+SHARED: Final = frozenset({"variable", "metric", "code"})
 """Tables with rows of several names."""
 
 
