@@ -100,5 +100,5 @@ async def test_the_generator_streams(model: Any, script: Any, ended: tuple[str, 
     settings = agents.RunConfig(tracing_disabled=True)
     helper = agents.Agent(name="helper", model="m", tools=[breaks])
     result = agents.Runner.run_streamed(helper, "hi", run_config=settings)
-    last = frames(b"".join([data async for data in run(GENERATOR)["public_stream"](result)]))[-1]
+    last = frames(b"".join([data async for data in run(GENERATOR)["stream"](result)]))[-1]
     assert (last["kind"], last.get("final", {}).get("status") or last["error"]["code"]) == ended
