@@ -482,6 +482,6 @@ def test_an_ended_stream_keeps_nothing_of_what_it_said(provider: str, dialect: s
     pipeline = begun()
     ended(pipeline)
     assert held > 1_000_000
-    assert left < 500_000  # half of the text: servers of other tests may still add some
+    assert left < 100_000  # a tenth of the text
     assert pipeline.feed(b"data: {}\n\n") == pipeline.close() == pipeline.cancel() == pipeline.next_response() == b""
     assert pipeline.host({"type": "projector.context", "agent": "a"}) == b""
