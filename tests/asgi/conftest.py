@@ -28,7 +28,7 @@ SSE_HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"
 )
 
-QUIET_S = 10.0
+QUIET_S = 60.0
 PATIENT: Final = {"circuit_breaker": {"failures": 0}, "retries": {"budget_share": 10}}
 """Settings of servers that many tests share, most of which make requests fail."""
 KEPT: Final = 4

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Check: TypeAlias = Callable[[str, object], None]
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 """Seconds to wait for something immediate on a busy machine."""
 
 

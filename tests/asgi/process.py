@@ -185,7 +185,7 @@ class Process:
         self.process.send_signal(signal.SIGTERM)
 
     async def exit_code(self) -> int:
-        return await asyncio.wait_for(self.process.wait(), 5)
+        return await asyncio.wait_for(self.process.wait(), 60)
 
 
 @contextlib.asynccontextmanager

@@ -13,7 +13,7 @@ from tests.asgi.examples import example
 
 NODE_S: Final = 120
 """Limit for a busy machine."""
-SOON_S: Final = 20.0
+SOON_S: Final = 60.0
 
 TEXT: Final = example("chat-text-citations")[0]
 BEGINNING: Final = [line for line in TEXT if b"output_text.delta" in line or b"response.created" in line]

@@ -250,7 +250,7 @@ async def playing() -> AsyncIterator[dict[str, Provider]]:
 
 
 AGENTS: Final = 120
-PATIENCE_S: Final = 15.0
+PATIENCE_S: Final = 60.0
 """Time limit of the first byte of an upstream that answers: a busy machine must not exceed it."""
 HASTE_S: Final = 0.25
 """Time limit of the first byte of an upstream that is silent."""

@@ -10,8 +10,6 @@ import pytest
 
 from projector.dialects import DIALECTS
 
-pytestmark = pytest.mark.timeout(15)
-
 AUTH = {"api_keys": {name: f"sha256:{hashlib.sha256(name.encode()).hexdigest()}" for name in ("ann", "bob")}}
 ANN = {"authorization": "Bearer ann"}
 BOB = {"authorization": "Bearer bob"}

@@ -17,8 +17,6 @@ from projector.cli.servers import health_failure
 from projector.server.config.settings import Settings
 from tests.asgi.process import running
 
-pytestmark = pytest.mark.timeout(20)
-
 ADMIN = {"port": 0}
 INTERNAL = ("/metrics", "/openapi.json")
 HEALTH = ("/livez", "/healthz", "/readyz")

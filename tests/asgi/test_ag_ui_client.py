@@ -11,7 +11,7 @@ import pytest
 from tests.asgi.route_clients import BEGINNING, TEXT, Conversations, run_node, settings
 from tests.clients.rows_chats import AG_UI
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(150)]
+pytestmark = pytest.mark.node
 
 SCRIPTS: Final = {"cancel": [BEGINNING], "leave": [BEGINNING]}
 

@@ -12,8 +12,6 @@ from tests.asgi.examples import example
 from tests.asgi.test_ag_ui_route import USER, path
 from tests.asgi.test_resume import Provider, deleted, until
 
-pytestmark = pytest.mark.timeout(60)
-
 ANN: Final = {"authorization": "Bearer ann"}
 BOB: Final = {"authorization": "Bearer bob"}
 AGENT: Final = {"upstream": "one", "model": "m", "dialects": ["ag_ui", "public_sse_v1"]}

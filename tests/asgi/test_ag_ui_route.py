@@ -12,10 +12,8 @@ import pytest
 from tests.asgi.conftest import frames_of
 from tests.asgi.examples import example, plays
 
-pytestmark = pytest.mark.timeout(15)
-
 AUTH: Final = {"api_keys": {name: f"sha256:{hashlib.sha256(name.encode()).hexdigest()}" for name in ("ann", "bob")}}
-SOON_S: Final = 5.0
+SOON_S: Final = 60.0
 """Limit for a busy machine; `test_leaving` shows that it takes less than a second otherwise."""
 
 ANN: Final = {"authorization": "Bearer ann"}

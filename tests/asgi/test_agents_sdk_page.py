@@ -16,8 +16,6 @@ from tests.asgi.in_process import post
 
 agents = pytest.importorskip("agents", reason="the Agents SDK is not installed (extra agents_sdk)")
 
-pytestmark = pytest.mark.timeout(15)
-
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "agents_sdk.md").read_text(encoding="utf-8")
 APP, GENERATOR = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 

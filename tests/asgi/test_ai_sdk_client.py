@@ -11,7 +11,7 @@ import pytest
 from tests.asgi.route_clients import BEGINNING, TEXT, Conversations, run_node, settings
 from tests.clients.rows_chats import BEHAVIOURS, CHATS
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.node
 
 LEVELS: Final = ("5", "6", "7")
 SCRIPTS: Final = {"regenerate": [TEXT, TEXT], "image": [TEXT], "resume": [BEGINNING], "stop": [BEGINNING]}

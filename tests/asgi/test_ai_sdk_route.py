@@ -10,8 +10,6 @@ import pytest
 
 from tests.asgi.examples import example, plays
 
-pytestmark = pytest.mark.timeout(15)
-
 AUTH: Final = {"api_keys": {name: f"sha256:{hashlib.sha256(name.encode()).hexdigest()}" for name in ("ann", "bob")}}
 ANN: Final = {"authorization": "Bearer ann"}
 BOB: Final = {"authorization": "Bearer bob"}

@@ -16,8 +16,6 @@ from projector.server.telemetry import tracing
 from projector.store.budgets import MemoryBudgets
 from tests.asgi.callers import REFUSED, Clock, Server, Upstream, completed, event, keys, text
 
-pytestmark = pytest.mark.timeout(20)
-
 CHAT: Final = "/api/v1/chat/stream"
 RESPONSES: Final = "/v1/responses"
 PASSTHROUGH: Final = (RESPONSES, "/v1/chat/completions")

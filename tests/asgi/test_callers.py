@@ -27,8 +27,6 @@ from projector.server.http.problems import Problem
 from projector.server.ownership import Ownership
 from tests.asgi.certificates import Authority
 
-pytestmark = pytest.mark.timeout(15)
-
 KEYS = {name: rsa.generate_private_key(public_exponent=65537, key_size=2048) for name in ("one", "two")}
 CLAIMS = {"iss": "https://login.example", "aud": "projector", "sub": "ann", "exp": 2**32}
 

@@ -13,10 +13,8 @@ from tests.asgi.examples import example
 from tests.asgi.test_ai_sdk_route import ANN, AUTH, BOB, body, path
 from tests.asgi.test_resume import Provider, until
 
-pytestmark = pytest.mark.timeout(30)
-
 EVENTS: Final = [json.loads(line) for line in example("chat-text-citations")[0]]
-ENDED_S: Final = 20.0
+ENDED_S: Final = 60.0
 
 
 @pytest.fixture

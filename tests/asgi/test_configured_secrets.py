@@ -8,8 +8,6 @@ from typing import Any, Final
 import pytest
 from structlog.testing import capture_logs
 
-pytestmark = pytest.mark.timeout(20)
-
 KEY: Final = "mopane-Zq8RtB1nVt5K0aWe"
 AGENT: Final = "/api/v1/chat/stream"
 RESPONSES: Final = "/v1/responses"

@@ -10,8 +10,6 @@ import pytest
 
 from projector.server.http.connection import HEAD_MAX_BYTES, OVERHEAD_MAX_BYTES, PIPELINED_MAX
 
-pytestmark = pytest.mark.timeout(15)
-
 PROBE = b"GET /livez HTTP/1.1\r\nhost: test\r\n\r\n"
 BODY_S = 0.3
 
@@ -33,7 +31,7 @@ async def connected(site: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
 async def test_a_missing_head_times_out(serve: Any, sent: bytes) -> None:
     reader, writer = await connected(serve(timeouts={"request_read_s": BODY_S}))
     writer.write(sent)
-    answer = await asyncio.wait_for(reader.read(), 10)  # to the end of the connection
+    answer = await asyncio.wait_for(reader.read(), 60)  # to the end of the connection
     assert answer.count(b"HTTP/1.1 200 OK") == sent.count(PROBE)
     writer.close()
 
@@ -44,7 +42,7 @@ async def test_a_blank_line_after_a_response(serve: Any) -> None:
     writer.write(PROBE)
     await reader.readuntil(b"ok\n")
     writer.write(b"\r\n")
-    assert await asyncio.wait_for(reader.read(), 10) == b""
+    assert await asyncio.wait_for(reader.read(), 60) == b""
     writer.close()
 
 
@@ -57,7 +55,7 @@ async def test_a_slow_head_does_not_extend_the_time_limit(serve: Any) -> None:
             await asyncio.sleep(0.05)
 
     trickling = asyncio.create_task(trickle())
-    assert await asyncio.wait_for(reader.read(), 10) == b""
+    assert await asyncio.wait_for(reader.read(), 60) == b""
     trickling.cancel()
     writer.close()
 
@@ -69,7 +67,7 @@ async def test_a_head_that_is_too_large(serve: Any) -> None:
     for _ in range(HEAD_MAX_BYTES // len(line) + 1):
         writer.write(line)
         await writer.drain()
-    answer = await asyncio.wait_for(reader.read(), 10)
+    answer = await asyncio.wait_for(reader.read(), 60)
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert answer.endswith(b"The request head is too large.")
     writer.close()
@@ -78,7 +76,7 @@ async def test_a_head_that_is_too_large(serve: Any) -> None:
 async def test_a_head_that_is_too_large_in_one_piece(serve: Any) -> None:
     reader, writer = await connected(serve())
     writer.write(PROBE[:-2] + b"x: " + b"y" * HEAD_MAX_BYTES + b"\r\n\r\n" + PROBE)
-    answer = await asyncio.wait_for(reader.read(), 10)
+    answer = await asyncio.wait_for(reader.read(), 60)
     assert answer.count(b"HTTP/1.1 ") == 1
     assert answer.endswith(b"The request head is too large.")
     writer.close()
@@ -126,7 +124,7 @@ async def test_a_body_with_endless_other_bytes(serve: Any, start: bytes, endless
         writer.write(endless)
     answer = b""
     with contextlib.suppress(ConnectionError):  # if the server had not read everything when it closed
-        answer = await asyncio.wait_for(reader.read(), 10)
+        answer = await asyncio.wait_for(reader.read(), 60)
     assert answer.endswith(b"The request body has too many bytes other than its content.") or not answer
     writer.close()
 
@@ -145,7 +143,7 @@ async def test_trailers_are_ignored(serve: Any, upstream: Any, text_events: Any)
         UPLOAD + b"connection: close\r\ntransfer-encoding: chunked\r\n\r\n"
         b"%x\r\n%b\r\n0\r\nx-check: 1\r\nhost: other\r\n\r\n" % (len(body), body)
     )
-    answer = await asyncio.wait_for(reader.read(), 10)
+    answer = await asyncio.wait_for(reader.read(), 60)
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert b'"kind":"final"' in answer
     writer.close()
@@ -155,9 +153,9 @@ async def test_the_number_of_pipelined_requests_is_limited(serve: Any) -> None:
     reader, writer = await connected(serve())
     writer.write(PROBE * PIPELINED_MAX)
     for _ in range(PIPELINED_MAX):
-        assert (await asyncio.wait_for(reader.readuntil(b"ok\n"), 10)).startswith(b"HTTP/1.1 200 OK")
+        assert (await asyncio.wait_for(reader.readuntil(b"ok\n"), 60)).startswith(b"HTTP/1.1 200 OK")
     writer.write(PROBE * (PIPELINED_MAX + 2))
-    answer = await asyncio.wait_for(reader.read(), 10)
+    answer = await asyncio.wait_for(reader.read(), 60)
     assert answer.count(b"HTTP/1.1 200 OK") <= PIPELINED_MAX
     assert answer.count(b"HTTP/1.1 400 ") == 1
     writer.close()
@@ -183,7 +181,7 @@ async def test_an_upgrade_is_ignored(serve: Any, upstream: Any, text_events: Any
         writer.write(bytes([byte]))
         await asyncio.sleep(0)
     writer.write(body)
-    answer = await asyncio.wait_for(reader.readuntil(b"\r\n0\r\n\r\n"), 10)
+    answer = await asyncio.wait_for(reader.readuntil(b"\r\n0\r\n\r\n"), 60)
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert b'"kind":"final"' in answer
     writer.close()
@@ -200,5 +198,5 @@ async def test_curl_that_offers_http2(serve: Any, upstream: Any, text_events: An
     url = f"http://127.0.0.1:{serve().port}/api/v1/chat/stream"
     words = ["--http2", "-sS", url, "-H", "content-type: application/json", "-d", '{"message": "hello"}']
     process = await asyncio.create_subprocess_exec(curl, *words, stdout=asyncio.subprocess.PIPE)
-    output, _ = await asyncio.wait_for(process.communicate(), 10)
+    output, _ = await asyncio.wait_for(process.communicate(), 60)
     assert b'"kind":"final"' in output

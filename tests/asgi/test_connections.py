@@ -16,8 +16,6 @@ from projector.server.http.connections import Connections
 from projector.server.telemetry import joined_lines
 from projector.server.telemetry.joined_lines import JoinedLines
 
-pytestmark = pytest.mark.timeout(15)
-
 PROBE = b"GET /livez HTTP/1.1\r\nhost: test\r\n\r\n"
 
 

@@ -8,8 +8,6 @@ import pytest
 
 from tests.asgi.conftest import Peer
 
-pytestmark = pytest.mark.timeout(15)
-
 SETTINGS: Final = {
     "agents": {
         "chat": {

@@ -9,8 +9,6 @@ import pytest
 
 from projector.server.config.settings import Settings
 
-pytestmark = pytest.mark.timeout(15)
-
 PAGE = "https://a.example"
 OTHER = "https://b.example"
 CHAT = "/api/v1/chat/stream"

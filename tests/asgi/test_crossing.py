@@ -9,8 +9,6 @@ import pytest
 
 from tests.asgi.examples import example, plays
 
-pytestmark = pytest.mark.timeout(15)
-
 CHAT: Final = "/v1/chat/completions"
 RESPONSES: Final = "/v1/responses"
 BODIES: Final[dict[str, dict[str, Any]]] = {

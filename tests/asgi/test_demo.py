@@ -11,8 +11,6 @@ import pytest
 from projector.server.upstream.demo import APIS, SCENARIOS, DemoUpstream
 from projector.server.upstream.protocol import ProviderRequest
 
-pytestmark = pytest.mark.timeout(15)
-
 
 @pytest.mark.parametrize(
     ("message", "status"),

@@ -13,8 +13,6 @@ from projector.server.interpreter import FEW_STREAMS_BYTES, MANY_REQUESTS, SOME_
 from tests.asgi.conftest import Peer
 from tests.asgi.process import COLLECTING, SERVE, Process, running
 
-pytestmark = pytest.mark.timeout(60)
-
 STREAMS = 20
 OPEN = ("streams_active", "upstream_open")
 

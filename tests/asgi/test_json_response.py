@@ -13,12 +13,10 @@ from openai import APIStatusError, AsyncOpenAI
 from projector import Policy, StreamContext, build_pipeline
 from tests.json_answers import assemble
 
-pytestmark = pytest.mark.timeout(15)
-
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 RESPONSES: Final = "/v1/responses"
 CHAT: Final = "/v1/chat/completions"
-SOON_S: Final = 5.0
+SOON_S: Final = 60.0
 """Limit for a busy machine. `test_leaving` shows that it takes less than a second."""
 
 REQUESTS: Final[dict[str, dict[str, Any]]] = {
@@ -161,7 +159,7 @@ async def test_a_large_answer_is_complete_and_its_memory_released(serve: Any, up
     answer = await site.ask(RESPONSES, REQUESTS[RESPONSES])
     response = json.loads(await answer.rest())
     assert response["output"][0]["content"][0]["text"] == text * 100
-    async with asyncio.timeout(60):  # the server may finish after its last byte was read
+    async with asyncio.timeout(SOON_S):  # the server may finish after its last byte was read
         while site.streams.held_bytes:  # noqa: ASYNC110 - the server is in another thread
             await asyncio.sleep(0.01)
 

@@ -16,8 +16,6 @@ from projector.providers.client_failures import KINDS
 from projector.server import Projection, PublicSSEResponse
 from tests.asgi.in_process import post
 
-pytestmark = pytest.mark.timeout(15)
-
 PAGE = (Path(__file__).parents[2] / "docs" / "library.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 ROUTE, HOOK, TOOLS, MOUNT, MIDDLEWARE, FASTAPI, HOST = EXAMPLES

@@ -11,8 +11,6 @@ from projector.server.config.settings import Limits, Settings
 from projector.server.listening import raise_file_limit
 from projector.server.streaming.memory import STREAM_BYTES
 
-pytestmark = pytest.mark.timeout(60)
-
 DELTA = {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "content_index": 0}
 
 

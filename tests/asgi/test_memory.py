@@ -53,7 +53,7 @@ async def test_one_at_a_time_while_the_budget_is_spent() -> None:
     await asyncio.wait(waiting, timeout=1, return_when=asyncio.FIRST_COMPLETED)
     assert [one.done() for one in waiting] == [True, False]
     second.close()
-    await asyncio.wait_for(waiting[1], 1)
+    await asyncio.wait_for(waiting[1], 60)
 
 
 async def test_all_continue_when_bytes_are_released() -> None:
@@ -66,7 +66,7 @@ async def test_all_continue_when_bytes_are_released() -> None:
     waiting = asyncio.create_task(second.wait_for_turn())
     await asyncio.sleep(0)
     body.close()
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 60)
 
 
 async def test_a_stream_that_has_not_grown_needs_no_turn() -> None:
@@ -75,7 +75,7 @@ async def test_a_stream_that_has_not_grown_needs_no_turn() -> None:
     large.read(GROWN)
     await large.wait_for_turn()
     account.read(b"data: ")
-    await asyncio.wait_for(account.wait_for_turn(), 1)
+    await asyncio.wait_for(account.wait_for_turn(), 60)
 
 
 async def test_large_bodies_are_read_one_at_a_time_while_the_budget_is_spent() -> None:
@@ -92,7 +92,7 @@ async def test_large_bodies_are_read_one_at_a_time_while_the_budget_is_spent() -
     await asyncio.sleep(0)
     assert not waiting.done()
     second.close()
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 60)
 
 
 @pytest.mark.parametrize(

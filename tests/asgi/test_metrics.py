@@ -18,8 +18,6 @@ from projector.server.upstream import http_upstream
 from projector.server.upstream.failover import CIRCUIT_OPEN
 from tests.exposed_metrics import exposed_labels
 
-pytestmark = pytest.mark.timeout(20)
-
 CREATED = b'data: {"type":"response.created","response":{"id":"r","model":"sight-word","status":"in_progress"}}\n\n'
 DONE = b'data: {"type":"response.completed","response":{"id":"r","model":"sight-word","status":"completed"}}\n\n'
 ERROR = b'data: {"type":"error","code":"sight-word","message":"sight-word"}\n\n'

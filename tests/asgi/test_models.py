@@ -24,8 +24,6 @@ from projector.server.http.request_bodies import passthrough_body
 from projector.server.upstream.model_lists import FAILURE_S, LIST_S, MODELS_MAX, ModelLists, read_models
 from projector.server.upstream.protocol import Model, UpstreamError
 
-pytestmark = pytest.mark.timeout(30)
-
 CHAT = {"api": "openai_chat"}
 UPSTREAMS = {
     "every": CHAT,

@@ -25,8 +25,6 @@ from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.observer import Observer
 from projector.server.telemetry.stream_stats import StreamStats
 
-pytestmark = pytest.mark.timeout(10)
-
 GIVEN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 CREATED = b'data: {"type":"response.created","response":{"id":"resp_1","model":"gpt-x-1","status":"in_progress"}}\n\n'
 UNKNOWN = b'data: {"type":"response.invented","secret":"payload"}\n\ndata: {"type":"keepalive"}\n\n'

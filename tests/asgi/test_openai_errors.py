@@ -17,8 +17,6 @@ from projector.server.config.settings import Settings
 from projector.server.upstream.demo import DemoUpstream
 from tests.asgi.in_process import post
 
-pytestmark = pytest.mark.timeout(10)
-
 RESPONSES: Final = "/v1/responses"
 CHAT: Final = "/v1/chat/completions"
 BODIES: Final[dict[str, dict[str, Any]]] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.checks import not_a_server_error
@@ -32,7 +31,6 @@ OFFERED: Final = {*DIALECTS} - {*EXTENSIONS}
 STREAMS: Final = {path for path, item in DOCUMENT["paths"].items() if "dialect" in str(item.get("post", ""))}
 
 
-@pytest.mark.timeout(60)
 @schema.parametrize()
 @settings(
     max_examples=15,

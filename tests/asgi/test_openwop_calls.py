@@ -16,8 +16,6 @@ from tests.asgi.openwop_peer import OpenWopPeer
 from tests.asgi.test_openwop_agents import approval, completed, created, hosting, says, text
 from tests.asgi.test_openwop_webhooks import host_for, is_signed, receiving
 
-pytestmark = pytest.mark.timeout(60)
-
 REASONING = "conformance-agent-reasoning"
 LOW_CONFIDENCE = "conformance-agent-low-confidence"
 

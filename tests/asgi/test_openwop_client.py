@@ -17,8 +17,6 @@ import pytest
 
 from tests.asgi.process import DEMO
 
-pytestmark = pytest.mark.timeout(60)
-
 KEY = "key-of-suite"
 AUTH = json.dumps({"suite": "sha256:" + hashlib.sha256(KEY.encode()).hexdigest()})
 STREAMING = "conformance-agent-reasoning-streaming"

@@ -23,8 +23,6 @@ from tests.asgi.test_openwop_agents import approval, completed, created, text
 from tests.asgi.test_openwop_webhooks import receiving, register
 from tests.asgi.test_openwop_workflows import STAGES, ask_first, waits
 
-pytestmark = pytest.mark.timeout(120)
-
 Start = Callable[[Script], Awaitable[ScriptedUpstream]]
 
 SECRET: Final = "the key of all servers, thirty-two"

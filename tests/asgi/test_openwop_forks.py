@@ -24,8 +24,6 @@ from tests.asgi.openwop_peer import (
 )
 from tests.asgi.test_openwop_agents import approval, completed, created, hosting, says, text, thought
 
-pytestmark = pytest.mark.timeout(30)
-
 REASONING = "conformance-agent-reasoning"
 LOW_CONFIDENCE = "conformance-agent-low-confidence"
 

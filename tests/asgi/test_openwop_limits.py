@@ -20,8 +20,6 @@ from projector.server.upstream.demo import DemoUpstream
 from tests.asgi.conftest import Peer, Script, ScriptedUpstream
 from tests.asgi.openwop_peer import PATIENCE_S, OpenWopPeer, document, error, messages, types
 
-pytestmark = pytest.mark.timeout(30)
-
 REASONING = "conformance-agent-reasoning"
 LOW_CONFIDENCE = "conformance-agent-low-confidence"
 

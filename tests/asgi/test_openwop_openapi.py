@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.checks import not_a_server_error
@@ -25,7 +24,6 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 schema = schemathesis.openapi.from_asgi("/v1/openapi.json", APP).include(path=list(PATHS))
 
 
-@pytest.mark.timeout(60)
 @schema.parametrize()
 @settings(
     max_examples=10,

@@ -11,13 +11,12 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from projector.openwop.contract.events import EVENT_TYPES
+from projector.openwop.host import run_requests
 from projector.openwop.host.log_readers import MODES_BY_TYPE, EventStream, LogDocument, poll
 from projector.openwop.host.run_log import RunLog
 from projector.openwop.host.run_requests import MAX_BUFFER_MS, MAX_POLL_S, MODES, buffer_s, poll_s
 from projector.server.streaming.response_writer import SEND_MAX_BYTES
 from tests.asgi.openwop_peer import OpenWopPeer, document, error, messages, messages_of, types
-
-pytestmark = pytest.mark.timeout(30)
 
 STREAMING = "conformance-agent-reasoning-streaming"
 LOW_CONFIDENCE = "conformance-agent-low-confidence"
@@ -120,10 +119,11 @@ async def test_events_are_sent_in_batches(host: OpenWopPeer) -> None:
     assert said[-1].id == str(whole[-1]["sequence"])
 
 
-async def test_a_suspension_and_an_end_flush_the_batch(host: OpenWopPeer) -> None:
+async def test_a_suspension_and_an_end_flush_the_batch(host: OpenWopPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_requests, "MAX_BUFFER_MS", 1_000_000)
     run_id = await host.create(LOW_CONFIDENCE)
-    stream = await host.stream(run_id, "?bufferMs=5000")
-    async with asyncio.timeout(4):
+    stream = await host.stream(run_id, "?bufferMs=1000000")
+    async with asyncio.timeout(60):
         assert types(messages_of(await stream.chunk())[0].data)[-1] == "interrupt.requested"
         await document(await host.resolve(run_id, "low-conf-decider", "accept"))
         assert types(messages_of(await stream.chunk())[0].data)[-1] == "run.completed"

@@ -17,8 +17,6 @@ from projector.server.catalog import Catalog
 from projector.server.config.settings import Settings
 from tests.asgi.openwop_peer import OpenWopPeer, document, error
 
-pytestmark = pytest.mark.timeout(30)
-
 REASONING = "conformance-agent-reasoning"
 LOW_CONFIDENCE = "conformance-agent-low-confidence"
 MINE = {"nodes": [{"id": "n", "typeId": "core.conformance.mock-agent", "config": {"mockConfidence": 0.9}}]}

@@ -22,8 +22,6 @@ from projector.store.sqlite import SqliteStore
 from tests.asgi.callers import keys
 from tests.asgi.openwop_peer import OpenWopPeer, document, error, messages, types
 
-pytestmark = pytest.mark.timeout(60)
-
 REASONING = "conformance-agent-reasoning"
 LOW_CONFIDENCE = "conformance-agent-low-confidence"
 EXAMPLES = Path(__file__).parents[2] / "examples_ndjson" / "openwop"

@@ -14,8 +14,6 @@ import pytest
 from projector.openwop.host.webhook_requests import CheckedResolver, WebhookSender, is_allowed
 from tests.asgi.openwop_peer import PATIENCE_S, OpenWopPeer, document, error
 
-pytestmark = pytest.mark.timeout(90)
-
 REASONING = "conformance-agent-reasoning"
 LOW_CONFIDENCE = "conformance-agent-low-confidence"
 SECRET = "a key of at least thirty-two characters"

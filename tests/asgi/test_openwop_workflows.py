@@ -24,8 +24,6 @@ from tests.asgi.openwop_peer import (
     types,
 )
 
-pytestmark = pytest.mark.timeout(30)
-
 Start = Callable[[Script], Awaitable[ScriptedUpstream]]
 
 STAGES = [

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 import pytest
 
-pytestmark = pytest.mark.timeout(10)
-
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 RESPONSES: Final = "/v1/responses"
 CHAT: Final = "/v1/chat/completions"

@@ -19,8 +19,6 @@ from projector.server.config.settings import Settings
 from projector.server.listening import listen
 from tests.asgi.process import DEMO, SERVE, running
 
-pytestmark = pytest.mark.timeout(20)
-
 CREATED = b'data: {"type":"response.created","response":{"id":"r","status":"in_progress"}}\n\n'
 TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"delta":"a"}\n\n'
 DONE = b'data: {"type":"response.completed","response":{"id":"r","status":"completed"}}\n\n'
@@ -80,7 +78,7 @@ async def test_streams_that_do_not_complete_get_a_terminal(upstream: Any, upstre
         assert output.endswith(b"\r\n0\r\n\r\n")
         assert await server.exit_code() == 0
         peer = await provider.peers.get()
-        await asyncio.wait_for(peer.gone.wait(), 1)
+        await asyncio.wait_for(peer.gone.wait(), 60)
 
 
 async def test_under_load_every_stream_gets_a_terminal_event(upstream: Any, upstream_port: int) -> None:
@@ -108,7 +106,7 @@ async def test_under_load_every_stream_gets_a_terminal_event(upstream: Any, upst
     ends = [(data.count(b'"kind":"final"'), data.count(b'"code":"server_shutdown"')) for data in output]
     assert set(ends) == {(1, 0), (0, 1)}
     assert all(data.endswith(b"\r\n0\r\n\r\n") for data in output)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         while provider.serving:  # noqa: ASYNC110 - each ends when it sees its connection closed
             await asyncio.sleep(0.01)
 

@@ -19,8 +19,6 @@ from projector.server.http.problems import PROBLEMS
 from projector.server.telemetry.labels import code_label, status_label
 from tests.asgi.process import DEMO, running
 
-pytestmark = pytest.mark.timeout(20)
-
 DONE = b'data: {"type":"response.completed","response":{"id":"resp_1","status":"completed","output":[]}}\n\n'
 KEY = "sight-key"
 AUTH = {"api_keys": {"desk": "sha256:" + hashlib.sha256(KEY.encode()).hexdigest()}}

@@ -12,8 +12,6 @@ from projector.server.config.settings import Retries
 from projector.server.upstream.failover import pause_before
 from projector.server.upstream.protocol import UpstreamError
 
-pytestmark = pytest.mark.timeout(10)
-
 QUICK = {"initial_backoff_s": 0.05, "max_backoff_s": 1}
 RETRIES = Retries(max=3, initial_backoff_s=1, max_backoff_s=3)
 

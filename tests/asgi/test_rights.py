@@ -18,8 +18,6 @@ from tests.asgi.callers import Server, keys
 from tests.asgi.test_caller_limits import AG_UI, BASE, CHAT, RESPONSES
 from tests.asgi.test_callers import CLAIMS, KEYS, key_set
 
-pytestmark = pytest.mark.timeout(20)
-
 MODELS: Final = ["m", "n"]
 SETTINGS: Final[dict[str, Any]] = {
     **BASE,

@@ -27,8 +27,6 @@ from projector.server.upstream.protocol import ProviderFailure
 from tests.asgi.conftest import Peer
 from tests.asgi.in_process import Answer, post
 
-pytestmark = pytest.mark.timeout(15)
-
 HI: Final[Any] = [{"role": "user", "content": "Hi"}]
 MODEL: Final = "gpt-test"
 

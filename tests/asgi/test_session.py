@@ -27,8 +27,6 @@ from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.targets import UpstreamBinding
 
-pytestmark = pytest.mark.timeout(5)
-
 SCOPE = {"type": "http", "http_version": "1.1", "state": {"request_id": "req_1"}}
 TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"a"}\n\n'
 DONE = b'data: {"type":"response.completed","response":{"id":"r","status":"completed","output":[]}}\n\n'

@@ -17,7 +17,7 @@ from tests.asgi.examples import example
 from tests.asgi.route_clients import Conversations, run_node, settings
 from tests.asgi.test_resume import Provider
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.node
 
 EVENTS: Final = [json.loads(line) for line in example("chat-text-citations")[0]]
 TEXT: Final = next(event["text"] for event in EVENTS if event["type"] == "response.output_text.done")

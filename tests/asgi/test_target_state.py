@@ -26,9 +26,6 @@ from tests.asgi.target_farm import (
     status,
 )
 
-pytestmark = pytest.mark.timeout(20)
-
-
 # state at one provider
 
 

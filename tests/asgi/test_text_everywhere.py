@@ -14,8 +14,6 @@ from tests.asgi.test_openwop_agents import Serve, Start, completed, created, hos
 from tests.asgi.test_recorder import cases_in, settings_with, until
 from tests.rule_samples import CLASSES, MIXED
 
-pytestmark = pytest.mark.timeout(60)
-
 GITHUB: Final = "ghp" + "_" + MIXED[:36]
 MAIL: Final = "jane.doe@example.com"
 CARD: Final = "4111 1111 1111 1111"

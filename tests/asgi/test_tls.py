@@ -18,8 +18,6 @@ from projector.server.tls import RenewableContext
 from tests.asgi.certificates import Authority
 from tests.asgi.process import running
 
-pytestmark = pytest.mark.timeout(20)
-
 SERVE = "from projector.cli import main; raise SystemExit(main(['serve', '--port', '0', '--config', {file!r}]))"
 CREATED = {"type": "response.created", "response": {"id": "r", "status": "in_progress"}}
 DONE = {"type": "response.completed", "response": {"id": "r", "status": "completed"}}
@@ -91,13 +89,13 @@ async def test_a_client_that_disconnects_frees_the_upstream(site: Any, upstream:
     await answer.chunk()
     getattr(answer, how)()
     peer = await provider.peers.get()
-    await asyncio.wait_for(peer.gone.wait(), 5)
+    await asyncio.wait_for(peer.gone.wait(), 60)
     assert await site.is_quiet()
 
 
 async def test_buffers_are_those_of_plain_connections(site: Any) -> None:
     _, writer = await site.connect()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not site.connections:  # noqa: ASYNC110 - the server is another thread
             await asyncio.sleep(0.01)
     for connection in site.connections:
@@ -156,7 +154,7 @@ async def test_bytes_that_are_no_tls(site: Any) -> None:
 
 async def test_a_handshake_has_a_time_limit(site: Any) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
-    assert await asyncio.wait_for(reader.read(), 10) == b""
+    assert await asyncio.wait_for(reader.read(), 60) == b""
     writer.close()
 
 
@@ -171,13 +169,13 @@ async def test_a_handshake_counts_towards_the_limits(serve: Any, files: dict[str
         ]
 
     peers = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(3)]
-    assert await asyncio.wait_for(peers[2][0].read(), 10) == b""
+    assert await asyncio.wait_for(peers[2][0].read(), 60) == b""
     assert await connections() == [
         "projector_connections_open 2.0",
         'projector_connections_closed_total{reason="limit"} 1.0',
     ]
     for reader, writer in peers:
-        assert await asyncio.wait_for(reader.read(), 10) == b""  # the time limit of a handshake
+        assert await asyncio.wait_for(reader.read(), 60) == b""  # the time limit of a handshake
         writer.close()
     assert (await connections())[0] == "projector_connections_open 0.0"
 

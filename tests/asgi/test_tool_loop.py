@@ -37,8 +37,6 @@ from projector.server.tools.turns import ENDS, TurnReader
 from tests.asgi.conftest import Peer
 from tests.asgi.in_process import post
 
-pytestmark = pytest.mark.timeout(15)
-
 Event = dict[str, Any]
 
 ASKED: Final = {"role": "user", "content": "How is the weather in Rome?"}

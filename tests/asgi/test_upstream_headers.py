@@ -15,8 +15,6 @@ from projector.server.config.loading import SettingsError, load, read
 from projector.server.config.settings import Settings, UpstreamSettings
 from projector.server.upstream.recorder import secrets_of
 
-pytestmark = pytest.mark.timeout(20)
-
 FILE = """
 [upstreams.a]
 headers = { api-key = "${KEY}", authorization = "Bearer ${TOKEN}", X-Title = "My app" }

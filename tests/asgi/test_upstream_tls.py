@@ -23,8 +23,6 @@ from projector.server.upstream.http_upstream import HTTPUpstream
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 from tests.asgi.certificates import Authority
 
-pytestmark = pytest.mark.timeout(15)
-
 REQUEST = ProviderRequest("openai_responses", {"input": "hello"})
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\nconnection: close\r\n\r\na"
 

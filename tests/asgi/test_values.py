@@ -10,8 +10,6 @@ import pytest
 from projector.contracts.json_values import count_values
 from projector.server.http.requests import VALUES_MAX
 
-pytestmark = pytest.mark.timeout(15)
-
 MANY = VALUES_MAX + 1
 
 

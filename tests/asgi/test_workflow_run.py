@@ -25,8 +25,6 @@ from projector.server.streaming.workflow_source import workflow_source
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 
-pytestmark = pytest.mark.timeout(10)
-
 Play = Callable[[], AsyncGenerator[bytes, None]]
 
 

@@ -14,8 +14,6 @@ from structlog.testing import capture_logs
 from projector.contracts.stream_rules import check_stream
 from projector.server.config.settings import Settings
 
-pytestmark = pytest.mark.timeout(20)
-
 Event = dict[str, Any]
 
 AGENTS = {
@@ -135,7 +133,7 @@ class Reader:
 
     async def until(self, condition: Callable[[list[Event]], bool]) -> None:
         while not condition(self.frames):
-            part = await asyncio.wait_for(self._answer.chunk(), 10)
+            part = await asyncio.wait_for(self._answer.chunk(), 60)
             assert part, self.frames
             *messages, self._rest = (self._rest + part).split(b"\n\n")
             self.frames += [json.loads(m.removeprefix(b"data: ")) for m in messages if not m.startswith(b":")]
@@ -283,7 +281,7 @@ async def test_a_failing_branch_ends_the_run(site: Any, conductor: Conductor) ->
     assert frames[-1]["workflow"]["step_name"] == "costs"
     closed = {f["workflow"]["step_name"]: f["status"] for f in frames if f["kind"] == "output_item.done"}
     assert closed == {"costs": "incomplete", "shifts": "incomplete"}
-    await asyncio.wait_for(conductor.peers["crew"].gone.wait(), 5)
+    await asyncio.wait_for(conductor.peers["crew"].gone.wait(), 60)
     assert conductor.asked["writer"] == []
 
 
@@ -295,7 +293,7 @@ async def test_a_response_that_failed_ends_the_run(site: Any, conductor: Conduct
     conductor.tell("cost", created("cost"), ended("cost", "failed"), None)
     frames = await reader.to_the_end()
     assert frames[-1]["final"]["status"] == "failed"
-    await asyncio.wait_for(conductor.peers["crew"].gone.wait(), 5)
+    await asyncio.wait_for(conductor.peers["crew"].gone.wait(), 60)
     assert conductor.asked["writer"] == []
 
 
@@ -304,7 +302,7 @@ async def test_a_run_that_fails_before_the_status_is_a_problem(site: Any, conduc
     answer = await site.ask(path("strict"), MESSAGE)
     assert answer.status == 503
     assert (await answer.problem())["code"] == "upstream_http_503"
-    await asyncio.wait_for(conductor.peers["crew"].gone.wait(), 5)
+    await asyncio.wait_for(conductor.peers["crew"].gone.wait(), 60)
 
 
 async def test_cancelling_reaches_every_branch(site: Any, conductor: Conductor) -> None:
@@ -320,7 +318,7 @@ async def test_cancelling_reaches_every_branch(site: Any, conductor: Conductor) 
     frames = await reader.to_the_end()
     assert frames[-1]["final"] == {"status": "cancelled", "response_text": "b\n\na"}
     for model in ("cost", "crew"):
-        await asyncio.wait_for(conductor.peers[model].gone.wait(), 5)
+        await asyncio.wait_for(conductor.peers[model].gone.wait(), 60)
     assert conductor.asked["writer"] == []
 
 
@@ -333,7 +331,7 @@ async def test_a_disconnect_closes_every_upstream(site: Any, conductor: Conducto
         await conductor.met.get()
     answer.leave()
     for model in ("cost", "crew"):
-        await asyncio.wait_for(conductor.peers[model].gone.wait(), 5)
+        await asyncio.wait_for(conductor.peers[model].gone.wait(), 60)
 
 
 async def test_a_slow_client_slows_every_branch(serve: Any, upstream: Any) -> None:
@@ -351,7 +349,7 @@ async def test_a_slow_client_slows_every_branch(serve: Any, upstream: Any) -> No
     answer.stop_reading()
     peers = [await provider.peers.get(), await provider.peers.get()]
     for peer in peers:
-        await asyncio.wait_for(peer.gone.wait(), 10)
+        await asyncio.wait_for(peer.gone.wait(), 60)
     assert sent.keys() == {"cost", "crew"}
     assert await site.is_quiet()
     assert site.streams.held_bytes == 0
@@ -366,7 +364,7 @@ async def test_a_silent_branch_fails_alone(serve: Any, conductor: Conductor) -> 
     reasons = [frame.get("reason") for frame in frames if frame["kind"] == "lifecycle" and frame["status"] == "failed"]
     assert reasons == ["upstream_timeout_idle"]
     assert frames[-1]["final"]["response_text"] == "done"
-    await asyncio.wait_for(conductor.peers["cost"].gone.wait(), 5)
+    await asyncio.wait_for(conductor.peers["cost"].gone.wait(), 60)
 
 
 async def test_a_run_has_its_own_time_limit(site: Any, conductor: Conductor) -> None:
@@ -389,7 +387,7 @@ async def test_heartbeats_during_silence(serve: Any, conductor: Conductor) -> No
     conductor.tell("cost", "refuse")
     frames = await reader.to_the_end()
     assert frames[-1]["error"]["code"] == "upstream_http_503", "too late for a problem document"
-    await asyncio.wait_for(conductor.peers["crew"].gone.wait(), 5)
+    await asyncio.wait_for(conductor.peers["crew"].gone.wait(), 60)
 
 
 async def test_a_run_that_fails_after_a_heartbeat_has_its_terminal(serve: Any, conductor: Conductor) -> None:

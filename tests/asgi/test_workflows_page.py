@@ -13,8 +13,6 @@ from projector.contracts.stream_rules import check_stream
 from projector.server.config.loading import load
 from projector.workflows.template import REQUEST_MESSAGE, STEP_FIELDS
 
-pytestmark = pytest.mark.timeout(20)
-
 PAGE = (Path(__file__).parents[2] / "docs" / "workflows.md").read_text(encoding="utf-8")
 (CONFIG,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 HEADLESS, BRANCHES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -25,8 +25,6 @@ from projector.redaction.redactor import Redactor
 
 agents = pytest.importorskip("agents", reason="the Agents SDK is not installed (extra agents_sdk)")
 
-pytestmark = pytest.mark.timeout(90)
-
 CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"
 STREAMS: Final = {api: sorted(CORPUS.glob(f"{api}/*.ndjson")) for api in ("chat_completions", "responses")}
 MODELS: Final = {"chat_completions": agents.OpenAIChatCompletionsModel, "responses": agents.OpenAIResponsesModel}

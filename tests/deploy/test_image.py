@@ -21,8 +21,6 @@ from projector.cli.servers import health_failure
 from tests.asgi.conftest import Answer, request_bytes
 from tests.deploy.image import ROOT, WORKDIR, dockerfile
 
-pytestmark = pytest.mark.timeout(60)
-
 BUILD, FINAL = dockerfile()
 KEY: Final = "key-of-the-frontend"
 CALLERS: Final = {"PROJECTOR_AUTH__API_KEYS": f'{{"page": "sha256:{hashlib.sha256(KEY.encode()).hexdigest()}"}}'}
@@ -134,7 +132,7 @@ async def test_what_the_image_holds_is_served_and_ends_well(
         frames = await answer.frames()
         assert frames[-1]["final"]["status"] == "completed"
         await answer.closed()
-        assert await asyncio.wait_for(process.wait(), 20) == 0
+        assert await asyncio.wait_for(process.wait(), 60) == 0
         assert health_failure(f"http://127.0.0.1:{port}") is not None
     assert (state(image / "opt"), state(tmp_path)) == before, "the image's file system is read-only"
 

@@ -92,7 +92,7 @@ async def test_a_browser_that_leaves_closes_the_upstream(front: Front, serve: An
         async with asking(port, CHAT) as browser:
             await browser.until("lifecycle")
         peer = await provider.peers.get()
-        await asyncio.wait_for(peer.gone.wait(), 10)
+        await asyncio.wait_for(peer.gone.wait(), 60)
         assert await site.is_quiet()
 
 

@@ -8,15 +8,11 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.asgi.conftest import Answer, Peer, frames_of
 from tests.asgi.process import SERVE, Process
 from tests.asgi.process import running as serving
 from tests.deploy.browser import CREATED, delta
 from tests.deploy.front import REPLICAS, running
-
-pytestmark = pytest.mark.timeout(120)
 
 BODY = '{"message":"hello"}'
 

@@ -26,9 +26,7 @@ from projector.server.http.problems import Problem
 from projector.store.protocol import LEASE_S, Store
 from tests.store.rigs import Rig
 
-pytestmark = pytest.mark.timeout(60)
-
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 REDACTOR = Redactor(Policy(reasoning="full"))
 
 

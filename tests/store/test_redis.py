@@ -48,13 +48,13 @@ async def test_a_server_that_is_killed_and_started_again(durable: RedisServer) -
         for call in (lambda: rig.one.append([batch(6, 7)]), lambda: rig.other.read("s", 0, 99), rig.one.ping):
             with pytest.raises(StoreUnavailableError):
                 await call()
-        await asyncio.wait_for(waiting, 30)
+        await asyncio.wait_for(waiting, 60)
         durable.start()
         assert await _eventually(lambda: rig.one.append([batch(6, 7)])) == {}
         assert await rig.one.append([batch(6, 7)]) == {}
         reader = asyncio.ensure_future(_eventually(lambda: rig.other.wait("s", 7, 60)))
         assert await rig.one.seal("s", first=8, frames=frames(8, 9))
-        await asyncio.wait_for(reader, 30)
+        await asyncio.wait_for(reader, 60)
         assert await read_all(rig.other) == frames(1, 9)
 
 
@@ -140,7 +140,7 @@ async def test_tls(program: Callable[[str], str], tmp_path: Path) -> None:
         assert await trusting.open(head())
         waiting = asyncio.ensure_future(trusting.wait("s", 0, 60))
         await trusting.append([batch(1, 2)])
-        await asyncio.wait_for(waiting, 30)
+        await asyncio.wait_for(waiting, 60)
         with pytest.raises(StoreUnavailableError, match="does not answer"):
             await other.ping()
         await trusting.aclose()
@@ -167,7 +167,7 @@ async def test_everything_expires(redis_server: RedisServer) -> None:
         await rig.one.seal("s0")
         await rig.other.wait("s1", 2, 0.01)
         await rig.other.request_cancel("s1")
-        await asyncio.wait_for(cancelled.wait(), 30)
+        await asyncio.wait_for(cancelled.wait(), 60)
         await rig.one.claim("k", "a", b"1", 60)
         names = {
             name.decode().partition(":")[2] for name in await rig.client.keys("*") if await rig.client.ttl(name) < 0
@@ -256,7 +256,7 @@ async def test_a_reader_learns_that_a_lease_has_lapsed(redis_server: RedisServer
         waiting = asyncio.ensure_future(rig.other.wait("s", 2, 600))
         await asyncio.sleep(0.05)
         await rig.advance(9)
-        await asyncio.wait_for(waiting, 30)
+        await asyncio.wait_for(waiting, 60)
         page = await rig.other.read("s", 2, 99)
         assert page.seal is not None
         assert page.seal.reason == INTERRUPTED

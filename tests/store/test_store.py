@@ -251,7 +251,7 @@ async def test_a_cancel_reaches_the_producer_once(rig: Rig) -> None:
     assert await rig.one.open(head())
     assert await rig.other.request_cancel("s")
     assert await rig.other.request_cancel("s")
-    await asyncio.wait_for(called.wait(), 30)
+    await asyncio.wait_for(called.wait(), 60)
     assert cancelled == ["s"]
     assert (await rig.one.renew(["s"]))["s"].cancel_requested
     await rig.one.seal("s")
@@ -276,7 +276,7 @@ async def test_all_who_wait_are_woken(rig: Rig, wake: Callable[[Store], Awaitabl
     waiting = [asyncio.ensure_future(store.wait("s", 2, 60)) for store in (rig.one, rig.other) for _ in range(20)]
     await asyncio.sleep(0.05)
     await wake(rig.one)
-    await asyncio.wait_for(asyncio.gather(*waiting), 30)
+    await asyncio.wait_for(asyncio.gather(*waiting), 60)
 
 
 async def test_waiting_ends(rig: Rig) -> None:
