@@ -45,6 +45,7 @@ for (const [decision, text] of [["Approve", "Two seats are booked."], ["Decline"
     await visit();
     await ask("Book two seats, with my approval");
     await button(decision).waitFor();
+    await page.getByRole("region", { name: "book_seats" }).getByText('"seats":2').waitFor();
     await picture("copilotkit-approval");
     await button(decision).click();
     await answer(text);

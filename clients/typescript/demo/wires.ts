@@ -193,6 +193,7 @@ export class ProviderSide {
       const preview = ranges.length > 0 && { preview: () => withRanges(shortened(text), within) };
       row.change({ isHeld, isDim: !isForwarded, ...preview, ...(!isForwarded && { tag: "not forwarded" }) });
     }
+    atFrame(this, () => undefined); // tags make rows taller: scroll to the end again
   }
 
   /** Returns the values that the page did not get. */

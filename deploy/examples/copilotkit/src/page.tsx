@@ -1,5 +1,5 @@
 import { HttpAgent } from "@ag-ui/client";
-import { CopilotChat, CopilotKitProvider, useFrontendTool, useInterrupt } from "@copilotkit/react-core/v2";
+import { CopilotChat, CopilotKitProvider, useDefaultRenderTool, useFrontendTool, useInterrupt } from "@copilotkit/react-core/v2";
 import "@copilotkit/react-core/v2/styles.css";
 import { z } from "zod";
 
@@ -12,6 +12,21 @@ const TIMETABLE = [
   { pier: "South", to: "Vik", at: "15:05" },
 ];
 
+interface Call {
+  name: string;
+  given: unknown;
+  result: string | undefined;
+}
+
+/** A call: its arguments, which a person has to see before an approval, and its result. */
+const ToolCall = ({ name, given, result }: Call) => (
+  <section aria-label={name}>
+    <b>{name}</b> <i>{result === undefined ? "called" : "done"}</i>
+    <pre>{typeof given === "string" ? given : JSON.stringify(given)}</pre>
+    {result !== undefined && <pre>{result}</pre>}
+  </section>
+);
+
 /** A function that this page runs for the model. The agent's `client_tools` lists those that it accepts. */
 function PageTools() {
   useFrontendTool({
@@ -21,14 +36,9 @@ function PageTools() {
     handler: async ({ pier, limit = TIMETABLE.length }) => ({
       departures: TIMETABLE.filter((boat) => boat.pier === pier).slice(0, limit),
     }),
-    render: ({ name, args, result }) => (
-      <section aria-label={name}>
-        <b>{name}</b> <i>{result === undefined ? "running" : "done"}</i>
-        <pre>{JSON.stringify(args)}</pre>
-        {result !== undefined && <pre>{result}</pre>}
-      </section>
-    ),
+    render: ({ name, args, result }) => <ToolCall name={name} given={args} result={result} />,
   });
+  useDefaultRenderTool({ render: ({ name, parameters, result }) => <ToolCall name={name} given={parameters} result={result} /> });
   return null;
 }
 
