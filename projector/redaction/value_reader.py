@@ -110,6 +110,8 @@ class ValueReader:
         """Return a reader of the next string, for which a new mark stands."""
         reader = ValueReader("key", "", "", self._keys)
         reader._extent, reader._is_unmarked = self._key_file.rest or self._extent, True
+        if self._key_file.rest is None:
+            reader._key_file = copy(self._key_file)  # the first line of a private key may be in several strings
         return reader
 
     def feed(self, text: str, /) -> Reading:

@@ -274,6 +274,19 @@ PIECES: Final = {
         ["xoxb-123456789012-", "1234567", "890123-aJ338DFga91", "4J2a717Jkc63g"],
         ["<redacted>", "1234567", "<redacted>", "<redacted>"],
     ),
+    "pieces of a private key in a header": (
+        [
+            "Cook",
+            "ie: sid=-----BE",
+            "GIN R",
+            "SA PRIVATE KEY----",
+            "-\na4296",
+            "1636c",
+            "-----END PRIVATE KEY-----",
+            "x",
+        ],
+        ["Cook", "ie: <redacted>", *["<redacted>"] * 5, "x"],
+    ),
     "strings behind a credential": (
         ["xoxb-123456789012-aJ338", "main", "develop2", "1f0c9a7"],
         ["<redacted>", "main", "develop2", "1f0c9a7"],
