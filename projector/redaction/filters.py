@@ -246,9 +246,10 @@ class FormatFilter:
                 continue
             end = found.end - before
             steps.append((end - certain, REDACTED))
-            text = self._drop_tail(self._detector.formats.tail(found.row), text[end:], steps)
-            if at_end and self._tail is not None:
-                self._tail = self._detector.formats.tail(found.row, is_cut=True)
+            rest, tail = text[end:], self._detector.formats.tail(found.row)
+            if at_end and (cut := self._detector.formats.tail(found.row, is_cut=True)).fullmatch(rest):
+                tail = cut
+            text = self._drop_tail(tail, rest, steps)
         self._held = text
 
     def _read_value(self, reading: Reading, steps: list[Step]) -> str:
