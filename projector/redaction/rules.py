@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -227,6 +227,16 @@ def plain_letters(key: str) -> str:
     return visible if visible.isascii() else visible.casefold().translate(LOOKALIKES)
 
 
+def _part_of(word: str, letters: Container[str], others: Iterable[str]) -> str:
+    """Return the part of a word that begins with one of some letters; empty if it is short, or has another word."""
+    if any(other in word for other in others):
+        return ""
+    return next((word[at:] for at in range(len(word) - _PART_MIN_CHARS + 1) if word[at] in letters), "")
+
+
+_PART_MIN_CHARS: Final = 7
+
+
 class KeyRules:
     """The key rules of a policy: words of rule files, plus what the host adds, minus those it removes."""
 
@@ -240,13 +250,14 @@ class KeyRules:
         """Words that make a key sensitive as its last whole words."""
         self._is = frozenset(_spellings(rules.words, "is")) - self._plain
         letters = {word[0] for word in self.words}
-        words = sorted(
-            {*self.words, *(word for word in (*self.last_words, *self._is) if word[0] in letters and self.words)}
-        )
+        others = [word for word in (*self.last_words, *self._is) if word[0] in letters]
+        parts = [_part_of(word, letters, (*self.words, *others)) for word in (*self.last_words, *self._is)]
+        words = sorted({*self.words, *others, *parts} - {""})
         self.beginnings = tuple(word for word in words if not word.startswith(tuple({*words} - {word})))
         """What a text is searched for: words but those that begin with another one. Their whole key decides.
 
         No letter is added to those with which the words of any key begin: each one holds every text that ends with it.
+        So of a word with another first letter a part is searched: `cryptionkey`.
         """
         self._ends = frozenset(self.last_words)
         self._harmless_begins = frozenset(_spellings(rules.exceptions, "begins"))

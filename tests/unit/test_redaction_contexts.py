@@ -291,6 +291,10 @@ PIECES: Final = {
         ["xoxb-123456789012-aJ338", "main", "develop2", "1f0c9a7"],
         ["<redacted>", "main", "develop2", "1f0c9a7"],
     ),
+    "a comma in the first piece of a password": (
+        ["https://app:kX9,m", "Q2vT7", ",wLzR4@mq", ".example.org/", "a"],
+        ["https://app:<redacted>", *["<redacted>"] * 2, "<redacted>/", "a"],
+    ),
     "pieces of a hash that has its shortest form": (
         ["$2b$12$kX9mQ2vT7wLzR4kX9mQ2abpQ", "8sVbN3mZ6xK", "dF2gHjL5tYw", "in words"],
         ["<redacted>", "<redacted>", "<redacted>", "<redacted> words"],
