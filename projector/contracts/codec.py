@@ -89,7 +89,7 @@ def dumps_to_keep(value: object) -> bytes:
 
 def to_keep(data: bytes) -> bytes:
     """Return a copy of what `dumps` returned: bytes of orjson 3.13 have up to 15 times their size behind them."""
-    return bytes(memoryview(data))
+    return b"%b" % data  # half the time of `bytes(memoryview(data))`
 
 
 def size(value: object) -> int:

@@ -280,10 +280,11 @@ class MemoryStore(MemoryValues):
         size = sum(map(len, frames)) + FRAME_BYTES * len(frames)
         log.size += size
         self._add(owner, size)
-        self._add(owner, -log.trim(limits.stream_bytes, limits.stream_frames))
-        while self._over(owner) > 0 and self._drop_sealed(owner):
+        if freed := log.trim(limits.stream_bytes, limits.stream_frames):
+            self._add(owner, -freed)
+        while (over := self._over(owner)) > 0 and self._drop_sealed(owner):
             pass
-        if (over := self._over(owner)) > 0:
+        if over > 0:
             self._add(owner, -log.trim(log.size - over, limits.stream_frames))
         log.wake()
 

@@ -76,33 +76,35 @@ class StreamLog:
         self.waiting_bytes = 0
         self.is_complete = False
         """Whether the terminal is among the frames that wait."""
-        self._added: list[tuple[list[bytes], bool]] = []
+        self._added: list[tuple[list[bytes], int, bool]] = []
+        """The frames of each step, their size, and whether the last of them is the terminal."""
 
     def add(self, frames: Sequence[Frame], sent: Sequence[bytes | None]) -> None:
         """Add the frames of one step of the pipeline, with their JSON where it is known. May be called in a thread."""
         if frames:
+            keep = codec.to_keep
             written = [
-                codec.dumps_to_keep(frame) if data is None else codec.to_keep(data)
-                for frame, data in zip(frames, sent, strict=True)
+                keep(codec.dumps(frame) if data is None else data) for frame, data in zip(frames, sent, strict=True)
             ]
-            self._added.append((written, frames[-1]["kind"] in _TERMINALS))
+            self._added.append((written, sum(map(len, written)), frames[-1]["kind"] in _TERMINALS))
 
     def notify(self) -> None:
         """Have what was added written; the first call creates the log. The frames of a step are never separated."""
-        added, self._added = self._added, []
-        if self.state is _State.OVER:
+        added, state = self._added, self.state
+        if state is _State.OPEN and not added:
             return
-        for frames, is_last in added:
-            size = sum(map(len, frames))
+        self._added = []
+        if state is _State.OVER:
+            return
+        for frames, size, is_last in added:
             self.waiting += frames
             self.waiting_bytes += size
             self._logs.waiting_bytes += size
             self.is_complete = self.is_complete or is_last
-        if self.state is _State.NEW:
+        if state is _State.NEW:
             self.state = _State.STARTED
             self._logs.register(self)
-        if added or self.state is _State.STARTED:
-            self._logs.on_change(self)
+        self._logs.on_change(self)
 
     async def keep_up(self) -> None:
         """Wait while much of the stream is not in the store, unless it was lost."""
@@ -168,14 +170,15 @@ class StreamLogs:
 
     def on_change(self, one: StreamLog) -> None:
         """Have the frames of a log written."""
-        is_over = one.waiting_bytes > STREAM_WAITING_MAX_BYTES or self.waiting_bytes > WAITING_MAX_BYTES
-        if is_over and not one.is_complete:  # the terminal repeats the text, and nothing follows it
-            self._lose(one, "overflow")
-            return
-        self._changed[one.head.stream_id] = one
-        self._wake.set()
         if self.waiting_bytes > URGENT_BYTES:
+            is_over = one.waiting_bytes > STREAM_WAITING_MAX_BYTES or self.waiting_bytes > WAITING_MAX_BYTES
+            if is_over and not one.is_complete:  # the terminal repeats the text, and nothing follows it
+                self._lose(one, "overflow")
+                return
             self._urgent.set()
+        self._changed[one.head.stream_id] = one
+        if not self._wake.is_set():
+            self._wake.set()
 
     async def settle(self, stream_id: str) -> None:
         """Wait until what this process has produced of a stream is in the store, or the store is away."""
