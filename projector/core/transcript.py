@@ -169,6 +169,14 @@ class ResponseEnd(NamedTuple):
     has_refusal: bool
 
 
+_JOINT_OF: Final[Mapping[str, str]] = {
+    "response_text": "message",
+    "refusal_text": "refusal",
+    "reasoning_summary_text": "summary",
+}
+"""Name of a text of `final` -> that of what its parts share."""
+
+
 @dataclass(slots=True, eq=False)
 class RunRecord:
     """Data of the ended responses of a run for its terminal event (D12, D13)."""
@@ -230,6 +238,7 @@ class RunRecord:
             "statuses": self.statuses,
             "ends": [[branch, *end] for branch, end in self.ends.items()],
             "wants_structure": self.wants_structure,
+            "joints": {name: joint.values.record() for name, joint in self._joints.items() if joint.values is not None},
             "texts": [
                 [name, stage, [[branch, text.value] for branch, text in texts.items()]]
                 for name, (stage, texts) in self._texts.items()
@@ -243,6 +252,13 @@ class RunRecord:
         self.wants_structure = record["wants_structure"]
         for name, stage, texts in record["texts"]:
             self._texts[name] = stage, {branch: redactor.text(text) for branch, text in texts}
+            for _, text in texts:  # what follows may continue a value that they begin
+                stream = redactor.message_stream(self.joint(_JOINT_OF[name], redactor))
+                stream.feed(text)
+                stream.close()
+        for name, lengths in record.get("joints", {}).items():
+            if (values := self.joint(name, redactor).values) is not None:
+                values.restore(lengths)
 
     def texts(self) -> dict[str, Cleaned[CleanText]]:
         """Return `response_text`, `refusal_text`, `reasoning_summary_text` of the last stage that has each."""

@@ -48,11 +48,25 @@ class Joint:
 
     def turn(self, owner: object) -> tuple[Rest, ...]:
         """Continue with another text; return the rests that it must not begin with."""
-        ends = {self._values.beginning_at_end(before + self.recent) for before in (*self._before, "")}
+        ends = self._ends()
         joined = {self._values.beginning_at_end(end + between) for end in ends if end for between in SEPARATORS}
         self._before = frozenset(joined - {""})
         self.owner, self.recent = owner, ""
         return tuple(dict.fromkeys(Rest(*row) for before in sorted(self._before) for row in self._values.rests(before)))
+
+    def record(self) -> list[int]:
+        """Return how many characters of a value the texts may end with: they are the state, without the texts."""
+        parts = {end[start:] for end in self._ends() for start in range(len(end))}
+        return sorted({len(part) for part in parts if any(value.startswith(part) for value in self._values.marks)})
+
+    def restore(self, lengths: Iterable[int]) -> None:
+        """Continue with what was recorded, of any value: only its exact rest is withheld."""
+        counts = set(lengths)
+        self._before = frozenset(value[:count] for value in self._values.marks for count in counts)
+        self.recent = ""
+
+    def _ends(self) -> set[str]:
+        return {self._values.beginning_at_end(before + self.recent) for before in (*self._before, "")}
 
 
 def at_beginning(rests: Iterable[Rest], text: str) -> tuple[int, str] | None:
