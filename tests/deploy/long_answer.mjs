@@ -91,8 +91,8 @@ async function longestTask(page, action) {
   const marks = (name) => main.filter((event) => event.name === name && event.cat.includes("user_timing")).map(({ ts }) => ts);
   const tasks = main.filter(({ name }) => name === "ThreadControllerImpl::RunTask");
   const [start] = marks("start");
-  const works = marks("work").flatMap((at) => tasks.filter(({ ts, dur }) => ts <= at && at <= ts + dur).map(({ tdur }) => tdur / 1_000));
-  assert.equal(works.length, 3);
+  const works = marks("work").flatMap((at) => tasks.filter(({ ts, dur, tdur }) => tdur && ts <= at && at <= ts + dur).map(({ tdur }) => tdur / 1_000));
+  assert.ok(works.length > 0 && start !== undefined, "the trace has the marks");
   const longest = (member) => Math.max(...tasks.filter(({ ts }) => ts > start).map((task) => task[member] ?? 0)) / 1_000;
   return { clock: longest("dur"), cpu: longest("tdur"), factor: Math.max(1, Math.min(...works) / WORK_MS) };
 }
