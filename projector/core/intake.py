@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from projector._errors import UsageError
 from projector.contracts import codec
@@ -29,6 +29,22 @@ UNCOUNTED_MAX_BYTES: Final = EVENT_VALUES_MAX
 """An event of this size cannot have too many values, each of which takes a byte."""
 HOST_PREFIX: Final = "projector."
 HOST_MARK: Final = b'"projector.'
+
+
+class _Released:
+    """In place of the stage of a branch that was released; nothing is fed to it."""
+
+    def __init__(self) -> None:
+        self.dropped: Counter[str] = Counter()
+
+    def feed(self, _item: object, /) -> list[Any]:
+        return []
+
+    def close(self) -> list[Any]:
+        return []
+
+
+_RELEASED: Final = _Released()
 
 
 @dataclass(eq=False)
@@ -148,7 +164,7 @@ class PipelineBranch:
     def release(self) -> None:
         """Drop everything read, except the counts, and the pipeline, with which the branch would be a cycle."""
         self._count_dropped()
-        self._start()
+        self._decoder, self._stage = self._make_decoder(), _RELEASED
         self._run = _no_output
 
     def _start(self) -> None:

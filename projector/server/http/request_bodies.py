@@ -39,7 +39,7 @@ def agent_body(request: ChatRequest, binding: AgentBinding, target: Target | Non
         binding,
         target,
         input=entries if request.message is None else request.message,
-        parameters=request.parameters.model_dump(exclude_none=True),
+        parameters=request.parameters.given(),
         previous_response_id=request.previous_response_id,
         metadata=request.metadata,
     )

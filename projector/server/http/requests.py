@@ -73,6 +73,12 @@ class Parameters(RequestModel):
         """Return the same object, as nothing changes it: pydantic copies the default for each request."""
         return self
 
+    def given(self) -> dict[str, Any]:
+        """Return the parameters that the request sets, in the order of the members."""
+        names = self.model_fields_set
+        values = {name: getattr(self, name) for name in type(self).model_fields if name in names} if names else {}
+        return {name: value for name, value in values.items() if value is not None}
+
 
 class ChatRequest(RequestModel):
     """The body of `/api/v1/chat/stream`: one message, or input items in the shape of the Responses API."""
@@ -97,7 +103,7 @@ class ChatRequest(RequestModel):
 
     def params(self) -> set[str]:
         """Return which of `AgentSettings.allowed_params` the request uses."""
-        used = {name for name, value in self.parameters if value is not None}
+        used = set(self.parameters.given())
         used |= {name for name in ("previous_response_id", "metadata") if getattr(self, name) is not None}
         entries = self.entries()
         used |= part_params(entries)
