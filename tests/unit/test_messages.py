@@ -258,7 +258,11 @@ def test_citations(play: Play, annotation: Event, expected: Event, notices: list
         pytest.param(
             [cited({"type": "video_citation", "file_id": "f"})], {"annotation:video_citation": 1}, id="D30-unknown-type"
         ),
-        pytest.param([cited({"type": "x" * 5_000})], {f"annotation:{'x' * 80}": 1}, id="D30-a-long-type"),
+        pytest.param(
+            [cited({"type": "x" * 5_000})],
+            {f"annotation:{'x' * 80}": 1},
+            id="D30-the-count-of-a-long-type-has-80-characters",
+        ),
         pytest.param([cited({"url": "https://a.example"})], {"annotation:(no type)": 1}, id="D30-no-type"),
         pytest.param([cited({"type": ["url_citation"]})], {"annotation:(no type)": 1}, id="D30-a-type-that-is-no-text"),
         pytest.param([cited(None)], {"response.output_text.annotation.added": 1}, id="D30-no-object"),

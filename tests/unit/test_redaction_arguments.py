@@ -113,6 +113,16 @@ SAID = {
         {"in": '{"token": "<redacted>", "n": 1}'},
     ),
     "three levels of json": (nested({"token": {"a": 1}}, 3), nested({"token": "<redacted>"}, 3), ...),
+    "a list under a key with escapes, in four levels of json": (
+        nested(r'{"\u0070assword": ["hunter2"]}', 3),
+        nested(r'{"\u0070assword": "<redacted>"}', 3),
+        ...,
+    ),
+    "a registered number in other spellings": (
+        '{"a":[4711.0,-4711,4711e0,47.11e2]}',
+        '{"a":["[REDACTED:pin]","[REDACTED:pin]","[REDACTED:pin]","[REDACTED:pin]"]}',
+        {"a": ["[REDACTED:pin]"] * 4},
+    ),
     "credentials are found at any level": (nested({"a": GITHUB}, 5), nested({"a": "<redacted>"}, 5), ...),
     "a list in a string": (
         json.dumps({"a": ' [{"password": 5}]'}),

@@ -77,6 +77,7 @@ TEXTS = {
     ),
     "a cookie": ("Cookie: sid=1; other=2\r\nHost: x", "Cookie: <redacted>\r\nHost: x"),
     "an address": ("see postgres://app:p@ss@db/x?y", "see postgres://app:<redacted>/x?y"),
+    "a web token of thousands of characters": (f"see eyJhbGciOi{'a1' * 900}.eyJ{'b2' * 900}.c3 x", "see <redacted> x"),
     "a registered value beats a context": ("Bearer correct horse", "Bearer [REDACTED:pass]"),
     "a registered value beats a format": (f"AKIA{'A' * 12}4711{'A' * 8} x", "<redacted><redacted> x"),
     "a registered value in a private key": ("-----BEGIN PRIVATE KEY-----\n4711\nabc", "<redacted>"),

@@ -179,32 +179,25 @@ def test_every_split_of_a_sample_into_two(name: str, text: str) -> None:
         assert first + two.feed(text[at:]).value + two.close().value == whole
 
 
-@pytest.mark.parametrize("row", CLASSES, ids=[row.name for row in CLASSES])
-def test_every_split_of_a_sample_into_three(row: TextClass) -> None:
-    for sample in row.matches:
-        text = f" {sample} "
-        whole = clean(EVERY, text)
-        for first, second in combinations(range(1, len(text)), 2):
-            assert clean(EVERY, text[:first], text[first:second], text[second:]) == whole
+def _cuts(text: str, whole: str) -> Iterator[tuple[int, int]]:
+    """Yield all pairs of cuts. Of those in the rest of a value one stands for all: the search is in the same state.
+
+    The rest is between the character with which the value is decided, as its mark appears, and the last one.
+    """
+    stream = EVERY.message_stream()
+    said = [stream.feed(char).value for char in text]
+    decided = next((at for at, shown in enumerate(said) if "<redacted" in shown), len(text))
+    end = len(text) - len(whole.rpartition(">")[2])
+    is_one = whole.count("<redacted") == 1
+    yield from combinations([at for at in range(1, len(text)) if not (is_one and decided + 2 < at < end - 1)], 2)
 
 
-SHORT_CHARS: Final = 24
-FIRST_OF_FORMATS: Final = {row.name: row.matches[0] for row in FORMATS if "WORD" not in row.anchor}
-
-
-def _cuts(chars: int, anchor: int) -> list[tuple[int, int]]:
-    """Return all pairs of cuts of a short text; of a long one those near its ends and its anchor, and some between."""
-    near = {*range(1, 5), *range(anchor - 1, anchor + 4), *range(chars - 4, chars)}
-    places = range(1, chars) if chars <= SHORT_CHARS else {*near, *range(1, chars, max(1, chars // 6))}
-    return [*combinations(sorted(place for place in places if 0 < place < chars), 2)]
-
-
-@pytest.mark.parametrize("name", FIRST_OF_FORMATS)
-def test_splits_of_a_format_into_three(name: str) -> None:
-    text = f" {FIRST_OF_FORMATS[name]} "
+@pytest.mark.parametrize(("name", "text"), SAMPLES, ids=[f"{name}-{at}" for at, (name, _) in enumerate(SAMPLES)])
+def test_every_split_of_a_sample_into_three(name: str, text: str) -> None:
+    text = text[len("It is") : -len("here.")]
     whole = clean(EVERY, text)
-    mark = next((at for at, (old, new) in enumerate(zip(text, whole, strict=False)) if old != new), 0)
-    for first, second in _cuts(len(text), mark + 4):
+    assert whole != text, name
+    for first, second in _cuts(text, whole):
         assert clean(EVERY, text[:first], text[first:second], text[second:]) == whole
 
 
