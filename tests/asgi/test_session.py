@@ -319,6 +319,23 @@ async def test_a_crash_of_the_pipeline_is_reported_without_payload() -> None:
     assert "sk-secret" not in repr(logs)
 
 
+async def test_a_failure_of_receive_breaks_the_stream_off() -> None:
+    """Whether the client is there is then not known."""
+    upstream, client = Upstream(text_then_silence), Client()
+    one = session(upstream)
+
+    async def receive() -> Any:
+        await until(lambda: b"data: " in client.body)
+        raise RuntimeError("of the server")
+
+    with capture_logs() as logs, anyio.fail_after(60):
+        await one.run(SCOPE, receive, client.send)
+    assert [line["error_type"] for line in logs] == ["RuntimeError"]
+    assert upstream.opened == upstream.closed
+    assert client.terminals == 0
+    assert one.stats.is_client_gone
+
+
 async def test_a_failure_after_the_terminal_is_ignored() -> None:
     async def breaks() -> AsyncGenerator[bytes, None]:
         yield TEXT
