@@ -197,14 +197,16 @@ class JsonStreamFilter:
 
     def _rest_of_piece(self, text: str, at: int) -> int:
         """Read the beginning of a string that is plain text up to the end of the piece."""
-        content = text[at + 1 :]
-        if text[at : at + 1] != '"' or content[:1] in MAY_BE_JSON or not content or grammar.NOT_PLAIN.search(content):
+        begin = at + 1
+        if text[at:begin] != '"' or len(text) == begin or text[begin] in MAY_BE_JSON:
+            return at
+        if grammar.NOT_PLAIN.search(text, begin) is not None:
             return at
         self._begin_plain()
         self._read = JsonStreamFilter._in_string
         self._content_start = ""
         self._steps.show(1)
-        self._content(content)
+        self._content(text[begin:])
         return len(text)
 
     @property
@@ -436,9 +438,7 @@ class JsonStreamFilter:
         if self._steps.marked:
             self._path[-1] = clean_plain(self._detector, key)
             self._remember()
-        elif (
-            self._verdict is Verdict.PLAIN and self._muted_at is None  # what is muted was not searched
-        ):
+        elif self._verdict is Verdict.PLAIN and self._muted_at is None:  # what is muted was not searched
             self._parts.add_key(key)
         self._read = JsonStreamFilter._between
         self._expect = self._COLON
