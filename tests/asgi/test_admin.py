@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from projector.cli import servers
 from projector.cli.servers import health_failure
 from projector.server.config.settings import Settings
 from tests.asgi.process import running
@@ -73,7 +74,11 @@ def test_it_needs_no_authentication_at_another_address() -> None:
     assert settings.admin is not None
 
 
-async def test_it_outlasts_a_drain_and_a_reload(upstream: Any, upstream_port: int, tmp_path: Path) -> None:
+async def test_it_outlasts_a_drain_and_a_reload(
+    upstream: Any, upstream_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "_HEALTH_TIMEOUT_S", 60.0)
+
     async def script(peer: Any) -> None:
         await peer.start()
         await peer.chunk(CREATED)
@@ -91,7 +96,7 @@ async def test_it_outlasts_a_drain_and_a_reload(upstream: Any, upstream_port: in
         for one in (port, server.port):
             assert await asyncio.to_thread(health_failure, f"http://127.0.0.1:{one}") is None
         file.write_text(
-            "drain_timeout_s = 0.5\n"
+            "drain_timeout_s = 3\n"
             + text.replace("port = 0", "port = 1")
             + '[agents.other]\nupstream = "one"\nmodel = "m"\n'
         )

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from projector import cli
+from projector.cli import servers
 from projector.cli.servers import health_failure
 from projector.server.config.settings import Settings
 from projector.server.process import server
@@ -39,6 +40,11 @@ def answered() -> Any:
     for thread in threads:
         thread.join(timeout=5)
         assert not thread.is_alive()
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "_HEALTH_TIMEOUT_S", 60.0)
 
 
 def test_a_server_is_up(serve: Any, capsys: pytest.CaptureFixture[str]) -> None:
