@@ -264,9 +264,9 @@ def shown_first(text: str, windows: set[str]) -> str:
     return next((piece for piece in pieces if any(window in piece for window in windows)), "")
 
 
-_HEX: Final = re.compile("[0-9a-fA-F]*")
+_HEX: Final = re.compile("[0-9a-fA-F-]*")
 CHANCES: Final = 2
-"""Windows of hexadecimal digits that may stand in other digits by chance: a leak of eight characters has three."""
+"""Windows of hexadecimal digits and hyphens that may stand in other digits by chance: a leak of eight characters has three."""
 
 
 class Failure(NamedTuple):
