@@ -137,10 +137,15 @@ def _missing(need: str, reason: str) -> None:
 
 @pytest.fixture(scope="session")
 def redis_server(program: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A Redis server with an empty database."""
+    """A Redis server with an empty database, which is never too slow for servers in this process."""
     from bench.redis_server import RedisServer  # noqa: PLC0415 - it imports the client of Redis
+    from projector.store import redis_connection  # noqa: PLC0415 - the same
 
-    with RedisServer(program("redis-server"), tmp_path_factory.mktemp("redis")) as server:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        RedisServer(program("redis-server"), tmp_path_factory.mktemp("redis")) as server,
+    ):
+        patch.setattr(redis_connection, "COMMAND_S", 60.0)
         yield server
 
 

@@ -30,7 +30,7 @@ from tests.asgi.faulty_provider import FaultyProvider, Plan, providing
 from tests.asgi.process import COUNTING, TWO_APIS, running, serve_with
 from tests.property.soundness import EFFORT
 
-pytestmark = pytest.mark.timeout(120 if EFFORT == 1 else 3600)
+pytestmark = pytest.mark.timeout(600 if EFFORT == 1 else 3600)
 
 CONFIG: Final = """
 [timeouts]

@@ -266,7 +266,7 @@ def shown_first(text: str, windows: set[str]) -> str:
 
 _HEX: Final = re.compile("[0-9a-fA-F-]*")
 CHANCES: Final = 2
-"""Windows of hexadecimal digits and hyphens that may stand in other digits by chance: a leak of eight characters has three."""
+"""Windows of hexadecimal digits and hyphens that may stand in other digits by chance; eight characters have three."""
 
 
 class Failure(NamedTuple):
