@@ -130,7 +130,7 @@ PASSWORDS: Final[Mapping[str, Callable[[Random], str]]] = {
     "password:accents": lambda random: (
         _word(random, "äößéçñøłž", 4) + _word(random, _ALPHANUMERIC + "äößéç", 12) + "q7"
     ),
-    "password:blanks": lambda random: " ".join(_word(random, _ALPHANUMERIC, 6) for _ in range(4)),
+    "password:blanks": lambda random: " ".join(_word(random, _ALPHANUMERIC, 5) + "7" for _ in range(4)),
     "password:quotes": lambda random: "\"'\\".join(_word(random, _ALPHANUMERIC, 7) for _ in range(3)),
 }
 """Passwords, known as such only by what stands before them."""
