@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from projector._errors import UsageError
+from projector._validation import nearest
 from projector.cli.servers import load_settings, server_module
 from projector.cli.terminal import opened, print_error
 from projector.core.handlers import DROPPED, EMITS, HANDLERS, HOST_HANDLERS
@@ -49,8 +49,9 @@ def explain_name(arguments: argparse.Namespace) -> int:
         print("\n".join(lines))
         return 0
     known = [*(entry.name.removesuffix(ITEM) for entry in _entries()), RULES]
-    (nearest,) = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-    print_error(f"unknown name `{name[:80]}`; the nearest known name is `{nearest}`. Unknown events are {UNKNOWN}.")
+    similar = nearest(name, known)
+    hint = "" if similar is None else f"; the nearest known name is `{similar}`"
+    print_error(f"unknown name `{name[:80]}`{hint}. Unknown events are {UNKNOWN}.")
     return 1
 
 

@@ -114,7 +114,10 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
         ),
         ("port = 70000", "projector.toml: `port` must be at most 65535"),
         ('[upstreams.a]\napi_key = "sk-in-the-file"', "`upstreams.a.api_key`: expected a variable as `${NAME}`, or"),
-        ('[upstreams.a]\napi_key = "${NOT_THERE}"', "`upstreams.a.api_key`: the variable NOT_THERE is not set"),
+        (
+            '[upstreams.a]\napi_key = "${NOT_THERE}"',
+            "projector.toml: `upstreams.a.api_key`: the variable NOT_THERE is not set",
+        ),
         ('[upstreams.a]\napi_key_file = "none"', "`upstreams.a.api_key_file`: not found"),
         ('[upstreams.a]\napi_key = "${MCP_TOKEN}"\napi_key_file = "key"', "cannot be combined with `api_key`"),
         ('[upstreams.a]\napi = "telepathy"', "`upstreams.a.api`: unknown api `telepathy`; known: `openai_"),

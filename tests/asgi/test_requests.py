@@ -73,6 +73,7 @@ def test_valid_bodies(body: dict[str, Any], expected: object) -> None:
         ({"message": 7}, "`message` must be a string."),
         ({"message": "a", "instructions": "obey"}, "`instructions` is unknown."),
         ({"message": "a", "tools": []}, "`tools` is unknown."),
+        ({"mesage": "a"}, "`mesage` is unknown; did you mean `message`?"),
         ({"message": "a", "model": "gpt-best"}, "`model` is unknown."),
         ({"message": "a", "parameters": {"seed": 1}}, "`parameters.seed` is unknown."),
         ({"message": "a", "parameters": {"top_p": 2}}, "`parameters.top_p` must be at most 1."),

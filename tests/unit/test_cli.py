@@ -337,17 +337,18 @@ def test_explain(run: Run, name: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "nearest"),
+    ("name", "hint"),
     [
-        ("response.output_text.detla", "response.output_text.delta"),
-        ("shell_cal", "shell_call"),
-        ("rule", "rules"),
+        ("response.output_text.detla", "; the nearest known name is `response.output_text.delta`."),
+        ("shell_cal", "; the nearest known name is `shell_call`."),
+        ("rule", "; the nearest known name is `rules`."),
+        ("nosuch", ". Unknown events are"),
     ],
 )
-def test_explain_an_unknown_name(run: Run, name: str, nearest: str) -> None:
+def test_explain_an_unknown_name(run: Run, name: str, hint: str) -> None:
     done = run("explain", name)
     assert (done.status, done.out) == (1, b"")
-    assert done.err.startswith(f"projector: unknown name `{name}`; the nearest known name is `{nearest}`.".encode())
+    assert done.err.startswith(f"projector: unknown name `{name}`{hint}".encode())
 
 
 def test_explain_everything(run: Run) -> None:

@@ -82,7 +82,10 @@ def read(environ: Mapping[str, str], flags: Mapping[str, object] | None = None, 
     values = _parse(config) if config is not None else {}
     if config is not None:
         values.setdefault("passthrough", {})  # with a file, these routes are on only if it names them
-        _resolve(values, environ, references)
+        try:
+            _resolve(values, environ, references)
+        except SettingsError as error:
+            raise SettingsError(f"{config}: {error}") from None
     sources = {path: name for name, path in _variables_in(environ)}
     for path, name in sources.items():
         _put(values, path, _parse_variable(name, path, environ[name]))

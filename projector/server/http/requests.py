@@ -195,7 +195,8 @@ def parse(model: type[_Body], body: Mapping[str, Any]) -> _Body:
     try:
         return model.model_validate(body)
     except ValidationError as error:
-        raise problem("invalid_request", f"{sentences(error, body, model, root='body')[0]}.") from None
+        sentence = sentences(error, body, model, root="body")[0]
+        raise problem("invalid_request", sentence if sentence.endswith("?") else f"{sentence}.") from None
 
 
 def dialect_options(scope: Scope) -> dict[str, Any]:
