@@ -214,6 +214,19 @@ async def test_endless_informational_responses_do_not_block_the_server(serve: An
     assert (response.status, (await response.problem())["code"]) == (502, "upstream_malformed")
 
 
+async def test_a_response_that_fails_while_sending_fails_too(provider: Any) -> None:
+    one, upstream = provider
+    one.replies = [sends(pause_s=60)]
+    failing = asyncio.create_task(failure(upstream))
+    while not one.heads:  # noqa: ASYNC110 - the request was sent
+        await asyncio.sleep(0.001)
+    (handler,) = upstream._session.connector._acquired
+    handler.data_received(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
+    handler.close()  # by the task that sends the body, which forgets why the response failed
+    error = await failing
+    assert (error.fault.code, error.reason) == ("upstream_reset", "closed")
+
+
 @pytest.mark.parametrize("sent", [b"zz\r\nmore\r\n", b"5\r\nhello!\r\n", b"-1\r\n"])
 async def test_a_framing_error_in_a_stream_ends_it_at_once(provider: Any, sent: bytes) -> None:
     one, upstream = provider

@@ -55,7 +55,7 @@ _PROBLEMS: Final = (
     (aiohttp.ClientConnectorError, "upstream_unreachable", "unreachable"),
     (aiohttp.ClientResponseError, "upstream_malformed", "not_http"),
     (aiohttp.http.HttpProcessingError, "upstream_malformed", "not_http"),
-    (aiohttp.ServerDisconnectedError, "upstream_reset", "closed"),
+    ((aiohttp.ServerDisconnectedError, aiohttp.EofStream), "upstream_reset", "closed"),
     (aiohttp.ClientPayloadError, "upstream_reset", "closed"),  # HTTP framing cut off
     ((aiohttp.ClientError, OSError), "upstream_reset", "reset"),
 )
@@ -125,7 +125,7 @@ class HTTPUpstream:
                 headers={**self._headers, **headers},
                 allow_redirects=False,
             )
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, aiohttp.EofStream, OSError) as error:
             raise _failed(error) from error
         try:
             if response.status != _OK:
