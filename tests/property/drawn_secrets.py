@@ -84,7 +84,7 @@ MARKED_LATE: Final = tuple(
 """Formats with characters of their own before what marks them, as `@` and a host."""
 LONG_ANCHORS: Final = {
     kind: re.compile(row.anchor) for kind, row in _FORMATS.items() if "]{" in row.anchor and "WORD" not in row.anchor
-}
+} | {"format:jetbrains-token": re.compile(r"perm:[^.]+\.[^.]+\.")}  # a user, and the name of the token
 """Formats -> the anchor, which has characters of the secret: in several strings it has left before it is complete."""
 
 REGISTERED: Final[Mapping[str, str]] = {
