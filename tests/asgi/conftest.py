@@ -31,8 +31,9 @@ SSE_HEAD = (
 QUIET_S = 60.0
 PATIENT: Final = {"circuit_breaker": {"failures": 0}, "retries": {"budget_share": 10}}
 """Settings of servers that many tests share, most of which make requests fail."""
-KEPT: Final = 4
-"""Servers that stay for the tests after; each one takes time from what runs beside it."""
+KEPT, KEPT_AT_MOST = 4, 12
+"""Servers that stay for the tests after, and the number beyond which others are stopped: each one takes time from what
+runs beside it, and to stop some together takes as long as one, a fifth of a second."""
 
 
 def abort(writer: asyncio.StreamWriter) -> None:
@@ -229,12 +230,12 @@ class Site:
         return set(self._server.server_state.connections)
 
     def leave(self) -> None:
-        """Tell the server to stop; its thread ends within a fifth of a second."""
+        """Tell the server to stop, which it notices within a fifth of a second."""
         self._server.should_exit = True
 
     def stop(self) -> None:
         self.leave()
-        self._thread.join(timeout=10)
+        self._thread.join(timeout=60)
         assert not self._thread.is_alive()
 
     async def connect(self, port: int | None = None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -314,17 +315,28 @@ class Sites:
         given["retries"] = {**PATIENT["retries"], **settings.get("retries", {})}
         return Site(Settings.model_validate(given), demo=demo)
 
-    def keep(self, most: int) -> None:
-        """Stop all but the servers used last."""
-        for key in list(self._running)[: max(0, len(self._running) - most)]:
-            self._running.pop(key).leave()
+    def stop_old(self) -> None:
+        """Stop all but the servers used last, if there are many."""
+        if len(self._running) > KEPT_AT_MOST:
+            self.stop(len(self._running) - KEPT)
+
+    def stop(self, count: int) -> None:
+        """Stop the servers that were used first; what they log is over then."""
+        old = [self._running.pop(key) for key in list(self._running)[:count]]
+        for site in old:
+            site.leave()
+        for site in old:
+            site.stop()
+
+    def stop_all(self) -> None:
+        self.stop(len(self._running))
 
 
 @pytest.fixture(scope="session")
 def _sites(upstream_port: int) -> Iterator[Sites]:
     sites = Sites(upstream_port)
     yield sites
-    sites.keep(0)
+    sites.stop_all()
 
 
 @pytest.fixture
@@ -341,7 +353,7 @@ async def serve(_sites: Sites) -> AsyncIterator[Callable[..., Site]]:
         while one.answers:
             await one.answers.pop().closed()
     are_quiet = [await one.is_quiet() for one in used]
-    _sites.keep(KEPT)
+    _sites.stop_old()
     assert all(are_quiet)
 
 

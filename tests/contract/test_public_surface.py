@@ -153,7 +153,7 @@ def test_every_argument_has_a_help() -> None:
         "out": "FILE",
         "policy": "PATH",
         "port": "N",
-        "redaction": "FILE",
+        "redaction": "FILE|-",
         "stream_id": "ID",
         "text": "CLASSES",
         "upstream": "NAME",
