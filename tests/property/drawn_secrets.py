@@ -114,9 +114,20 @@ def _password(alphabet: str, fewest: int, most: int) -> Callable[[Random], str]:
     return draw
 
 
+def _letters(random: Random) -> str:
+    """Return letters that change their case more often than those of a name in code, which has longer words."""
+    while True:
+        drawn = _password(_LETTERS, 25, 40)(random)
+        if len(drawn) < _LETTERS_OF_WORD * len(_WORDS.findall(drawn)):
+            return drawn
+
+
+_WORDS: Final = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_LETTERS_OF_WORD: Final = 3.5
+
 PASSWORDS: Final[Mapping[str, Callable[[Random], str]]] = {
     "password:plain": lambda random: _word(random, _ALPHANUMERIC, 6) + "7" + _word(random, _ALPHANUMERIC, 6) + "q2",
-    "password:letters": _password(_LETTERS, 25, 40),
+    "password:letters": _letters,
     "password:digits": _password(string.digits, 8, 12),
     "password:safe": lambda random: (
         _word(random, _ALPHANUMERIC, 4) + "7" + _password(_ALPHANUMERIC + "-_.+/~", 8, 20)(random)

@@ -105,7 +105,10 @@ EXCLUDED: Final[Mapping[Excluded, str]] = {
     Excluded("password:quotes", "single:header option"): "a header has no such value",
     Excluded("password:blanks", "single:header option"): "a header has no such value",
     Excluded("password:accents", "single:python bytes"): "Python has no such literal",
-    Excluded("password:symbols", "bare:url password raw"): "`@` and `?` are written as `%40` and `%3F` in an address",
+    **dict.fromkeys(
+        (Excluded(f"password:{name}", "bare:url password raw") for name in ("symbols", "marks")),
+        "`@` and `?` are written as `%40` and `%3F` in an address",
+    ),
     **{
         Excluded(kind, "*:url password*"): "an address is no password in another one"
         for kind, sample in SAMPLES.items()
