@@ -23,7 +23,7 @@ from tests.property.soundness import EFFORT
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 AT_A_TIME: Final = 48
 SAMPLE: Final = 2
-"""Events of the golden before which each fault occurs."""
+"""Events of the golden before which each fault of a sample occurs."""
 QUIET_S: Final = 60.0
 """Limit for a busy machine."""
 GAUGES: Final = ("projector_streams_active", "projector_upstream_open", "projector_memory_held_bytes")
@@ -92,14 +92,15 @@ def last_of(events: Sequence[bytes]) -> int:
     return next(i for i, event in enumerate(events) if any(mark in event for mark in marks))
 
 
-def plans_of(name: str) -> list[Plan]:
-    """Return the plans of a case: each fault, before a sample of the events, chosen by the names."""
+def plans_of(name: str, *, is_sample: bool = False) -> list[Plan]:
+    """Return the plans of a case: each fault, before each event, or before a sample of them, chosen by the names."""
     events = events_of(CASES[name].golden)
     every, last = range(len(events) + 1), last_of(events)
     found = [Plan(events)]
     for fault, row in FAULTS.items():
         chance = random.Random(f"{name} {fault}")
-        indexes = every if EFFORT > 1 else sorted({*chance.sample(range(last + 1), SAMPLE), *chance.sample(every, 1)})
+        sample = sorted({*chance.sample(range(last + 1), SAMPLE), *chance.sample(every, 1)})
+        indexes = sample if is_sample and EFFORT == 1 else every
         found += [Plan(events, fault, index) for index in (indexes if row.is_in_stream else (0,))]
     return found
 
