@@ -82,10 +82,14 @@ MARKED_LATE: Final = tuple(
     f"format:{name}" for name in ("url-token", "infisical-token", "mailgun-private-key", "coveo-key", "close-key")
 )
 """Formats with characters of their own before what marks them, as `@` and a host."""
+_NEVER: Final = 1_000
 LONG_ANCHORS: Final = {
-    kind: re.compile(row.anchor) for kind, row in _FORMATS.items() if "]{" in row.anchor and "WORD" not in row.anchor
+    kind: re.compile(f"{row.anchor}.{{0,{row.open_chars if row.open_chars < _NEVER else 0}}}")
+    for kind, row in _FORMATS.items()
+    if "]{" in row.anchor and "WORD" not in row.anchor
 } | {"format:jetbrains-token": re.compile(r"perm:[^.]+\.[^.]+\.")}  # a user, and the name of the token
-"""Formats -> the anchor, which has characters of the secret: in several strings it has left before it is complete."""
+"""Formats -> the anchor and what may be shown behind it (`open_chars`): in several strings, these characters of the
+secret have left before the anchor is complete."""
 
 REGISTERED: Final[Mapping[str, str]] = {
     "registered:plain": "quiet-Heron-7741-vault",
