@@ -14,7 +14,7 @@ from typing import Any, Final
 import httpx2
 import pytest
 from ag_ui_validate.pytest_plugin import validate_agui
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -26,6 +26,7 @@ from projector.dialects import DIALECTS
 from projector.providers.agents_sdk import RunStage, encode, run_stage
 from projector.providers.agents_sdk.failures import RUN_FAULTS, Phase, judge
 from tests.dialect_checks import violations_of
+from tests.property.soundness import examples
 
 Event = dict[str, Any]
 
@@ -486,7 +487,7 @@ POOL: Final = [
 ]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(events=st.lists(st.sampled_from(POOL), max_size=25), is_waiting=st.booleans())
 def test_any_run_keeps_the_rules_of_the_stream(events: list[object], is_waiting: bool) -> None:  # noqa: FBT001 - drawn
     taker = RunStage()

@@ -6,13 +6,14 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from projector.contracts import codec
 from projector.contracts.paths import ABSENT, resolve
 from projector.redaction.clean import CleanJson, CleanText
 from projector.redaction.compose import shrink, shrink_text
+from tests.property.soundness import examples
 
 
 def size(value: object) -> int:
@@ -82,7 +83,7 @@ trees = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     tree=st.lists(trees, max_size=6) | st.dictionaries(st.text(max_size=5), trees, max_size=6), seed=st.integers(0, 99)
 )
