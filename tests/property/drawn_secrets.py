@@ -141,7 +141,7 @@ PASSWORDS: Final[Mapping[str, Callable[[Random], str]]] = {
         _word(random, _LETTERS, 3) + "kR7" + _password(_SYMBOLS + "()=.:|", 9, 20)(random)  # `name(` would be code
     ),
     "password:dollar": lambda random: _word(random, _ALPHANUMERIC, 6) + "$" + _word(random, _ALPHANUMERIC, 8),
-    "password:base64": lambda random: _word(random, _ALPHANUMERIC + "+/", 42) + "==",
+    "password:base64": lambda random: _word(random, _ALPHANUMERIC + "+/", 41) + "7==",
     "password:accents": lambda random: (
         _word(random, "äößéçñøłž", 4) + _word(random, _ALPHANUMERIC + "äößéç", 12) + "q7"
     ),
