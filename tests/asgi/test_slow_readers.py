@@ -25,13 +25,14 @@ from tests.asgi.process import Process, running, serve_with
 pytestmark = pytest.mark.timeout(180)
 
 READERS: Final = 16
-IMAGES: Final = 160
+IMAGES: Final = 112
 IMAGE_CHARS: Final = 65_536
-"""A stream has 10 MiB, more than the kernel takes for one connection (4 MiB are sent, and almost none received)."""
+"""A stream has 7 MiB: more than the kernel takes for one connection (4 MiB are sent, and almost none received), and
+less than may wait for a slow disk (`STREAM_WAITING_MAX_BYTES`), beyond which its log would be given up."""
 HELD_BYTES: Final = 4 * PAGE_BYTES
 """What a reader may hold: a page as frames, and as the bytes of its dialect."""
 PEAK_BYTES: Final = READERS * MIB + 32 * MIB
-"""What the process may grow by: a tenth of the streams together, and room for the allocator."""
+"""What the process may grow by: a seventh of the streams together, and room for the allocator."""
 CONFIG: Final = """
 heartbeat_s = 600
 [timeouts]
