@@ -290,7 +290,7 @@ def failures(choices: list[Choice], dialect: str, seed: int) -> Iterator[Failure
         text[at : at + WINDOW_CHARS] for text in readable(said) for at in range(len(text) - WINDOW_CHARS + 1)
     } & wanted
     for each in drawn:
-        found = each.windows & shown
+        found = {window for window in each.windows & shown if not stands_elsewhere(window, drawn)}
         if len(found) > (CHANCES if all(map(_HEX.fullmatch, found)) else 0):
             yield Failure(each.choice, f"{min(found)!r} leaves from {each.text[:200]!r}")
     ends = [line for line in said.splitlines() if line != DONE and TERMINALS[dialect](json.loads(line))]
@@ -299,6 +299,11 @@ def failures(choices: list[Choice], dialect: str, seed: int) -> Iterator[Failure
         yield Failure(None, f"{len(ends)} terminals")
     if dialect == "public_sse_v1":
         yield from silent(drawn, said)
+
+
+def stands_elsewhere(window: str, drawn: list[Drawn]) -> bool:
+    r"""Return whether a part of a secret is by chance in the harmless text of a draw: `0061ge` in `im\u0061ge`."""
+    return any(window in each.text and window not in each.windows for each in drawn)
 
 
 def silent(drawn: list[Drawn], said: bytes) -> Iterator[Failure]:
