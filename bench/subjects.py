@@ -124,11 +124,12 @@ def clean_parts(count: int, chars: int) -> Iterator[str]:
 
 
 def detection(formats: int, parts: Sequence[str]) -> Callable[[], None]:
-    """Return a search of the parts for some formats, evenly chosen, with the sensitive words."""
-    keys = DETECTOR.keys
-    step = len(FORMATS) / formats
-    chosen = [FORMATS[int(at * step)] for at in range(formats)]
-    search = Search(chosen, [word for word in keys.beginnings if word.isascii()], at_end=False)
+    """Return a search of the parts for some formats, evenly chosen, the last of which is that of sensitive words."""
+    words = [word for word in DETECTOR.keys.beginnings if word.isascii()]
+    *others, of_words = FORMATS
+    step = len(others) / (formats - 1)
+    chosen = [others[int(at * step)] for at in range(formats - 1)]
+    search = Search([*chosen, of_words], words, at_end=False)
     search.quick(" compiles it", 1)
 
     def run() -> None:
