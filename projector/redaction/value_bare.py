@@ -97,7 +97,10 @@ def _is_open(text: str, opening: str, closing: str) -> bool:
 
 _CALL: Final = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)*!?[(\[].*", re.DOTALL)
 _DOTTED: Final = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[.,:;)\]}]*")
-_MIXED: Final = re.compile(r"(?=[^.(\[]*[a-z])(?=[^.(\[]*[A-Z])[A-Za-z_]*[0-9]")
+_MIXED: Final = re.compile(
+    r"(?=[^.(\[]*[a-z])(?=[^.(\[]*[A-Z])[A-Za-z_]*[0-9]|(?=[A-Za-z0-9]{8})[A-Za-z]*[0-9]+[A-Za-z]+[0-9]"
+)
+"""Small and capital letters and digits, or a long part with digits in two places: no name in code."""
 _CLOSES_A_CALL: Final = re.compile(r"[)\]][A-Za-z0-9]")
 
 

@@ -134,7 +134,7 @@ PASSWORDS: Final[Mapping[str, Callable[[Random], str]]] = {
     "password:letters": _letters,
     "password:digits": _password(string.digits, 8, 12),
     "password:safe": lambda random: (
-        _word(random, _ALPHANUMERIC, 4) + "7" + _password(_ALPHANUMERIC + "-_.+/~", 8, 20)(random)
+        _word(random, _ALPHANUMERIC, 4) + "k7R" + _password(_ALPHANUMERIC + "-_.+/~", 8, 20)(random)  # no `abcde7.fgh`
     ),
     "password:symbols": lambda random: _word(random, _ALPHANUMERIC, 6) + "7" + _word(random, _SYMBOLS, 8) + "q2",
     "password:marks": lambda random: (

@@ -115,6 +115,7 @@ WHOLE = (
     "password = '§kX9''mQ2§' # x",
     "tool --token '§a''b§' -v",
     '"password": §abcdefg!',
+    "refreshToken = §xclc7ag1l.omf§\nport = 1",
 )
 """Texts with a value between `§`."""
 
@@ -138,6 +139,9 @@ SHOWN = (
     "password = self._password",
     "token: Optional[str] = None",
     "token = get_token('name')",
+    "token = client7.access_token",
+    "token = utf8_2str.decoded",
+    "token = x509v3.token",
     "secret = base64.b64encode(data)",
     "--password <password>",
     "password=${PASSWORD}",
