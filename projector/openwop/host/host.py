@@ -19,6 +19,7 @@ from projector.contracts import codec
 from projector.core.faults import FAULTS
 from projector.openwop.event_log import present
 from projector.openwop.host import descriptions, log_readers, run_requests
+from projector.openwop.host.agent_runs import AgentWorkflow
 from projector.openwop.host.bindings import Begin, RunnableWorkflow
 from projector.openwop.host.endpoint import Endpoint, Handler, HostRequest, ReaderLimit, UnknownPath
 from projector.openwop.host.forks import ReplayWork, fork_of, replay_of
@@ -32,8 +33,8 @@ from projector.openwop.host.settings import DIALECT, OpenWopSettings
 from projector.openwop.host.shared_keys import SharedKeys
 from projector.openwop.host.shared_quotas import CallerLimits, Quotas
 from projector.openwop.host.shared_runs import SharedRuns
-from projector.openwop.host.stream_runs import AgentWorkflow, StepsWorkflow
 from projector.openwop.host.webhooks import Webhooks
+from projector.openwop.host.workflow_runs import StepsWorkflow
 from projector.redaction.policy import Policy
 from projector.server.catalog import Catalog
 from projector.server.control.rate_limits import Admission
