@@ -16,7 +16,12 @@ import orjson
 
 from projector.contracts.limits import LENIENT_MAX_BYTES
 
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+HIGH: Final = chr(0xD800)
+"""The first of the high surrogates, which end before `LOW`; a compiled module cannot have them in a literal."""
+LOW: Final = chr(0xDC00)
+"""The first of the low surrogates, which end before `AFTER_LOW`."""
+AFTER_LOW: Final = chr(0xE000)
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _PIECE_CHARS: Final = 2**18
 """Characters that are encoded at once: a control character takes six bytes, so this takes two milliseconds at most."""
 _INT64: Final = range(-(2**63), 2**64)  # what orjson writes: signed or unsigned 64 bits

@@ -107,9 +107,9 @@ class GrowingText(Generic[Filter]):
     def _count(self, fragment: str) -> None:
         """Count the code points of a fragment: a surrogate pair in two halves is one."""
         text = codec.scrub(fragment) if len(fragment) > 1 else fragment
-        joins = self._ends_in_half and "\udc00" <= fragment[:1] <= "\udfff"
+        joins = self._ends_in_half and codec.LOW <= fragment[:1] < codec.AFTER_LOW
         if fragment:
-            self._ends_in_half = "\ud800" <= fragment[-1] <= "\udbff"
+            self._ends_in_half = codec.HIGH <= fragment[-1] < codec.LOW
         self._received += len(text) - joins
 
 

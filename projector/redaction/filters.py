@@ -13,7 +13,6 @@ characters depend on those n characters alone, not on where the pieces end. `end
 from __future__ import annotations
 
 import re
-from copy import copy
 from typing import Final, TypeAlias
 
 from projector.contracts.kinds import REDACTED
@@ -113,8 +112,10 @@ class FormatFilter:
 
     def fork(self) -> FormatFilter:
         """Return a filter in the same state."""
-        twin = copy(self)
-        twin._reader = self._reader.fork() if self._reader is not None else None  # noqa: SLF001 - of this class
+        twin = FormatFilter(self._detector)
+        twin._before, twin._held, twin._shown = self._before, self._held, self._shown
+        twin._tail, twin._passed, twin.is_piece = self._tail, self._passed, self.is_piece
+        twin._reader = self._reader.fork() if self._reader is not None else None
         return twin
 
     @property
@@ -275,9 +276,10 @@ class FormatFilter:
 class PlainFilter:
     """The filter that withholds registered values and credentials of known formats."""
 
-    __slots__ = ("_formats", "_held", "_lacks", "_values")
+    __slots__ = ("_detector", "_formats", "_held", "_lacks", "_values")
 
     def __init__(self, detector: Detector) -> None:
+        self._detector = detector
         self._lacks = detector.values.lacks
         self._values = ValueFilter(detector.values)
         self._formats = FormatFilter(detector)
@@ -299,8 +301,9 @@ class PlainFilter:
 
     def fork(self) -> PlainFilter:
         """Return a filter in the same state."""
-        twin = copy(self)
-        twin._values, twin._formats = copy(self._values), self._formats.fork()  # noqa: SLF001 - of this class
+        twin = PlainFilter(self._detector)
+        twin._held, twin._values.held = self._held, self._values.held
+        twin._formats = self._formats.fork()
         return twin
 
     @property

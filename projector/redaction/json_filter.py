@@ -16,10 +16,11 @@ A string that contains JSON is a nested document: `projector.redaction.string_fi
 inner `JsonStreamFilter`.
 """
 
+# ruff: noqa: SLF001 - the tables of this module name the methods of its class
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from projector.contracts import codec
 from projector.contracts.kinds import REDACTED
@@ -54,7 +55,7 @@ class JsonStreamFilter:
         self._detector = detector
         self._level = level
         self._read: Callable[[JsonStreamFilter, str, int], int] = JsonStreamFilter._between
-        self._expect = self._VALUE
+        self._expect = _VALUE
         self._containers: list[_Handlers] = []  # of each open container: what may follow a value
         self._path: list[str | int] = []
         self._verdict = Verdict.PLAIN  # of the next value, from its key
@@ -80,12 +81,12 @@ class JsonStreamFilter:
     @property
     def blank(self) -> bool:
         """Whether only blanks were read."""
-        return self._expect is self._VALUE and not self._containers and self._read is JsonStreamFilter._between
+        return self._expect is _VALUE and not self._containers and self._read is JsonStreamFilter._between
 
     @property
     def complete(self) -> bool:
         """Whether one whole value was read, with optional blanks around it."""
-        return self._expect is self._NOTHING
+        return self._expect is _NOTHING
 
     def mark_of_rest(self, rest: str, /) -> str | None:
         """Return the mark in place of the remaining text if reading stops there; None if it may be plain text."""
@@ -168,30 +169,30 @@ class JsonStreamFilter:
         if self._pairs or not self._is_readable:
             return at
         if text[at] == "}":
-            return self._next_object(text, at) if expect is self._NEXT_MEMBER else at
-        if expect is self._COLON:
+            return self._next_object(text, at) if expect is _NEXT_MEMBER else at
+        if expect is _COLON:
             end = self._parts.rest_of_member(text, at, str(self._path[-1])) if self._verdict is Verdict.PLAIN else at
             if end > at:
-                self._expect = self._NEXT_MEMBER
+                self._expect = _NEXT_MEMBER
                 self._steps.show(end - at)
             return end
-        is_next = expect is self._NEXT_MEMBER if text[at] == "," else expect is self._KEY or expect is self._FIRST_KEY
+        is_next = expect is _NEXT_MEMBER if text[at] == "," else expect is _KEY or expect is _FIRST_KEY
         members = self._parts.members(text, at) if is_next and text[at] != ":" else None
         if members is None:
             return at
         self._path[-1] = members.key
-        self._expect = self._VALUE if members.is_key_only else self._NEXT_MEMBER
+        self._expect = _VALUE if members.is_key_only else _NEXT_MEMBER
         self._steps.show(members.end - at)
         return self._rest_of_piece(text, members.end) if members.is_key_only else members.end
 
     def _next_object(self, text: str, at: int) -> int:
         """Read from the end of an object to the beginning of the next one in an array."""
         found = grammar.NEXT_OBJECT.match(text, at)
-        if found is None or self._containers[-2:] != [self._NEXT_ENTRY, self._NEXT_MEMBER]:
+        if found is None or self._containers[-2:] != [_NEXT_ENTRY, _NEXT_MEMBER]:
             return at
         step = self._path[-2]
         self._path[-2:] = [step + 1 if isinstance(step, int) else step, ""]
-        self._expect = self._FIRST_KEY
+        self._expect = _FIRST_KEY
         self._steps.show(found.end() - at)
         return found.end()
 
@@ -276,11 +277,11 @@ class JsonStreamFilter:
             self._described_at = None
         if self._steps.marked:
             self._remember()
-        self._expect = self._containers[-1] if self._containers else self._NOTHING
+        self._expect = self._containers[-1] if self._containers else _NOTHING
 
     def _open(self, char: str) -> None:
         self._begin_value(char)
-        step, self._expect, after_value = self._CONTAINERS[char]
+        step, self._expect, after_value = _CONTAINERS[char]
         self._containers.append(after_value)
         self._path.append(step)
 
@@ -296,11 +297,11 @@ class JsonStreamFilter:
         self._steps.show(1)
         step = self._path[-1]
         self._path[-1] = step + 1 if isinstance(step, int) else step
-        self._expect = self._VALUE if isinstance(step, int) else self._KEY
+        self._expect = _VALUE if isinstance(step, int) else _KEY
 
     def _colon(self, _char: str) -> None:
         self._steps.show(1)
-        self._expect = self._VALUE
+        self._expect = _VALUE
 
     # strings
 
@@ -426,7 +427,7 @@ class JsonStreamFilter:
         if key in self._parts.keys and not self._steps.marked and not self._pairs and self._is_readable:
             self._path[-1] = key
             self._read = JsonStreamFilter._between
-            self._expect = self._COLON
+            self._expect = _COLON
             return
         self._verdict = self._detector.keys.verdict(key)
         if self._pairs and self._verdict is Verdict.PLAIN and is_value_of_pair(key):
@@ -441,7 +442,7 @@ class JsonStreamFilter:
         elif self._verdict is Verdict.PLAIN and self._muted_at is None:  # what is muted was not searched
             self._parts.add_key(key)
         self._read = JsonStreamFilter._between
-        self._expect = self._COLON
+        self._expect = _COLON
 
     def _leave(self, string: ContentFilter | None) -> None:
         """Keep what a string leaves to the next string of its array, or to the value that it names."""
@@ -493,27 +494,28 @@ class JsonStreamFilter:
             self._end_value()
         return at + 1
 
-    # allowed next character (blanks are skipped) -> its reader
-    _VALUE: ClassVar[_Handlers] = {
-        "{": _open,
-        "[": _open,
-        '"': _value_string,
-        **dict.fromkeys("-0123456789", _number_begins),
-        **dict.fromkeys("tfn", _literal_begins),
-    }
-    _FIRST_KEY: ClassVar[_Handlers] = {'"': _key_string, "}": _close}
-    _KEY: ClassVar[_Handlers] = {'"': _key_string}
-    _COLON: ClassVar[_Handlers] = {":": _colon}
-    _NEXT_MEMBER: ClassVar[_Handlers] = {",": _next, "}": _close}
-    _FIRST_ENTRY: ClassVar[_Handlers] = {**_VALUE, "]": _close}
-    _NEXT_ENTRY: ClassVar[_Handlers] = {",": _next, "]": _close}
-    _NOTHING: ClassVar[_Handlers] = {}
 
-    # opening character -> first step of the paths inside, what may come first, what after a value
-    _CONTAINERS: ClassVar[dict[str, tuple[str | int, _Handlers, _Handlers]]] = {
-        "{": ("", _FIRST_KEY, _NEXT_MEMBER),
-        "[": (0, _FIRST_ENTRY, _NEXT_ENTRY),
-    }
+# allowed next character (blanks are skipped) -> its reader
+_VALUE: Final[_Handlers] = {
+    "{": JsonStreamFilter._open,
+    "[": JsonStreamFilter._open,
+    '"': JsonStreamFilter._value_string,
+    **dict.fromkeys("-0123456789", JsonStreamFilter._number_begins),
+    **dict.fromkeys("tfn", JsonStreamFilter._literal_begins),
+}
+_FIRST_KEY: Final[_Handlers] = {'"': JsonStreamFilter._key_string, "}": JsonStreamFilter._close}
+_KEY: Final[_Handlers] = {'"': JsonStreamFilter._key_string}
+_COLON: Final[_Handlers] = {":": JsonStreamFilter._colon}
+_NEXT_MEMBER: Final[_Handlers] = {",": JsonStreamFilter._next, "}": JsonStreamFilter._close}
+_FIRST_ENTRY: Final[_Handlers] = {**_VALUE, "]": JsonStreamFilter._close}
+_NEXT_ENTRY: Final[_Handlers] = {",": JsonStreamFilter._next, "]": JsonStreamFilter._close}
+_NOTHING: Final[_Handlers] = {}
+
+# opening character -> first step of the paths inside, what may come first, what after a value
+_CONTAINERS: Final[dict[str, tuple[str | int, _Handlers, _Handlers]]] = {
+    "{": ("", _FIRST_KEY, _NEXT_MEMBER),
+    "[": (0, _FIRST_ENTRY, _NEXT_ENTRY),
+}
 
 
 def string_filter(detector: Detector, level: int = 0, after: Carry | None = None) -> StringFilter:

@@ -120,11 +120,14 @@ def _spans(steps: list[Step], positions: range | list[int]) -> list[Span]:
     return found
 
 
+_PAIR: Final = re.compile(r"[\ud800-\udbff][\udc00-\udfff]")
+
+
 def _positions(text: str) -> list[int]:
     """Return the position of each character in a text where surrogate pairs count as two, and the text's end."""
     positions = []
     at = 0
     while at < len(text):
         positions.append(at)
-        at += 2 if "\ud800" <= text[at] <= "\udbff" and "\udc00" <= text[at + 1 : at + 2] <= "\udfff" else 1
+        at += 2 if _PAIR.match(text, at) else 1
     return [*positions, at]

@@ -62,7 +62,7 @@ class _SurrogateJoiner:
         if not self.held and fragment.isascii():
             return fragment
         text = self.held + fragment
-        self.held = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        self.held = text[-1:] if codec.HIGH <= text[-1:] < codec.LOW else ""
         return codec.scrub(text[: len(text) - len(self.held)])
 
     def end(self) -> str:

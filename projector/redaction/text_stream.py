@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Final, TypeAlias
 
 from projector.redaction import compose, patterns
@@ -59,6 +58,7 @@ class Prose:
         self.rows = tuple(row for row in rows if row.name in actions)
         self._keys = detector.keys if CREDENTIALS in actions else None
         self._detector = detector.of_prose() if CREDENTIALS in actions else None
+        self._gate: Gate | None = None
 
     def filter(self, *, is_json: bool = False) -> ProseFilter:
         """Return a filter for one text."""
@@ -75,10 +75,12 @@ class Prose:
         steps = [step for step in (*words.feed(text), *words.end()) if step[0]]
         return bool(steps) and steps[-1][1] is not None
 
-    @cached_property
+    @property
     def gate(self) -> Gate:
-        """The gate of the fast path."""
-        return Gate(self._detector, self.rows)
+        """The gate of the fast path, compiled on first use."""
+        if self._gate is None:
+            self._gate = Gate(self._detector, self.rows)
+        return self._gate
 
 
 class Gate:
@@ -103,7 +105,7 @@ class Gate:
         self.quiet: Final = frozenset(char for char in _QUIET if not _sees_space(rows) and self._is_quiet(char))
         self._has_classes = bool(rows)
         special = {*DISGUISES, *(PLAIN if rows else ())}
-        self.special: Final = re.compile(f"[{''.join(map(chr, special))}{INVISIBLE}\ud800-\udfff]").search
+        self.special: Final = re.compile(f"[{''.join(map(chr, special))}{INVISIBLE}\\ud800-\\udfff]").search
         """Search for characters beyond ASCII that only `ProseFilter` reads."""
 
     def decide(self, recent: str, text: str) -> Decided | None:

@@ -33,10 +33,10 @@ def _new_text(state: StreamState) -> TextPart:
 _new_message: Final = _joined("message")
 
 
-TEXT: Final = TextChannel(
+TEXT: Final[TextChannel] = TextChannel(
     item_type="message", parts=attrgetter("texts"), delta=frames.message_delta, new_part=_new_text
 )
-REFUSAL: Final = TextChannel(
+REFUSAL: Final[TextChannel] = TextChannel(
     item_type="message",
     parts=attrgetter("refusals"),
     delta=frames.refusal_delta,
@@ -46,7 +46,7 @@ REFUSAL: Final = TextChannel(
     skips_empty=True,  # some providers send an empty refusal with each text delta
 )
 
-SUMMARY: Final = TextChannel(
+SUMMARY: Final[TextChannel] = TextChannel(
     item_type="reasoning",
     parts=attrgetter("summaries"),
     delta=frames.reasoning_summary_delta,
@@ -55,7 +55,7 @@ SUMMARY: Final = TextChannel(
     levels=frozenset({"summary", "full"}),
     is_in_turn=True,
 )
-REASONING: Final = TextChannel(
+REASONING: Final[TextChannel] = TextChannel(
     item_type="reasoning",
     parts=attrgetter("reasoning"),
     delta=frames.reasoning_delta,

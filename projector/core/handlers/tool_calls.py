@@ -186,7 +186,7 @@ def _code_item(state: StreamState, event: CanonicalEvent, item_type: str) -> tup
     return item, output
 
 
-CODE: Final = TextChannel(
+CODE: Final[TextChannel] = TextChannel(
     item_type="code_interpreter_call",
     parts=attrgetter("code"),
     delta=frames.tool_code_delta,
