@@ -84,13 +84,20 @@ def invalid_fields(error: ValidationError, source: object, model: object = None)
     """Return the first `FIELDS_MAX` invalid fields; unknown names first, missing ones last.
 
     A misspelled name is often the reason why another one is missing. Paths contain only the steps that exist in
-    `source`, the input; the nearest known name is suggested if there is a `model`.
+    `source`, the input; the nearest known name is suggested if there is a `model`. Where a field may be a table or a
+    name, and a table has an invalid field, only that field is reported.
     """
     rows = error.errors(include_input=False, include_url=False)
     rows.sort(key=lambda row: _ORDER.get(row["type"], 1))
-    fields = []
-    for row in rows[:FIELDS_MAX]:
-        kind, path = row["type"], tuple(_in_source(row["loc"], source, row["type"]))
+    paths = [tuple(_in_source(row["loc"], source, row["type"])) for row in rows]
+    outer = {path[:length] for path in paths for length in range(1, len(path))}
+    fields: list[InvalidField] = []
+    for row, path in zip(rows, paths, strict=True):
+        if path in outer:
+            continue
+        if len(fields) == FIELDS_MAX:
+            break
+        kind = row["type"]
         text = _text(kind, row)
         if kind == "extra_forbidden" and path and (meant := nearest(str(path[-1]), _known_names(model, path[:-1]))):
             text += f"; did you mean `{path_name((*path[:-1], meant))}`?"

@@ -32,6 +32,7 @@ SAMPLED: Final = {
     "store": 8,
     "store/test_interleavings.py::test_some_orders_in_memory": 1,
     "property/test_redaction_draws.py": 1,
+    "unit/test_cli.py::test_a_reader_that_leaves_early_is_no_failure": 4,
     "unit/test_text_redaction.py::test_every_split_of_a_sample_into_two": 24,
     "unit/test_text_redaction.py::test_every_split_of_a_sample_into_three": 96,
     "unit/test_text_tails.py::test_nothing_of_a_credential_is_shown_behind_the_seam": 48,

@@ -15,11 +15,13 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, the shell convention
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit status."""
     words = sys.argv[1:] if argv is None else argv
-    arguments = build_parser(words[0] if words else "").parse_args(words)
-    module, _, function = arguments.run.partition(":")
     try:
-        status = int(getattr(importlib.import_module(f"{__name__}.{module}"), function)(arguments))
-        sys.stdout.flush()
+        try:
+            arguments = build_parser(words[0] if words else "").parse_args(words)
+            module, _, function = arguments.run.partition(":")
+            status = int(getattr(importlib.import_module(f"{__name__}.{module}"), function)(arguments))
+        finally:
+            sys.stdout.flush()  # `--help` leaves with `SystemExit`
     except BrokenPipeError:
         # the reader has left, such as `head`; without this the interpreter fails again when it flushes at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -29,7 +31,8 @@ def main(argv: list[str] | None = None) -> int:
     except (OSError, ValueError) as error:  # `UsageError` is a ValueError
         from projector.cli.terminal import print_error  # noqa: PLC0415 - only for the message of a failure
 
-        print_error(_message(error))
+        for line in _message(error).splitlines():
+            print_error(line)
         return EXIT_USAGE
     return status
 

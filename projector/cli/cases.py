@@ -21,6 +21,8 @@ from projector.recording import replay
 def record_case(arguments: argparse.Namespace) -> int:
     """Send one request to an upstream and save its stream as a case."""
     settings = load_settings(arguments.config)
+    if arguments.upstream is None and server_module("config.preflight").lacks_key(settings):
+        raise UsageError("no upstream: set OPENAI_API_KEY (and OPENAI_BASE_URL), or name a configuration with --config")
     upstream, folder = arguments.upstream or _only_upstream(settings), Path(arguments.dir)
     name = arguments.name or f"{upstream}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
     recording.check_name(folder, name)

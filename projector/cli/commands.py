@@ -91,10 +91,17 @@ COMMANDS: Final = (
         "init",
         "Write a configuration with comments for a case; without a case, list the cases.",
         "init_config:write_config",
-        ("projector init one-upstream", "projector init replicas --out server.toml"),
+        ("projector init one-upstream", "projector init replicas server.toml"),
         (
             _value("case", "CASE", "case (default: list them)", nargs="?", choices="projector.cli.init_config:CASES"),
-            _value("--out", "FILE", "file to write; - is standard output" + _DEFAULT, default="projector.toml"),
+            _value(
+                "out",
+                "FILE",
+                "file to write; - is standard output (default: projector.toml)",
+                nargs="?",
+                default=argparse.SUPPRESS,  # or it would replace the value of `--out`
+            ),
+            _value("--out", "FILE", "the same", default="projector.toml"),
             _flag("--force", "replace the file if it exists"),
         ),
     ),

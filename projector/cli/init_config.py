@@ -31,7 +31,7 @@ def write_config(arguments: argparse.Namespace) -> int:
         with target.open("w" if arguments.force else "x", encoding="utf-8") as written:
             written.write(text)
     except FileExistsError:
-        raise UsageError(f"{target}: exists; name another file with --out, or replace it with --force") from None
+        raise UsageError(f"{target}: exists; name another one, or replace it with --force") from None
     print(f"{target}: written. Next, change what its comments name, and:", file=sys.stderr)
     for command in _next_commands(text, target):
         print(f"  {command}", file=sys.stderr)

@@ -18,7 +18,7 @@ from projector import __version__
 from projector.server.app import create_app
 from projector.server.catalog import provider_upstream
 from projector.server.config.loading import SettingsError
-from projector.server.config.preflight import warnings
+from projector.server.config.preflight import lacks_key, warnings
 from projector.server.config.settings import Settings
 from projector.server.generations import Generations, ReadSettings
 from projector.server.http.connection import GuardedProtocol
@@ -248,7 +248,7 @@ def _tls(settings: Settings) -> RenewableContext | None:
 
 
 def _warn_of_missing_key(settings: Settings) -> None:
-    if not settings.upstreams and settings.api_key is None and "api.openai.com" in settings.base_url:
+    if lacks_key(settings):
         log.warning("no_api_key", hint="OPENAI_API_KEY is not set: the provider will refuse every request")
 
 

@@ -53,9 +53,10 @@ def test_a_case_is_checked(
     assert main(["init", case]) == 0
     named = re.findall(r"export (\w+)=", capsys.readouterr().err)
     assert named
+    assert main(["config", "check", "projector.toml"]) == 2
+    errors = capsys.readouterr().err
     for name in named:
-        assert main(["config", "check", "projector.toml"]) == 2
-        assert f"the variable {name} is not set" in capsys.readouterr().err
+        assert f"the variable {name} is not set" in errors
         monkeypatch.setenv(name, ENVIRON[name])
     assert main(["config", "check", "projector.toml"]) == 0
     assert capsys.readouterr().err == "", "no warnings"
@@ -92,6 +93,12 @@ def test_a_file_is_replaced_only_with_force(tmp_path: Path, capsys: pytest.Captu
     assert file.read_bytes() == CASES["azure"].read_bytes()
 
 
+@pytest.mark.parametrize("arguments", [["azure", "mine.toml"], ["azure", "--out", "mine.toml"]])
+def test_a_file_is_named(arguments: list[str], tmp_path: Path) -> None:
+    assert main(["init", *arguments]) == 0
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.toml"]
+
+
 def test_a_case_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["init", "azure", "--out", "-"]) == 0
+    assert main(["init", "azure", "-"]) == 0
     assert capsys.readouterr().out == CASES["azure"].read_text(encoding="utf-8")

@@ -61,6 +61,13 @@ def test_a_memory_limit_below_one_request(check: Check) -> None:
     assert "`limits.max_memory_bytes` must be at least `limits.max_body_bytes` (8388608)" in message
 
 
+def test_all_that_the_system_lacks_is_reported(check: Check, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    message = check("[limits]\nmax_memory_bytes = 10\n" + AGENT.format(folder=(tmp_path / "file").as_posix()))
+    assert "`limits.max_memory_bytes`" in message
+    assert "`agents.helper.record.folder`" in message
+
+
 def test_a_folder_for_recordings_that_is_a_file(check: Check, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for folder in ("file", "file/below"):

@@ -172,14 +172,28 @@ async def test_the_only_upstream_needs_no_name(run: Run, upstream: Any, upstream
     assert case.name == "case"
 
 
-async def test_a_refused_request_writes_no_case(run: Run, upstream: Any, upstream_port: int) -> None:
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        pytest.param(b"", ".", id="no-body"),
+        pytest.param(
+            b'{"error": {"message": "Unknown parameter: top_k, with key-of-the-house"}}',
+            ": Unknown parameter: top_k, with <redacted>",
+            id="message-of-the-provider",
+        ),
+    ],
+)
+async def test_a_refused_request_writes_no_case(
+    run: Run, upstream: Any, upstream_port: int, body: bytes, reason: str
+) -> None:
     async def refuse(peer: Peer) -> None:
-        await peer.send(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n")
+        head = b"HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+        await peer.send(head % len(body) + body)
 
     await upstream(refuse)
     done = await run("--upstream", "one")
-    expected = f"projector: upstream_http_401: localhost:{upstream_port}: The provider answered with HTTP status 401.\n"
-    assert done == Done(1, "", expected)
+    expected = f"upstream_http_401: localhost:{upstream_port}: The provider answered with HTTP status 401{reason}"
+    assert done == Done(1, "", f"projector: {expected}\n")
     with pytest.raises(UsageError, match="expected a folder"):
         replay.load_cases(Path("recordings"))
 
@@ -188,7 +202,9 @@ async def test_a_refused_request_writes_no_case(run: Run, upstream: Any, upstrea
 async def test_an_unreachable_upstream_is_named_by_its_address(run: Run, upstream_port: int, host: str) -> None:
     written("projector.toml", CONFIG.format(port=upstream_port).replace("localhost", host))
     done = await run("--upstream", "one")
-    expected = f"projector: upstream_unreachable: {host}:{upstream_port}: The provider could not be reached.\n"
+    expected = (
+        f"projector: upstream_unreachable: {host}:{upstream_port}: The provider could not be reached (refused).\n"
+    )
     assert done == Done(1, "", expected)
     with pytest.raises(UsageError, match="not found"):
         replay.load_cases(Path("recordings"))
@@ -214,3 +230,13 @@ async def test_mistakes_are_reported_before_a_request_is_sent(
     done = await run(*arguments)
     assert (done.status, done.out) == (2, "")
     assert message in done.err
+
+
+async def test_without_an_upstream_its_settings_are_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    written("projector.toml", "")
+    done = await run()
+    assert (done.status, done.out) == (2, "")
+    assert "OPENAI_API_KEY" in done.err
+    assert "--config" in done.err

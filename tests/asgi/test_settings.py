@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from projector.server.config.loading import SettingsError, load
@@ -65,3 +67,48 @@ def test_flags_take_precedence_unless_they_are_none() -> None:
     assert (settings.port, settings.host) == (2, "::1")
     with pytest.raises(SettingsError):
         load({}, {"port": 65536})
+
+
+def test_every_problem_is_reported_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "projector.toml"
+    file.write_text(
+        """
+prot = 1
+host = 1
+[upstreams.a]
+base_url = "${NO_URL}"
+api_key = "${NO_KEY}"
+headers = { authorization = "secret-1" }
+[upstreams.b]
+api_key = "secret-2"
+api_key_file = "none.txt"
+timeouts.idle_s = "secret-3"
+[agents.one]
+upstream = "a"
+model = "m"
+policy.text = { email = "secret-4" }
+[agents.two]
+model = "m"
+targets = "a"
+"""
+    )
+    with pytest.raises(SettingsError) as caught:
+        load({"PROJECTOR_PROT": "1", "PROJECTOR_CORS_ORIGINS": "[", "PROJECTOR_PORT": "secret-5"}, config=file)
+    lines = str(caught.value).splitlines()
+    assert sorted(lines) == sorted(
+        [
+            f"{file}: `upstreams.a.base_url`: the variable NO_URL is not set",
+            f"{file}: `upstreams.a.api_key`: the variable NO_KEY is not set",
+            f"{file}: `upstreams.a.headers.authorization`: expected a variable as `${{NAME}}`",
+            f"{file}: `upstreams.b.api_key`: expected a variable as `${{NAME}}`, or `api_key_file`",
+            f"{file}: `upstreams.b.timeouts.idle_s` must be a number",
+            f"{file}: `agents.one.policy.text.email` must be 'mask', 'block' or 'report'",
+            f"{file}: `agents.two.targets` must be a list",
+            f"{file}: `prot` is unknown; did you mean `port`?",
+            f"{file}: `host` must be a string",
+            "`upstreams.b.api_key_file`: cannot be combined with `api_key`",
+            "`PROJECTOR_PROT` is not a setting; did you mean `PROJECTOR_PORT`?",
+            "`PROJECTOR_CORS_ORIGINS`: expected JSON",
+            "`PROJECTOR_PORT` must be a whole number",
+        ]
+    )

@@ -206,6 +206,15 @@ def test_an_interrupt_cancels(started: Any) -> None:
         pytest.param(("explain", "error"), b"", id="explain-one"),
         pytest.param(("validate", "-"), b"{}\n" * 3, id="validate"),
         pytest.param(("replay", str(EXAMPLES)), b"", id="replay"),
+        pytest.param(("--help",), b"", id="help"),
+        pytest.param(("project", "--help"), b"", id="help-of-a-command"),
+        pytest.param(("--version",), b"", id="version"),
+        pytest.param(("redact", "--provider", "openai_responses"), CREATED + HI * 20_000, id="redact"),
+        pytest.param(("explain", "--redaction", "-"), b"password: hunter2\n", id="explain-redaction"),
+        pytest.param(("config", "print"), b"", id="config"),
+        pytest.param(("init",), b"", id="init"),
+        pytest.param(("init", "azure", "-"), b"", id="init-case"),
+        pytest.param(("completion", "bash"), b"", id="completion"),
     ],
 )
 def test_a_reader_that_leaves_early_is_no_failure(arguments: tuple[str, ...], given: bytes) -> None:

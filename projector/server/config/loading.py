@@ -14,7 +14,8 @@ import os
 import re
 import tomllib
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import UnionType
 from typing import Any, Final, NamedTuple
@@ -48,7 +49,30 @@ _OPENAI: Final[Mapping[str, str]] = {"OPENAI_API_KEY": "api_key", "OPENAI_BASE_U
 
 
 class SettingsError(UsageError):
-    """A setting is unknown or invalid; the message contains its name, never its value."""
+    """Settings are unknown or invalid; the message has a line for each, with its name, never its value."""
+
+
+class Problems(list[str]):
+    """What is wrong with a configuration, one line for each problem."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.paths: list[FieldPath] = []
+        """Settings without a value that could be validated."""
+
+    @contextmanager
+    def collected(self, path: FieldPath | None = None, file: Path | None = None) -> Iterator[None]:
+        """Collect a `SettingsError` about the setting at `path`; its lines begin with the name of the file, if any."""
+        try:
+            yield
+        except SettingsError as error:
+            lines = (line if file is None else f"{file}: {line}" for line in str(error).splitlines())
+            self += (line for line in lines if line not in self)
+            self.paths += [] if path is None else [path]
+
+    def error(self) -> SettingsError:
+        """Return the problems as an error."""
+        return SettingsError("\n".join(self))
 
 
 class Loaded(NamedTuple):
@@ -75,20 +99,19 @@ def read(environ: Mapping[str, str], flags: Mapping[str, object] | None = None, 
     project and is ignored.
 
     Raises:
-        SettingsError: an unknown name (with the nearest known one), an invalid value, or a file or variable that is
-            referred to and does not exist.
+        SettingsError: unknown names (with the nearest known ones), invalid values, and files or variables that are
+            referred to and do not exist. Rules about several settings are checked when each of them is valid.
     """
+    problems = Problems()
     references: dict[FieldPath, str] = {}
     values = _parse(config) if config is not None else {}
     if config is not None:
         values.setdefault("passthrough", {})  # with a file, these routes are on only if it names them
-        try:
-            _resolve(values, environ, references)
-        except SettingsError as error:
-            raise SettingsError(f"{config}: {error}") from None
-    sources = {path: name for name, path in _variables_in(environ)}
+        _resolve(values, environ, references, problems, config)
+    sources = {path: name for name, path in _variables_in(environ, problems)}
     for path, name in sources.items():
-        _put(values, path, _parse_variable(name, path, environ[name]))
+        with problems.collected(path):
+            _put(values, path, _parse_variable(name, path, environ[name]))
     if "upstreams" not in values:
         for name, field in _OPENAI.items():
             if environ.get(name):
@@ -97,12 +120,16 @@ def read(environ: Mapping[str, str], flags: Mapping[str, object] | None = None, 
         if value is not None:
             values[name] = value
             sources[name,] = f"--{name}"
-    _read_files(values, config.parent if config is not None else Path())
+    _read_files(values, config.parent if config is not None else Path(), problems)
     kept = {path: text for path, text in references.items() if not any(path[: len(by)] == by for by in sources)}
     try:
-        return Loaded(Settings.model_validate(values), kept)
+        loaded = Loaded(Settings.model_validate(values), kept)
     except ValidationError as error:
-        raise SettingsError(_first_error(error, values, sources, config)) from None
+        problems += _invalid_settings(error, values, sources, config, problems.paths)
+        raise problems.error() from None
+    if problems:
+        raise problems.error()
+    return loaded
 
 
 # names of settings
@@ -202,21 +229,29 @@ def _position(error: tomllib.TOMLDecodeError) -> str:
     return match[0].strip("()") if match else "at an unknown position"
 
 
-def _resolve(node: Any, environ: Mapping[str, str], references: dict[FieldPath, str], path: FieldPath = ()) -> None:
+def _resolve(
+    node: Any,
+    environ: Mapping[str, str],
+    references: dict[FieldPath, str],
+    problems: Problems,
+    file: Path,
+    path: FieldPath = (),
+) -> None:
     """Replace references with the values of their variables, and record them by path."""
     for key, value in node.items() if isinstance(node, dict) else enumerate(node):
         at = (*path, key)
         match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
-        if isinstance(value, str) and _is_http_field(at):
-            node[key] = _resolve_http_field(value, environ, at)
-            references[at] = value
-        elif match:
-            node[key] = _variable_value(match, environ, at)
-            references[at] = value
-        elif key in _SECRETS:
-            raise SettingsError(f"`{path_name(at)}`: expected a variable as `${{NAME}}`, or `{key}{_FILE}`")
-        elif isinstance(value, dict | list):
-            _resolve(value, environ, references, at)
+        with problems.collected(at, file):
+            if isinstance(value, str) and _is_http_field(at):
+                node[key] = _resolve_http_field(value, environ, at)
+                references[at] = value
+            elif match:
+                node[key] = _variable_value(match, environ, at)
+                references[at] = value
+            elif key in _SECRETS:
+                raise SettingsError(f"`{path_name(at)}`: expected a variable as `${{NAME}}`, or `{key}{_FILE}`")
+            elif isinstance(value, dict | list):
+                _resolve(value, environ, references, problems, file, at)
 
 
 def _is_http_field(path: FieldPath) -> bool:
@@ -243,8 +278,8 @@ def _variable_value(reference: re.Match[str], environ: Mapping[str, str], path: 
     return environ[reference[1]]
 
 
-def _variables_in(environ: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each variable that sets something, with the path of its setting."""
+def _variables_in(environ: Mapping[str, str], problems: Problems) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each variable that sets something, with the path of its setting; unknown ones are problems."""
     for name, value in sorted(environ.items()):
         if not name.startswith(PREFIX) or name.startswith(_TESTS_PREFIX):
             continue
@@ -252,8 +287,8 @@ def _variables_in(environ: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, 
         if not _is_setting(path):
             nearest = _nearest(path)
             hint = f"; did you mean `{_variable(nearest)}`?" if _is_setting(nearest) else ""
-            raise SettingsError(f"`{name}` is not a setting{hint}")
-        if value:
+            problems.append(f"`{name}` is not a setting{hint}")
+        elif value:
             yield name, path
 
 
@@ -285,7 +320,7 @@ def _put(values: dict[str, Any], path: tuple[str, ...], value: object) -> None:
     values[field] = value
 
 
-def _read_files(node: Any, folder: Path, path: FieldPath = ()) -> None:
+def _read_files(node: Any, folder: Path, problems: Problems, path: FieldPath = ()) -> None:
     """Read the files that `X_file` settings name into `X`; where there is no `X`, make the path absolute.
 
     Paths of the rule files of a policy are made absolute, too.
@@ -295,26 +330,39 @@ def _read_files(node: Any, folder: Path, path: FieldPath = ()) -> None:
         if key == "policy":
             node[key] = with_rules_in(folder, value)
         elif isinstance(value, dict):
-            _read_files(value, folder, at)
+            _read_files(value, folder, problems, at)
         elif key.endswith(_FILE) and _is_setting(at) and isinstance(value, str):
             field = key.removesuffix(_FILE)
             if not _is_setting((*path, field)):
                 node[key] = str((folder / value).absolute())
                 continue
-            if field in node:
-                raise SettingsError(f"`{path_name(at)}`: cannot be combined with `{field}`")
-            node[field] = _read_text(folder / value, f"`{path_name(at)}`").strip()
+            with problems.collected((*path, field)):
+                if field in node:
+                    raise SettingsError(f"`{path_name(at)}`: cannot be combined with `{field}`")
+                node[field] = _read_text(folder / value, f"`{path_name(at)}`").strip()
 
 
-def _first_error(
-    error: ValidationError, values: object, sources: Mapping[tuple[str, ...], str], config: Path | None
-) -> str:
-    """Describe the first invalid setting, by the name of the variable or flag that set it."""
-    field = invalid_fields(error, values, Settings)[0]
-    is_unknown = field.type == "extra_forbidden" and not field.text.endswith("?")
-    if is_unknown and (nearest := _nearest(tuple(map(str, field.path)))):
-        field = field._replace(text=f"{field.text}; did you mean `{path_name(nearest)}`?")
-    names = [name for path, name in sources.items() if path == field.path[: len(path)]]
-    if names or config is None:
-        return field.sentence(next(iter(names), _variable(field.path) if field.path else ""))
-    return f"{config}: {field.sentence(path_name(field.path, is_masked=False))}"
+def _invalid_settings(
+    error: ValidationError,
+    values: object,
+    sources: Mapping[tuple[str, ...], str],
+    config: Path | None,
+    failed: Sequence[FieldPath],
+) -> Iterator[str]:
+    """Yield a sentence for each invalid setting, with the name of the variable, flag or file that set it.
+
+    Settings at the `failed` paths have been reported. A setting that may have several types is reported once.
+    """
+    reported = set(failed)
+    for field in invalid_fields(error, values, Settings):
+        if any(field.path[: len(path)] == path for path in reported):
+            continue
+        reported.add(field.path)
+        is_unknown = field.type == "extra_forbidden" and not field.text.endswith("?")
+        if is_unknown and (nearest := _nearest(tuple(map(str, field.path)))):
+            field = field._replace(text=f"{field.text}; did you mean `{path_name(nearest)}`?")  # noqa: PLW2901
+        names = [name for path, name in sources.items() if path == field.path[: len(path)]]
+        if names or config is None:
+            yield field.sentence(next(iter(names), _variable(field.path) if field.path else ""))
+        else:
+            yield f"{config}: {field.sentence(path_name(field.path, is_masked=False))}"

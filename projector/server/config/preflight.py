@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,27 +16,41 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from projector.redaction.policy import Policy
-from projector.server.config.loading import SettingsError
+from projector.server.config.loading import Problems, SettingsError
 from projector.server.config.settings import Settings, UpstreamSettings
 from projector.server.config.tls_settings import ListenerTls, UpstreamTls
 from projector.server.listening import check_addresses
 
 
 def check_system(settings: Settings) -> None:
-    """Raise `SettingsError` for the first setting that this system cannot provide."""
-    _check_memory(settings)
-    check_addresses(settings)
+    """Raise `SettingsError` with each setting that this system cannot provide."""
+    problems = Problems()
+    for check in _checks(settings):
+        with problems.collected():
+            check()
+    if problems:
+        raise problems.error()
+
+
+def _checks(settings: Settings) -> Iterator[Callable[[], object]]:
+    yield partial(_check_memory, settings)
+    yield partial(check_addresses, settings)
     if settings.store.path is not None:
-        _check_folder("store.path", settings.store.path.parent)
+        yield partial(_check_folder, "store.path", settings.store.path.parent)
     for name, agent in settings.agents.items():
         if agent.record is not None:
-            _check_folder(f"agents.{name}.record.folder", agent.record.folder)
+            yield partial(_check_folder, f"agents.{name}.record.folder", agent.record.folder)
     for path, policy in policies(settings):
-        _check_samples(path, policy)
+        yield partial(_check_samples, path, policy)
     for path, tls in _tls_tables(settings):
         from projector.server.tls import context_of  # noqa: PLC0415 - a start without it is faster
 
-        context_of(tls, path)
+        yield partial(context_of, tls, path)
+
+
+def lacks_key(settings: Settings) -> bool:
+    """Return whether the only upstream is the OpenAI API and has no key, so that it refuses every request."""
+    return not settings.upstreams and settings.api_key is None and "api.openai.com" in settings.base_url
 
 
 def warnings(settings: Settings) -> Iterator[str]:

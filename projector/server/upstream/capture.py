@@ -19,6 +19,7 @@ from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Retries, Settings
 from projector.server.streaming.deadlines import Clock
 from projector.server.streaming.memory import Account, Memory
+from projector.server.streaming.session import report_failure
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.failover import attempts_of
 from projector.server.upstream.protocol import UpstreamError
@@ -50,21 +51,23 @@ async def _record(
     make_upstream: MakeUpstream,
 ) -> Recording | Fault:
     catalog = Catalog(settings, make_upstream)
-    data, fault = bytearray(), None
+    data = bytearray()
+    failure: UpstreamError | None = None
     try:
         binding = catalog.upstream(upstream)
         await _read(binding, body, data)
     except UpstreamError as error:
-        fault = error.fault
+        failure = error
     finally:
         await catalog.aclose()
-    if fault is not None and not data:
-        return fault._replace(message=f"{_address(binding)}: {fault.message}")
+    if failure is not None and not data:
+        return failure.fault._replace(message=f"{_address(binding)}: {_reason(failure, settings)}")
     case = {
         "about": f"Recorded from the upstream `{upstream}`.",
         "profile": binding.profile,
         "host_events": binding.upstream.is_recording,
     }
+    fault = None if failure is None else failure.fault
     return record(binding.api, bytes(data), None if is_raw else _finder(settings), fault=fault, settings=case)
 
 
@@ -89,11 +92,30 @@ async def _read(binding: UpstreamBinding, body: Mapping[str, object], data: byte
     await reader.run(Clock(), checkpoint, on_chunk)
 
 
+def _reason(error: UpstreamError, settings: Settings) -> str:
+    """Return why there was no response: the provider's own message, redacted, or what failed in the connection."""
+    ours = error.fault.message.removesuffix(".")
+    policy = _policy(settings)
+    shown = policy.model_copy(
+        update={"error_messages": "provider", "registered": (*policy.registered, *secrets_of(settings))}
+    )
+    pipeline = build_pipeline(provider="openai_responses", dialect=DEFAULT_DIALECT, policy=shown)
+    failure = report_failure(pipeline, error)
+    if failure is not None and failure.message is not None:
+        return f"{ours}: {failure.message}"
+    return f"{ours}." if error.reason is None else f"{ours} ({error.reason})."
+
+
 def _finder(settings: Settings) -> Finder:
     """Return the search for what any policy of a configuration withholds."""
+    return finder_for(_policy(settings), secrets_of(settings))
+
+
+def _policy(settings: Settings) -> Policy:
+    """Return a policy that withholds what any policy of a configuration names."""
     policies = [agent.policy for agent in settings.agents.values()]
     policies += [settings.passthrough.policy] if settings.passthrough is not None else []
     policies += [workflow.policy for workflow in settings.workflows.values() if workflow.policy is not None]
     words = [word for policy in policies for word in policy.sensitive_keys_add]
     registered = [value for policy in policies for value in policy.registered]
-    return finder_for(Policy(sensitive_keys_add=tuple(words), registered=tuple(registered)), secrets_of(settings))
+    return Policy(sensitive_keys_add=tuple(words), registered=tuple(registered))
