@@ -28,8 +28,10 @@ class Carry(NamedTuple):
     is_cut: bool = False
     others: tuple[Carry, ...] = ()
 
-    def __bool__(self) -> bool:
-        return self != _NOTHING
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing is left; no `__bool__`, which compiled code does not call for a tuple."""
+        return self == _NOTHING
 
     @property
     def takes_all(self) -> bool:

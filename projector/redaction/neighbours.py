@@ -183,9 +183,9 @@ def _undecided(pieces: Carry, lines: Carry) -> Carry:
 
 def carry_after(carry: Carry | None, text: str) -> Carry | None:
     """Return what a string leaves, with a login at its end as context of the next line."""
-    if carry or len(text) > ANNOUNCE_CHARS or _LOGIN.search(text) is None:
-        return carry or None
-    return Carry(lines=text)
+    if carry is not None and not carry.is_nothing:
+        return carry
+    return None if len(text) > ANNOUNCE_CHARS or _LOGIN.search(text) is None else Carry(lines=text)
 
 
 def announcing(key: str, carry: Carry | None) -> Carry:
@@ -193,7 +193,9 @@ def announcing(key: str, carry: Carry | None) -> Carry:
     if carry is None:
         return Carry(key)
     other = carry._replace(text="", lines="", others=())
-    return carry._replace(key=key, reader=None, tail=None, others=(*([other] if other else []), *carry.others))
+    return carry._replace(
+        key=key, reader=None, tail=None, others=(*([] if other.is_nothing else [other]), *carry.others)
+    )
 
 
 def neighbour(alone: ContentFilter, detector: Detector, after: Carry | None) -> ContentFilter:
@@ -218,7 +220,8 @@ def carry_of(detector: Detector, text: str) -> Carry | None:
     if not count:
         return None
     left = text[max(0, len(text) - count - BEFORE_CHARS) :]
-    return _undecided(*[Carry(text=left, lines=lines_of(detector, left, count), open_chars=count)] * 2) or None
+    carry = _undecided(*[Carry(text=left, lines=lines_of(detector, left, count), open_chars=count)] * 2)
+    return None if carry.is_nothing else carry
 
 
 def _carry_of_spelled(detector: Detector, text: str) -> Carry | None:

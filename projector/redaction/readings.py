@@ -90,9 +90,9 @@ class Readings(Generic[Plain]):
     def carry(self) -> Carry:
         """Return what the text leaves to the next string of its list, after `end`."""
         carry = self._first.carry()
-        if not carry and self._again is not None:
+        if carry.is_nothing and self._again is not None:
             carry = self._again.filter.carry()
-        if carry and self._is_cut:
+        if self._is_cut and not carry.is_nothing:
             carry = carry._replace(is_cut=True)
         if not self._undecided:
             return carry
