@@ -34,8 +34,13 @@ STARTS: Final = (8, 200)
 OPEN: Final = 200
 """Open streams, for memory."""
 
+PIPELINE: Final = "pipeline alone"
+"""A pass-through with a pipeline: how near to a pass-through a server of these parts can be."""
+
 SITES: Final = Path(__file__).with_name("proxy_sites.py")
-PASS_THROUGH: Final = Path(__file__).with_name("pass_through.py")
+PASS_THROUGH: Final = str(Path(__file__).with_name("pass_through.py"))
+PASS_THROUGHS: Final = {"pass-through": [PASS_THROUGH], PIPELINE: [PASS_THROUGH, "--pipeline"]}
+"""Subject -> its script, and its options after the ports."""
 RUN: Final = """
 import pathlib, runpy, sys
 sys.argv[0:1] = []
@@ -86,8 +91,10 @@ class Site:
     def __init__(self, what: str, *provider: int) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             self.port: int = taken.getsockname()[1]
-        script = [str(PASS_THROUGH)] if what == "pass-through" else [str(self.script), what]
-        command = [sys.executable, "-c", RUN, *script, *(str(port) for port in (self.port, *provider))]
+        script, *options = PASS_THROUGHS.get(what) or [str(self.script)]
+        name = [] if what in PASS_THROUGHS else [what]
+        ports = (str(port) for port in (self.port, *provider))
+        command = [sys.executable, "-c", RUN, script, *name, *ports, *options]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)  # noqa: S603 - our own scripts
         self.wait(what)
 
@@ -258,11 +265,13 @@ async def measure(rounds: int) -> None:
     sites = [provider]
     try:
         await memory(provider)
-        plain, proxy = Site("pass-through", provider.port), Site("proxy", provider.port)
-        sites += plain, proxy
+        plain, floor, proxy = (Site(what, provider.port) for what in ("pass-through", PIPELINE, "proxy"))
+        sites += plain, floor, proxy
         subjects = {
             "pass-through": Subject(plain),
             "pass-through, chat": Subject(plain, "chat"),
+            PIPELINE: Subject(floor),
+            f"{PIPELINE}, chat": Subject(floor, "chat"),
             **{one: Subject(proxy, query=f"?dialect={one}") for one in CHAT_DIALECTS},
             "chat": Subject(proxy, "chat"),
         }

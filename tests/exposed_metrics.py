@@ -25,8 +25,8 @@ def busy_metrics() -> Metrics:
     usage = {"input_tokens": 3, "output_tokens": 5}
     stats.on_frame({"kind": "final", "event_id": 1, "final": {"status": "completed", "usage": usage}})
     stats.first_byte_at, stats.ended_at = stats.started_at + 0.5, stats.started_at + 2
-    stats.dropped.update(["keepalive"])
-    stats.notices.update(["truncated"])
+    stats.dropped = {"keepalive": 1}
+    stats.notices["truncated"] += 1
     stats.upstream_failures["openai", "upstream_unreachable", "refused"] += 1
     stats.failovers["openai", "upstream_unreachable"] += 1
     stats.refused_retries["openai"] += 1

@@ -63,6 +63,8 @@ def owner_of(caller: str) -> str:
 
 def limits_of(table: RateLimits, agent: str | None = None) -> list[Limit]:
     """Return the limits of a table."""
+    if not table.model_fields_set:
+        return []
     rows = ((unit, period) for unit in _UNITS for period in _PERIODS_S)
     return [
         Limit(unit, _PERIODS_S[period], most, agent)
@@ -155,6 +157,8 @@ class Admission:
 
     async def settle(self, code: str | None = None, *, is_running: bool = False) -> None:
         """Replace the reserved tokens with those that were used; while the stream is running, only with more."""
+        if not self._receipts:
+            return
         total, by_agent = self.meter.used(code) if self.meter is not None else (0, {})
         tokens = [receipt for receipt in self._receipts if receipt.limit.unit == "tokens"]
         agents = [receipt.limit.agent for receipt in tokens]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -117,7 +117,7 @@ def request_id(scope: Scope) -> str:
     state = scope.setdefault("state", {})
     if "request_id" not in state:
         given = Headers(scope=scope).get("x-request-id", "")
-        state["request_id"] = given if _SAFE_REQUEST_ID.fullmatch(given) else f"req_{uuid.uuid4().hex}"
+        state["request_id"] = given if _SAFE_REQUEST_ID.fullmatch(given) else f"req_{os.urandom(16).hex()}"
     return str(state["request_id"])
 
 

@@ -43,7 +43,7 @@ from projector.server.telemetry.observer import Observer
 from projector.server.telemetry.request_facts import facts_of
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream
-from projector.server.upstream.targets import BodyOf
+from projector.server.upstream.targets import BodyOf, Target
 
 _DEFAULTS: Final = DialectOptions()
 
@@ -180,7 +180,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     caller, account = received.caller, received.account
     binding, ownership = call.binding, site.ownership
     dialect, is_json = _response_mode(binding, received.dialect, is_stream=call.is_stream)
-    ordered, body_of = binding.targets.in_order(), cache(call.body_of)
+    ordered, body_of = binding.targets.in_order(), _once(call.body_of)
     body = body_of(ordered[0])
     _check_ownership(ownership, body, call.conversation_id, caller)
     targets = home_targets(body, ordered, binding.targets.targets, ownership)
@@ -218,9 +218,28 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     )
 
 
+def _once(body_of: BodyOf) -> BodyOf:
+    """Return a function that makes each body once; `functools.cache` takes longer than to make one."""
+    bodies: dict[Target, Mapping[str, object]] = {}
+
+    def body(target: Target) -> Mapping[str, object]:
+        found = bodies.get(target)
+        if found is None:
+            found = bodies[target] = body_of(target)
+        return found
+
+    return body
+
+
+@cache
+def _with_json(dialects: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the dialects that have a JSON response."""
+    return tuple(name for name in dialects if DIALECTS[name].assembler is not None)
+
+
 def _response_mode(binding: AgentBinding, dialect: str | None, *, is_stream: bool | None) -> tuple[str, bool]:
     """Return the dialect of a response and whether it is JSON; if `is_stream` is None, the dialect decides."""
-    with_json = [name for name in binding.settings.dialects if DIALECTS[name].assembler is not None]
+    with_json = _with_json(binding.settings.dialects)
     if is_stream is False and dialect is None:
         dialect = next(iter(with_json), None)
     name = chosen_dialect(dialect, binding.settings.dialects)

@@ -42,6 +42,8 @@ class Memory:
 
     def __init__(self, max_bytes: int, max_text_bytes: int = sys.maxsize) -> None:
         self._max_bytes = max_bytes
+        self.share_bytes = max_bytes // _SHARES
+        """What one stream may use."""
         self._changed: anyio.Event | None = None
         self._thread: CapacityLimiter | None = None
         self.max_text_bytes = max_text_bytes
@@ -53,21 +55,16 @@ class Memory:
         """Whether the budget is used up."""
         return self.held_bytes >= self._max_bytes
 
-    @property
-    def share_bytes(self) -> int:
-        """What one stream may use."""
-        return self._max_bytes // _SHARES
-
     def set_limits(self, max_bytes: int, max_text_bytes: int) -> None:
         """Change the limits."""
         self._max_bytes, self.max_text_bytes = max_bytes, max_text_bytes
+        self.share_bytes = max_bytes // _SHARES
         self.notify()
 
     def hold(self, n_bytes: int) -> None:
         """Add bytes; a negative number releases them."""
-        was_spent = self.is_spent
-        self.held_bytes += n_bytes
-        if was_spent and not self.is_spent:
+        before, self.held_bytes = self.held_bytes, self.held_bytes + n_bytes
+        if self.held_bytes < self._max_bytes <= before:
             self.notify()
 
     def notify(self) -> None:
@@ -129,8 +126,9 @@ class Account:
     @property
     def is_exceeded(self) -> bool:
         """Whether the stream has received more than one stream may."""
-        stream, memory = self._stream, self.memory
-        return self._grown_bytes > memory.share_bytes or stream.text_bytes > memory.max_text_bytes
+        stream, memory = self._of_stream or self, self.memory
+        grown_bytes = self._event_bytes + stream.kept_bytes
+        return grown_bytes > memory.share_bytes or stream.text_bytes > memory.max_text_bytes
 
     @property
     def is_heavy(self) -> bool:

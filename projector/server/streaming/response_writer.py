@@ -35,9 +35,10 @@ _JSON_HEADERS: Final[Headers] = (
 SEND_MAX_BYTES: Final = 65_536
 """Maximum bytes of one send, as many as uvicorn buffers; with more, a slow client would seem to have stalled."""
 
-LAST_MAX_BYTES: Final = 32_768
-"""Size of last bytes that end the response in the same send: uvicorn takes them without waiting for the client. It
-would take more as well, and a client that does not read them would count as one that has them."""
+WHOLE_MAX_BYTES: Final = 32_768
+"""Size of data in one send, with the end of the response if it is the last: uvicorn takes it without waiting for the
+client, and what it buffers is part of the memory of every stream. It would take more as well, and a client that does
+not read it would count as one that has it."""
 
 
 class AbortableSend:
@@ -112,18 +113,21 @@ class ResponseWriter:
         await self._write(Signal.SEND, data, is_last=True)
 
     async def _write(self, signal: Signal, data: bytes, *, is_last: bool = False) -> bool:
-        async with self._turn:
+        await self._turn.acquire()
+        try:
             is_head_sent = self._state.is_committed
             if not self._state.apply(signal):
                 return False
             if not is_head_sent:
                 await self._transmit({"type": "http.response.start", "status": self._status, "headers": self._headers})
-            if is_last and len(data) <= LAST_MAX_BYTES:
-                await self._transmit({"type": "http.response.body", "body": data, "more_body": False})
-            elif data:
+            if len(data) > WHOLE_MAX_BYTES:
                 await self._write_in_pieces(data, is_last=is_last)
+            elif data or is_last:
+                await self._transmit({"type": "http.response.body", "body": data, "more_body": not is_last})
             if is_last:
                 self._state.apply(Signal.SENT)
+        finally:
+            self._turn.release()
         return True
 
     async def _write_in_pieces(self, data: bytes, *, is_last: bool) -> None:

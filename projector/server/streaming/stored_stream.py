@@ -43,7 +43,7 @@ class StoredStream:
         }
         values["options"] = {
             name: sorted(value) if isinstance(value, frozenset) else value
-            for name, default in _OPTIONS
+            for name, default in (_OPTIONS if self.options != _DEFAULTS else ())
             if (value := getattr(self.options, name)) != default
         }
         return StreamHead(stream_id, owner, producer, int(time.time() * 1000), codec.dumps_to_keep(values))

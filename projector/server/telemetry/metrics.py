@@ -122,8 +122,9 @@ class Metrics:
         self._of(self._overhead, *labels).observe(stats.overhead_s)
         if stats.first_byte_s is not None:
             self._of(self._first_byte, *labels).observe(stats.first_byte_s)
+        usage = stats.usage
         for name, kind in _TOKEN_TYPES:
-            count = stats.usage.get(name, 0)
+            count = usage.get(name, 0)
             if 0 < count <= _TOKENS_MAX:  # a provider may report anything
                 self._of(self._tokens, stats.upstream, stats.agent or "", kind).inc(count)
         if stats.code is not None and not stats.is_client_gone:

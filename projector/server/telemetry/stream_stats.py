@@ -5,10 +5,10 @@ The pipeline writes bytes, which nothing parses again: `StreamStats.on_frame` re
 
 from __future__ import annotations
 
+import os
 import time
-import uuid
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
 
@@ -37,11 +37,16 @@ class Trace(NamedTuple):
     span: object | None = None
 
 
+def _counts() -> defaultdict[Any, int]:
+    """Return an empty counter; that of the standard library has a constructor in Python, and a stream has several."""
+    return defaultdict(int)
+
+
 @dataclass(slots=True, kw_only=True)
 class StreamStats:
     """Facts about one stream; `on_frame` is the pipeline's hook of the same name."""
 
-    stream_id: str = field(default_factory=lambda: f"stream_{uuid.uuid4().hex}")
+    stream_id: str = field(default_factory=lambda: f"stream_{os.urandom(16).hex()}")
     request_id: str = ""
     dialect: str
     caller: str = ""
@@ -71,20 +76,20 @@ class StreamStats:
     problem_code: str | None = None
     terminal: Frame = field(default_factory=dict)
     """Terminal frame, whether sent or not; empty until it exists."""
-    notices: Counter[str] = field(default_factory=Counter)
+    notices: dict[str, int] = field(default_factory=_counts)
     frames: int = 0
     response_model: str | None = None
-    dropped: Counter[str] = field(default_factory=Counter)
+    dropped: Mapping[str, int] = field(default_factory=dict)
     """Provider events that were not forwarded, by type or reason; set at the end."""
     provider_errors: Sequence[ProviderError] = ()
     """Errors that providers reported, redacted; set at the end."""
     failure_reason: str | None = None
     """Why a request to an upstream failed, as a word of the server."""
-    upstream_failures: Counter[tuple[str, str, str | None]] = field(default_factory=Counter)
+    upstream_failures: dict[tuple[str, str, str | None], int] = field(default_factory=_counts)
     """Failed requests to upstreams, also those that were repeated: upstream, code, reason."""
-    failovers: Counter[tuple[str, str]] = field(default_factory=Counter)
+    failovers: dict[tuple[str, str], int] = field(default_factory=_counts)
     """Requests that were sent to another target: upstream that failed, code."""
-    refused_retries: Counter[str] = field(default_factory=Counter)
+    refused_retries: dict[str, int] = field(default_factory=_counts)
     """Retries that the budget of their upstream did not allow, by upstream."""
     meter: TokenMeter | None = None
     """Counts the tokens of a stream with rate limits."""
@@ -106,7 +111,7 @@ class StreamStats:
         if self.meter is not None:
             self.meter.on_frame(frame)
         if "notices" in frame:
-            self.notices.update(notice["type"] for notice in frame["notices"])
+            self._note_notices(frame["notices"])
         kind = frame["kind"]
         if kind in _TERMINALS:
             self.terminal = frame
@@ -121,6 +126,10 @@ class StreamStats:
             tool = frame["tool"]
             if tool["status"] == _AWAITING and "response_id" in frame:
                 self.on_approval(tool["tool_call_id"], frame["response_id"])
+
+    def _note_notices(self, notices: Iterable[Mapping[str, Any]]) -> None:
+        for notice in notices:
+            self.notices[notice["type"]] += 1
 
     def _note_response(self, response_id: str | None) -> None:
         if response_id is not None and response_id != self.response_id:

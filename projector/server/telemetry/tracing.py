@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 from typing import Final
 
 from starlette.datastructures import Headers
@@ -48,9 +48,12 @@ def _trace(scope: Scope, stats: StreamStats) -> Trace:
         carrier = telemetry.headers(span)
         return Trace(carrier["traceparent"].split("-")[1], carrier, span)
     given = _TRACEPARENT.fullmatch(headers.get("traceparent", ""))
-    trace_id, flags = given.group(1, 2) if given else (secrets.token_hex(16), _NOT_SAMPLED)
-    carried = {"traceparent": f"00-{trace_id}-{secrets.token_hex(8)}-{flags}"}
+    if given is None:
+        drawn = os.urandom(24).hex()  # 16 bytes of the trace, 8 of the span
+        return Trace(drawn[:32], {"traceparent": f"00-{drawn[:32]}-{drawn[32:]}-{_NOT_SAMPLED}"})
+    trace_id, flags = given.group(1, 2)
+    carried = {"traceparent": f"00-{trace_id}-{os.urandom(8).hex()}-{flags}"}
     state = headers.get("tracestate", "")
-    if given and 0 < len(state) <= _TRACESTATE_MAX_CHARS and state.isascii():
+    if 0 < len(state) <= _TRACESTATE_MAX_CHARS and state.isascii():
         carried["tracestate"] = state
     return Trace(trace_id, carried)

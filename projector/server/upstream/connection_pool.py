@@ -77,14 +77,19 @@ class _Handler(ResponseHandler):
             if data:  # aiohttp passes nothing to resume its parser
                 self.close()
             return
-        body = self._body_bytes()
+        payload = self._payload
+        body_bytes = 0 if payload is None else payload.total_bytes
         super().data_received(data)
-        self._framing_bytes = 0 if self._body_bytes() != body else self._framing_bytes + len(data)
-        if self._framing_bytes > FRAMING_MAX_BYTES:
-            self.set_exception(HttpProcessingError(message="too many bytes without a body"))
-            self.close()
-            return
-        is_ended = self._has_head and self._payload is not None and self._payload.is_eof()
+        payload = self._payload
+        if body_bytes != (0 if payload is None else payload.total_bytes):
+            self._framing_bytes = 0
+        else:
+            self._framing_bytes += len(data)
+            if self._framing_bytes > FRAMING_MAX_BYTES:
+                self.set_exception(HttpProcessingError(message="too many bytes without a body"))
+                self.close()
+                return
+        is_ended = self._has_head and payload is not None and payload.is_eof()
         if is_ended and not self._is_at_boundary():
             self.force_close()
             if self._is_idle:
@@ -109,10 +114,6 @@ class _Handler(ResponseHandler):
         payload = self._payload
         if payload is not None and not payload.is_eof() and payload.exception() is None:
             payload.set_exception(exc, *args)
-
-    def _body_bytes(self) -> int:
-        """Return the number of bytes of the body that were received."""
-        return 0 if self._payload is None else int(self._payload.total_bytes)
 
     def _has_unread_bytes(self) -> bool:
         """Return whether the socket has bytes, or an end, that the event loop has not read yet."""

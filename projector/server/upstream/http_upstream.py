@@ -122,7 +122,7 @@ class HTTPUpstream:
                 self._base_url + path,
                 params=self._query,
                 data=_payload(content.pop()) if content else None,
-                headers={**self._headers, **headers},
+                headers=headers,
                 allow_redirects=False,
             )
         except (aiohttp.ClientError, aiohttp.EofStream, OSError) as error:
@@ -151,6 +151,7 @@ class HTTPUpstream:
             self._loop = loop
             self._session = aiohttp.ClientSession(
                 connector=CleanConnector(limit=0, ssl=self._ssl),
+                headers=self._headers,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=self._timeout,
                 read_bufsize=READ_MAX_BYTES,
