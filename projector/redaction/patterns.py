@@ -57,6 +57,11 @@ _PREFIX_MAX_CHARS: Final = 48
 """Greatest length of a prefix; with the separators of a word it is below the overlap."""
 _TAIL_CHARS: Final = 64
 """End of a text that may continue, where prefixes may be unfinished; the scans for those cost twice as much."""
+_SHORT_CHARS: Final = 8
+"""A text of so few characters, as most fragments are, repeats often, so what was decided about it is kept."""
+_SHORTS_MAX: Final = 4_096
+"""Texts whose decision is kept; more are forgotten at once."""
+_ALNUM: Final = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 _HEX: Final = "[0-9A-Fa-f]"
 _ESCAPES: Final = (
     rf"\\(?:[abefnrtv0]|u{_HEX}{{4}}|x{_HEX}{{2}})()|%(?:25){{0,3}}{_HEX}{{2}}()|={_HEX}{{2}}()|\[[0-9;]{{0,12}}[mK]()"
@@ -172,6 +177,8 @@ class Search:
                 if words or WORD not in way:
                     self._add_anchor(index, pieces(way, ignore_case=row.ignore_case))
         self._units: dict[tuple[str, bool], tuple[re.Pattern[str], tuple[Group, ...]]] = {}
+        self._starting: dict[str, int] = {}  # short text at the start of a word -> what `quick` returns, from its start
+        self._inside: dict[str, int] = {}  # the same inside a word
 
     def compile(self) -> None:
         """Compile what is otherwise compiled on first use, some milliseconds for each first character of a format."""
@@ -202,21 +209,35 @@ class Search:
         """
         if len(text) - start > _TAIL_CHARS and not self._at_end:
             return -1
-        if text[start - 1] != " " and _UNFINISHED_ESCAPE.search(text, start - CONTEXT_CHARS, start) is not None:
+        before = text[start - 1]
+        if before != " " and _UNFINISHED_ESCAPE.search(text, start - CONTEXT_CHARS, start) is not None:
             return -1
+        if len(text) - start > _SHORT_CHARS:
+            return self._quick(text, start)
+        known = self._inside if before in _ALNUM else self._starting
+        rest = text[start:]
+        end = known.get(rest)
+        if end is None:
+            if len(known) >= _SHORTS_MAX:
+                known.clear()
+            end = self._quick(text, start)
+            end = known[rest] = end - start if end >= 0 else -1
+        return end + start if end >= 0 else -1
+
+    def _quick(self, text: str, start: int) -> int:
+        """Decide as `quick`, behind text that does not end inside an escape."""
         word_scan, inside_scan = self._quick_scans
         word = word_scan(text, start - 1)
         inside = inside_scan(text, start)
-        if word is None and inside is None:
-            return len(text)
         first = _earlier(word, inside)
-        if self._at_end or first is None or first.lastindex is not None:
-            return -1
+        if first is None:
+            return len(text)
         at, end = first.span()
         if first is word:
             at += 1
-        is_cut = end == len(text) and end - at < PREFIX_CHARS and _SPELLING.search(text, at) is None
-        return at if is_cut else -1
+        if self._at_end or first.lastindex is not None or end != len(text) or end - at >= PREFIX_CHARS:
+            return -1
+        return at if _SPELLING.search(text, at) is None else -1
 
     def _in_window(self, scans: Scans, text: str, begin: int, end: int) -> Find | None:
         """Return the first credential or open text that begins in a part of a text."""

@@ -109,3 +109,31 @@ def test_an_open_end_counts_once_enough_of_its_body_is_there(open_chars: int, te
 )
 def test_a_cut_leaves_no_part_of_a_mark(text: str, max_chars: int, said: str) -> None:
     assert cut_text(text, max_chars) == said
+
+
+FORMAT = Format("x", "", anchor="key_", pattern="[0-9]{6}", source="")
+NEAR = [
+    (" ", "a", 2),
+    (" ", "k", 1),
+    ("a", "k", 2),
+    ("\u2013", "k", 1),
+    ("é", "k", 1),
+    ("9", "ke", 3),
+    (".", "ke", 1),
+    ("=3", "k", -1),
+    ("3", "k", 2),
+    (" ", "key_1", -1),
+    (" ", "%41", -1),
+]
+"""What is before a text, the text, and what is decided about it."""
+
+
+@pytest.mark.parametrize("kept", [4_096, 2])
+def test_what_is_decided_about_a_short_text_is_kept_for_its_start(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "_SHORTS_MAX", kept)
+    search = Search([FORMAT], ["token"], at_end=False)
+    for rows in (NEAR, NEAR[::-1], NEAR):
+        assert [search.quick(before + text, len(before)) for before, text, _ in rows] == [end for *_, end in rows]
+    decided = [search.quick(f"before {before}{text}", len(before) + 7) for before, text, _ in NEAR]
+    assert decided == [end + 7 if end >= 0 else -1 for *_, end in NEAR]
+    assert all(len(texts) <= kept for texts in (search._starting, search._inside))
