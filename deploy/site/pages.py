@@ -25,7 +25,10 @@ SOURCES: Final = (
     "docs/**/*.md",
     "redaction/README.md",
 )
-PICTURES: Final = ("docs/*.png", "docs/*.svg")
+ASSETS: Final = ("docs/*.png", "docs/*.svg", "deploy/site/*.css")
+HOME: Final = Path("README.md")
+_WIDE: Final = "---\nhide: [navigation, toc]\n---\n\n"
+"""Start of a page whose text takes the whole width: the diagram of the start page needs it."""
 LISTS: Final = {
     Path("docs/decisions"): ("Decisions", "Why it is as it is, and what would show that it is wrong."),
     Path("deploy/examples"): ("Example pages", "Pages with other clients, each tested in a browser."),
@@ -43,9 +46,10 @@ def main() -> int:
     shutil.rmtree(target, ignore_errors=True)
     pages = found(SOURCES)
     for page in pages:
-        _write(target / page, rewritten(page, set(pages)))
-    for picture in found(PICTURES):
-        (target / picture).write_bytes((ROOT / picture).read_bytes())
+        _write(target / page, (_WIDE if page == HOME else "") + rewritten(page, set(pages)))
+    for asset in found(ASSETS):
+        (target / asset).parent.mkdir(parents=True, exist_ok=True)
+        (target / asset).write_bytes((ROOT / asset).read_bytes())
     for folder in LISTS:
         _write(target / folder / "index.md", list_of(folder, pages))
     return 0
