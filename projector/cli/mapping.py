@@ -51,7 +51,7 @@ def explain_name(arguments: argparse.Namespace) -> int:
     known = [*(entry.name.removesuffix(ITEM) for entry in _entries()), RULES]
     similar = nearest(name, known)
     hint = "" if similar is None else f"; the nearest known name is `{similar}`"
-    print_error(f"unknown name `{name[:80]}`{hint}. Unknown events are {UNKNOWN}.")
+    print_error(f"unknown name `{name[:80]}`{hint}. Unknown events are {UNKNOWN}. `projector explain` lists all names.")
     return 1
 
 

@@ -81,7 +81,8 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _unavailable(host: str, port: int, error: OSError) -> SettingsError:
-    return SettingsError(f"cannot listen on {host}, port {port}: {error.strerror}")
+    hint = "; choose another one with --port" if error.errno == errno.EADDRINUSE else ""
+    return SettingsError(f"cannot listen on {host}, port {port}: {error.strerror}{hint}")
 
 
 def limit_stalls(listener: socket.socket, settings: Settings) -> None:

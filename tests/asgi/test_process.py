@@ -137,7 +137,7 @@ async def test_a_start_that_fails_is_logged(tmp_path: Path) -> None:
         _, errors = await process.communicate()
     assert process.returncode == 2
     lines = [json.loads(line) for line in errors.decode().splitlines() if line.startswith("{")]
-    reason = f"cannot listen on 127.0.0.1, port {port}: Address already in use"
+    reason = f"cannot listen on 127.0.0.1, port {port}: Address already in use; choose another one with --port"
     assert [line["event"] for line in lines if line["level"] != "warning"] == ["start", "stop"]
     assert (lines[-1]["level"], lines[-1]["exit_code"], lines[-1]["reason"]) == ("error", 2, reason)
     assert f"projector: {reason}" in errors.decode()

@@ -30,7 +30,6 @@ NOT_RUN: Final = {
         "docs/deployment.md",
         "yaml",
     ): "Prometheus reads it; tests/deploy/test_monitoring.py checks its rules",
-    ("docs/clients.md", "python"): "tests/clients/test_python_clients.py makes the same calls, for each client",
 }
 """Page and language -> why no test runs the very text."""
 SHOWN: Final = frozenset({"json", "text"})
