@@ -12,6 +12,7 @@ from projector.core import frames
 from projector.core.canonical import COUNT_END, CanonicalEvent, Frame
 from projector.core.handlers import endings
 from projector.core.state import CONTEXT_ORDER
+from projector.redaction.clean import CleanText
 
 PRIVATE: Final = frames.PRIVATE
 SPECIAL: Final = PRIVATE | {Kind.OUTPUT_ITEM_ADDED, Kind.OUTPUT_ITEM_DONE}
@@ -92,6 +93,23 @@ class EnvelopeWriter:
             for frame in wrapped:
                 frames.add_notices(frame, self._replaced)
         return wrapped
+
+    def again(self, frame: Frame, delta: CleanText, sequence: object) -> Frame | None:
+        """Return the next frame, equal to the last one but for its text; None if their members may differ.
+
+        Args:
+            frame: the last frame that `wrap` returned in the current context; a delta without notices.
+            delta: the text.
+            sequence: the provider's sequence number.
+        """
+        if type(sequence) is not int or not 0 <= sequence < COUNT_END or self._replaced:
+            return None
+        frame = frame.copy()
+        frame["event_id"] = self._event_id = self._event_id + 1
+        frame["server_timestamp"] = self._envelope["server_timestamp"]
+        frame["provider_sequence_number"] = sequence
+        frame["delta"] = delta
+        return frame
 
     def follow(self, frame: Frame) -> None:
         """Continue after a frame that another writer of the same stream has wrapped."""

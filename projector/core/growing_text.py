@@ -65,10 +65,11 @@ class GrowingText(Generic[Filter]):
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
         """Filter a delta and return the part that can be shown now; raise `LimitError` if it is too long."""
-        if len(fragment) > TEXT_MAX_CHARS:
+        size = len(fragment)
+        if size > TEXT_MAX_CHARS:
             raise LimitError(FAULTS["upstream_event_too_large"])
         if fragment.isascii() and not self._ends_in_half:
-            self._received += len(fragment)
+            self._received += size
         else:
             self._count(fragment)
         if self._digest is not None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from projector._errors import UsageError
+from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame, UnreadableEvent
 from projector.core.context import BranchContext, StreamContext
@@ -14,6 +15,7 @@ from projector.core.envelope import NO_EVENT, EnvelopeWriter
 from projector.core.faults import FAULTS, Fault, LimitError
 from projector.core.handlers import HANDLERS, HOST_HANDLERS, SIGNALS, Handler, endings
 from projector.core.handlers.endings import BRANCH_ENDS, TERMINALS
+from projector.core.handlers.messages import TEXT, TEXT_DELTA, OpenText, open_text
 from projector.core.handlers.responses import CANCELLED, is_cancelled
 from projector.core.lifecycle import BRANCH_TRANSITIONS, OPTIONAL_BRANCH_TRANSITIONS, Phase, Signal, Verdict
 from projector.core.reported_errors import ProviderError
@@ -60,6 +62,8 @@ class PublicStreamProjector:
         self._phase = Phase.IDLE
         """Phase of the current branch; saved to `branch.phase` when another one is entered."""
         self._is_run = is_run
+        self._open_text: OpenText | None = None
+        """The text that the last event continued; every other input clears it."""
         self.ended = False
         """Whether the terminal event has been emitted."""
         self._envelopes = EnvelopeWriter(redactor.stream_identifier(context.stream_id or ""), redactor.replaced)
@@ -118,6 +122,7 @@ class PublicStreamProjector:
         """Handle this branch from now on; return the private frame that names it to dialects."""
         if branch is self.branch or self.ended:
             return []
+        self._open_text = None
         self.branch.phase = self._phase
         self.branch, self._phase, self._transitions = branch, branch.phase, branch.transitions
         return [] if branch.is_over else self._wrap([frames.branch(branch.branch)])
@@ -125,21 +130,55 @@ class PublicStreamProjector:
     def feed(self, event: CanonicalEvent) -> list[Frame]:
         """Handle a provider event."""
         name = event.get("type")
+        if name == TEXT_DELTA and self._open_text is not None:
+            output = self._continue(self._open_text, event)
+            if output is not None:  # nearly every event
+                return output
+        self._open_text = None
         if type(name) is not str or (handler := HANDLERS.get(name)) is None:
             return self.feed({**event, "type": CANCELLED}) if is_cancelled(event) else self._drop(name)
         phase = self._phase
-        if name not in SIGNALS and self._transitions[phase][PROGRESS] == (phase, EMIT):  # nearly every event
+        if name not in SIGNALS and self._transitions[phase][PROGRESS] == (phase, EMIT):  # nearly every other event
             try:
                 output = handler(self.branch, event)
             except UnreadableEvent:
                 return self._drop(name)
             except Exception as error:  # noqa: BLE001 - as in `_signal`
                 return self.fail_closed(_fault_of(error))
-            return self._envelopes.wrap(output, self.branch.envelope, event) if output else output
+            if not output:
+                return output
+            output = self._envelopes.wrap(output, self.branch.envelope, event)
+            if name == TEXT_DELTA:
+                self._open_text = open_text(self.branch, event, output)
+            return output
         signal = SIGNALS.get(name, PROGRESS)
         if signal is BEGINNING and is_cancelled(event):
             return self._signal(signal, handler, event) + self.feed({**event, "type": CANCELLED})
         return self._signal(signal, handler, event)
+
+    def _continue(self, text: OpenText, event: CanonicalEvent) -> list[Frame] | None:
+        """Handle a delta of the text that the event before it continued; return None if it is another text's.
+
+        Only such deltas were handled since the tables decided about the first one, so their decision still holds.
+        """
+        delta = event.get("delta")
+        if (
+            event.get("output_index") is not text.output_index
+            or event.get("content_index") is not text.content_index
+            or type(delta) is not str
+        ):
+            return None
+        try:
+            cleaned = text.part.feed(delta)
+        except Exception as error:  # noqa: BLE001 - as in `_signal`
+            return self.fail_closed(_fault_of(error))
+        shown, notices = cleaned
+        if 0 < len(shown) <= DELTA_MAX_CHARS and not notices:
+            frame = self._envelopes.again(text.frame, shown, event.get("sequence_number"))
+            if frame is not None:
+                return [frame]
+        output = TEXT.emit_delta(text.item, text.content_index, cleaned)
+        return self._wrap(output, event) if output else output
 
     def host(self, event: CanonicalEvent) -> list[Frame]:
         """Handle a host event (D35)."""
@@ -196,6 +235,7 @@ class PublicStreamProjector:
 
     def release(self) -> None:
         """Release the content of an ended stream, because the caller may keep the object."""
+        self._open_text = None
         for branch in self._branches:
             branch.release()
 
@@ -220,6 +260,7 @@ class PublicStreamProjector:
 
         Any exception ends the stream with its open items closed (D12).
         """
+        self._open_text = None
         phase, verdict = self._transitions[self._phase][signal]
         try:
             if verdict is EMIT and handler is not None:
@@ -276,6 +317,7 @@ class PublicStreamProjector:
         return wrapped
 
     def _end(self) -> None:
+        self._open_text = None
         self._phase, self.ended = Phase.ENDED, True
         for branch in self._branches:
             branch.phase = Phase.ENDED

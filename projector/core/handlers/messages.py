@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -86,6 +87,9 @@ CITATIONS: Final[Mapping[str, Citation]] = {
 }
 
 
+TEXT_DELTA: Final = "response.output_text.delta"
+"""The type of nearly every event."""
+
 ANNOTATION_TYPE_MAX_CHARS: Final = 80
 """Maximum characters of an unknown annotation type in the counts."""
 
@@ -103,6 +107,33 @@ def on_text_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     if 0 < len(cleaned[0]) <= DELTA_MAX_CHARS:  # nearly every event
         return [frames.message_delta(item.slot, item.item_id, content_index, cleaned)]
     return TEXT.emit_delta(item, content_index, cleaned)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenText:
+    """A text with the last frame of a delta, for as long as only its deltas follow: a cache of what decided about it.
+
+    The indexes are the objects of the event. They are compared by identity, which also tells 1 from `true`; a large
+    index may be another object in the next event, and is looked up then.
+    """
+
+    output_index: object
+    content_index: int
+    part: TextPart
+    item: Item
+    frame: Frame
+
+
+def open_text(state: StreamState, event: CanonicalEvent, output: list[Frame]) -> OpenText | None:
+    """Return the text of a delta that was handled, if the next one can be handled by repeating its frame."""
+    content_index = event.get("content_index")
+    item = state.known_item(event, "message")
+    if item is None or type(content_index) is not int or len(output) != 1:
+        return None
+    part, frame = item.texts.get(content_index), output[0]
+    if part is None or part.is_complete or "notices" in frame or "provider_sequence_number" not in frame:
+        return None
+    return OpenText(event.get("output_index"), content_index, part, item, frame)
 
 
 def _on_new_text(state: StreamState, event: CanonicalEvent) -> list[Frame]:
