@@ -234,25 +234,21 @@ class Pipeline:
         return [frame for branch in self._branches for frame in branch.finish(is_broken=is_broken)]
 
     def _encode(self, output: list[Frame]) -> bytes:
-        wire = []
-        sent: list[bytes | None] = []
         write = self._dialect.feed
         if self._on_frame is not None:
             self._report(self._on_frame, output)
-        kept = self.kept_bytes
-        for frame in output:
-            events = write(frame)
-            wire += events
+        written = [write(frame) for frame in output]
+        kept = 0
+        for frame, events in zip(output, written, strict=True):
             delta = frame.get("delta")
             if delta is None:
                 kept += _kept(frame, events)
-                sent.append(None)  # it may have been truncated for this dialect
             else:
-                sent.append(events[0][1] if self._sends_frames and events else None)
                 kept += len(delta) if delta.isascii() else WIDE_BYTES * len(delta)
-        self.kept_bytes = kept
+        self.kept_bytes += kept
         if output and self.on_output is not None:
-            self.on_output(output, sent)
+            self.on_output(output, self._sent(output, written))
+        wire = [event for events in written for event in events]
         if output and self._projector.ended and self._end_mark is not None:
             wire.append((None, self._end_mark))
         if self._output_format == "ndjson":
@@ -261,6 +257,13 @@ class Pipeline:
             self._event_count += len(wire)
             return encode_numbered_events(wire, self._event_count - len(wire) + 1)
         return encode_events(wire)
+
+    def _sent(self, output: list[Frame], written: list[list[WireEvent]]) -> list[bytes | None]:
+        """Return the JSON of each frame that is sent as it is; others may have been truncated for this dialect."""
+        return [
+            events[0][1] if self._sends_frames and events and "delta" in frame else None
+            for frame, events in zip(output, written, strict=True)
+        ]
 
     def _report(self, on_frame: OnFrame, output: list[Frame]) -> None:
         """Pass the frames to `on_frame`. If it fails, the stream ends, and it is not called again."""

@@ -28,6 +28,10 @@ BOM: Final = b"\xef\xbb\xbf"
 DONE: Final = b"[DONE]"
 """The data of the message that ends a Chat Completions stream; the one payload that is not JSON."""
 
+LF: Final = ord("\n")
+CR: Final = ord("\r")
+"""Line ends as numbers: bytes search for a number in a third of the time that they search for other bytes."""
+
 FIELDS: Final = (b"event", b"data", b"id", b"retry")
 
 _EVENT_NAMES_MAX: Final = 128  # twice the event types of the largest vocabulary
@@ -68,9 +72,9 @@ class LineSplitter:
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the lines that are now complete, without their ends."""
-        if self._is_after_cr or b"\r" in data:
+        if self._is_after_cr or CR in data:
             data = self._with_lf_only(data)
-        if b"\n" not in data:
+        if LF not in data:
             if type(self.rest) is bytes:
                 self.rest = bytearray(self.rest)  # grows in place, since a huge line may come byte by byte
             self.rest += data
@@ -193,8 +197,8 @@ class SseDecoder:
                 event = ""
             elif data is None and line[:6] == b"data: ":
                 data = line[6:]
-            elif line in event_names:
-                event = event_names[line]
+            elif (name := event_names.get(line)) is not None:
+                event = name
             else:
                 data, event = self._read_field(line, data, event, messages)
         self._data, self._event = data, event
@@ -275,20 +279,21 @@ def encode_sse(data: bytes, event: str | None = None) -> bytes:
 
     Data with line ends becomes one `data` line for each of its lines; a reader joins them with LF.
     """
-    lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
-    if event is None:
-        return b"data: " + lines + b"\n\n"
-    return b"event: " + event.encode() + b"\ndata: " + lines + b"\n\n"
+    if LF in data or CR in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
+    return b"data: %b\n\n" % data if event is None else b"event: %b\ndata: %b\n\n" % (event.encode(), data)
 
 
 def encode_events(events: Iterable[tuple[str | None, bytes]]) -> bytes:
     """Encode several messages, each a name or None and its data: `encode_sse` of each, joined."""
     parts: list[bytes] = []
     for name, data in events:
-        if name is None and b"\n" not in data and b"\r" not in data:
+        if LF in data or CR in data:
+            parts.append(encode_sse(data, name))
+        elif name is None:
             parts += (b"data: ", data, b"\n\n")
         else:
-            parts.append(encode_sse(data, name))
+            parts += (b"event: ", name.encode(), b"\ndata: ", data, b"\n\n")
     return b"".join(parts)
 
 

@@ -23,7 +23,7 @@ DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.REASONING_ENCRYPTED: "full reasoning never enters the public stream (D29)",
 }
 
-HANDLED: Final[Mapping[str, Callable[[Frame], bytes]]] = dict.fromkeys(Kind, codec.dumps)
+HANDLED: Final[Mapping[str, Callable[[Frame], bytes]]] = dict.fromkeys(map(str, Kind), codec.dumps)
 """Every public frame is encoded unchanged."""
 
 FRAMING_BYTES: Final = len(encode_sse(b""))
@@ -40,10 +40,11 @@ class PublicSseV1:
 
     def feed(self, frame: Frame, /) -> list[WireEvent]:
         """Return the event of a public frame; nothing for a private one."""
-        writer = HANDLED.get(frame["kind"])
+        kind = frame["kind"]
+        writer = HANDLED.get(kind)
         if writer is None:
             return []
-        if frame["kind"] == _FINAL and codec.size(frame) > self._max_bytes:  # it may have texts of megabytes
+        if kind == _FINAL and codec.size(frame) > self._max_bytes:  # it may have texts of megabytes
             frame = fit(frame, self._max_bytes)
         data = writer(frame)
         return [(None, data if len(data) <= self._max_bytes else writer(fit(frame, self._max_bytes)))]

@@ -33,13 +33,12 @@ class OpenAIResponsesStage:
         """Return the event of a message."""
         if self._is_over:
             return []
-        data = message.data
         try:
-            event = codec.loads(data)
+            event = codec.loads(message[0])
         except codec.TooDeepError:
             return self._drop("(too deep)")
         except codec.CodecError:
-            if data.strip() in {b"", DONE}:
+            if message.data.strip() in {b"", DONE}:
                 return []
             self._is_over = True
             return [*self.close(), FAULTS["upstream_malformed"]]

@@ -26,6 +26,7 @@ POSITIONS: Final = ("start_index", "end_index", "index")
 TEXTS_MAX: Final = 4 * ITEMS_MAX
 """Texts that are followed at a time; a stream with as many items has ended before."""
 ID_PREFIX: Final = "rs_think_"
+_NONE: Final = object()
 
 
 class _Text:
@@ -60,14 +61,20 @@ class TaggedTexts:
         self._open: list[_Text] = []
         """Texts since the end of a response; another end does not end those before it again."""
         self._count = 0
-        self._plain: object = None
-        """Place of the last text that has nothing but text to come and no reasoning."""
+        self._plain_index: object = _NONE
+        self._plain_at: object = _NONE
+        """Output and content index of the last text that has nothing but text to come and no reasoning: the objects of
+        its events, which are compared by identity."""
         self._readers = _READERS if mode != "off" else {}
 
     def read(self, event: dict[str, Any]) -> list[CanonicalEvent | Fault]:
         """Return the events of an event: itself, changed or not, and those of reasoning before it."""
         name = event["type"]
-        if name == DELTA and (event.get("output_index"), event.get("content_index")) == self._plain:
+        if (
+            name == DELTA
+            and event.get("output_index") is self._plain_index
+            and event.get("content_index") is self._plain_at
+        ):
             return [event]  # nearly every event of a stream
         reader = self._readers.get(name) if type(name) is str else None
         return [event] if reader is None else [*reader(self, event)]
@@ -91,7 +98,8 @@ class TaggedTexts:
         splitter = text.splitter
         if splitter.is_plain and not text.removed:
             index, at = event.get("output_index"), event.get("content_index")
-            self._plain = (index, at) if type(index) is int and type(at) is int else None
+            if type(index) is int and type(at) is int:
+                self._plain_index, self._plain_at = index, at
             return [event]
         text.received += len(delta)
         return self._said(text, splitter.push(delta) if not splitter.is_plain else [Operation("text", delta)], event)
@@ -102,7 +110,7 @@ class TaggedTexts:
         for known in (_place(place), _by_id(place)):
             if (text := self._texts.get(known)) is not None and text.is_over:
                 del self._texts[known]
-                self._plain = None
+                self._plain_index = _NONE
         return [event]
 
     def on_text_done(self, event: dict[str, Any]) -> list[CanonicalEvent]:
