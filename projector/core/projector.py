@@ -135,6 +135,10 @@ class PublicStreamProjector:
             if output is not None:  # nearly every event
                 return output
         self._open_text = None
+        return self._dispatch(name, event)
+
+    def _dispatch(self, name: object, event: CanonicalEvent) -> list[Frame]:
+        """Handle an event with the handler of its type, if the lifecycle allows it."""
         if type(name) is not str or (handler := HANDLERS.get(name)) is None:
             return self.feed({**event, "type": CANCELLED}) if is_cancelled(event) else self._drop(name)
         phase = self._phase
@@ -145,11 +149,10 @@ class PublicStreamProjector:
                 return self._drop(name)
             except Exception as error:  # noqa: BLE001 - as in `_signal`
                 return self.fail_closed(_fault_of(error))
-            if not output:
-                return output
-            output = self._envelopes.wrap(output, self.branch.envelope, event)
-            if name == TEXT_DELTA:
-                self._open_text = open_text(self.branch, event, output)
+            if output:
+                output = self._envelopes.wrap(output, self.branch.envelope, event)
+                if name == TEXT_DELTA:
+                    self._open_text = open_text(self.branch, event, output)
             return output
         signal = SIGNALS.get(name, PROGRESS)
         if signal is BEGINNING and is_cancelled(event):

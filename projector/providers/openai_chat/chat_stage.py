@@ -27,6 +27,10 @@ DEFAULT: Final = ChatProfile()
 CHUNK_MARKS: Final = frozenset({"choices", "usage", "x_groq"})
 """An object with none of these is not a chunk."""
 
+ONLY_DELTA: Final = chunk_fields.CHUNK_KNOWN - {"x_groq", "citations", "search_results", ERROR}
+ONLY_CHOICE_DELTA: Final = chunk_fields.CHOICE_KNOWN - {"usage", ERROR}
+"""Members of a chunk and a choice that may be there, null or empty, if only the delta is read."""
+
 FIRST: Final = (0, None)
 """The index of the only choice that is projected (D33)."""
 
@@ -61,6 +65,9 @@ class OpenAIChatStage:
             return self._dropped.drop("(no object)")
         if self._is_over:
             return self._dropped.drop("(after the end)")
+        delta = _only_delta(chunk, message[1]) if self._is_identified else None
+        if delta is not None:
+            return self._numbered(self._deltas.feed(delta))  # nearly every chunk
         return self._read_object(chunk, message.event)
 
     def close(self) -> list[CanonicalEvent | Fault]:
@@ -199,3 +206,22 @@ class OpenAIChatStage:
             event["sequence_number"] = self._sequence
             self._sequence += 1
         return list(events)
+
+
+def _only_delta(chunk: dict[str, Any], name: str) -> dict[str, object] | None:
+    """Return the delta of a chunk in which nothing else is read or counted; None for another chunk."""
+    if (
+        not ONLY_DELTA.issuperset(chunk)
+        or chunk.get("usage")
+        or type(choices := chunk.get("choices")) is not list
+        or len(choices) != 1
+        or ERROR in (name, chunk.get("object"))
+    ):
+        return None
+    choice = choices[0]
+    if type(choice) is not dict or not ONLY_CHOICE_DELTA.issuperset(choice):
+        return None
+    delta = choice.get("delta")
+    if type(delta) is not dict or choice.get("finish_reason") is not None or choice.get("index", 0) not in FIRST:
+        return None
+    return delta
