@@ -22,6 +22,7 @@ CALL_THEMSELVES: Final = {
     ("projector/core/projector.py", "_signal"): "a signal that drops an event is followed by at most one other",
     ("projector/core/projector.py", "_drop"): "the same",
     ("projector/core/projector.py", "feed"): "the same",
+    ("projector/core/projector.py", "_dispatch"): "the same",
     ("projector/redaction/string_filter.py", "feed"): "a text is read again once, as plain text",
     ("projector/redaction/string_filter.py", "_begin"): "the same",
     ("projector/redaction/string_filter.py", "_guarded_document"): "the same",

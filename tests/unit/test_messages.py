@@ -29,6 +29,10 @@ def delta(text: object, **members: object) -> Event:
     return {"type": "response.output_text.delta", **PART, "delta": text, **members}
 
 
+def numbered(text: object, number: int, **members: object) -> Event:
+    return delta(text, sequence_number=number, **members)
+
+
 def text_done(text: object, **members: object) -> Event:
     return {"type": "response.output_text.done", **PART, "text": text, **members}
 
@@ -334,3 +338,68 @@ def test_citations_stand_where_the_page_has_their_text(
     frames = play(delta(text[:13]), delta(text[13:]), cited(citation), item_done(part(text, citation)), policy=policy)
     places = [frame["citation"] for frame in frames if frame["kind"] == "message.citation"]
     assert places == [{"type": "url_citation", "start_index": said[0], "end_index": said[1]}]
+
+
+UNKNOWN: Final[Event] = {"type": "response.unknown"}
+REGISTERED: Final[Event] = {"registered": [{"id": "pier", "value": "quay-7781"}]}
+
+
+@pytest.mark.parametrize(
+    ("deltas", "policy"),
+    [
+        pytest.param([numbered("a", 1), numbered("b", 2), numbered("c", 3)], {}, id="one-text"),
+        pytest.param(
+            [numbered(text, at, content_index=at % 2) for at, text in enumerate("abcdef")], {}, id="two-parts-in-turn"
+        ),
+        pytest.param(
+            [
+                numbered(text, at, output_index=at // 2 % 2, item_id=f"msg_{at // 2 % 2}")
+                for at, text in enumerate("abcdef")
+            ],
+            {},
+            id="two-items-in-turn",
+        ),
+        pytest.param([numbered(text, 1, content_index=1_000) for text in "abc"], {}, id="a-large-index"),
+        pytest.param(
+            [numbered("a", 1, content_index=1), numbered("b", 2, content_index=True), numbered("c", 3)],
+            {},
+            id="true-is-no-index",
+        ),
+        pytest.param([delta("a"), numbered("b", 2), delta("c"), numbered("d", 3)], {}, id="a-number-now-and-then"),
+        pytest.param([numbered("a", 1), numbered("b", -1), numbered("c", 2**53)], {}, id="numbers-out-of-range"),
+        pytest.param([numbered("a", 1), numbered("", 2), numbered("b" * 20_000, 3)], {}, id="empty-and-long"),
+        pytest.param([numbered("a", 1), numbered(None, 2), numbered("b", 3)], {}, id="no-text"),
+        pytest.param(
+            [numbered(text, at) for at, text in enumerate(["to ", "quay-", "7781", " or", " quay"])],
+            REGISTERED,
+            id="a-notice",
+        ),
+    ],
+)
+def test_a_delta_behind_another_one_is_handled_as_by_itself(
+    open_stream: Callable[..., Any], deltas: list[Event], policy: Event
+) -> None:
+    together, apart = open_stream(policy=policy), open_stream(policy=policy)
+    together.feed(*deltas)
+    for event in deltas:
+        apart.feed(UNKNOWN, event)
+    assert together.sealed == apart.sealed
+    assert together.lines == apart.lines
+
+
+@pytest.mark.parametrize(
+    ("between", "behind"),
+    [
+        pytest.param({"type": "projector.context", "agent": "Mina"}, {"agent": "Mina"}, id="another-agent"),
+        pytest.param(text_done("a"), None, id="the-text-is-done"),
+        pytest.param(item_done(part("a")), None, id="the-item-is-done"),
+    ],
+)
+def test_what_comes_between_two_deltas_counts(
+    open_stream: Callable[..., Any], between: Event, behind: Event | None
+) -> None:
+    stream = open_stream()
+    stream.feed(numbered("a", 1), between, numbered("b", 2))
+    said = [frame for frame in stream.sealed if frame["kind"] == "message.delta"]
+    assert [frame["delta"] for frame in said] == (["a"] if behind is None else ["a", "b"])
+    assert behind is None or behind.items() <= said[-1].items()
