@@ -25,10 +25,12 @@ def is_possible() -> bool:
 
 
 def build(folder: Path, source: Path = ROOT) -> Path:
-    """Build the wheel of a source folder, and return it."""
+    """Build the wheel of a source folder, and return it; `OSError` with the end of the output if that fails."""
     shutil.rmtree(folder, ignore_errors=True)
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=source, env=os.environ | ENABLED, check=True)
+    done = subprocess.run(command, cwd=source, env=os.environ | ENABLED, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise OSError("\n".join((done.stdout + done.stderr).splitlines()[-20:]))
     (wheel,) = folder.glob("*.whl")
     return wheel
 
