@@ -99,7 +99,8 @@ class Policy(_Table):
     `formats_off` are names of formats in `redaction/formats/` or in the host's own files.
     `text` selects what is withheld from text that people read (messages, reasoning, summaries, refusals, structured
     output, titles of citations): nothing (`off`), credentials, or classes with the action of each, such as
-    `{credentials = "mask", email = "mask", phone = "report"}`. Classes are those of `redaction/text/` and of `rules`.
+    `{email = "mask", phone = "report"}`. Classes are those of `redaction/text/` and of `rules`; `credentials` are masked
+    unless the table has another action for them, or `off`.
     `echo = "pass"` shows values in text that the caller sent in the same request.
     `rules` are the host's own rule files, in the form of those in `redaction/`. Their paths are relative to the folder
     of the configuration file, or to the working directory if there is none.
@@ -115,7 +116,7 @@ class Policy(_Table):
     reasoning: Literal["off", "summary", "full"] = "summary"
     encrypted_reasoning: bool = False
     error_messages: Literal["auto", "generic", "provider"] = "auto"
-    text: Literal["off", "credentials"] | dict[str, Action] = "credentials"
+    text: Literal["off", "credentials"] | dict[str, Action | Literal["off"]] = "credentials"
     echo: Literal["off", "pass"] = "off"
     _own_rules: Rules = PrivateAttr(default=Rules())
 
@@ -124,12 +125,17 @@ class Policy(_Table):
         """The entries of the host's own rule files, with their samples."""
         return self._own_rules
 
+    def __hash__(self) -> int:
+        """Return a hash of the content; that of pydantic has none for the table of `text`."""
+        return hash(tuple(value for name, value in self.__dict__.items() if name != "text"))
+
     @property
     def text_actions(self) -> Mapping[str, Action]:
         """The action of each class that is searched for in text."""
         if isinstance(self.text, str):
             return {} if self.text == "off" else {CREDENTIALS: "mask"}
-        return self.text
+        actions = {CREDENTIALS: "mask", **self.text}
+        return {name: action for name, action in actions.items() if action != "off"}
 
     @property
     def shows_provider_messages(self) -> bool:
@@ -148,7 +154,8 @@ class Policy(_Table):
 
             self._own_rules = read_own(self.rules)
         classes = {CREDENTIALS, *(row.name for row in (*shipped().classes, *self._own_rules.classes))}
-        for name in sorted(self.text_actions.keys() - classes):
+        named = self.text.keys() if isinstance(self.text, Mapping) else set[str]()
+        for name in sorted(named - classes):
             raise ValueError(
                 f"unknown class of text `{name[:80]}`; did you mean `{nearest(name, classes, cutoff=0.0)}`?"
             )

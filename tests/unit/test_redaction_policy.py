@@ -7,6 +7,7 @@ import tomllib
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from projector import build_pipeline
 from projector._resources import resource
 from projector.contracts import limits
 from projector.redaction.detector import Detector
@@ -113,6 +114,26 @@ def test_policies_that_search_for_the_same_share_what_is_compiled() -> None:
     )
     assert Detector(one).formats is Detector(other).formats
     assert Detector(one).formats is not Detector(Policy()).formats
+
+
+@pytest.mark.parametrize(
+    ("text", "actions"),
+    [
+        ("off", {}),
+        ("credentials", {"credentials": "mask"}),
+        ({"email": "mask"}, {"credentials": "mask", "email": "mask"}),
+        ({"email": "block", "credentials": "report"}, {"credentials": "report", "email": "block"}),
+        ({"email": "report", "credentials": "off"}, {"email": "report"}),
+        ({"email": "off"}, {"credentials": "mask"}),
+    ],
+    ids=str,
+)
+def test_a_table_of_classes_adds_to_credentials(text: object, actions: dict[str, str]) -> None:
+    policy = Policy.load({"text": text})
+    assert policy.text_actions == actions
+    assert hash(policy) == hash(Policy.load({"text": text}))
+    pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1", policy=policy)
+    assert pipeline.feed(b"") == b""
 
 
 def test_a_policy_cannot_be_changed() -> None:
