@@ -99,8 +99,8 @@ class Policy(_Table):
     `formats_off` are names of formats in `redaction/formats/` or in the host's own files.
     `text` selects what is withheld from text that people read (messages, reasoning, summaries, refusals, structured
     output, titles of citations): nothing (`off`), credentials, or classes with the action of each, such as
-    `{email = "mask", phone = "report"}`. Classes are those of `redaction/text/` and of `rules`; `credentials` are masked
-    unless the table has another action for them, or `off`.
+    `{email = "mask", phone = "report"}`. Classes are those of `redaction/text/` and of `rules`. A table that does not
+    name `credentials` masks them too.
     `echo = "pass"` shows values in text that the caller sent in the same request.
     `rules` are the host's own rule files, in the form of those in `redaction/`. Their paths are relative to the folder
     of the configuration file, or to the working directory if there is none.

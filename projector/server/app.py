@@ -204,9 +204,11 @@ def _starlette(
     aclose: Callable[[], Awaitable[None]],
 ) -> Starlette:
     """Return the application with its routes and middleware."""
+    logs = site.logs
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None, None]:
+        logs.check_store()
         yield
         await aclose()
 

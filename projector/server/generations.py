@@ -100,6 +100,7 @@ class Generations:
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
+        self.state.logs.check_store()
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await asyncio.gather(*self._closing)

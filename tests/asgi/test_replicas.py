@@ -180,6 +180,22 @@ async def test_streams_go_on_while_redis_is_away(
         assert await (await one.get("/readyz")).rest() == b"ok\n"
 
 
+async def test_a_store_that_is_away_is_known_before_the_first_stream(
+    serve: Any, upstream_port: int, program: Any, tmp_path: Path
+) -> None:
+    with RedisServer(program("redis-server"), tmp_path) as redis:
+        redis.kill()
+        site = serve(**agents(upstream_port), store={"kind": "redis", "url": redis.url})
+        while site.state.logs.is_available:  # noqa: ASYNC110 - it is in another thread
+            await asyncio.sleep(0.02)
+        ready = await site.get("/readyz")
+        assert await ready.rest() == b"ok\nstore: unavailable, new streams cannot be resumed\n"
+        redis.start()
+        while not site.state.logs.is_available:  # noqa: ASYNC110 - it is in another thread
+            await asyncio.sleep(0.02)
+        assert await (await site.get("/readyz")).rest() == b"ok\n"
+
+
 # processes
 
 

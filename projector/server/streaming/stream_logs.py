@@ -134,7 +134,7 @@ class StreamLog:
 
 
 class StreamLogs:
-    """The logs that this process produces, and the tasks that write them. They start with the first stream."""
+    """The logs that this process produces, and the tasks that write them."""
 
     def __init__(self, store: Store, *, unread_s: float) -> None:
         self.store = store
@@ -152,6 +152,10 @@ class StreamLogs:
         self._urgent = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
         store.on_cancel(self._on_cancel)
+
+    def check_store(self) -> None:
+        """Have the store used once: if it is away, that is known before the first stream, and it is tried again."""
+        self._writing = asyncio.create_task(self._check())
 
     def begin(self, head: StreamHead, on_cancel: Callable[[], None], on_loss: OnLoss) -> StreamLog:
         """Return a log for a new stream."""
@@ -199,6 +203,10 @@ class StreamLogs:
         await self.store.aclose()
 
     # writing
+
+    async def _check(self) -> None:
+        await self._reaching(self.store.ping)
+        await self._write()
 
     async def _write(self) -> None:
         """Write logs and renew leases while there are any: a mounted application is not told when it ends."""
