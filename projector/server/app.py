@@ -18,6 +18,7 @@ from projector.server.admin import admin_app
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
 from projector.server.control import rate_limits
+from projector.server.control.fallback_budgets import FallbackBudgets
 from projector.server.control.rate_limits import RateLimiter
 from projector.server.control.rights import Rights
 from projector.server.extensions import Extension
@@ -79,7 +80,8 @@ def create_app(
     logs = StreamLogs(store, unread_s=settings.store.unread_s)
     metrics = Metrics(streams, circuits, logs)
     observer = Observer(metrics, on_terminal, response_status)
-    budgets = store.budgets if budgets is None else budgets
+    if budgets is None:
+        budgets = store.budgets if settings.store.kind == "memory" else FallbackBudgets(store.budgets, logs)
     shared = Shared(
         streams,
         Ownership(None if settings.store.kind == "memory" else store),

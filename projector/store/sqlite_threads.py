@@ -209,7 +209,8 @@ def _settle(future: asyncio.Future[Any], result: object) -> None:
 
 
 def _create_file(path: Path) -> None:
-    """Create the file, readable by this user only: SQLite's other files get the same rights."""
+    """Create the file and its folder, readable by this user only: SQLite's other files get the same rights."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 

@@ -100,6 +100,17 @@ async def test_a_model_is_reported_if_it_is_configured(
 
 
 @pytest.mark.parametrize(
+    ("parts", "reason"),
+    [((b'data: {"object":"chat.completion.chunk","choices":[]}\n\n',), "other_api"), ((), None), ((CREATED,), None)],
+)
+async def test_a_stream_of_another_api_is_reported(parts: tuple[bytes, ...], reason: str | None) -> None:
+    with structlog.testing.capture_logs() as lines:
+        await Observer().report(record(*parts))
+    [line] = lines
+    assert (line["outcome"], line.get("reason")) == ("error", reason)
+
+
+@pytest.mark.parametrize(
     ("parts", "changes", "outcome", "code"),
     [
         ((CREATED, DONE), {}, "completed", None),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import structlog
 
 from bench.redis_server import RedisServer
 from projector.dialects import DIALECTS
@@ -51,14 +52,15 @@ def stores(redis_server: Any, tmp_path: Path) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture
 async def replicas(serve: Any, stores: dict[str, Any], upstream_port: int) -> AsyncIterator[Any]:
-    """Return a function that returns two servers with the same store."""
+    """Return a function that returns two servers with the same store; one with a file, which has one user."""
 
-    def two(store: str = "redis", **settings: Any) -> list[Any]:
+    def servers(store: str = "redis", **settings: Any) -> list[Any]:
+        numbers = (14,) if store == "sqlite" else (14, 13)
         return [
-            serve(**agents(upstream_port), store=stores[store], heartbeat_s=number, **settings) for number in (14, 13)
+            serve(**agents(upstream_port), store=stores[store], heartbeat_s=number, **settings) for number in numbers
         ]
 
-    return two
+    return servers
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -67,8 +69,8 @@ async def test_a_reader_gets_the_same_bytes_after_each_event(
     replicas: Any, upstream: Any, text_events: Any, dialect: str, store: str
 ) -> None:
     await upstream(Provider(text_events, len(text_events)))
-    one, other = replicas(store)
-    site = one if store == "sqlite" else other
+    one, *others = replicas(store)
+    site = others[0] if others else one
     answer = await one.ask(f"{CHAT}?dialect={dialect}")
     messages = [message + b"\n\n" for message in (await answer.rest()).split(b"\n\n") if message]
     await settled(one)
@@ -194,6 +196,54 @@ async def test_a_store_that_is_away_is_known_before_the_first_stream(
         while not site.state.logs.is_available:  # noqa: ASYNC110 - it is in another thread
             await asyncio.sleep(0.02)
         assert await (await site.get("/readyz")).rest() == b"ok\n"
+
+
+@pytest.mark.parametrize("is_there_first", [True, False])
+async def test_limits_count_in_the_server_while_redis_is_away(
+    serve: Any,
+    upstream: Any,
+    upstream_port: int,
+    program: Any,
+    tmp_path: Path,
+    text_events: Any,
+    *,
+    is_there_first: bool,
+) -> None:
+    provider = Provider(text_events, 6)
+    provider.gate.set()
+    await upstream(provider)
+    with RedisServer(program("redis-server"), tmp_path) as redis, structlog.testing.capture_logs() as lines:
+        callers = {"default": {"rate_limits": {"requests_per_day": 3, "tokens_per_day": 90_000}}}
+        site = serve(**agents(upstream_port), store={"kind": "redis", "url": redis.url}, callers=callers)
+        if is_there_first:
+            assert (await (await site.ask()).frames())[-1]["kind"] == "final"
+        redis.kill()
+        for _ in range(3):
+            assert (await (await site.ask()).frames())[-1]["kind"] == "final"
+        refused = await site.ask()
+        assert (refused.status, (await refused.problem())["code"]) == (429, "request_limit_exceeded")
+        ready = await site.get("/readyz")
+        assert await ready.rest() == b"ok\nstore: unavailable, new streams cannot be resumed\n"
+        assert [line["event"] for line in lines if "store" in line["event"]] == ["store_unavailable"]
+        redis.start()
+        while not site.state.logs.is_available:  # noqa: ASYNC110 - it is in another thread
+            await asyncio.sleep(0.02)
+        again = await site.ask()
+        assert again.headers["x-ratelimit-remaining-requests"] == "2"
+        await again.rest()
+
+
+async def test_the_folder_of_a_file_is_created(
+    serve: Any, upstream: Any, upstream_port: int, tmp_path: Path, text_events: Any
+) -> None:
+    provider = Provider(text_events, 6)
+    provider.gate.set()
+    await upstream(provider)
+    path = tmp_path / "new" / "folder" / "streams.db"
+    site = serve(**agents(upstream_port), store={"kind": "sqlite", "path": str(path)})
+    whole = await (answer := await site.ask()).rest()
+    assert await (await found(site, f"{answer.headers['location']}/events")).rest() == whole
+    assert path.exists()
 
 
 # processes

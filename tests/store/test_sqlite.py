@@ -117,8 +117,9 @@ async def test_only_the_user_can_read_the_files(path: Path) -> None:
     await store.aclose()
 
 
-def _no_folder(path: Path) -> Path:
-    return path / "no folder" / "store.sqlite"
+def _below_a_file(path: Path) -> Path:
+    path.write_bytes(b"")
+    return path / "store.sqlite"
 
 
 def _text(path: Path) -> Path:
@@ -150,7 +151,7 @@ def _folder(path: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (_no_folder, "No such file"),
+        (_below_a_file, "File exists"),
         (_folder, "cannot be opened"),
         (_text, "not a database"),
         (_damaged, "damaged"),

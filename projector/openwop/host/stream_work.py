@@ -81,7 +81,7 @@ class StreamWork(Work):
         self._pipeline.writer.restore(record["log"])
         self._responses.update(record["responses"])
         if limits := [Limit(*limit) for limit in record["limits"]]:
-            budgets = self._site.logs.store.budgets
+            budgets = self._site.limiter.budgets
             self.use(Admission.continued(budgets, self._run.caller, limits, TokenMeter(agents, {})))
         headers = [(name.encode(), value.encode()) for name, value in record["headers"].items()]
         begin_stream({"type": "http", "headers": headers}, self.stats)

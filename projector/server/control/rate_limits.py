@@ -77,7 +77,7 @@ class RateLimiter:
     """Applies the limits of callers."""
 
     def __init__(self, budgets: Budgets, agents: Mapping[str, RateLimits]) -> None:
-        self._budgets = budgets
+        self.budgets = budgets
         self._agents = {name: limits_of(table, name) for name, table in agents.items()}
 
     def replace_with(self, other: RateLimiter) -> None:
@@ -86,7 +86,7 @@ class RateLimiter:
 
     async def enter(self, scope: Scope, caller: str, table: RateLimits) -> Admission:
         """Charge one request to a caller; raise `Problem` without one, or without a token."""
-        admission = Admission(self._budgets, scope, owner_of(caller), limits_of(table), self._agents)
+        admission = Admission(self.budgets, scope, owner_of(caller), limits_of(table), self._agents)
         await admission.take_request()
         return admission
 

@@ -184,6 +184,12 @@ class StreamLogs:
         if not self._wake.is_set():
             self._wake.set()
 
+    def on_unavailable(self, error: StoreUnavailableError) -> None:
+        """Report that the store failed, and try it again until it is back."""
+        self._away(error)
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write())
+
     async def settle(self, stream_id: str) -> None:
         """Wait until what this process has produced of a stream is in the store, or the store is away."""
         while self.is_available and stream_id in self._changed:  # noqa: ASYNC110 - a few milliseconds, for a reader
@@ -234,6 +240,8 @@ class StreamLogs:
         while True:
             try:
                 await work()
+                if not self.is_available:
+                    await self.store.ping()  # there may have been nothing to do
             except StoreUnavailableError as error:
                 self._away(error)
                 await asyncio.sleep(_RETRY_S[min(attempt, len(_RETRY_S) - 1)])

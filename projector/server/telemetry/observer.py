@@ -157,7 +157,7 @@ def _line(stats: StreamStats) -> dict[str, object]:
         "response_id": stats.terminal.get("response_id"),
         "outcome": stats.outcome,
         "code": stats.code,
-        "reason": stats.failure_reason,
+        "reason": stats.reason,
         "duration_s": round(stats.duration_s, 3),
         "first_byte_s": None if stats.first_byte_s is None else round(stats.first_byte_s, 3),
         "overhead_s": round(stats.overhead_s, 6),

@@ -104,6 +104,11 @@ class StreamStats:
     on_approval: Callable[[str, str], None] | None = None
     """Is called with the ids of an approval request and of its response."""
 
+    @property
+    def reason(self) -> str | None:
+        """Why a request to an upstream failed, or `other_api` if it has events, but none of the configured API."""
+        return "other_api" if self.code == "upstream_empty" and self.dropped else self.failure_reason
+
     def on_frame(self, frame: Frame, /) -> None:
         """Count a frame, and keep what is reported of it."""
         self.frames += 1
