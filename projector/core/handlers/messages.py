@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -109,7 +108,6 @@ def on_text_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     return TEXT.emit_delta(item, content_index, cleaned)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class OpenText:
     """A text with the last frame of a delta, for as long as only its deltas follow: a cache of what decided about it.
 
@@ -117,11 +115,14 @@ class OpenText:
     index may be another object in the next event, and is looked up then.
     """
 
-    output_index: object
-    content_index: int
-    part: TextPart
-    item: Item
-    frame: Frame
+    __slots__ = ("content_index", "frame", "item", "output_index", "part")
+
+    def __init__(self, output_index: object, content_index: int, part: TextPart, item: Item, frame: Frame) -> None:
+        self.output_index = output_index
+        self.content_index = content_index
+        self.part = part
+        self.item = item
+        self.frame = frame
 
 
 def open_text(state: StreamState, event: CanonicalEvent, output: list[Frame]) -> OpenText | None:
