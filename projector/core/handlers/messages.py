@@ -132,7 +132,8 @@ def open_text(state: StreamState, event: CanonicalEvent, output: list[Frame]) ->
     if item is None or type(content_index) is not int or len(output) != 1:
         return None
     part, frame = item.texts.get(content_index), output[0]
-    if part is None or part.is_complete or "notices" in frame or "provider_sequence_number" not in frame:
+    is_plain = "delta" in frame and "provider_sequence_number" in frame and "notices" not in frame
+    if part is None or part.is_complete or not is_plain:  # an announcement, if nothing of the text can be shown yet
         return None
     return OpenText(event.get("output_index"), content_index, part, item, frame)
 
