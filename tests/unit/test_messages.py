@@ -370,7 +370,7 @@ REGISTERED: Final[Event] = {"registered": [{"id": "pier", "value": "quay-7781"}]
         pytest.param([numbered("a", 1), numbered("", 2), numbered("b" * 20_000, 3)], {}, id="empty-and-long"),
         pytest.param([numbered("a", 1), numbered(None, 2), numbered("b", 3)], {}, id="no-text"),
         pytest.param(
-            [numbered(text, at) for at, text in enumerate(["quay-77", "0", "1"])],
+            [delta("a"), *(numbered(text, 1, output_index=1, item_id="msg_1") for text in ("quay-77", "0", "1"))],
             REGISTERED,
             id="an-announcement-without-a-text",
         ),
