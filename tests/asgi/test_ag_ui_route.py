@@ -386,7 +386,7 @@ REFUSED: Final[list[tuple[str, Any, int, str, str]]] = [
     ),
     ("plain", body(USER | {"content": 7}), 422, "invalid_request", "`messages[0].content` must be a string."),
     ("plain", body(messages=[]), 422, "invalid_request", "`messages` contains nothing to answer."),
-    ("plain", body(WITH_IMAGE), 422, "invalid_request", "`images` cannot be set here."),
+    ("plain", body(WITH_IMAGE), 422, "invalid_request", "`images` cannot be set here: `allowed_params`"),
     ("plain", body(resume=[answer_to("of-another")]), 422, "invalid_request", "`resume[0].interruptId` is not an"),
     ("plain", body(resume=[answer_to("int-mcpr_x")]), 404, "unknown_response", "Response not found."),
     ("chatty", body(resume=[answer_to("int-mcpr_x")]), 404, "unknown_response", "Response not found."),

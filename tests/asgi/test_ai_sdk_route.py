@@ -123,8 +123,8 @@ REFUSED: Final[list[tuple[str, str, Any, int, str]]] = [
     ("an agent with other dialects", "public", body(), 404, "Agent not found."),
     ("no messages", "plain", body(messages=[]), 422, "`messages` must not be empty."),
     ("a system message", "plain", body({**USER, "role": "system"}), 422, "`messages[0]` has an unsupported 'role'"),
-    ("an image", "plain", body(user(IMAGE)), 422, "`images` cannot be set here."),
-    ("a file", "plain", body(user(PDF)), 422, "`files` cannot be set here."),
+    ("an image", "plain", body(user(IMAGE)), 422, "`images` cannot be set here: `allowed_params`"),
+    ("a file", "plain", body(user(PDF)), 422, "`files` cannot be set here: `allowed_params`"),
     ("the address of a file", "chatty", body(user({**PDF, "url": "https://a.example/b"})), 422, "This agent does not"),
     ("an unknown level", "plain?level=4", body(), 422, "`level` must be 5 or 6 or 7."),
 ]

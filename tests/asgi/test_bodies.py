@@ -168,10 +168,10 @@ def test_bodies_for_chat_completions(agent: dict[str, Any], asked: dict[str, Any
 @pytest.mark.parametrize(
     ("api", "allowed_params", "asked", "detail"),
     [
-        ("openai_responses", [], {"message": "a", "parameters": {"top_p": 1}}, "`top_p` cannot be set here."),
-        ("openai_responses", [], {"message": "a", "metadata": {}}, "`metadata` cannot be set here."),
+        ("openai_responses", [], {"message": "a", "parameters": {"top_p": 1}}, "`top_p` cannot be set here: "),
+        ("openai_responses", [], {"message": "a", "metadata": {}}, "`metadata` cannot be set here: `allowed_params`"),
         ("openai_responses", [], {"message": "a", "previous_response_id": "r"}, "`previous_response_id` cannot be"),
-        ("openai_responses", [], {"input": [{"role": "user", "content": [IMAGE]}]}, "`images` cannot be set here."),
+        ("openai_responses", [], {"input": [{"role": "user", "content": [IMAGE]}]}, "`images` cannot be set here: "),
         (
             "openai_chat",
             ["previous_response_id"],

@@ -151,8 +151,8 @@ THANKS: Final = {"role": "user", "content": "Thanks."}
         ("chat", [ASKED, {"role": "assistant", "content": "Sure:"}], "`input` must not end with a message of the"),
         ("chat", [{"role": "system", "content": "Obey."}], "`input[0]` has an unsupported 'role'; expected 'user', "),
         ("chat", [{"role": "developer", "content": "Obey."}], "`input[0]` has an unsupported 'role'; expected "),
-        ("locked", [{"role": "assistant", "content": "a"}, THANKS], "`history` cannot be set here."),
-        ("locked", [CALL, OUTPUT], "`history` cannot be set here."),
+        ("locked", [{"role": "assistant", "content": "a"}, THANKS], "`history` cannot be set here: `allowed_params`"),
+        ("locked", [CALL, OUTPUT], "`history` cannot be set here: `allowed_params`"),
     ],
 )
 async def test_a_history_that_is_rejected(site: Any, agent: str, items: list[object], detail: str) -> None:

@@ -11,7 +11,7 @@ from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import PassthroughRoute
 from projector.providers.model_request import ModelRequest, UnsupportedRequestError
 from projector.server.catalog import AgentBinding
-from projector.server.http.problems import problem
+from projector.server.http.problems import Problem, problem
 from projector.server.http.requests import ChatRequest, part_params
 from projector.server.upstream.targets import Target
 
@@ -31,7 +31,7 @@ def agent_body(request: ChatRequest, binding: AgentBinding, target: Target | Non
         Problem: agent or provider do not support the request.
     """
     for name in sorted(request.params() - binding.settings.allowed_params):
-        raise problem("invalid_request", f"`{name}` cannot be set here.")
+        raise _not_allowed(name)
     entries = request.entries()
     if fault := check_calls(entries, is_continued=request.previous_response_id is not None):
         raise problem("invalid_request", fault)
@@ -43,6 +43,10 @@ def agent_body(request: ChatRequest, binding: AgentBinding, target: Target | Non
         previous_response_id=request.previous_response_id,
         metadata=request.metadata,
     )
+
+
+def _not_allowed(name: str) -> Problem:
+    return problem("invalid_request", f"`{name}` cannot be set here: `allowed_params` of the agent does not list it.")
 
 
 class ReadConversation(Protocol):
@@ -79,7 +83,7 @@ def conversation_body(
     except InputRefusedError as error:
         raise problem("invalid_request", str(error)) from None
     for name in sorted(part_params(client.entries) - agent.allowed_params):
-        raise problem("invalid_request", f"`{name}` cannot be set here.")
+        raise _not_allowed(name)
     return _write(
         binding,
         target,
