@@ -61,8 +61,8 @@ def containers_are_not_muted(patch: pytest.MonkeyPatch) -> None:
         real(self, char)
 
     for table in ("_FIRST_KEY", "_NEXT_MEMBER", "_FIRST_ENTRY", "_NEXT_ENTRY"):
-        for closer in {"}", "]"} & {*getattr(JsonStreamFilter, table)}:
-            patch.setitem(getattr(JsonStreamFilter, table), closer, close)
+        for closer in {"}", "]"} & {*getattr(json_filter, table)}:
+            patch.setitem(getattr(json_filter, table), closer, close)
 
 
 def a_mute_never_ends(patch: pytest.MonkeyPatch) -> None:
