@@ -20,7 +20,7 @@ from projector.core.sse import SseDecoder
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import ProviderStage
 from projector.redaction.detector import Detector
-from projector.redaction.patterns import Search
+from projector.redaction.format_search import Search
 from projector.redaction.redactor import Redactor
 from projector.redaction.rules import shipped
 

@@ -35,12 +35,16 @@ MODULES: Final = (
     "projector/redaction/content_filter.py",
     "projector/redaction/continued_texts.py",
     "projector/redaction/cursor.py",
+    "projector/redaction/detector.py",
     "projector/redaction/filters.py",
+    "projector/redaction/format_search.py",
+    "projector/redaction/gathered.py",
     "projector/redaction/joints.py",
     "projector/redaction/json_filter.py",
     "projector/redaction/json_grammar.py",
     "projector/redaction/json_members.py",
     "projector/redaction/neighbours.py",
+    "projector/redaction/readings.py",
     "projector/redaction/spans.py",
     "projector/redaction/steps.py",
     "projector/redaction/stream.py",
@@ -49,6 +53,8 @@ MODULES: Final = (
     "projector/redaction/text_ledger.py",
     "projector/redaction/text_search.py",
     "projector/redaction/text_stream.py",
+    "projector/redaction/tree_bounds.py",
+    "projector/redaction/value_contexts.py",
 )
 """`tests/contract/test_compiled_modules.py` has what may not be in them.
 

@@ -17,6 +17,7 @@ from projector.contracts.limits import TEXT_MAX_CHARS
 from projector.core.faults import FAULTS, LimitError
 from projector.redaction import compose
 from projector.redaction.clean import CleanArguments, Cleaned, CleanText, Notice, bounded
+from projector.redaction.gathered import Gathered
 from projector.redaction.redactor import Redactor
 from projector.redaction.stream import ArgumentsEnd, TextStream
 
@@ -45,7 +46,7 @@ class GrowingText(Generic[Filter]):
     def __init__(self, make_filter: Callable[[], Filter], *, is_costly: bool = False) -> None:
         self._make_filter = make_filter
         self._filter = make_filter()
-        self._emitted: compose.Gathered[CleanText] = compose.Gathered()
+        self._emitted: Gathered[CleanText] = Gathered()
         self._received = 0  # code points
         self._ends_in_half = False  # with the first half of a surrogate pair, which is counted already
         self._digest = blake2b() if is_costly else None
@@ -205,7 +206,7 @@ class PlainInput:
 
     def __init__(self, redactor: Redactor) -> None:
         self._stream = redactor.code_stream()
-        self._emitted: compose.Gathered[CleanText] = compose.Gathered()
+        self._emitted: Gathered[CleanText] = Gathered()
         self._notices: tuple[Notice, ...] = ()
         self._is_cut = False
         self._room = redactor.policy.limits.arguments_text_max_chars

@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_camel
 
 from projector.contracts import codec
 from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS, VENDOR, Event, present, reasoned, shortened
-from projector.redaction.compose import Gathered
+from projector.redaction.gathered import Gathered
 
 BEFORE_ALL: Final = -1
 """`last_sequence` before the first event of a log."""

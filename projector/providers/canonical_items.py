@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector.contracts import codec
-from projector.redaction.compose import Gathered
+from projector.redaction.gathered import Gathered
 
 Event: TypeAlias = dict[str, Any]
 """A canonical event under construction. It leaves the stage as `CanonicalEvent`."""

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from copy import copy
 from decimal import Decimal, InvalidOperation
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Final
 
 from projector.contracts import codec
 from projector.contracts.kinds import REDACTED
-from projector.redaction import patterns
-from projector.redaction.patterns import Find, Search
+from projector.redaction.format_search import Find, Search
+from projector.redaction.patterns import CONTEXT_CHARS, NEVER, WORD, alternatives, pieces
 from projector.redaction.policy import Policy
 from projector.redaction.rules import LOOKALIKES, Format, KeyRules, Rules, merged
 from projector.redaction.spellings import INVISIBLE, UNFINISHED, UNFINISHED_MAX_CHARS, as_read
@@ -41,42 +40,49 @@ _PIECE_CHARS: Final = 6
 class Formats:
     """The credential formats of a policy with its sensitive words, ready for searching."""
 
-    def __init__(self, keys: KeyRules, rules: Rules, off: frozenset[str]) -> None:
+    def __init__(self, keys: KeyRules, rows: Iterable[Format]) -> None:
         self.keys = keys
-        self.rows = tuple(row for row in rules.formats if row.name not in off)
+        self.rows = tuple(rows)
+        self._live: Search | None = None
+        self._last: Search | None = None
+        self._pieces: Search | None = None
+        self._of_prose: Formats | None = None
         self._tails: dict[tuple[str, bool], re.Pattern[str]] = {}
 
-    @cached_property
+    @property
     def live(self) -> Search:
         """Search in text that may continue."""
-        return self._search(at_end=False)
+        if self._live is None:
+            self._live = Search(self.rows, self._words, at_end=False)
+        return self._live
 
-    @cached_property
+    @property
     def last(self) -> Search:
         """Search in complete text."""
-        return self._search(at_end=True)
+        if self._last is None:
+            self._last = Search(self.rows, self._words, at_end=True)
+        return self._last
 
-    @cached_property
+    @property
     def of_prose(self) -> Formats:
         """The formats for text that people read, where a sensitive word announces nothing.
 
         Sentences end with the dot or colon that some anchors begin with, so these begin with the character behind it.
         """
-        other = copy(self)
-        other.__dict__.pop("live", None)
-        other.__dict__.pop("last", None)
-        other.__dict__.pop("pieces", None)
-        other.rows = tuple(map(_in_prose, (row for row in self.rows if patterns.WORD not in row.anchor)))
-        return other
+        if self._of_prose is None:
+            self._of_prose = Formats(self.keys, [_in_prose(row) for row in self.rows if WORD not in row.anchor])
+        return self._of_prose
 
-    @cached_property
+    @property
     def pieces(self) -> Search:
         """Search in a text that was cut off and began in another one: an ordinary word would be in one text."""
-        rows = [
-            row if row.open_chars == patterns.NEVER else row._replace(open_chars=min(row.open_chars, _PIECE_CHARS))
-            for row in self.rows
-        ]
-        return Search(rows, self._words, at_end=True)
+        if self._pieces is None:
+            rows = [
+                row if row.open_chars == NEVER else row._replace(open_chars=min(row.open_chars, _PIECE_CHARS))
+                for row in self.rows
+            ]
+            self._pieces = Search(rows, self._words, at_end=True)
+        return self._pieces
 
     def compile(self) -> None:
         """Compile what is otherwise compiled on first use; it takes about a second for all formats."""
@@ -91,14 +97,11 @@ class Formats:
         """
         tail = self._tails.get((row.name, is_cut))
         if tail is None:
-            ways = [[piece.atom for piece in patterns.pieces(way)] for way in patterns.alternatives(row.pattern)]
+            ways = [[piece.atom for piece in pieces(way)] for way in alternatives(row.pattern)]
             last = row.tail or [atom for atom in ways[0] if atom[0] == "["][-1]
             atoms = dict.fromkeys(sum(ways, [last])) if is_cut else [last]
             self._tails[row.name, is_cut] = tail = re.compile(f"(?:{'|'.join(atoms)})*+")
         return tail
-
-    def _search(self, *, at_end: bool) -> Search:
-        return Search(self.rows, self._words, at_end=at_end)
 
     @property
     def _words(self) -> list[str]:
@@ -106,7 +109,7 @@ class Formats:
 
 
 def _in_prose(row: Format) -> Format:
-    ways = patterns.alternatives(row.anchor)
+    ways = alternatives(row.anchor)
     anchor = "|".join(way.removeprefix(":") if way[0] == ":" else way.removeprefix("\\.") for way in ways)
     return row if anchor == row.anchor else row._replace(anchor=anchor, inside_words=False)
 
@@ -115,26 +118,27 @@ def _in_prose(row: Format) -> Format:
 def _compiled(own: Rules, add: tuple[str, ...], remove: tuple[str, ...], off: frozenset[str]) -> Formats:
     """Return the formats of a policy, compiled once. The cache holds no registered value and so no secret."""
     rules = merged(own)
-    return Formats(KeyRules(add, remove, rules), rules, off)
+    return Formats(KeyRules(add, remove, rules), [row for row in rules.formats if row.name not in off])
 
 
 class Detector:
     """A policy and the secrets of the configuration, ready for searching."""
 
-    def __init__(self, policy: Policy, secrets: Iterable[str] = ()) -> None:
-        self.formats = _compiled(
+    def __init__(self, policy: Policy, secrets: Iterable[str] = (), *, of_prose: bool = False) -> None:
+        self._policy = policy
+        self._secrets = tuple(secrets)
+        formats = _compiled(
             policy.own_rules, policy.sensitive_keys_add, policy.sensitive_keys_remove, policy.formats_off
         )
-        self.keys = self.formats.keys
+        self.formats = formats.of_prose if of_prose else formats
+        self.keys = formats.keys
         registered = ((row.value.get_secret_value(), _mark(row.id)) for row in policy.registered)
-        self.values = Values(registered, [value for value in secrets if len(value) >= SECRET_MIN_CHARS])
+        self.values = Values(registered, [value for value in self._secrets if len(value) >= SECRET_MIN_CHARS])
         self.crossing = self.values.crossing()
 
     def of_prose(self) -> Detector:
         """Return the detector for text that people read."""
-        other = copy(self)
-        other.formats = self.formats.of_prose
-        return other
+        return Detector(self._policy, self._secrets, of_prose=True)
 
     def passes(self, text: str) -> bool:
         """Return whether a single search shows that nothing in a complete plain text is withheld."""
@@ -170,7 +174,7 @@ class Detector:
 
     def shown(self, text: str, start: int, *, at_end: bool) -> int:
         """Return the position up to which a text is shown; -1 if only `find` can decide. `start` is at least 1."""
-        if not text.isascii() and _DISGUISE.search(text, start - patterns.CONTEXT_CHARS) is not None:
+        if not text.isascii() and _DISGUISE.search(text, start - CONTEXT_CHARS) is not None:
             return -1
         return (self.formats.last if at_end else self.formats.live).quick(text, start)
 

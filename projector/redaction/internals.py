@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from projector.contracts import codec
 from projector.contracts.kinds import REDACTED
-from projector.redaction.patterns import Search
+from projector.redaction.format_search import Search
 from projector.redaction.rules import Format
 
 _ADDRESS: Final = re.compile(

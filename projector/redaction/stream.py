@@ -23,10 +23,10 @@ from projector.redaction.clean import (
     notice,
     render,
 )
-from projector.redaction.compose import Gathered
 from projector.redaction.content_filter import Filter
 from projector.redaction.detector import Detector, Values
 from projector.redaction.filters import ValueFilter
+from projector.redaction.gathered import Gathered
 from projector.redaction.joints import Joint, Rest, at_beginning, at_end
 from projector.redaction.json_filter import JsonStreamFilter, Path
 from projector.redaction.json_grammar import ESCAPE

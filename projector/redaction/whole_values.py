@@ -35,6 +35,7 @@ from projector.redaction.policy import Limits
 from projector.redaction.rules import Verdict, is_value_of_pair, normal_form
 from projector.redaction.steps import StepWriter, in_pieces
 from projector.redaction.string_filter import OPENERS
+from projector.redaction.tree_bounds import INT64, is_within
 from projector.redaction.value_contexts import announces
 
 _MESSAGE_MAX_CHARS: Final = 4_096
@@ -202,7 +203,6 @@ def _decoded(text: str) -> str:
 
 # trees
 
-_INT64: Final = range(-(2**63), 2**64)  # what JSON encoders write: signed or unsigned 64 bits
 _MAX_BITS: Final = 13_000  # about 3,900 digits; Python refuses to write integers of more than 4,300
 _MAX_PATHS: Final = 64  # more than an event has notices; the notices that follow are of the whole tree
 
@@ -212,8 +212,15 @@ def clean_tree(
 ) -> Cleaned[CleanJson]:
     """Return a tree of JSON's types, in bounded strings, containers and depth.
 
-    Without a detector the tree was parsed from clean text and only needs its bounds.
+    Without a detector the tree was parsed from clean text and only needs its bounds; one within them is returned.
     """
+    if (
+        detector is None
+        and string_max_chars is not None
+        and type(value) is dict
+        and is_within(value, limits, string_max_chars)
+    ):
+        return Cleaned(CleanJson(value))
     walk = _Walk(limits, string_max_chars, detector)
     tree = walk.value(value)
     return Cleaned(CleanJson(tree), bounded(walk.notices))
@@ -270,7 +277,7 @@ class _Walk:
             return mark
         if isinstance(value, float):
             return value if math.isfinite(value) else None
-        return value if value in _INT64 else str(value)
+        return value if value in INT64 else str(value)
 
     def _array(self, entries: list[object] | tuple[object, ...]) -> list[object]:
         found: list[object] = []

@@ -23,6 +23,8 @@ CALL_THEMSELVES: Final = {
     ("projector/core/projector.py", "_drop"): "the same",
     ("projector/core/projector.py", "feed"): "the same",
     ("projector/core/projector.py", "_dispatch"): "the same",
+    ("projector/redaction/detector.py", "_then"): "eight characters of a registered value",
+    ("projector/redaction/format_search.py", "first"): "once, with a blank before the text",
     ("projector/redaction/string_filter.py", "feed"): "a text is read again once, as plain text",
     ("projector/redaction/string_filter.py", "_begin"): "the same",
     ("projector/redaction/string_filter.py", "_guarded_document"): "the same",

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from projector.redaction.format_search import Search
 from projector.redaction.json_members import KnownParts
-from projector.redaction.patterns import Search
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from tests.property.redaction_documents import LAWS, POLICY, pieces

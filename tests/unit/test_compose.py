@@ -8,6 +8,7 @@ import pytest
 
 from projector.redaction import compose
 from projector.redaction.clean import REDACTED_HERE, TRUNCATED_HERE, Cleaned, CleanJson, CleanText, Notice, notice
+from projector.redaction.gathered import PIECES_MAX, Gathered
 
 
 def text(value: str, *notices: Notice) -> Cleaned[CleanText]:
@@ -22,10 +23,10 @@ def test_texts_are_joined() -> None:
     assert compose.paragraphs([text("a"), text("b", *REDACTED_HERE)]) == Cleaned("a\n\nb", REDACTED_HERE)
     assert compose.paragraphs([]) == compose.joined() == Cleaned("")
     assert compose.own_words("code") == "code"
-    gathered: compose.Gathered[CleanText] = compose.Gathered()
-    for number in range(3 * compose.PIECES_MAX):
+    gathered: Gathered[CleanText] = Gathered()
+    for number in range(3 * PIECES_MAX):
         gathered.add(CleanText(f"{number} "))
-    assert gathered.text == gathered.text == "".join(f"{number} " for number in range(3 * compose.PIECES_MAX))
+    assert gathered.text == gathered.text == "".join(f"{number} " for number in range(3 * PIECES_MAX))
 
 
 def test_neighbours_keep_their_notices_once() -> None:

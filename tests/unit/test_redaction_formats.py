@@ -11,6 +11,7 @@ import pytest
 from projector.redaction import patterns
 from projector.redaction.detector import Detector
 from projector.redaction.filters import FormatFilter
+from projector.redaction.format_search import Find, Scans, Search
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from projector.redaction.steps import StepWriter
@@ -247,8 +248,8 @@ def test_a_search_reads_a_text_a_constant_number_of_times(size: int) -> None:
     """Count the windows: those of a text with many possible starts and many credentials are as many as its length."""
     counts: Counter[str] = Counter()
 
-    class Counting(patterns.Search):
-        def _in_window(self, scans: patterns.Scans, text: str, begin: int, end: int) -> patterns.Find | None:
+    class Counting(Search):
+        def _in_window(self, scans: Scans, text: str, begin: int, end: int) -> Find | None:
             counts["chars"] += end - begin
             return super()._in_window(scans, text, begin, end)
 
@@ -266,7 +267,7 @@ def test_a_long_anchor_is_found_where_the_windows_of_a_search_meet(blanks: int, 
     form = Format("x", "x", anchor, "[0-9]{4}", "x")
     text = " " * blanks + "abc" + "x" * 150 + ":1234"
     for at_end in (True, False):
-        found = patterns.Search([form], [], at_end=at_end).first(text + " " * 600)
+        found = Search([form], [], at_end=at_end).first(text + " " * 600)
         assert (found and (found.start, found.row)) == (blanks, form)
-    is_open = patterns.Search([form], [], at_end=False).first(text[:-10])
+    is_open = Search([form], [], at_end=False).first(text[:-10])
     assert (is_open and (is_open.start, is_open.row)) == (blanks, None)

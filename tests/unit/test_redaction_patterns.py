@@ -6,7 +6,8 @@ import pytest
 
 from projector.redaction import patterns
 from projector.redaction.clean import cut_text
-from projector.redaction.patterns import NEVER, Piece, Search
+from projector.redaction.format_search import Search
+from projector.redaction.patterns import NEVER, Piece
 from projector.redaction.rules import Format
 
 
@@ -129,9 +130,9 @@ NEAR = [
 
 
 @pytest.mark.parametrize("kept", [4_096, 2])
-def test_what_is_decided_about_a_short_text_is_kept_for_its_start(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patterns, "_SHORTS_MAX", kept)
+def test_what_is_decided_about_a_short_text_is_kept_for_its_start(kept: int) -> None:
     search = Search([FORMAT], ["token"], at_end=False)
+    search.shorts_max = kept
     for rows in (NEAR, NEAR[::-1], NEAR):
         assert [search.quick(before + text, len(before)) for before, text, _ in rows] == [end for *_, end in rows]
     decided = [search.quick(f"before {before}{text}", len(before) + 7) for before, text, _ in NEAR]

@@ -11,7 +11,7 @@ import pytest
 from projector._resources import resource
 from projector.redaction import rule_files
 from projector.redaction.detector import Detector
-from projector.redaction.patterns import Search
+from projector.redaction.format_search import Search
 from projector.redaction.policy import Policy
 from projector.redaction.rule_files import RuleFileError
 from projector.redaction.rules import Rules, shipped

@@ -12,7 +12,7 @@ from projector.core.canonical import Frame
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.workflow import BranchPosition
 from projector.openwop.event_log import VENDOR, Event, EventLog, Verbosity
-from projector.redaction import compose
+from projector.redaction.gathered import Gathered
 
 WORKFLOW_ID: Final = f"{VENDOR}.stream"
 NODE_ID: Final = "model"
@@ -58,7 +58,7 @@ class ReasoningBlock:
     """Remaining characters."""
     part: int | None = None
     """Index of the current part of the item."""
-    text: compose.Gathered[str] = field(default_factory=compose.Gathered)
+    text: Gathered[str] = field(default_factory=Gathered)
     emitted_chars: int = 0
     """Characters of the text that are emitted; the others wait until the blocks before it are closed."""
     sequence: int = 0

@@ -1,0 +1,284 @@
+r"""The search for all credential formats of a policy at once.
+
+At each position where a format may begin, a search has one of three results:
+
+    complete    the shortest form of a credential
+    open        the text ends inside a credential, so the text is held
+    nothing     no continuation can make it a credential
+
+At the end of a text an open credential counts only if `open_chars` characters of its pattern are present.
+
+A search has two steps. Expressions, the scans, look for the first `PREFIX_CHARS` characters of all formats: behind
+characters that end a word, and anywhere for the few formats with `inside_words`. Most of a text is inside words, so the
+scan of most formats looks at one character of five. Where a scan matches, one expression for all formats with that
+first character decides. It is compiled on first use: compiling all of them costs ten times what most streams need.
+
+A word also begins behind an escape that was not decoded: a literal `\n` or `\u003d`, `%20`, `=3D` of quoted-printable,
+the colours of a terminal. The text before the start of a search counts, so a caller passes `CONTEXT_CHARS` of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Final, NamedTuple
+
+from projector.redaction.pattern_tries import Group, Mark, Node, RestOfWord, Step, Writer, prefix
+from projector.redaction.patterns import CONTEXT_CHARS, PREFIX_CHARS, WORD, Piece, alternatives, pieces
+from projector.redaction.rules import Format
+
+_WINDOW_CHARS: Final = 512
+_OVERLAP_CHARS: Final = 64
+"""A scan reads a window and the longest prefix behind it, so that the scans of a text with many finds stay linear."""
+_TAIL_CHARS: Final = 64
+"""End of a text that may continue, where prefixes may be unfinished; the scans for those cost twice as much."""
+_SHORT_CHARS: Final = 8
+"""A text of so few characters, as most fragments are, repeats often, so what was decided about it is kept."""
+_SHORTS_MAX: Final = 4_096
+"""Texts whose decision is kept; more are forgotten at once."""
+_ALNUM: Final = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+_HEX: Final = "[0-9A-Fa-f]"
+_ESCAPES: Final = (
+    rf"\\(?:[abefnrtv0]|u{_HEX}{{4}}|x{_HEX}{{2}})()|%(?:25){{0,3}}{_HEX}{{2}}()|={_HEX}{{2}}()|\[[0-9;]{{0,12}}[mK]()"
+    rf"|\\()|&()|\x1b()|%{_HEX}?\Z()"
+)
+"""Escapes that were not decoded: of strings, percent-encoding, quoted-printable, the colours of a terminal; and the
+first characters of others (`projector.redaction.readings`)."""
+_SPELLING: Final = re.compile(r"[\\&%\x1b]")
+"""First characters of the spellings that are read twice."""
+_UNFINISHED_ESCAPE: Final = re.compile(r"[\\%=\[][0-9A-Za-z;]{0,13}\Z")
+
+
+class Find(NamedTuple):
+    """A credential of the format `row`, whose pattern begins at `body`.
+
+    `row` is None for text that may still become one; then `end` is the end of the text.
+    """
+
+    start: int
+    body: int
+    end: int
+    row: Format | None
+
+    @property
+    def withheld(self) -> int:
+        """Start of the withheld text: after the anchor if the format shows it."""
+        return self.body if self.row is not None and self.row.keep_anchor else self.start
+
+
+class Search:
+    """The search for the formats of a policy: in text that may continue, or in complete text (`at_end`)."""
+
+    def __init__(self, rows: Sequence[Format], words: Sequence[str], *, at_end: bool) -> None:
+        self._rows = rows
+        self._words = words
+        self._at_end = at_end
+        self._anchors: dict[str, list[tuple[int, Sequence[Step]]]] = {}  # by first character: row, what follows it
+        for index, row in enumerate(rows):
+            for way in alternatives(row.anchor):
+                if words or WORD not in way:
+                    self._add_anchor(index, pieces(way, ignore_case=row.ignore_case))
+        self._whole_scans: Scans | None = None
+        self._open_scans: Scans | None = None
+        self._quick_scans: Scans | None = None  # one of these
+        self._units: dict[tuple[str, bool], tuple[re.Pattern[str], tuple[Group, ...]]] = {}
+        self._starting: dict[str, int] = {}  # short text at the start of a word -> what `quick` returns, from its start
+        self._inside: dict[str, int] = {}  # the same inside a word
+        self.shorts_max = _SHORTS_MAX
+
+    def compile(self) -> None:
+        """Compile what is otherwise compiled on first use, some milliseconds for each first character of a format."""
+        for at_end in {True, self._at_end}:
+            self._scans(at_end=at_end).prefix()
+        for char in self._anchors:
+            for is_word in (True, False):
+                if (char, is_word) not in self._units:
+                    self._compile(char, is_word=is_word)
+
+    def first(self, text: str, start: int = 0) -> Find | None:
+        """Return the first credential at or after `start`, or the first text that may become one."""
+        if not start:
+            found = self.first(f" {text}", 1)
+            return found and Find(found.start - 1, found.body - 1, found.end - 1, found.row)
+        tail = len(text) if self._at_end else max(start, len(text) - _TAIL_CHARS)
+        for begin in range(start, tail, _WINDOW_CHARS):
+            if (
+                found := self._in_window(self._scans(at_end=True), text, begin, min(begin + _WINDOW_CHARS, tail))
+            ) is not None:
+                return found
+        return None if self._at_end else self._in_window(self._scans(at_end=False), text, tail, len(text))
+
+    def quick(self, text: str, start: int) -> int:
+        """Return the position up to which a text is shown; -1 if only `first` can decide.
+
+        Nearly every fragment is decided here, with the same result: nothing begins at or after `start`, or what begins
+        first is cut off by the end of the text before it could be complete. `start` is at least 1.
+        """
+        if len(text) - start > _TAIL_CHARS and not self._at_end:
+            return -1
+        before = text[start - 1]
+        if before != " " and _UNFINISHED_ESCAPE.search(text, start - CONTEXT_CHARS, start) is not None:
+            return -1
+        if len(text) - start > _SHORT_CHARS:
+            return self._quick(text, start)
+        known = self._inside if before in _ALNUM else self._starting
+        rest = text[start:]
+        end = known.get(rest)
+        if end is None:
+            if len(known) >= self.shorts_max:
+                known.clear()
+            end = self._quick(text, start)
+            end = known[rest] = end - start if end >= 0 else -1
+        return end + start if end >= 0 else -1
+
+    def _quick(self, text: str, start: int) -> int:
+        """Decide as `quick`, behind text that does not end inside an escape."""
+        scans = self._quick_scans
+        if scans is None:
+            scans = self._quick_scans = self._scans(at_end=self._at_end)
+        word = scans.word.search(text, start - 1)
+        inside = scans.inside.search(text, start)
+        first = _earlier(word, inside)
+        if first is None:
+            return len(text)
+        at, end = first.span()
+        if first is word:
+            at += 1
+        if self._at_end or first.lastindex is not None or end != len(text) or end - at >= PREFIX_CHARS:
+            return -1
+        return at if _SPELLING.search(text, at) is None else -1
+
+    def _in_window(self, scans: Scans, text: str, begin: int, end: int) -> Find | None:
+        """Return the first credential or open text that begins in a part of a text."""
+        stop = end + _OVERLAP_CHARS
+        escape = _UNFINISHED_ESCAPE.search(text, max(0, begin - CONTEXT_CHARS), begin)
+        word = scans.word.search(text, begin - 1, stop)
+        inside = scans.inside.search(text, begin if escape is None else escape.start(), stop)
+        best: Find | None = None
+        while (first := _earlier(word, inside)) is not None and (best is None or first.start() < best.start):
+            at, prefix_end = scans.start_of(first, text, stop)
+            if begin <= at < end and (best is None or at < best.start):
+                is_word = first is word or first.lastindex is not None
+                found = self._open_or_match(text, at, prefix_end, is_word=is_word)
+                if found is not None and first.lastindex is None:
+                    return found
+                best = found or best  # behind an escape; another one may begin in the escape
+            following = first.re.search(text, first.start() + 1, stop)
+            word, inside = (following, inside) if first is word else (word, following)
+        return best
+
+    def _open_or_match(self, text: str, at: int, prefix_end: int, *, is_word: bool) -> Find | None:
+        """Return the credential at a position whose prefix was found, or open text."""
+        if not self._at_end and prefix_end == len(text) and prefix_end - at < PREFIX_CHARS:
+            return Find(at, at, prefix_end, None)  # too short to be complete
+        return self._match(text, at, is_word=is_word)
+
+    def _match(self, text: str, at: int, *, is_word: bool) -> Find | None:
+        """Return the credential or open text that begins at a position."""
+        regex, groups = self._units.get((text[at], is_word)) or self._compile(text[at], is_word=is_word)
+        match = regex.match(text, at)
+        if match is None:
+            return None
+        group = groups[match.lastindex or 0]
+        is_open = not group.complete and not self._at_end
+        return Find(at, match.start(group.body), match.end(), None if is_open else self._rows[group.row])
+
+    def _add_anchor(self, index: int, anchor: Sequence[Piece]) -> None:
+        first, *more = anchor
+        rest: list[Step] = [Piece(first.atom, first.least - 1, first.most - 1)] if first.most > 1 else []
+        is_word = first.atom == WORD
+        chars = dict.fromkeys(char for word in self._words for char in (word[0].upper(), word[0]))
+        for char in chars if is_word else _ascii(first.atom):
+            word = [RestOfWord(char)] if is_word else []
+            self._anchors.setdefault(char, []).append((index, [*rest, *word, *more]))
+
+    def _scans(self, *, at_end: bool) -> Scans:
+        """Return the scans for whole prefixes, and unless `at_end` for prefixes that the end of the text cuts off."""
+        scans = self._whole_scans if at_end else self._open_scans
+        if scans is None:
+            scans = self._compile_scans(at_end=at_end)
+            if at_end:
+                self._whole_scans = scans
+            else:
+                self._open_scans = scans
+        return scans
+
+    def prefixes(self, count: int) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the expressions for the first characters of all formats, which the end of the text may cut off.
+
+        Of formats at the start of a word, and of those anywhere: from the second character on, by the first one.
+        """
+        words, anywhere = self._tries(count)
+        writer = Writer(self._words, at_end=False, is_scan=True)
+        return writer.by_first(words), writer.by_first(anywhere)
+
+    def _compile_scans(self, *, at_end: bool) -> Scans:
+        words, anywhere = self._tries(PREFIX_CHARS)
+        writer = Writer(self._words, at_end=at_end, is_scan=True)
+        firsts = [step.atom for step in words.children if isinstance(step, Piece)]
+        return Scans(writer.start(words), firsts, writer.start(anywhere))
+
+    def _tries(self, count: int) -> tuple[Node, Node]:
+        """Return the prefixes of formats at the start of a word, and of those anywhere."""
+        tries = {False: Node(), True: Node()}
+        for char, anchors in self._anchors.items():
+            for index, steps in anchors:
+                node = tries[self._rows[index].inside_words].child(Piece(re.escape(char)))
+                node.add([*prefix(steps, count), Mark("complete")])
+        return tries[False], tries[True]
+
+    def _compile(self, char: str, *, is_word: bool) -> tuple[re.Pattern[str], tuple[Group, ...]]:
+        """Compile the expression for all formats with a first character, at the start of a word or inside one."""
+        root = Node()
+        node = root.child(Piece(re.escape(char)))
+        for index, steps in self._anchors[char]:
+            row = self._rows[index]
+            bodies = alternatives(row.pattern) + (alternatives(row.pattern_at_end) if self._at_end else [])
+            for body in bodies if is_word or row.inside_words else ():
+                node.add([*steps, Mark("body", index, row.open_chars), *pieces(body), Mark("complete", index)])
+        writer = Writer(self._words, at_end=self._at_end)
+        self._units[char, is_word] = unit = re.compile(writer.start(root)), tuple(writer.groups)
+        return unit
+
+
+def _earlier(word: re.Match[str] | None, inside: re.Match[str] | None) -> re.Match[str] | None:
+    """Return the match that begins first; a match at the start of a word has one character before it."""
+    if word is None:
+        return inside
+    if inside is None:
+        return word
+    return word if word.start() < inside.start() else inside
+
+
+class Scans:
+    """The scans for two groups of prefixes: of formats at the start of a word, and of those anywhere."""
+
+    def __init__(self, word_prefixes: str, firsts: Sequence[str], inside_prefixes: str) -> None:
+        self.word = re.compile(f"[^0-9A-Za-z](?={'|'.join(firsts) or '(?!)'})(?:{word_prefixes})")
+        """Prefixes with the character before them."""
+        self.inside = re.compile(f"{inside_prefixes}|{_ESCAPES}")
+        """Prefixes anywhere, and escapes, which set a group."""
+        self._word_prefixes = word_prefixes
+        self._prefix: re.Pattern[str] | None = None
+
+    def start_of(self, found: re.Match[str], text: str, stop: int) -> tuple[int, int]:
+        """Return where the prefix of a match begins and ends; an escape without a prefix behind it has none."""
+        if found.re is self.word:
+            return found.start() + 1, found.end()
+        if found.lastindex is None:
+            return found.span()
+        prefix = self.prefix().match(text, found.end(), stop)
+        return prefix.span() if prefix is not None else (-1, -1)
+
+    def prefix(self) -> re.Pattern[str]:
+        """Return prefixes of formats at the start of a word; most texts have no escape and never compile it."""
+        if self._prefix is None:
+            self._prefix = re.compile(self._word_prefixes)
+        return self._prefix
+
+
+@cache
+def _ascii(atom: str) -> list[str]:
+    """Return the ASCII characters that an atom matches; every format begins with one."""
+    return re.findall(atom, "".join(map(chr, range(128))))
