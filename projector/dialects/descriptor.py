@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from projector._registry import resolve
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # a descriptor is read by commands that must start without py
 
     from projector.contracts.stream_rules.table import Checker
     from projector.core.canonical import Frame, WireEvent
+    from projector.core.delta_frames import DeltaFrames
     from projector.redaction.policy import Policy
 
 
@@ -60,11 +61,24 @@ class DialectOptions:
     level: int = 6
 
 
+RepeatWriter: TypeAlias = "Callable[[DeltaFrames], list[WireEvent]]"
+"""Returns the events of a run of deltas, in order: the same as if each of its frames were fed."""
+
+
 class DialectWriter(Protocol):
     """Encoder of the frames of one stream."""
 
     def feed(self, frame: Frame, /) -> list[WireEvent]:
         """Return the events of a frame, in order."""
+
+    def repeat(self, frame: Frame, /) -> RepeatWriter | None:
+        """Return a writer of the further deltas of a text; None if each of them must be fed as a frame.
+
+        It is used until another frame is fed.
+
+        Args:
+            frame: the `message.delta` that was fed last; it has no notices.
+        """
 
 
 class JsonAnswer(NamedTuple):

@@ -12,6 +12,7 @@ from projector.contracts import codec
 from projector.contracts.kinds import Kind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.truncation import fit
+from projector.dialects.descriptor import RepeatWriter
 from projector.redaction.clean import notice
 
 FRAME_MAX_BYTES: Final = 1_048_576
@@ -44,6 +45,10 @@ class FrameWriter(Generic[_Writer]):
         except Exception:
             self._has_failed = True
             raise
+
+    def repeat(self, _frame: Frame, /) -> RepeatWriter | None:
+        """Return a writer of the further deltas of a text; None if each must be fed as a frame."""
+        return None
 
     def _write(self, writer: _Writer, frame: Frame) -> list[dict[str, Any]]:
         """Return the events of a frame; `writer` is that of its kind."""

@@ -6,6 +6,7 @@ depends on those n characters alone, however they were cut.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from projector.contracts import codec
@@ -97,6 +98,18 @@ class TextStream:
             return self._filtered(self._filter, text)
         self.positions.read += count
         return _new_tuple(Cleaned, (self._writer.show(count, text), ()))
+
+    def show(self, _deltas: Sequence[str], _start: int, /) -> int:
+        """Read deltas from a position on, as long as each is shown at once as it is; return their number.
+
+        The same as `feed` for each of them, whose result would be the delta itself without notices, with nothing held
+        before and after it. Fewer may be read than possible.
+
+        Args:
+            _deltas: valid texts, none of them empty.
+            _start: position of the first one.
+        """
+        return 0
 
     @property
     def held(self) -> str:

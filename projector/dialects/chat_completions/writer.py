@@ -12,7 +12,7 @@ from projector.core.faults import FAULTS
 from projector.dialects.chat_completions.chunk_stream import ANNOTATIONS_MAX_ITEMS, ChunkStream
 from projector.dialects.chat_completions.completion_object import TRUNCATED, failure, usage_of
 from projector.dialects.chat_completions.public_members import extension_of
-from projector.dialects.descriptor import DialectOptions
+from projector.dialects.descriptor import DialectOptions, RepeatWriter
 from projector.dialects.openai_errors import error_object
 from projector.redaction.policy import Policy
 
@@ -213,6 +213,10 @@ class ChatCompletions:
         if writer is not None:
             writer(stream, frame)
         return stream.events
+
+    def repeat(self, _frame: Frame, /) -> RepeatWriter | None:
+        """Return a writer of the further deltas of a text; None if each must be fed as a frame."""
+        return None
 
     def _add_extension(self, frame: Frame) -> None:
         is_commentary = frame["kind"] == Kind.MESSAGE_DELTA and frame["item_id"] in self._stream.commentary

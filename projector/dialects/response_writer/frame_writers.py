@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 from projector.contracts.kinds import TOOL_TYPES, VENDOR, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.faults import FAULTS
+from projector.dialects.descriptor import RepeatWriter
 from projector.dialects.response_writer.output_items import REFUSAL, SUMMARY, TEXT, CallText, Item, Part, PartKind
 from projector.dialects.response_writer.response_object import UNKNOWN, seconds
 from projector.dialects.response_writer.response_stream import ResponseStream
@@ -307,3 +308,7 @@ class ResponseWriter:
             stream.set_in_progress(frame)
         writer(stream, frame)
         return stream.events
+
+    def repeat(self, _frame: Frame, /) -> RepeatWriter | None:
+        """Return a writer of the further deltas of a text; None if each must be fed as a frame."""
+        return None

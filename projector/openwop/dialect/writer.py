@@ -9,7 +9,7 @@ from projector.contracts import codec
 from projector.contracts.kinds import TERMINAL_KINDS, TOOL_TYPES, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.truncation import fit
-from projector.dialects.descriptor import DialectOptions
+from projector.dialects.descriptor import DialectOptions, RepeatWriter
 from projector.openwop.dialect import content, log_record, run_progress, tool_calls
 from projector.openwop.dialect.log_state import LogState
 from projector.openwop.event_log import Verbosity
@@ -135,6 +135,10 @@ class OpenWopWriter:
             self._has_failed = True
             state.nodes.clear()
             raise
+
+    def repeat(self, _frame: Frame, /) -> RepeatWriter | None:
+        """Return a writer of the further deltas of a text; None if each must be fed as a frame."""
+        return None
 
     def _handle(self, handler: FrameHandler, frame: Frame) -> None:
         state, kind = self._state, frame["kind"]

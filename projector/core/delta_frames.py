@@ -1,0 +1,59 @@
+"""A run of deltas: frames that follow each other and differ only in number, text and the provider's number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from projector.core.canonical import Frame
+from projector.redaction.clean import CleanText
+
+TEXT_MAX_CHARS: Final = 1_024
+"""Maximum characters of a delta in a run, so that its event is far below every limit."""
+
+
+class DeltaFrames:
+    """Frames of deltas of one text, each of which is shown as the provider sent it, without notices.
+
+    Writers need not see each frame: `DialectWriter.repeat` writes the events of a whole run from its texts.
+
+    Args:
+        frame: the frame of an earlier delta of the text.
+        first_id: event ID of the first frame; the others follow without a gap.
+        timestamp: server timestamp of all frames.
+        texts: the deltas; none is empty or longer than `TEXT_MAX_CHARS`.
+        encoded: each delta as the content of a JSON string, without quotes, in UTF-8.
+        sequences: the provider's sequence number of each delta.
+    """
+
+    __slots__ = ("encoded", "first_id", "frame", "sequences", "texts", "timestamp")
+
+    def __init__(
+        self,
+        frame: Frame,
+        first_id: int,
+        timestamp: str,
+        texts: Sequence[CleanText],
+        encoded: Sequence[bytes],
+        sequences: Sequence[int],
+    ) -> None:
+        self.frame = frame
+        self.first_id = first_id
+        self.timestamp = timestamp
+        self.texts = texts
+        self.encoded = encoded
+        self.sequences = sequences
+
+    def frames(self) -> list[Frame]:
+        """Return the frames, equal to `frame` but for what differs within a run."""
+        frames = []
+        number = self.first_id
+        for text, sequence in zip(self.texts, self.sequences, strict=True):
+            frame = self.frame.copy()
+            frame["event_id"] = number
+            frame["server_timestamp"] = self.timestamp
+            frame["provider_sequence_number"] = sequence
+            frame["delta"] = text
+            frames.append(frame)
+            number += 1
+        return frames
