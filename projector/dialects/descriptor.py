@@ -77,7 +77,7 @@ class DialectWriter(Protocol):
         It is used until another frame is fed.
 
         Args:
-            frame: the `message.delta` that was fed last; it has no notices.
+            frame: the `message.delta` that was fed last; it has a text, and no notices.
         """
 
 

@@ -46,9 +46,13 @@ class FrameWriter(Generic[_Writer]):
             self._has_failed = True
             raise
 
-    def repeat(self, _frame: Frame, /) -> RepeatWriter | None:
+    def repeat(self, frame: Frame, /) -> RepeatWriter | None:
         """Return a writer of the further deltas of a text; None if each must be fed as a frame."""
-        return None
+        return None if self._has_failed else self._repeat(frame)
+
+    def _repeat(self, frame: Frame) -> RepeatWriter:
+        """Return a writer of the further deltas of a text."""
+        raise NotImplementedError
 
     def _write(self, writer: _Writer, frame: Frame) -> list[dict[str, Any]]:
         """Return the events of a frame; `writer` is that of its kind."""

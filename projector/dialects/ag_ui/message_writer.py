@@ -17,6 +17,8 @@ from projector.dialects.ag_ui.ag_ui_run import (
     metadata,
     unless_completed,
 )
+from projector.dialects.delta_pattern import NUMBER, pattern_of
+from projector.dialects.delta_pattern import TEXT as TEXT_PLACE
 from projector.dialects.frame_writer import ENCRYPTED_MAX_CHARS, left_out
 from projector.dialects.sent_texts import FINAL_TEXTS, REFUSAL, TEXT
 
@@ -52,6 +54,14 @@ def on_message_delta(kind: str, run: AgUiRun, frame: Frame) -> list[Event]:
         message.content_index = content_index
     events.append(content)
     return events
+
+
+def text_pattern(run: AgUiRun, frame: Frame) -> bytes:
+    """Return the event of a further delta of a text, as a format with places for the time and the text."""
+    return pattern_of(_content(run, run.messages[frame["item_id"]], frame["delta"]), _PLACES)
+
+
+_PLACES: Final[Mapping[str, bytes]] = {"timestamp": NUMBER, "delta": TEXT_PLACE}
 
 
 def on_citation(run: AgUiRun, frame: Frame) -> list[Event]:

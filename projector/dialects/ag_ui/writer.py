@@ -8,10 +8,11 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from projector.contracts.kinds import Kind, PrivateKind
-from projector.core.canonical import Frame
+from projector.core.canonical import Frame, WireEvent
+from projector.core.delta_frames import DeltaFrames
 from projector.dialects.ag_ui import lifecycle_writer, message_writer, tool_writer
 from projector.dialects.ag_ui.ag_ui_run import AgUiRun, Event
-from projector.dialects.descriptor import DialectOptions
+from projector.dialects.descriptor import DialectOptions, RepeatWriter
 from projector.dialects.frame_writer import LARGE, FrameWriter, within_limit
 from projector.dialects.sent_texts import REFUSAL, TEXT
 from projector.dialects.workflow import WorkflowSteps
@@ -97,9 +98,7 @@ class AgUi(FrameWriter[Writer]):
 
     def _write(self, writer: Writer, frame: Frame) -> list[Event]:
         kind, run = frame["kind"], self._run
-        if frame["server_timestamp"] != self._timestamp:
-            self._timestamp = frame["server_timestamp"]
-            run.at = round(datetime.fromisoformat(self._timestamp).timestamp() * 1000)
+        self._set_time(frame["server_timestamp"])
         events = [] if self._has_started else lifecycle_writer.start_run(run, frame)
         self._has_started = True
         if kind not in SPECIAL:
@@ -110,6 +109,22 @@ class AgUi(FrameWriter[Writer]):
         elif kind == PrivateKind.BRANCH:
             events += self._enter(frame)
         return events + writer(run, within_limit(frame) if kind in LARGE else frame)
+
+    def _repeat(self, frame: Frame) -> RepeatWriter:
+        run = self._run
+        pattern = message_writer.text_pattern(run, frame)
+
+        def write(deltas: DeltaFrames) -> list[WireEvent]:
+            self._set_time(deltas.timestamp)
+            run.branch_state.add(TEXT, frame["output_index"], frame["content_index"], "".join(deltas.texts))
+            return [(None, pattern % (run.at, text)) for text in deltas.encoded]
+
+        return write
+
+    def _set_time(self, timestamp: str) -> None:
+        if timestamp != self._timestamp:
+            self._timestamp = timestamp
+            self._run.at = round(datetime.fromisoformat(timestamp).timestamp() * 1000)
 
     def _enter(self, frame: Frame) -> list[Event]:
         """Switch to a branch and follow it, or write the end of its step if the branch is over."""

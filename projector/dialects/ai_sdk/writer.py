@@ -7,10 +7,11 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from projector.contracts.kinds import TOOL_TYPES, Kind, PrivateKind
-from projector.core.canonical import Frame
+from projector.core.canonical import Frame, WireEvent
+from projector.core.delta_frames import DeltaFrames
 from projector.dialects.ai_sdk import message_ends, text_parts, tool_parts
 from projector.dialects.ai_sdk.ui_message import Chunk, UiMessage
-from projector.dialects.descriptor import DialectOptions
+from projector.dialects.descriptor import DialectOptions, RepeatWriter
 from projector.dialects.frame_writer import LARGE, FrameWriter, within_limit
 from projector.dialects.sent_texts import REFUSAL, TEXT
 from projector.dialects.workflow import WorkflowSteps
@@ -108,6 +109,16 @@ class AiSdk(FrameWriter[Writer]):
         if "notices" in frame:
             chunks += message_ends.write_notices(frame)
         return chunks + writer(ui, within_limit(frame) if kind in LARGE else frame)
+
+    def _repeat(self, frame: Frame) -> RepeatWriter:
+        ui = self._ui
+        pattern = text_parts.text_pattern(frame)
+
+        def write(deltas: DeltaFrames) -> list[WireEvent]:
+            ui.branch_state.add(TEXT, frame["output_index"], frame["content_index"], "".join(deltas.texts))
+            return [(None, pattern % text) for text in deltas.encoded]
+
+        return write
 
     def _enter(self, frame: Frame) -> list[Chunk]:
         """Switch to a branch and follow it, or write the end of its step if the branch is over."""

@@ -11,6 +11,7 @@ from projector.core.context import parse_time
 from projector.core.truncation import fit
 from projector.dialects.chat_completions.client_calls import ClientCalls, Delta
 from projector.dialects.chat_completions.joined_text import JoinedText
+from projector.dialects.delta_pattern import TEXT, literal, pattern_of
 from projector.dialects.descriptor import DialectOptions
 
 UNKNOWN: Final = "unknown"
@@ -75,6 +76,11 @@ class ChunkStream:
         """Write a chunk with a delta."""
         self._emit(delta, finish, self._tail)
 
+    def pattern(self, member: str) -> bytes:
+        """Return a chunk with a delta of a text as a format, with one place for the text."""
+        choice = _CHOICE % (pattern_of({member: ""}, {member: TEXT}), b"null")
+        return literal(self._head) + choice + literal(self._tail)
+
     def add_texts(self, member: str, deltas: list[str]) -> None:
         """Write a chunk for each delta of a text."""
         for delta in deltas:
@@ -124,5 +130,7 @@ class ChunkStream:
 
     def _emit(self, delta: Mapping[str, Any], finish: str | None, tail: bytes) -> None:
         end = codec.dumps(finish) if finish else b"null"
-        choice = b'{"index":0,"delta":' + codec.dumps(delta) + b',"logprobs":null,"finish_reason":' + end + b"}]"
-        self.events.append((None, self._head + choice + tail))
+        self.events.append((None, self._head + _CHOICE % (codec.dumps(delta), end) + tail))
+
+
+_CHOICE: Final = b'{"index":0,"delta":%b,"logprobs":null,"finish_reason":%b}]'

@@ -49,6 +49,10 @@ class JoinedText:
         """Return the position of the text of a part; 0 if it has none."""
         return self._starts.get(item_id, {}).get(index, 0)
 
+    def is_current(self, item_id: str) -> bool:
+        """Return whether deltas of an item are written at once, as they are within a part."""
+        return item_id == self._current
+
     def feed(self, item_id: str, index: int, delta: str) -> list[str]:
         """Add a delta of a part of an item."""
         if item_id == self._current and index == self._part:

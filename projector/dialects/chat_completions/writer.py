@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
+from projector.core.delta_frames import DeltaFrames
 from projector.core.faults import FAULTS
 from projector.dialects.chat_completions.chunk_stream import ANNOTATIONS_MAX_ITEMS, ChunkStream
 from projector.dialects.chat_completions.completion_object import TRUNCATED, failure, usage_of
@@ -214,9 +215,19 @@ class ChatCompletions:
             writer(stream, frame)
         return stream.events
 
-    def repeat(self, _frame: Frame, /) -> RepeatWriter | None:
-        """Return a writer of the further deltas of a text; None if each must be fed as a frame."""
-        return None
+    def repeat(self, frame: Frame, /) -> RepeatWriter | None:
+        """Return a writer of the further deltas of a text; None if it is commentary, or waits for another item."""
+        stream = self._stream
+        joined = stream.texts["content"]
+        if not joined.is_current(frame["item_id"]):
+            return None
+        pattern = stream.pattern("content")
+
+        def write(deltas: DeltaFrames) -> list[WireEvent]:
+            joined.length += sum(map(len, deltas.texts))
+            return [(None, pattern % text) for text in deltas.encoded]
+
+        return write
 
     def _add_extension(self, frame: Frame) -> None:
         is_commentary = frame["kind"] == Kind.MESSAGE_DELTA and frame["item_id"] in self._stream.commentary

@@ -8,9 +8,10 @@ from typing import Final
 from projector.contracts import codec
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
-from projector.core.delta_frames import TEXT_MAX_CHARS, DeltaFrames
+from projector.core.delta_frames import DeltaFrames
 from projector.core.sse import encode_sse
 from projector.core.truncation import fit
+from projector.dialects.delta_pattern import NUMBER, TEXT, VALUES_MAX_BYTES, pattern_of
 from projector.dialects.descriptor import RepeatWriter
 
 DROPPED: Final[Mapping[str, str]] = {
@@ -55,8 +56,8 @@ class PublicSseV1:
         """Return a writer of the further deltas of a text; None if they cannot be written so."""
         if [name for name in frame if name in _PLACES] != [*_PLACES]:
             return None
-        pattern = _pattern(frame)
-        if len(pattern) + _VARIABLE_MAX_BYTES > self._max_bytes:
+        pattern = pattern_of(frame, _PLACES)
+        if len(pattern) + VALUES_MAX_BYTES > self._max_bytes:
             return None
 
         def write(deltas: DeltaFrames) -> list[WireEvent]:
@@ -71,20 +72,10 @@ class PublicSseV1:
         return write
 
 
-def _pattern(frame: Frame) -> bytes:
-    """Return the JSON of a delta with a place for each member that differs within a run of deltas."""
-    parts = [
-        codec.dumps(name) + b":" + (_PLACES.get(name) or codec.dumps(value).replace(b"%", b"%%"))
-        for name, value in frame.items()
-    ]
-    return b"{%b}" % b",".join(parts)
-
-
 _PLACES: Final[Mapping[str, bytes]] = {
-    "event_id": b"%d",
-    "server_timestamp": b'"%b"',
-    "provider_sequence_number": b"%d",
-    "delta": b'"%b"',
+    "event_id": NUMBER,
+    "server_timestamp": TEXT,
+    "provider_sequence_number": NUMBER,
+    "delta": TEXT,
 }
 """In the order in which a frame has them."""
-_VARIABLE_MAX_BYTES: Final = 6 * TEXT_MAX_CHARS + 100

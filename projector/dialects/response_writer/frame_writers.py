@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from projector.contracts.kinds import TOOL_TYPES, VENDOR, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
+from projector.core.delta_frames import DeltaFrames
 from projector.core.faults import FAULTS
 from projector.dialects.descriptor import RepeatWriter
 from projector.dialects.response_writer.output_items import REFUSAL, SUMMARY, TEXT, CallText, Item, Part, PartKind
@@ -134,8 +135,28 @@ def on_delta(kind: PartKind, stream: ResponseStream, frame: Frame) -> None:
         part = open_part(stream, item, kind, frame[kind.index_member])
     delta = frame["delta"]
     part.buffer.write(delta)
-    stream.emit(f"{kind.text_event}.delta", {**part.position, "delta": delta, **kind.event_members})
+    stream.emit(*_delta_event(part, delta))
     stream.emit_notices(frame)
+
+
+def repeat_delta(kind: PartKind, stream: ResponseStream, frame: Frame) -> RepeatWriter | None:
+    """Return a writer of further deltas of the text of a frame that was written."""
+    part = stream.items[frame["item_id"]].parts[kind.type, frame[kind.index_member]]
+    write_events = stream.repeat(*_delta_event(part, frame["delta"]))
+    if write_events is None:
+        return None
+
+    def write(deltas: DeltaFrames) -> list[WireEvent]:
+        part.buffer.write("".join(deltas.texts))
+        return write_events(deltas.encoded)
+
+    return write
+
+
+def _delta_event(part: Part, delta: str) -> tuple[str, dict[str, Any]]:
+    """Return the type and the members of the event of a delta."""
+    kind = part.kind
+    return f"{kind.text_event}.delta", {**part.position, "delta": delta, **kind.event_members}
 
 
 def on_part_done(kind: PartKind, stream: ResponseStream, frame: Frame) -> None:
@@ -309,6 +330,6 @@ class ResponseWriter:
         writer(stream, frame)
         return stream.events
 
-    def repeat(self, _frame: Frame, /) -> RepeatWriter | None:
+    def repeat(self, frame: Frame, /) -> RepeatWriter | None:
         """Return a writer of the further deltas of a text; None if each must be fed as a frame."""
-        return None
+        return repeat_delta(TEXT, self._stream, frame)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from projector.contracts import codec
 from projector.contracts.kinds import VENDOR
 from projector.core.canonical import Frame, WireEvent
+from projector.dialects.delta_pattern import NUMBER, TEXT, VALUES_MAX_BYTES, pattern_of
 from projector.dialects.id_allocator import IdAllocator
 from projector.dialects.response_writer.event_truncation import EVENT_MAX_BYTES, truncate_event
 from projector.dialects.response_writer.output_items import Item
@@ -56,7 +57,7 @@ class ResponseStream:
 
     def emit(self, name: str, members: Mapping[str, Any]) -> None:
         """Write an event. If it is too large it is truncated, and notices of that are written first."""
-        event = {"type": name, "sequence_number": self._sequence, **members}
+        event = self._event(name, members)
         is_large = "response" in members and codec.size(event) > self._max_bytes  # it may have texts of megabytes
         data = b"" if is_large else codec.dumps(event)
         if is_large or len(data) > self._max_bytes:
@@ -66,6 +67,19 @@ class ResponseStream:
             data = codec.dumps(truncated)
         self.events.append((name, data))
         self._sequence += 1
+
+    def repeat(self, name: str, members: Mapping[str, Any]) -> Callable[[Sequence[bytes]], list[WireEvent]] | None:
+        """Return a writer of events that differ only in `delta`, from its JSON; None if they may be too large."""
+        pattern = pattern_of(self._event(name, members), _PLACES)
+        if len(pattern) + VALUES_MAX_BYTES > self._max_bytes:
+            return None
+
+        def write(deltas: Sequence[bytes]) -> list[WireEvent]:
+            first = self._sequence
+            self._sequence += len(deltas)
+            return [(name, pattern % values) for values in enumerate(deltas, first)]
+
+        return write
 
     def emit_own(self, name: str, members: Mapping[str, Any]) -> None:
         """Write an event of our own, if the client accepts those."""
@@ -118,3 +132,10 @@ class ResponseStream:
         """Write the end of the response, with its whole output."""
         output = [item.wire() for item in self._output]
         self.emit(event, {"response": self.response.wire(status, output=output, **members)})
+
+    def _event(self, name: str, members: Mapping[str, Any]) -> dict[str, Any]:
+        return {"type": name, "sequence_number": self._sequence, **members}
+
+
+_PLACES: Final[Mapping[str, bytes]] = {"sequence_number": NUMBER, "delta": TEXT}
+"""What differs within a run of deltas, in the order in which an event has it."""

@@ -12,8 +12,12 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
+from projector.contracts import codec
 from projector.contracts.limits import DELTA_MAX_CHARS
-from projector.core.canonical import Frame
+from projector.core.canonical import Frame, WireEvent
+from projector.core.delta_frames import DeltaFrames
+from projector.dialects.delta_pattern import NUMBER, TEXT, literal, pattern_of
+from projector.dialects.descriptor import RepeatWriter
 from projector.openwop import event_log
 from projector.openwop.dialect.log_state import LogState, ReasoningBlock, ReasoningItem
 from projector.openwop.event_log import SUMMARY_MAX_CHARS, VENDOR, Verbosity, present
@@ -46,6 +50,30 @@ def on_text_delta(state: LogState, frame: Frame) -> None:
     """Emit text, in the channel of its message."""
     state.has_text = True
     _emit_chunk(state, frame["delta"], frame["item_id"], frame.get("notices"))
+
+
+def repeat_text(state: LogState) -> RepeatWriter:
+    """Return a writer of events equal to the last one, which has text, but for number, time and text."""
+    event, log = state.events[-1], state.log
+    name = event["type"]
+    begin_of_id = event["eventId"].removesuffix(str(event["sequence"]))
+    pattern = pattern_of(
+        event,
+        {
+            "eventId": literal(codec.dumps(begin_of_id)[:-1]) + NUMBER + b'"',
+            "payload": pattern_of(event["payload"], {"chunk": TEXT}),
+            "timestamp": TEXT,
+            "sequence": NUMBER,
+        },
+    )
+
+    def write(deltas: DeltaFrames) -> list[WireEvent]:
+        timestamp = deltas.timestamp.encode()
+        first = log.sequence
+        log.sequence += len(deltas.encoded)
+        return [(name, pattern % (at, text, timestamp, at)) for at, text in enumerate(deltas.encoded, first)]
+
+    return write
 
 
 def on_refusal_delta(state: LogState, frame: Frame) -> None:

@@ -138,7 +138,7 @@ class OpenWopWriter:
 
     def repeat(self, _frame: Frame, /) -> RepeatWriter | None:
         """Return a writer of the further deltas of a text; None if each must be fed as a frame."""
-        return None
+        return None if self._has_failed else content.repeat_text(self._state)
 
     def _handle(self, handler: FrameHandler, frame: Frame) -> None:
         state, kind = self._state, frame["kind"]
