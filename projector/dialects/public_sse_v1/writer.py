@@ -61,12 +61,9 @@ class PublicSseV1:
             return None
 
         def write(deltas: DeltaFrames) -> list[WireEvent]:
-            timestamp = deltas.timestamp.encode()
+            first, timestamp, sequences = deltas.first_id, deltas.timestamp.encode(), deltas.sequences
             return [
-                (None, pattern % (number, timestamp, sequence, text))
-                for number, (text, sequence) in enumerate(
-                    zip(deltas.encoded, deltas.sequences, strict=True), deltas.first_id
-                )
+                (None, pattern % (first + at, timestamp, sequences[at], text)) for at, text in enumerate(deltas.encoded)
             ]
 
         return write
