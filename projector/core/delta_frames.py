@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, final
 
 from projector.core.canonical import Frame
 from projector.redaction.clean import CleanText
@@ -12,6 +12,7 @@ TEXT_MAX_CHARS: Final = 1_024
 """Maximum characters of a delta in a run, so that its event is far below every limit."""
 
 
+@final
 class DeltaFrames:
     """Frames of deltas of one text, each of which is shown as the provider sent it, without notices.
 
@@ -43,6 +44,16 @@ class DeltaFrames:
         self.texts = texts
         self.encoded = encoded
         self.sequences = sequences
+
+    def divided(self) -> tuple[Frame, DeltaFrames]:
+        """Return the first frame, and the others."""
+        first = DeltaFrames(
+            self.frame, self.first_id, self.timestamp, self.texts[:1], self.encoded[:1], self.sequences[:1]
+        )
+        rest = DeltaFrames(
+            self.frame, self.first_id + 1, self.timestamp, self.texts[1:], self.encoded[1:], self.sequences[1:]
+        )
+        return first.frames()[0], rest
 
     def frames(self) -> list[Frame]:
         """Return the frames, equal to `frame` but for what differs within a run."""

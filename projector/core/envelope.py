@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from projector.contracts.kinds import SCHEMA, Kind, PrivateKind
 from projector.core import frames
 from projector.core.canonical import COUNT_END, CanonicalEvent, Frame
+from projector.core.delta_frames import DeltaFrames
 from projector.core.handlers import endings
 from projector.core.state import CONTEXT_ORDER
 from projector.redaction.clean import CleanText
@@ -110,6 +111,26 @@ class EnvelopeWriter:
         frame["provider_sequence_number"] = sequence
         frame["delta"] = delta
         return frame
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether frames may be equal to earlier ones but for their text: nothing in them stands for something else."""
+        return not self._replaced
+
+    def run(
+        self, frame: Frame, deltas: Sequence[CleanText], encoded: Sequence[bytes], sequences: Sequence[int]
+    ) -> DeltaFrames:
+        """Return the next frames, equal to an earlier one but for their texts; only if `may_repeat`.
+
+        Args:
+            frame: as for `again`.
+            deltas: the texts.
+            encoded: each text as the content of a JSON string.
+            sequences: the provider's sequence number of each.
+        """
+        first_id = self._event_id + 1
+        self._event_id += len(deltas)
+        return DeltaFrames(frame, first_id, self._envelope["server_timestamp"], deltas, encoded, sequences)
 
     def follow(self, frame: Frame) -> None:
         """Continue after a frame that another writer of the same stream has wrapped."""

@@ -8,7 +8,7 @@ deltas is: an equal digest proves agreement without filtering the text a second 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from hashlib import blake2b
 from typing import Generic, Protocol, TypeVar
 
@@ -139,6 +139,18 @@ class TextPart(GrowingText[TextStream]):
         if self._filter.is_verbatim:
             return text == self._emitted.text + self._filter.held
         return super()._is_same(text)
+
+    def show(self, deltas: Sequence[str], start: int) -> list[CleanText]:
+        """Read valid deltas from a position on, as long as each is shown as it is, and return these.
+
+        It may return fewer than possible; `feed` reads the next one.
+        """
+        if self._digest is not None or self._ends_in_half:
+            return []
+        shown = compose.shown(deltas, start, self._filter.show(deltas, start))
+        self._received += sum(map(len, shown))
+        self._emitted.extend(shown)
+        return shown
 
     def position(self, raw: int, *, is_end: bool = False) -> int:
         """Convert a position in the provider's text to one in the emitted text, both in code points."""

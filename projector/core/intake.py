@@ -13,10 +13,13 @@ from projector.contracts.json_values import count_values, has_long_text
 from projector.contracts.limits import EVENT_TEXT_MAX_BYTES, EVENT_VALUES_MAX
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.context import BranchContext
+from projector.core.delta_frames import DeltaFrames
 from projector.core.faults import FAULTS, Fault
+from projector.core.handlers.messages import OpenText
 from projector.core.input_formats import MakeDecoder
+from projector.core.message_shape import MESSAGE_MAX_BYTES, MessageShape, shape_of
 from projector.core.projector import PublicStreamProjector
-from projector.core.sse import SseMessage
+from projector.core.sse import SseDecoder, SseMessage
 from projector.core.state import StreamState
 from projector.core.transcript import ResponseEnd
 from projector.providers.descriptor import ProviderStage
@@ -43,8 +46,22 @@ class _Released:
     def close(self) -> list[Any]:
         return []
 
+    def slots(self, _message: object, _name: str, /) -> None:
+        return None
+
+    def skip(self, _texts: object, /) -> tuple[()]:
+        return ()
+
 
 _RELEASED: Final = _Released()
+
+RUN_MIN: Final = 3
+"""Deltas that continue a text before their shape is read; beginning a run costs as much as two of them."""
+VAIN_MAX: Final = 8
+"""Runs in a row that may be too short: messages with varying members have no shape."""
+
+Run: TypeAlias = tuple[OpenText, MessageShape]
+Output: TypeAlias = Frame | DeltaFrames
 
 
 @dataclass(eq=False)
@@ -62,6 +79,10 @@ class PipelineBranch:
     """Runs a step, which returns frames, and encodes them."""
 
     def __post_init__(self) -> None:
+        self._run_of: Run | None = None
+        """The text whose deltas are read by their shape."""
+        self._vain = 0
+        """Runs in a row that were too short."""
         self._start()
 
     @property
@@ -121,11 +142,69 @@ class PipelineBranch:
         """Make this the branch that the projector handles."""
         return self._projector.enter(self._state)
 
-    def read(self, data: bytes) -> list[Frame]:
+    def read(self, data: bytes) -> list[Output]:
         """Decode bytes and process their messages."""
+        output: list[Output] = []
         if self._projector.branch is not self._state:
-            return self.enter() + self.pass_on(self._decoder.feed(data))
-        return self.pass_on(self._decoder.feed(data))
+            output += self.enter()
+        if self._run_of is not None:
+            deltas, data = self._read_run(self._run_of, data)
+            output += deltas
+            if not data:
+                return output
+        messages = self._decoder.feed(data)
+        output += self.pass_on(messages)
+        text = self._projector.open_text
+        if text is not None and text.count >= RUN_MIN and self._vain < VAIN_MAX:
+            self._begin_run(text, messages[-1:])
+        return output
+
+    def _begin_run(self, text: OpenText, last: list[SseMessage | Fault]) -> None:
+        """Read the next messages by the shape of the last one, if it continued a text and nothing else."""
+        decoder = self._decoder
+        if not last or isinstance(last[0], Fault) or not isinstance(decoder, SseDecoder):
+            return
+        shape = self._shape_of(last[0]) if decoder.most_bytes >= MESSAGE_MAX_BYTES else None
+        if shape is None:
+            self._vain += 1
+            return
+        unfinished = decoder.take_unfinished()
+        if shape.may_begin(unfinished):
+            shape.unfinished = unfinished
+            self._run_of = text, shape
+        else:
+            decoder.feed(unfinished)  # completes no message: it did not before
+
+    def _shape_of(self, message: SseMessage) -> MessageShape | None:
+        try:
+            tree = codec.loads(message.data)
+        except codec.CodecError:
+            return None  # a message that nobody reads
+        slots = self._stage.slots(tree, message.event) if type(tree) is dict else None
+        return shape_of(message, tree, slots) if slots is not None else None
+
+    def _read_run(self, run: Run, data: bytes) -> tuple[list[Output], bytes]:
+        """Read messages by their shape; return the bytes of others behind them, which end the run."""
+        text, shape = run
+        if self._projector.open_text is not text:
+            return [], self._end_run() + data
+        deltas = shape.read(data)
+        output: list[Output] = []
+        if deltas.texts:
+            numbers = self._stage.skip(deltas.texts)
+            output = self._projector.repeat(text, deltas._replace(numbers=numbers) if numbers else deltas)
+        if deltas.rest:
+            self._end_run()
+        return output, deltas.rest
+
+    def _end_run(self) -> bytes:
+        """Return the bytes that were read for the next message of a run."""
+        if self._run_of is None:
+            return b""
+        _, shape = self._run_of
+        self._run_of = None
+        self._vain = 0 if shape.count >= RUN_MIN else self._vain + 1
+        return shape.unfinished
 
     def pass_on(self, messages: Iterable[SseMessage | Fault]) -> list[Frame]:
         """Process messages of the provider; after a fault, what the stage holds may be an end (CONTRACT D32)."""
@@ -143,10 +222,14 @@ class PipelineBranch:
 
     def finish(self, *, is_broken: bool = False) -> list[Frame]:
         """Process the rest held by decoder and stage. An incomplete end of a broken upstream is not a second fault."""
-        held = self._decoder.close()
+        held = self._end_decoding()
         output = self.enter()
         output += self.pass_on(item for item in held if not (is_broken and isinstance(item, Fault)))
         return output + self.end_stage()
+
+    def _end_decoding(self) -> list[SseMessage | Fault]:
+        unfinished = self._end_run()
+        return [*(self._decoder.feed(unfinished) if unfinished else ()), *self._decoder.close()]
 
     def end_stage(self) -> list[Frame]:
         """Process the rest held by the stage, and add its counts."""
@@ -164,7 +247,7 @@ class PipelineBranch:
     def release(self) -> None:
         """Drop everything read, except the counts, and the pipeline, with which the branch would be a cycle."""
         self._count_dropped()
-        self._decoder, self._stage = self._make_decoder(), _RELEASED
+        self._decoder, self._stage, self._run_of = self._make_decoder(), _RELEASED, None
         self._run = _no_output
 
     def _start(self) -> None:
@@ -187,9 +270,9 @@ class RecordedBranches(PipelineBranch):
         self._branches: dict[str, PipelineBranch] = {}
         self._current: PipelineBranch = self
 
-    def read(self, data: bytes) -> list[Frame]:
+    def read(self, data: bytes) -> list[Output]:
         """Decode bytes of any branch."""
-        return self._replay(self._decoder.feed(data))
+        return [*self._replay(self._decoder.feed(data))]
 
     def finish(self, *, is_broken: bool = False) -> list[Frame]:
         """Process the rest held by each branch."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Final, Literal, TypeAlias
@@ -17,14 +17,15 @@ from projector._errors import UsageError, known_name
 from projector.contracts.kinds import Kind
 from projector.core.canonical import CanonicalEvent, Frame, WireEvent
 from projector.core.context import BranchContext, StreamContext, Timestamps
+from projector.core.delta_frames import DeltaFrames
 from projector.core.faults import FAULTS, Fault
 from projector.core.input_formats import InputFormat, MakeDecoder, decoder_for
-from projector.core.intake import MakeStage, PipelineBranch, RecordedBranches, recorded_context
+from projector.core.intake import MakeStage, Output, PipelineBranch, RecordedBranches, recorded_context
 from projector.core.projector import PublicStreamProjector
 from projector.core.reported_errors import ProviderError, clean_error
 from projector.core.sse import encode_events, encode_numbered_events
 from projector.dialects import DIALECTS
-from projector.dialects.descriptor import DialectOptions
+from projector.dialects.descriptor import DialectOptions, RepeatWriter
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import Provider
 from projector.redaction.policy import Policy
@@ -79,6 +80,10 @@ class Pipeline:
         self._projector = PublicStreamProjector(redactor, context, is_run=run)
         own = options if options.is_run == run else replace(options, is_run=run)
         self._dialect = DIALECTS[dialect].writer(redactor.policy, own)
+        self._repeat: RepeatWriter | None = None
+        """What writes the next deltas of a text, until another frame is written."""
+        self._repeated: Frame | None = None
+        """The frame that its deltas are equal to."""
         self._sends_frames = dialect == PUBLIC
         self._end_mark = DIALECTS[dialect].end_mark
         self._on_frame = on_frame
@@ -208,7 +213,7 @@ class Pipeline:
     def _make_decoder(self, provider: Provider) -> MakeDecoder:
         return partial(decoder_for, self._input_format, self._max_event_bytes, provider.message_fields)
 
-    def _run(self, step: Callable[..., list[Frame]], *arguments: object) -> bytes:
+    def _run(self, step: Callable[..., Sequence[Output]], *arguments: object) -> bytes:
         """Run a step and encode its frames; any exception ends the stream with its open items closed (D12)."""
         if self._projector.ended:
             return b""
@@ -228,26 +233,18 @@ class Pipeline:
             branch.release()
         self._projector.release()
         self._on_frame = self.on_output = None  # they may refer to their owner, and it to this object
+        self._repeat = None
         del self._dialect
 
     def _finish_branches(self, *, is_broken: bool = False) -> list[Frame]:
         return [frame for branch in self._branches for frame in branch.finish(is_broken=is_broken)]
 
-    def _encode(self, output: list[Frame]) -> bytes:
-        write = self._dialect.feed
+    def _encode(self, output: Sequence[Output]) -> bytes:
         if self._on_frame is not None:
-            self._report(self._on_frame, output)
-        written = [write(frame) for frame in output]
-        kept = 0
-        for frame, events in zip(output, written, strict=True):
-            delta = frame.get("delta")
-            if delta is None:
-                kept += _kept(frame, events)
-            else:
-                kept += len(delta) if delta.isascii() else WIDE_BYTES * len(delta)
-        self.kept_bytes += kept
+            self._report(self._on_frame, _frames_of(output))
+        written = [self._write_run(one) if type(one) is DeltaFrames else self._write(one) for one in output]
         if output and self.on_output is not None:
-            self.on_output(output, self._sent(output, written))
+            self.on_output(_frames_of(output), self._sent(output, written))
         wire = [event for events in written for event in events]
         if output and self._projector.ended and self._end_mark is not None:
             wire.append((None, self._end_mark))
@@ -258,12 +255,34 @@ class Pipeline:
             return encode_numbered_events(wire, self._event_count - len(wire) + 1)
         return encode_events(wire)
 
-    def _sent(self, output: list[Frame], written: list[list[WireEvent]]) -> list[bytes | None]:
+    def _write(self, frame: Frame) -> list[WireEvent]:
+        self._repeat = None
+        events = self._dialect.feed(frame)
+        delta = frame.get("delta")
+        self.kept_bytes += _kept(frame, events) if delta is None else _text_bytes(delta)
+        return events
+
+    def _write_run(self, deltas: DeltaFrames) -> list[WireEvent]:
+        """Write deltas of one text: the first one of a run as a frame, the others without theirs."""
+        events: list[WireEvent] = []
+        if self._repeat is None or self._repeated is not deltas.frame:
+            first, deltas = deltas.divided()
+            events = self._write(first)
+            self._repeat, self._repeated = self._dialect.repeat(first), deltas.frame
+            if self._repeat is None:
+                return events + [event for frame in deltas.frames() for event in self._write(frame)]
+        self.kept_bytes += sum(map(_text_bytes, deltas.texts))
+        return events + self._repeat(deltas)
+
+    def _sent(self, output: Sequence[Output], written: list[list[WireEvent]]) -> list[bytes | None]:
         """Return the JSON of each frame that is sent as it is; others may have been truncated for this dialect."""
-        return [
-            events[0][1] if self._sends_frames and events and "delta" in frame else None
-            for frame, events in zip(output, written, strict=True)
-        ]
+        sent: list[bytes | None] = []
+        for one, events in zip(output, written, strict=True):
+            if type(one) is DeltaFrames:
+                sent += [data for _, data in events] if self._sends_frames else [None] * len(one.texts)
+            else:
+                sent.append(events[0][1] if self._sends_frames and events and "delta" in one else None)
+        return sent
 
     def _report(self, on_frame: OnFrame, output: list[Frame]) -> None:
         """Pass the frames to `on_frame`. If it fails, the stream ends, and it is not called again."""
@@ -271,6 +290,17 @@ class Pipeline:
         for frame in output:
             on_frame(frame)
         self._on_frame = on_frame
+
+
+def _frames_of(output: Iterable[Output]) -> list[Frame]:
+    frames: list[Frame] = []
+    for one in output:
+        frames += one.frames() if type(one) is DeltaFrames else [one]
+    return frames
+
+
+def _text_bytes(text: str) -> int:
+    return len(text) if text.isascii() else WIDE_BYTES * len(text)
 
 
 def _kept(frame: Frame, events: Iterable[WireEvent]) -> int:

@@ -11,6 +11,7 @@ from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame, UnreadableEvent
 from projector.core.context import BranchContext, StreamContext
+from projector.core.delta_frames import DeltaFrames
 from projector.core.envelope import NO_EVENT, EnvelopeWriter
 from projector.core.faults import FAULTS, Fault, LimitError
 from projector.core.handlers import HANDLERS, HOST_HANDLERS, SIGNALS, Handler, endings
@@ -18,6 +19,7 @@ from projector.core.handlers.endings import BRANCH_ENDS, TERMINALS
 from projector.core.handlers.messages import TEXT, TEXT_DELTA, OpenText, open_text
 from projector.core.handlers.responses import CANCELLED, is_cancelled
 from projector.core.lifecycle import BRANCH_TRANSITIONS, OPTIONAL_BRANCH_TRANSITIONS, Phase, Signal, Verdict
+from projector.core.message_shape import Deltas
 from projector.core.reported_errors import ProviderError
 from projector.core.state import StreamState
 from projector.redaction.redactor import Redactor
@@ -67,6 +69,11 @@ class PublicStreamProjector:
         self.ended = False
         """Whether the terminal event has been emitted."""
         self._envelopes = EnvelopeWriter(redactor.stream_identifier(context.stream_id or ""), redactor.replaced)
+
+    @property
+    def open_text(self) -> OpenText | None:
+        """The text that the last event continued; None if it did something else."""
+        return self._open_text
 
     def tick(self, timestamp: str) -> None:
         """Set the timestamp of the following frames; the clock is read once per call of the pipeline (D2)."""
@@ -171,17 +178,40 @@ class PublicStreamProjector:
             or type(delta) is not str
         ):
             return None
+        return self._next_delta(text, delta, event.get("sequence_number"))
+
+    def _next_delta(self, text: OpenText, delta: str, sequence: object) -> list[Frame]:
+        text.count += 1
         try:
             cleaned = text.part.feed(delta)
         except Exception as error:  # noqa: BLE001 - as in `_signal`
             return self.fail_closed(_fault_of(error))
         shown, notices = cleaned
         if 0 < len(shown) <= DELTA_MAX_CHARS and not notices:
-            frame = self._envelopes.again(text.frame, shown, event.get("sequence_number"))
+            frame = self._envelopes.again(text.frame, shown, sequence)
             if frame is not None:
                 return [frame]
         output = TEXT.emit_delta(text.item, text.content_index, cleaned)
-        return self._wrap(output, event) if output else output
+        return self._wrap(output, {"sequence_number": sequence}) if output else output
+
+    def repeat(self, text: OpenText, deltas: Deltas) -> list[Frame | DeltaFrames]:
+        """Handle deltas of the text that the last event continued, each with its sequence number."""
+        output: list[Frame | DeltaFrames] = []
+        texts, encoded, numbers = deltas.texts, deltas.encoded, deltas.numbers
+        at = 0
+        while at < len(texts) and self._open_text is text:
+            try:
+                shown = text.part.show(texts, at) if self._envelopes.may_repeat else ()
+            except Exception as error:  # noqa: BLE001 - as in `_signal`
+                return output + self.fail_closed(_fault_of(error))
+            if shown:
+                end = at + len(shown)
+                output.append(self._envelopes.run(text.frame, shown, encoded[at:end], numbers[at:end]))
+                at = end
+            else:
+                output += self._next_delta(text, texts[at], numbers[at])
+                at += 1
+        return output
 
     def host(self, event: CanonicalEvent) -> list[Frame]:
         """Handle a host event (D35)."""

@@ -91,6 +91,11 @@ class LineSplitter:
             lines[0] = lines[0].removeprefix(BOM)
         return lines
 
+    def take_rest(self) -> bytes:
+        """Return the unfinished line, and forget it; it may be fed again."""
+        rest, self.rest = bytes(self.rest), b""
+        return rest
+
     def close(self) -> bytes:
         """Return the unfinished line, empty if there is none."""
         last = bytes(self.rest)
@@ -111,7 +116,8 @@ class SseDecoder:
     """Decodes an event stream into messages, wherever its bytes are cut."""
 
     def __init__(self, max_event_bytes: int = limits.EVENT_MAX_BYTES, *, message_fields: Collection[str] = ()) -> None:
-        self._max_event_bytes = max_event_bytes
+        self.most_bytes = max_event_bytes
+        """Maximum size of an event."""
         self._message_fields = {name.encode(): name for name in message_fields}
         self._lines = LineSplitter()
         self._event_names: dict[bytes, str] = {}  # by whole line: most streams repeat a few names
@@ -142,7 +148,7 @@ class SseDecoder:
     def _decode(self, data: bytes) -> list[SseMessage | Fault]:
         most = self._event_bytes + len(self._lines.rest) + len(data)
         lines = self._lines.feed(data)
-        if most > self._max_event_bytes:
+        if most > self.most_bytes:
             return self._read_near_limit(lines)
         return self._read(lines)
 
@@ -178,6 +184,15 @@ class SseDecoder:
         """Check that the last line is a message by its field (5), and that its JSON is cut off."""
         name, _, value = last.partition(b":")
         return name in self._message_fields and value.lstrip()[:1] == b"{" and not is_whole(value)
+
+    def take_unfinished(self) -> bytes:
+        """Return the fields of the message that is not complete yet, and forget them; they may be fed again."""
+        lines = [b"event: %b\n" % self._event.encode()] if self._event else []
+        if self._data is not None:
+            lines += [b"data: %b\n" % line for line in (self._data, *self._more)]
+        self._event, self._data, self._event_bytes = "", None, 0
+        self._more.clear()
+        return b"".join([*lines, self._lines.take_rest()])
 
     def _read(self, lines: Sequence[bytes]) -> list[SseMessage | Fault]:
         """Parse complete lines. Each byte of each stream passes here, so the loop avoids calls."""
@@ -238,10 +253,10 @@ class SseDecoder:
         size = self._event_bytes
         for number, line in enumerate(lines):
             size = size + len(line) if line else 0
-            if size > self._max_event_bytes:
+            if size > self.most_bytes:
                 return self._overflow(self._read(lines[:number]))
         messages = self._read(lines)
-        if size + len(self._lines.rest) > self._max_event_bytes:
+        if size + len(self._lines.rest) > self.most_bytes:
             return self._overflow(messages)
         return messages
 

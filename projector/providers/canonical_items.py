@@ -5,7 +5,7 @@ Events of parts (`content_part.*`, `output_text.done`) are omitted: the `done` e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector.contracts import codec
@@ -63,6 +63,10 @@ class Message(_Item):
             "content_index": self._index_of("output_text"),
             "delta": delta,
         }
+
+    def skip(self, deltas: Iterable[str]) -> None:
+        """Add deltas of the text whose events are not needed."""
+        self._texts.extend(deltas)
 
     def refusal(self, delta: str) -> Event:
         """Return a delta of the refusal."""

@@ -6,7 +6,7 @@ Rows are `lazy`: a module is imported when its function is called, so that readi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -15,6 +15,7 @@ from projector._registry import lazy
 if TYPE_CHECKING:  # a descriptor is read by commands that must start without pydantic
     from projector.core.canonical import CanonicalEvent
     from projector.core.faults import Fault
+    from projector.core.message_shape import Slots
     from projector.core.sse import SseMessage
     from projector.providers.model_request import ModelRequest
     from projector.providers.recording_shape import RecordingShape
@@ -31,6 +32,19 @@ class ProviderStage(Protocol):
 
     def close(self) -> list[CanonicalEvent | Fault]:
         """Return the events that the end of input causes."""
+
+    def slots(self, message: Mapping[str, Any], name: str, /) -> Slots | None:
+        """Return what may differ in further messages with a delta of the text that the last message continued.
+
+        None if it was no such message, or these may mean more than their text.
+
+        Args:
+            message: the JSON of the last message.
+            name: its event name.
+        """
+
+    def skip(self, texts: Sequence[str], /) -> Sequence[int]:
+        """Record deltas that were read without this stage; return their sequence numbers if the API has none."""
 
 
 def _copy(body: Mapping[str, Any], _profile: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Generic, TypeVar, cast
 
 PIECES_MAX: Final = 512
@@ -32,6 +33,13 @@ class Gathered(Generic[Text]):
         if len(pieces) >= PIECES_MAX:
             self._joined.append("".join(pieces))
             pieces.clear()
+
+    def extend(self, pieces: Iterable[Text]) -> None:
+        """Append several pieces."""
+        self._pieces.extend(pieces)
+        if len(self._pieces) >= PIECES_MAX:
+            self._joined.append("".join(self._pieces))
+            self._pieces.clear()
 
     @property
     def text(self) -> Text:

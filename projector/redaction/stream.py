@@ -99,17 +99,17 @@ class TextStream:
         self.positions.read += count
         return _new_tuple(Cleaned, (self._writer.show(count, text), ()))
 
-    def show(self, _deltas: Sequence[str], _start: int, /) -> int:
+    def show(self, deltas: Sequence[str], start: int, /) -> int:
         """Read deltas from a position on, as long as each is shown at once as it is; return their number.
 
         The same as `feed` for each of them, whose result would be the delta itself without notices, with nothing held
         before and after it. Fewer may be read than possible.
 
         Args:
-            _deltas: valid texts, none of them empty.
-            _start: position of the first one.
+            deltas: valid texts, none of them empty.
+            start: position of the first one.
         """
-        return 0
+        return len(deltas) - start if self._filter is None and not self._joiner.held else 0
 
     @property
     def held(self) -> str:

@@ -379,6 +379,10 @@ class SecondStream(TextStream):
         cleaned = self.first.feed(fragment)
         return _noted(self.second.feed(cleaned.value), cleaned.notices)
 
+    def show(self, _deltas: Sequence[str], _start: int, /) -> int:
+        """Read no deltas: `feed` reads each."""
+        return 0
+
     def close(self) -> Cleaned[CleanText]:
         """Return the clean text of the characters held at the end."""
         cleaned = self.first.close()

@@ -115,7 +115,7 @@ class OpenText:
     index may be another object in the next event, and is looked up then.
     """
 
-    __slots__ = ("content_index", "frame", "item", "output_index", "part")
+    __slots__ = ("content_index", "count", "frame", "item", "output_index", "part")
 
     def __init__(self, output_index: object, content_index: int, part: TextPart, item: Item, frame: Frame) -> None:
         self.output_index = output_index
@@ -123,6 +123,8 @@ class OpenText:
         self.part = part
         self.item = item
         self.frame = frame
+        self.count = 0
+        """Deltas that continued it."""
 
 
 def open_text(state: StreamState, event: CanonicalEvent, output: list[Frame]) -> OpenText | None:

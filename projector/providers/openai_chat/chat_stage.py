@@ -7,13 +7,14 @@ read: some servers send a finish reason with every chunk, and usage after it (CO
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
+from projector.core.message_shape import Slots
 from projector.core.sse import DONE, SseMessage
 from projector.providers.canonical_items import Event
 from projector.providers.openai_chat import chunk_fields
@@ -30,6 +31,8 @@ CHUNK_MARKS: Final = frozenset({"choices", "usage", "x_groq"})
 ONLY_DELTA: Final = chunk_fields.CHUNK_KNOWN - {"x_groq", "citations", "search_results", ERROR}
 ONLY_CHOICE_DELTA: Final = chunk_fields.CHOICE_KNOWN - {"usage", ERROR}
 """Members of a chunk and a choice that may be there, null or empty, if only the delta is read."""
+
+DELTA_SLOTS: Final = Slots(text=("choices", 0, "delta", "content"), padding=("obfuscation",))
 
 FIRST: Final = (0, None)
 """The index of the only choice that is projected (D33)."""
@@ -75,6 +78,18 @@ class OpenAIChatStage:
         if self._is_over:
             return []
         return self._stop(self._deltas.flush()) if self._finish is None else self._end()
+
+    def slots(self, chunk: Mapping[str, Any], name: str, /) -> Slots | None:
+        """Return what may differ in further chunks with nothing but text; None for another chunk."""
+        delta = _only_delta(chunk, name)
+        return DELTA_SLOTS if delta is not None and self._deltas.continues_text(delta) else None
+
+    def skip(self, texts: Sequence[str], /) -> Sequence[int]:
+        """Record deltas of the text, and return their sequence numbers."""
+        first = self._sequence
+        self._sequence += len(texts)
+        self._output.skip(texts)
+        return range(first, self._sequence)
 
     def _read_object(self, chunk: dict[str, Any], name: str) -> list[CanonicalEvent | Fault]:
         was_finished = self._finish is not None
@@ -208,7 +223,7 @@ class OpenAIChatStage:
         return list(events)
 
 
-def _only_delta(chunk: dict[str, Any], name: str) -> dict[str, object] | None:
+def _only_delta(chunk: Mapping[str, Any], name: str) -> dict[str, object] | None:
     """Return the delta of a chunk in which nothing else is read or counted; None for another chunk."""
     if (
         not ONLY_DELTA.issuperset(chunk)

@@ -126,6 +126,15 @@ class DeltaReader:
             events += self._read_call(LEGACY_INDEX, {"function": function})
         return events
 
+    def continues_text(self, delta: Mapping[str, object]) -> bool:
+        """Return whether further deltas with the same members would only continue the text."""
+        return (
+            self._splitter.is_plain
+            and self._output.is_in_text
+            and self._known.issuperset(delta)
+            and not any(value for name, value in delta.items() if name not in {"content", "role"})
+        )
+
     def flush(self) -> list[Event]:
         """Return the events of text that was held back because it looked like a tag."""
         self._has_thought = True  # a block that is cut off before its first character is none

@@ -96,6 +96,17 @@ class ChatOutput:
         self._blank_text.append(delta)
         return self._flush_text() if message is not None or delta.strip() else []
 
+    @property
+    def is_in_text(self) -> bool:
+        """Whether the last input continued the text."""
+        message = self._message
+        return message is not None and self._current is message and self._reasoning is None and message.has_text
+
+    def skip(self, texts: Iterable[str]) -> None:
+        """Add text whose events are not needed; only while `is_in_text`."""
+        if self._message is not None:
+            self._message.skip(texts)
+
     def reasoning(self, delta: str) -> list[Event]:
         """Add full reasoning text."""
         return self._add_reasoning(delta, Reasoning.text)

@@ -6,18 +6,22 @@ Reasoning that a model writes between tags in its text is the one thing that is 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from projector.contracts import codec
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
+from projector.core.message_shape import Slots
 from projector.core.sse import DONE, SseMessage
 from projector.providers.openai_responses.responses_profile import ResponsesProfile
-from projector.providers.openai_responses.tagged_texts import TaggedTexts
+from projector.providers.openai_responses.tagged_texts import DELTA, TaggedTexts
 
 DEFAULT: Final = ResponsesProfile()
 
 ERROR: Final = "error"
+
+DELTA_SLOTS: Final = Slots(text=("delta",), number=("sequence_number",), padding=("obfuscation",))
 
 
 class OpenAIResponsesStage:
@@ -49,6 +53,14 @@ class OpenAIResponsesStage:
     def close(self) -> list[CanonicalEvent | Fault]:
         """Return text that might have been the beginning of a tag."""
         return [*self._texts.close()]
+
+    def slots(self, event: Mapping[str, Any], _name: str, /) -> Slots | None:
+        """Return what may differ in further deltas of a text without tags; None for another event."""
+        return DELTA_SLOTS if event.get("type") == DELTA and self._texts.is_plain(event) else None
+
+    def skip(self, _texts: Sequence[str], /) -> Sequence[int]:
+        """Return nothing: messages have sequence numbers, and a text without tags is not followed."""
+        return ()
 
     def _untyped(self, event: dict[str, object], name: str) -> list[CanonicalEvent | Fault]:
         """Return an event with the type that its message names; an object with `error` is an error."""

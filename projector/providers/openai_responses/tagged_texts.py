@@ -79,6 +79,11 @@ class TaggedTexts:
         reader = self._readers.get(name) if type(name) is str else None
         return [event] if reader is None else [*reader(self, event)]
 
+    def is_plain(self, event: Mapping[str, object]) -> bool:
+        """Return whether further deltas of the text of an event are nothing but text."""
+        text = self._texts.get(_place(event))
+        return not self._readers or (text is not None and text.splitter.is_plain and not text.removed)
+
     def close(self) -> list[CanonicalEvent]:
         """Return what was held back, because the stream has ended."""
         open_texts, self._open = self._open, []

@@ -1,0 +1,201 @@
+"""The shape of messages that differ only in a delta, a number and padding: read without lines and a JSON parser.
+
+The deltas of a text come in hundreds of messages with the same bytes but for two or three members. A shape is made from
+one message that was read as usual. Any decoder would read what it reads in the same way: the bytes between the variable
+members are equal, and each of these is one JSON string or number.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from projector.contracts import codec
+from projector.core.delta_frames import TEXT_MAX_CHARS
+from projector.core.sse import SseMessage
+
+Path: TypeAlias = tuple[str | int, ...]
+
+MESSAGE_MAX_BYTES: Final = 16_384
+"""Maximum size of a message that a shape reads."""
+
+_END: Final = b"\n\n"
+_QUOTE: Final = ord('"')
+_BACKSLASH: Final = ord("\\")
+_STRING: Final = rb'[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+'
+"""The content of a JSON string, without going back: a part of it is never tried."""
+_NUMBER: Final = rb"(?>0|[1-9][0-9]{0,14}+)"
+"""A number that is exact in JavaScript."""
+_CONTENT: Final = re.compile(_STRING, re.DOTALL)
+_DIGITS: Final = re.compile(_NUMBER)
+_OTHER_TEXT: Final = "another text"
+_OTHER_NUMBER: Final = 907_060_501
+
+
+class Slots(NamedTuple):
+    """Members in which the messages of a text may differ."""
+
+    text: Path
+    """The delta."""
+    number: Path | None = None
+    """The sequence number; None if the API has none."""
+    padding: Path | None = None
+    """A text that nobody reads. A message need not have it."""
+
+
+class Deltas(NamedTuple):
+    """What was read of some bytes: the deltas of whole messages, and the bytes of other messages behind them."""
+
+    texts: list[str]
+    encoded: list[bytes]
+    """Each delta as the content of a JSON string, without quotes, as `codec.dumps` writes it."""
+    numbers: Sequence[int]
+    """The sequence number of each delta; empty if messages have none."""
+    rest: bytes
+    """Bytes from the start of a message that this shape cannot read."""
+
+
+class MessageShape:
+    """Reads messages of one shape, wherever their bytes are cut; created by `shape_of`.
+
+    Args:
+        constants: the bytes before, between and behind the variable members.
+        members: the expressions of the variable members.
+        text: group of the delta in the expression of both.
+        number: group of the sequence number; 0 if there is none.
+    """
+
+    __slots__ = ("_constants", "_match", "_number", "_text", "count", "unfinished")
+
+    def __init__(self, constants: tuple[bytes, ...], members: tuple[bytes, ...], *, text: int, number: int) -> None:
+        self._constants = constants
+        self._match = _expression(tuple(map(len, constants)), members).match
+        self._text, self._number = text, number
+        self.unfinished = b""
+        """The beginning of the next message."""
+        self.count = 0
+        """Messages that were read."""
+
+    def read(self, data: bytes) -> Deltas:
+        """Read the messages that the bytes complete, up to the first one of another shape."""
+        if self.unfinished:
+            data = self.unfinished + data
+            self.unfinished = b""
+        texts: list[str] = []
+        encoded: list[bytes] = []
+        numbers: list[int] = []
+        match, constants, at = self._match, self._constants, 0
+        while (found := match(data, at)) is not None:
+            parts = found.groups()
+            if parts[::2] != constants:
+                break
+            raw = parts[self._text]
+            text = _text(raw)
+            if not text or found.end() - at > MESSAGE_MAX_BYTES:
+                break
+            texts.append(text)
+            encoded.append(raw if _BACKSLASH not in raw else codec.dumps(text)[1:-1])
+            if self._number:
+                numbers.append(int(parts[self._number]))
+            at = found.end()
+        self.count += len(texts)
+        rest = data[at:]
+        if self.may_begin(rest):
+            self.unfinished, rest = rest, b""
+        return Deltas(texts, encoded, numbers, rest)
+
+    def may_begin(self, data: bytes) -> bool:
+        """Return whether bytes are the beginning of a message that this shape may read."""
+        head = self._constants[0]
+        if len(data) < len(head):
+            return head.startswith(data)
+        return data.startswith(head) and _END not in data and len(data) < MESSAGE_MAX_BYTES
+
+
+@lru_cache(maxsize=64)
+def _expression(lengths: tuple[int, ...], members: tuple[bytes, ...]) -> re.Pattern[bytes]:
+    """Return the expression of a message: constants of these lengths, and members between them.
+
+    It says nothing of the content of constants, so that few are compiled, for all streams together.
+    """
+    parts = zip(lengths, (*members, b""), strict=True)
+    return re.compile(b"".join([b"(.{%d})%b" % (length, member) for length, member in parts]), re.DOTALL)
+
+
+def shape_of(message: SseMessage, tree: Any, slots: Slots) -> MessageShape | None:
+    """Return the shape of a message; None if its variable members cannot be told apart. `tree` is its JSON."""
+    data = message.data
+    places = {path: place for path in slots if path is not None and (place := _place(data, tree, path)) is not None}
+    is_complete = slots.text in places and (slots.number is None or slots.number in places)
+    if not is_complete or len(data) > MESSAGE_MAX_BYTES or not _is_exact(data, tree, places):
+        return None
+    constants = [b"event: %b\ndata: " % message.event.encode() if message.event else b"data: "]
+    members: list[bytes] = []
+    at = 0
+    groups: dict[Path | None, int] = {None: 0}
+    for path, (start, end) in sorted(places.items(), key=_start):
+        constants[-1] += data[at:start]
+        groups[path] = 2 * len(members) + 1
+        members.append(b"(%b)" % (_NUMBER if path == slots.number else _STRING))
+        constants.append(b"")
+        at = end
+    constants[-1] += data[at:] + _END
+    return MessageShape(tuple(constants), tuple(members), text=groups[slots.text], number=groups[slots.number])
+
+
+def _place(data: bytes, tree: Any, path: Path) -> tuple[int, int] | None:
+    """Return where the value of a member is, a text without its quotes; None if that is not clear."""
+    try:
+        for step in path:
+            tree = tree[step]
+    except (KeyError, IndexError, TypeError):
+        return None
+    names = [*re.finditer(rb'"%b"\s*:\s*' % re.escape(str(path[-1]).encode()), data)]
+    if len(names) != 1:
+        return None
+    start = names[0].end()
+    if type(tree) is str and data[start] == _QUOTE:
+        return start + 1, _end_of_string(data, start + 1)
+    if type(tree) is int and (digits := _DIGITS.match(data, start)) is not None:
+        return digits.span()
+    return None
+
+
+def _is_exact(data: bytes, tree: Any, places: Mapping[Path, tuple[int, int]]) -> bool:
+    """Check with other values that the places are those of the members, and of nothing else."""
+    expected = copy.deepcopy(tree)
+    for path, (start, end) in sorted(places.items(), key=lambda entry: entry[1], reverse=True):
+        holder = expected
+        for step in path[:-1]:
+            holder = holder[step]
+        is_number = type(holder[path[-1]]) is int
+        holder[path[-1]] = _OTHER_NUMBER if is_number else _OTHER_TEXT
+        data = data[:start] + str(holder[path[-1]]).encode() + data[end:]
+    try:
+        return bool(codec.loads(data) == expected)
+    except codec.CodecError:
+        return False
+
+
+def _end_of_string(data: bytes, start: int) -> int:
+    """Return where the content of a JSON string ends."""
+    found = _CONTENT.match(data, start)
+    return found.end() if found is not None else start
+
+
+def _text(raw: bytes) -> str:
+    """Return the text of the content of a JSON string; empty if it is too long, or not valid Unicode."""
+    try:
+        text = raw.decode() if _BACKSLASH not in raw else str(codec.loads(b'"%b"' % raw))
+        if not text.isascii():
+            text.encode()  # without lone surrogates
+    except (codec.CodecError, UnicodeError):
+        return ""
+    return text if len(text) <= TEXT_MAX_CHARS else ""
+
+
+def _start(place: tuple[Path, tuple[int, int]]) -> int:
+    return place[1][0]

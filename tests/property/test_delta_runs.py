@@ -1,0 +1,369 @@
+"""Deltas that are read by the shape of their message, and written without their frames, change nothing.
+
+The same messages as lines are the reference: only an event stream has shapes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from projector.core.canonical import Frame
+from projector.core.context import StreamContext
+from projector.core.delta_frames import TEXT_MAX_CHARS
+from projector.core.intake import RUN_MIN, PipelineBranch
+from projector.core.pipeline import OutputFormat, Pipeline, build_pipeline
+from projector.dialects import DIALECTS
+from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
+from tests.property.soundness import CALLS, cut, examples
+
+REGISTERED: Final = "Zq7-registered-value"
+SECRET: Final = "ghp_" + "0aB1cD2eF3" * 3 + "gH4iJ5"
+POLICIES: Final[dict[str, dict[str, object]]] = {
+    "off": {"text": "off"},
+    "credentials": {},
+    "values": {"registered": [{"value": REGISTERED}]},
+    "classes": {"text": {"credentials": "mask", "email": "mask", "phone": "report"}},
+    "block": {"text": {"credentials": "block"}},
+}
+WORDS: Final = [
+    " the",
+    " stream",
+    "é",
+    " “quoted”",
+    "\n\n",
+    'a "b" \\ c',
+    "%d %b",
+    "\x00",
+    "\x7f",
+    "\u2028",
+    "😀",
+    " a@b.co",
+]
+ENDS: Final = [
+    SECRET[:7],
+    SECRET[7:],
+    REGISTERED[:9],
+    REGISTERED[9:],
+    "sk-",
+    "```",
+    "\ufffd",
+    "x" * 1_100,
+    "",
+    "<think>",
+    "</think>",
+]
+PROFILES: Final = [{}, {}, {"think_mode": "anywhere"}, {"think_mode": "off"}]
+PLACES: Final = st.integers(0, 1 << 20)
+DELTAS: Final = st.lists(st.sampled_from([*WORDS, *WORDS, *WORDS, *ENDS]), min_size=RUN_MIN + 2, max_size=24)
+
+
+class Api(NamedTuple):
+    """Messages of a provider, from the number of a message."""
+
+    provider: str
+    beginning: list[dict[str, Any]]
+    delta: Callable[[int, str], dict[str, Any]]
+    others: list[dict[str, Any]]
+    """Messages that are no delta of the text."""
+    end: list[dict[str, Any]]
+
+
+def _delta(number: int, text: str, **members: object) -> dict[str, Any]:
+    place = {"item_id": "msg_%d", "output_index": 0, "content_index": 0}
+    event = {"type": "response.output_text.delta", "sequence_number": number, **place, "delta": text, "logprobs": []}
+    return event | members
+
+
+def _chunk(delta: dict[str, Any], reason: str | None = None, **members: object) -> dict[str, Any]:
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+    return {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "choices": [choice], **members}
+
+
+RESPONSES: Final = Api(
+    "openai_responses",
+    [{"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}}],
+    _delta,
+    [
+        _delta(7, "other", content_index=1),
+        _delta(8, "other", output_index=True),
+        _delta(9, "other", item_id="msg_2", output_index=1),
+        _delta(2**60, "far"),
+        _delta(1, "text", sequence_number="1"),
+        _delta(1, "", delta=None),
+        {"type": "response.output_text.done", "output_index": 0, "content_index": 0, "item_id": "msg_%d", "text": ""},
+        {"type": "response.unknown", "delta": "x"},
+        {"type": "response.completed", "response": {"id": "resp_1", "status": "completed"}},
+    ],
+    [{"type": "response.completed", "response": {"id": "resp_1", "status": "completed"}}],
+)
+CHAT: Final = Api(
+    "openai_chat",
+    [_chunk({"role": "assistant", "content": ""})],
+    lambda _number, text: _chunk({"content": text}),
+    [
+        _chunk({"content": "x", "reasoning_content": "why"}),
+        _chunk({"content": "x", "unknown": 1}),
+        _chunk({"refusal": "no"}),
+        _chunk({"content": "x"}, usage={"prompt_tokens": 1}),
+        _chunk({"content": [{"type": "text", "text": "part"}]}),
+        _chunk({"content": "x"}, "stop"),
+        _chunk({"tool_calls": [{"index": 0, "id": "call_1", "function": {"name": "f", "arguments": "{}"}}]}),
+        {"choices": []},
+    ],
+    [_chunk({}, "stop")],
+)
+APIS: Final = {"Responses": RESPONSES, "Chat": CHAT}
+PUBLIC: Final = "public_sse_v1"
+NOISE: Final = [": ping\n\n", "id: 7\n", "retry: 5\n\n", "event: other\n", "\n", "data:\n\n", "\r\n"]
+"""Lines of an event stream that are no message; `event` names only the next one, which has a type."""
+
+
+class Style(NamedTuple):
+    """How a server writes messages."""
+
+    separators: tuple[str, str]
+    is_ascii: bool
+    padding: int
+    """Characters of `obfuscation` of each message; none if 0, different ones if negative."""
+    line: str
+    """Line end."""
+    is_named: bool
+
+
+STYLES: Final = st.builds(
+    Style,
+    st.sampled_from([(",", ":"), (", ", ": ")]),
+    st.booleans(),
+    st.sampled_from([0, 4, -1]),
+    st.sampled_from(["\n", "\n", "\n", "\r\n"]),
+    st.booleans(),
+)
+
+
+@st.composite
+def streams(draw: st.DrawFn, api: Api) -> tuple[list[dict[str, Any]], dict[int, str]]:
+    """Return the messages of a stream, and noise by the number of the message that it stands before."""
+    messages = [*api.beginning]
+    for text in draw(DELTAS):
+        messages.append(api.delta(len(messages), text))
+        if draw(st.integers(0, 11)) == 0:
+            messages += [draw(st.sampled_from(api.others))] * draw(st.sampled_from([1, 1, RUN_MIN + 3]))
+    for text in draw(DELTAS):
+        messages.append(api.delta(len(messages), text))
+    noise = draw(st.dictionaries(st.integers(0, len(messages)), st.sampled_from(NOISE), max_size=2))
+    return [*messages, *api.end], noise
+
+
+def written(message: dict[str, Any], style: Style, number: int) -> str:
+    """Return the JSON of a message."""
+    if style.padding:
+        count = style.padding if style.padding > 0 else number % 5
+        message = {**message, "obfuscation": "x" * count}
+    return json.dumps(message, separators=style.separators, ensure_ascii=style.is_ascii)
+
+
+def as_sse(messages: Sequence[dict[str, Any]], noise: dict[int, str], style: Style) -> list[bytes]:
+    """Return the bytes of each message, with the noise before it."""
+    blocks = []
+    for number, message in enumerate(messages):
+        name = f"event: {message['type']}\n" if style.is_named and "type" in message else ""
+        block = f"{noise.get(number, '')}{name}data: {written(message, style, number)}\n\n"
+        blocks.append(block.replace("\n", style.line).encode("utf-8", "surrogatepass"))
+    return blocks
+
+
+def as_lines(messages: Sequence[dict[str, Any]], style: Style) -> list[bytes]:
+    """Return each message as a line."""
+    lines = (written(message, style, number) + "\n" for number, message in enumerate(messages))
+    return [line.encode("utf-8", "surrogatepass") for line in lines]
+
+
+@cache
+def redactor_of(policy: str) -> Redactor:
+    return Redactor(Policy.load(POLICIES[policy]))
+
+
+class Played(NamedTuple):
+    """A pipeline, with what its hooks received."""
+
+    pipeline: Pipeline
+    frames: list[Frame]
+    logged: list[tuple[Frame, bytes | None]]
+
+
+def start(
+    api: Api, policy: str, dialect: str, input_format: Any, output: OutputFormat = "sse", **options: Any
+) -> Played:
+    frames: list[Frame] = []
+    logged: list[tuple[Frame, bytes | None]] = []
+    pipeline = build_pipeline(
+        provider=api.provider,
+        dialect=dialect,
+        redactor=redactor_of(policy),
+        context=StreamContext(stream_id="stream_%b"),
+        input_format=input_format,
+        output_format=output,
+        clock=lambda: 1_765_800_000.0,
+        on_frame=frames.append if options.pop("hooks", True) else None,
+        on_output=lambda sent, data: logged.extend(zip(sent, data, strict=True)),
+        **options,
+    )
+    return Played(pipeline, frames, logged)
+
+
+def result(played: Played) -> list[object]:
+    """Return what can be seen of a pipeline beside its output. Only the number of frames that are sent as they are
+    may differ, and no JSON may differ from its frame."""
+    pipeline, frames, logged = played
+    assert [data for frame, data in logged if data is not None and json.loads(data) != frame] == []
+    return [frames, [frame for frame, _ in logged], pipeline.dropped, pipeline.kept_bytes, pipeline.provider_errors]
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that grows by the number of deltas of each run."""
+    counts: list[int] = []
+    end_run = PipelineBranch._end_run
+
+    def counted(branch: PipelineBranch) -> bytes:
+        if branch._run_of is not None:
+            counts.append(branch._run_of[1].count)
+        return end_run(branch)
+
+    monkeypatch.setattr(PipelineBranch, "_end_run", counted)
+    return counts
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=APIS)
+@examples(250)
+@given(data=st.data())
+def test_shapes_change_nothing(api: Api, data: st.DataObject) -> None:
+    messages, noise = data.draw(streams(api))
+    style = data.draw(STYLES)
+    dialect = data.draw(st.sampled_from([PUBLIC, *DIALECTS]))
+    policy = data.draw(st.sampled_from(["off", "off", *POLICIES]))
+    options = {"hooks": data.draw(st.booleans()), "profile": data.draw(st.sampled_from(PROFILES))}
+    reads = cut(b"".join(as_sse(messages, noise, style)), data.draw(st.lists(PLACES, min_size=8, max_size=40)))
+    played, plain = (start(api, policy, dialect, way, **options) for way in ("sse", "ndjson"))
+    said = b"".join([*map(played.pipeline.feed, reads), played.pipeline.close()])
+    expected = b"".join([*map(plain.pipeline.feed, as_lines(messages, style)), plain.pipeline.close()])
+    assert said == expected
+    assert result(played) == result(plain)
+
+
+HOST_CALLS: Final = st.one_of(CALLS, st.just(("host", {"type": "projector.context", "agent": "writer"})))
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=APIS)
+@examples(60)
+@given(data=st.data())
+def test_a_host_may_act_within_a_run(api: Api, data: st.DataObject) -> None:
+    messages, _ = data.draw(streams(api))
+    style = data.draw(STYLES)
+    calls = data.draw(st.dictionaries(st.integers(0, len(messages)), HOST_CALLS, max_size=3))
+    is_run = data.draw(st.booleans())
+    outputs = []
+    for input_format, blocks in (("sse", as_sse(messages, {}, style)), ("ndjson", as_lines(messages, style))):
+        played = start(api, "credentials", PUBLIC, input_format, run=is_run)
+        said = b""
+        for number, block in enumerate(blocks):
+            if (call := calls.get(number)) is not None:
+                name, *given_arguments = call
+                said += getattr(played.pipeline, name)(*given_arguments)
+            said += played.pipeline.feed(block)
+        outputs.append((said + played.pipeline.close(), result(played)))
+    assert outputs[0] == outputs[1]
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=APIS)
+@pytest.mark.parametrize("size", [1, 7, 64, 1_400, 1 << 20])
+def test_a_long_text_is_one_run(api: Api, size: int, runs: list[int]) -> None:
+    style = Style((",", ":"), is_ascii=False, padding=-1, line="\n", is_named=True)
+    texts = [f" word{number % 7}" for number in range(300)]
+    messages = [*api.beginning, *(api.delta(number, text) for number, text in enumerate(texts)), *api.end]
+    whole = b"".join(as_sse(messages, {}, style))
+    before = len(b"".join(as_sse(messages[: RUN_MIN + 3], {}, style)))
+    reads = [whole[:before], *(whole[at : at + size] for at in range(before, len(whole), size))]
+    played = start(api, "credentials", PUBLIC, "sse")
+    b"".join([*map(played.pipeline.feed, reads), played.pipeline.close()])
+    assert max(runs) >= len(texts) - 3 * RUN_MIN
+    assert "".join(frame["delta"] for frame in played.frames if "delta" in frame) == "".join(texts)
+
+
+def test_a_host_event_within_a_run_is_seen_by_the_next_delta() -> None:
+    played = start(RESPONSES, "off", PUBLIC, "sse")
+    for number in range(20):
+        if number == 10:
+            played.pipeline.host({"type": "projector.context", "agent": "writer"})
+        played.pipeline.feed(b"data: %b\n\n" % json.dumps(_delta(number, " word")).encode())
+    agents = [frame.get("agent") for frame in played.frames if "delta" in frame]
+    assert agents == [None] * 10 + ["writer"] * 10
+
+
+class Meaning(NamedTuple):
+    """Messages that continue a text, but mean more: the same ones as lines must have the same result."""
+
+    api: Api
+    messages: list[dict[str, Any]]
+    profile: dict[str, Any]
+
+
+WORD: Final = [_delta(number, " word") for number in range(8)]
+MEANINGS: Final = {
+    "tags anywhere": Meaning(
+        RESPONSES,
+        [*WORD, *(_delta(9, text) for text in (" a", "<think>", "why", "</think>", " b")), *WORD],
+        {"think_mode": "anywhere"},
+    ),
+    "members that are counted": Meaning(CHAT, [_chunk({"content": "x", "unknown": 1})] * 9, {}),
+    "members that are counted by type": Meaning(
+        CHAT, [_chunk({"content": "x", "reasoning_details": [{"type": "other"}]})] * 9, {}
+    ),
+    "usage": Meaning(CHAT, [_chunk({"content": "x"}, usage={"prompt_tokens": 1, "completion_tokens": 2})] * 9, {}),
+}
+
+
+@pytest.mark.parametrize("meaning", MEANINGS.values(), ids=MEANINGS)
+def test_what_means_more_than_text_has_no_shape(meaning: Meaning) -> None:
+    api, middle, profile = meaning
+    messages = [*api.beginning, *middle, *api.end]
+    style = Style((",", ":"), is_ascii=False, padding=0, line="\n", is_named=True)
+    sse, ndjson = (start(api, "off", PUBLIC, way, profile=profile) for way in ("sse", "ndjson"))
+    said = [*map(sse.pipeline.feed, as_sse(messages, {}, style)), sse.pipeline.close()]
+    assert said == [*map(ndjson.pipeline.feed, as_lines(messages, style)), ndjson.pipeline.close()]
+    assert result(sse) == result(ndjson)
+
+
+STRANGE: Final = {
+    "a number with a leading zero": b'{"type":"response.output_text.delta","sequence_number":07,%s}',
+    "a fraction": b'{"type":"response.output_text.delta","sequence_number":7.5,%s}',
+    "malformed UTF-8": b'{"type":"response.output_text.delta","sequence_number":7,"delta":"\xff"%.0s}',
+    "a raw control character": b'{"type":"response.output_text.delta","sequence_number":7,"delta":"\x01"%.0s}',
+    "a lone surrogate": b'{"type":"response.output_text.delta","sequence_number":7,"delta":"\\ud800"%.0s}',
+    "an unknown escape": b'{"type":"response.output_text.delta","sequence_number":7,"delta":"\\x"%.0s}',
+    "the member twice": b'{"type":"response.output_text.delta","sequence_number":7,"delta":"a",%s}',
+    "too long": b'{"type":"response.output_text.delta","sequence_number":7,"delta":"'
+    + b"y" * TEXT_MAX_CHARS
+    + b'z"%.0s}',
+}
+PLACE: Final = b',"output_index":0,"content_index":0,"item_id":"m"'
+
+
+@pytest.mark.parametrize("message", STRANGE.values(), ids=STRANGE)
+def test_a_strange_message_within_a_run_is_read_as_usual(message: bytes) -> None:
+    plain = b'{"type":"response.output_text.delta","sequence_number":%d,"delta":" word"' + PLACE + b"}"
+    strange = message.replace(b"}", PLACE + b"}") % b'"delta":" s"'
+    lines = [plain % number for number in range(1, 8)] + [strange] + [plain % number for number in range(9, 16)]
+    sse, ndjson = (start(RESPONSES, "off", PUBLIC, way) for way in ("sse", "ndjson"))
+    for line in lines:
+        assert sse.pipeline.feed(b"data: " + line + b"\n\n") == ndjson.pipeline.feed(line + b"\n")
+    assert sse.pipeline.close() == ndjson.pipeline.close()
+    assert result(sse) == result(ndjson)
