@@ -234,7 +234,7 @@ async def live(subject: Input, store: Store, readers: int) -> float:
     frames = encoded(subject)[:TICK_EVENTS]
     ids = [f"s{number}" for number in range(STREAMS)]
     await _open(store, ids)
-    following = [asyncio.create_task(_follow(store, one)) for one in ids for _ in range(readers)]
+    following = [asyncio.create_task(follow(store, one)) for one in ids for _ in range(readers)]
     start, next_s = time.process_time(), time.monotonic()
     for tick in range(TICKS):
         await store.append([Batch(one, TICK_EVENTS * tick + 1, frames) for one in ids])
@@ -249,7 +249,7 @@ async def live(subject: Input, store: Store, readers: int) -> float:
     return cost
 
 
-async def _follow(store: Store, stream_id: str) -> int:
+async def follow(store: Store, stream_id: str) -> int:
     """Read a log until its end; return the number of its last frame."""
     last = 0
     while True:

@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 
 from bench import inputs
 from bench.redis_server import RedisServer
-from bench.store import EVENTS_PER_S, LIMITS, encoded
+from bench.store import EVENTS_PER_S, LIMITS, encoded, follow
 from projector.server.streaming.stream_logs import FLUSH_S
 from projector.store.protocol import Batch, StreamHead
 from projector.store.redis_store import RedisStore
@@ -42,14 +42,15 @@ class Counters:
         self.cpu_s = float(info["used_cpu_sys"]) + float(info["used_cpu_user"])
 
 
-async def simulate(server: RedisServer, streams: int) -> None:
-    """Write streams for some seconds, and print what that took."""
+async def simulate(server: RedisServer, streams: int, readers: int) -> None:
+    """Write streams for some seconds, each with so many readers that follow it, and print what that took."""
     frame = encoded(inputs.text(20))[10]
-    store = RedisStore(server.url, "bench", LIMITS, prefix=f"{streams}:")
+    store = RedisStore(server.url, "bench", LIMITS, prefix=f"{streams}:{readers}:")
     ids = [f"s{number}" for number in range(streams)]
     async with Redis.from_url(server.url) as client:
         for one in ids:
             await store.open(StreamHead(one, "", "bench", 0, b"{}"))
+        following = [asyncio.create_task(follow(store, one)) for one in ids for _ in range(readers)]
         before, written = Counters(await client.info()), 0
         firsts = dict.fromkeys(ids, 1)
         while (passed_s := time.perf_counter() - before.at_s) < SECONDS:
@@ -61,10 +62,14 @@ async def simulate(server: RedisServer, streams: int) -> None:
             written += 1
             await asyncio.sleep(max(0, written * FLUSH_S - passed_s))
         after = Counters(await client.info())
+        for task in following:
+            task.cancel()
+        await asyncio.gather(*following, return_exceptions=True)
     await store.aclose()
     seconds, events = after.at_s - before.at_s, sum(firsts.values()) - streams
     print(
-        f"{streams:6} streams, {events / seconds:8,.0f} events per s of {len(frame)} bytes: "
+        f"{streams:6} streams with {readers} readers each, "
+        f"{events / seconds:8,.0f} events per s of {len(frame)} bytes: "
         f"{(after.commands - before.commands) / seconds:8,.0f} commands per s, "
         f"{(after.net_bytes - before.net_bytes) / seconds / 1e6:6.2f} MB per s, "
         f"{(after.memory - before.memory) / events:4.0f} bytes per event in memory, "
@@ -82,7 +87,8 @@ def main(counts: list[int]) -> None:
         return
     with TemporaryDirectory() as folder, RedisServer(program, Path(folder)) as server:
         for streams in counts:
-            uvloop.run(simulate(server, streams))
+            for readers in (0, 1):
+                uvloop.run(simulate(server, streams, readers))
 
 
 if __name__ == "__main__":
