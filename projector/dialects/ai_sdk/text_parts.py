@@ -16,8 +16,6 @@ from projector.dialects.ai_sdk.ui_message import (
     members_of,
     with_metadata,
 )
-from projector.dialects.delta_pattern import TEXT as TEXT_PLACE
-from projector.dialects.delta_pattern import pattern_of
 from projector.dialects.frame_writer import ENCRYPTED_MAX_CHARS, left_out
 from projector.dialects.sent_texts import FINAL_TEXTS, REFUSAL, TEXT, has_sent
 
@@ -50,20 +48,9 @@ def on_message_delta(kind: str, ui: UiMessage, frame: Frame) -> list[Chunk]:
         return []
     item, index = ui.texts[frame["item_id"]], frame["content_index"]
     ui.branch_state.add(kind, frame["output_index"], index, delta)
-    chunk = _text_delta(kind, frame)
-    part_id = chunk["id"]
+    part_id = f"{item.item_id}:{index}" if kind == TEXT else f"{item.item_id}:{kind}:{index}"
+    chunk = ui.text_delta = {"type": "text-delta", "id": part_id, "delta": delta}
     return [chunk] if part_id in item.open else [_start_text(item, kind, part_id, frame.get("agent")), chunk]
-
-
-def text_pattern(frame: Frame) -> bytes:
-    """Return the chunk of a further delta of a text, as a format with one place for the text."""
-    return pattern_of(_text_delta(TEXT, frame), {"delta": TEXT_PLACE})
-
-
-def _text_delta(kind: str, frame: Frame) -> Chunk:
-    item_id, index = frame["item_id"], frame["content_index"]
-    part_id = f"{item_id}:{index}" if kind == TEXT else f"{item_id}:{kind}:{index}"
-    return {"type": "text-delta", "id": part_id, "delta": frame["delta"]}
 
 
 def on_refusal_done(_ui: UiMessage, frame: Frame) -> list[Chunk]:

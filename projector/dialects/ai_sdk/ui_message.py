@@ -91,6 +91,8 @@ class UiMessage:
         """Reason for the end of the last response."""
         self.models: set[str] = set()
         self.texts: dict[str, TextItem] = {}
+        self.text_delta: Chunk = {}
+        """The chunk of the last delta of a text or refusal."""
         self.silent: str | None = None
         """The last message that ended without a text."""
         self.calls: dict[str, Call] = {}

@@ -11,6 +11,8 @@ from projector.core.canonical import Frame, WireEvent
 from projector.core.delta_frames import DeltaFrames
 from projector.dialects.ai_sdk import message_ends, text_parts, tool_parts
 from projector.dialects.ai_sdk.ui_message import Chunk, UiMessage
+from projector.dialects.delta_pattern import TEXT as TEXT_PLACE
+from projector.dialects.delta_pattern import pattern_of
 from projector.dialects.descriptor import DialectOptions, RepeatWriter
 from projector.dialects.frame_writer import LARGE, FrameWriter, within_limit
 from projector.dialects.sent_texts import REFUSAL, TEXT
@@ -112,7 +114,7 @@ class AiSdk(FrameWriter[Writer]):
 
     def _repeat(self, frame: Frame) -> RepeatWriter:
         ui = self._ui
-        pattern = text_parts.text_pattern(frame)
+        pattern = pattern_of(ui.text_delta, {"delta": TEXT_PLACE})
 
         def write(deltas: DeltaFrames) -> list[WireEvent]:
             ui.branch_state.add(TEXT, frame["output_index"], frame["content_index"], "".join(deltas.texts))

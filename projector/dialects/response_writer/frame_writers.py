@@ -135,14 +135,15 @@ def on_delta(kind: PartKind, stream: ResponseStream, frame: Frame) -> None:
         part = open_part(stream, item, kind, frame[kind.index_member])
     delta = frame["delta"]
     part.buffer.write(delta)
-    stream.emit(*_delta_event(part, delta))
+    members = {**part.position, "delta": delta, **kind.event_members}
+    stream.last_delta = stream.emit(f"{kind.text_event}.delta", members)
     stream.emit_notices(frame)
 
 
 def repeat_delta(kind: PartKind, stream: ResponseStream, frame: Frame) -> RepeatWriter | None:
-    """Return a writer of further deltas of the text of a frame that was written."""
+    """Return a writer of further deltas of the text of the last frame."""
     part = stream.items[frame["item_id"]].parts[kind.type, frame[kind.index_member]]
-    write_events = stream.repeat(*_delta_event(part, frame["delta"]))
+    write_events = stream.repeat_delta()
     if write_events is None:
         return None
 
@@ -151,12 +152,6 @@ def repeat_delta(kind: PartKind, stream: ResponseStream, frame: Frame) -> Repeat
         return write_events(deltas.encoded)
 
     return write
-
-
-def _delta_event(part: Part, delta: str) -> tuple[str, dict[str, Any]]:
-    """Return the type and the members of the event of a delta."""
-    kind = part.kind
-    return f"{kind.text_event}.delta", {**part.position, "delta": delta, **kind.event_members}
 
 
 def on_part_done(kind: PartKind, stream: ResponseStream, frame: Frame) -> None:

@@ -49,15 +49,17 @@ class ResponseStream:
         self.output_ids = IdAllocator()
         """Allocates the IDs of outputs, which the provider does not announce."""
         self.events: list[WireEvent] = []
+        self.last_delta: Mapping[str, Any] = {}
+        """The event of the last delta of a text."""
         self._max_bytes = max_bytes
         self._sequence = 0
         self._output: list[Item] = []
         self._has_begun = False
         self._is_in_progress = False
 
-    def emit(self, name: str, members: Mapping[str, Any]) -> None:
-        """Write an event. If it is too large it is truncated, and notices of that are written first."""
-        event = self._event(name, members)
+    def emit(self, name: str, members: Mapping[str, Any]) -> dict[str, Any]:
+        """Write an event, and return it. If it is too large it is truncated, and notices of that are written first."""
+        event = {"type": name, "sequence_number": self._sequence, **members}
         is_large = "response" in members and codec.size(event) > self._max_bytes  # it may have texts of megabytes
         data = b"" if is_large else codec.dumps(event)
         if is_large or len(data) > self._max_bytes:
@@ -67,10 +69,11 @@ class ResponseStream:
             data = codec.dumps(truncated)
         self.events.append((name, data))
         self._sequence += 1
+        return event
 
-    def repeat(self, name: str, members: Mapping[str, Any]) -> Callable[[Sequence[bytes]], list[WireEvent]] | None:
-        """Return a writer of events that differ only in `delta`, from its JSON; None if they may be too large."""
-        pattern = pattern_of(self._event(name, members), _PLACES)
+    def repeat_delta(self) -> Callable[[Sequence[bytes]], list[WireEvent]] | None:
+        """Return a writer of further deltas of the last text; None if their events may be too large."""
+        name, pattern = self.last_delta["type"], pattern_of(self.last_delta, _PLACES)
         if len(pattern) + VALUES_MAX_BYTES > self._max_bytes:
             return None
 
@@ -132,9 +135,6 @@ class ResponseStream:
         """Write the end of the response, with its whole output."""
         output = [item.wire() for item in self._output]
         self.emit(event, {"response": self.response.wire(status, output=output, **members)})
-
-    def _event(self, name: str, members: Mapping[str, Any]) -> dict[str, Any]:
-        return {"type": name, "sequence_number": self._sequence, **members}
 
 
 _PLACES: Final[Mapping[str, bytes]] = {"sequence_number": NUMBER, "delta": TEXT}
