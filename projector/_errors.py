@@ -8,18 +8,18 @@ ValueError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 
 class UsageError(ValueError):
     """An argument of the caller is unknown or not allowed; the message names what was expected."""
 
 
-def known_name(what: str, name: str, known: Iterable[str]) -> str:
+def known_name(what: str, name: str, known: Collection[str]) -> str:
     """Return a known name; raise `UsageError` for any other, with the known names, the closest first."""
-    names = list(known)
-    if name in names:
+    if name in known:
         return name
+    names = list(known)
     import difflib  # noqa: PLC0415 - only for the message of a failure
 
     nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.0)

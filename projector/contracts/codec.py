@@ -97,6 +97,20 @@ def to_keep(data: bytes) -> bytes:
     return b"%b" % data  # half the time of `bytes(memoryview(data))`
 
 
+def is_long(value: object) -> bool:
+    """Return whether a tree has so many characters and values that encoding it at once holds the interpreter long."""
+    room = _PIECE_CHARS
+    rest = [value]
+    while rest and room >= 0:
+        one = rest.pop()
+        room -= len(one) if isinstance(one, str) else 1
+        if isinstance(one, dict):
+            rest += one.values()
+        elif isinstance(one, list | tuple):
+            rest += one
+    return room < 0
+
+
 def size(value: object) -> int:
     """Return the number of bytes of the JSON of a value, which may have texts of megabytes.
 

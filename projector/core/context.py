@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -62,6 +63,12 @@ def parse_time(text: str, where: str) -> float:
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
+@lru_cache(maxsize=16)
+def _written(second: int) -> str:
+    """Format a second; all streams of a process format the same one."""
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
 class Timestamps:
     """Formats the times of one stream as `2025-12-15T12:00:00.000Z`.
 
@@ -85,6 +92,6 @@ class Timestamps:
             second, rest = divmod(milliseconds, 1000)
             if second != self._second:
                 self._second = second
-                self._written_second = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+                self._written_second = _written(second)
             self._written = f"{self._written_second}.{rest:03d}Z"
         return self._written

@@ -118,11 +118,12 @@ class GrowingText(Generic[Filter]):
 class TextPart(GrowingText[TextStream]):
     """One text of an item."""
 
-    __slots__ = ("_positions", "is_complete")
+    __slots__ = ("_closed_at", "_positions", "is_complete")
 
     def __init__(self, make_filter: Callable[[], TextStream], *, is_costly: bool = False) -> None:
         super().__init__(make_filter, is_costly=is_costly)
         self._positions = self._filter.positions
+        self._closed_at = 0  # characters received before the filter was closed: it holds nothing until there are more
         self.is_complete = False
         """Whether its complete text is known: further deltas are dropped."""
 
@@ -181,8 +182,13 @@ class TextPart(GrowingText[TextStream]):
 
     def close(self) -> Cleaned[CleanText]:
         """Return the text that the filter held back, once."""
+        if self._closed_at == self._received:
+            return compose.NOTHING
+        self._closed_at = self._received
         cleaned = self._filter.close()
-        self._filter, self._digest = self._make_filter(), None
+        self._digest = None
+        if not self.is_complete:  # deltas may follow
+            self._filter = self._make_filter()
         self._emitted.add(cleaned.value)
         if cleaned.notices:
             self.notices = bounded([*self.notices, *cleaned.notices])

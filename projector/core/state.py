@@ -165,9 +165,10 @@ class StreamState:
         """Items of tool calls, by every id under which the host or an output item may refer to them."""
         self.envelope: dict[str, object] = {}
         """Current context members (section 6.2)."""
-        self._set_member("conversation_id", self.run.conversation_id)
-        self.set_context({"conversation_id": context.conversation_id, "agent": context.agent})
-        self.set_context({"workflow": context.workflow})
+        self._set_members({"conversation_id": self.run.conversation_id})
+        self.set_context(
+            {"conversation_id": context.conversation_id, "agent": context.agent, "workflow": context.workflow}
+        )
 
     @property
     def is_over(self) -> bool:
@@ -196,13 +197,16 @@ class StreamState:
 
         Agent and workflow may change. The conversation is set once: another conversation is another stream.
         """
+        found: dict[str, object] = {}
         for name, value in members.items():
-            if name == "conversation_id" and self.run.conversation_id is not None:
-                self.count("conversation_id is set")
-                continue
-            self._set_member(name, CONTEXT_READERS[name](self.redactor, value))
             if name == "conversation_id":
-                self.run.conversation_id = _identifier(self.redactor, value)
+                if self.run.conversation_id is not None:
+                    self.count("conversation_id is set")
+                    continue
+                self.run.conversation_id = found[name] = _identifier(self.redactor, value)
+            else:
+                found[name] = CONTEXT_READERS[name](self.redactor, value)
+        self._set_members(found)
 
     def release(self) -> None:
         """Drop what the ended stream has emitted."""
@@ -214,13 +218,13 @@ class StreamState:
     def begin_response(self) -> None:
         """Start a response after the slots already used."""
         self.response = Response(self.slots.next_slot, after=self.response.id)
-        self._set_member("response_id", None)
+        self._set_members({"response_id": None})
 
     def set_response_id(self, provider_id: str | None) -> None:
         """Set the id of the response; the first one stays (D4)."""
         if provider_id and self.response.id is None:
             self.response.id = self.redactor.identifier(provider_id)
-            self._set_member("response_id", self.response.id)
+            self._set_members({"response_id": self.response.id})
 
     def find(self, index: int | None, provider_id: str | None) -> Item | None:
         """Return the item at the provider's index, or without an index the item with the provider's id.
@@ -275,7 +279,7 @@ class StreamState:
         slot = self.slots.slot(None if index is None else self.response.base_slot + index)
         role = role or ROLES.get(item_type)
         clean_role = self.redactor.name(role) if role else None
-        item = Item(slot, self.slots.item_id(provider_id, slot), self.redactor.identifier(item_type), clean_role)
+        item = Item(slot, self.slots.item_id(provider_id, slot), self.redactor.word(item_type), clean_role)
         self.response.add(item)
         if index is not None:
             self.response.by_index[index] = item
@@ -283,17 +287,16 @@ class StreamState:
             self.response.by_id[provider_id] = item
         if provider_id and index is None:
             self.response.without_index[provider_id] = item
-        clean_status = self.redactor.identifier(status or "in_progress")
+        clean_status = self.redactor.word(status or "in_progress")
         return item, [
             frames.output_item(Kind.OUTPUT_ITEM_ADDED, item.slot, item.item_id, item.type, item.role, clean_status)
         ]
 
-    def _set_member(self, name: str, value: object) -> None:
-        """Set or remove a member of the envelope; its order is that of section 6.2."""
-        if not value and name not in self.envelope:
-            return
-        members = {**self.envelope, name: value}
-        self.envelope = {known: found for known in CONTEXT_ORDER if (found := members.get(known))}
+    def _set_members(self, changed: Mapping[str, object]) -> None:
+        """Set or remove members of the envelope; their order is that of section 6.2."""
+        if any(value or name in self.envelope for name, value in changed.items()):
+            members = {**self.envelope, **changed}
+            self.envelope = {known: found for known in CONTEXT_ORDER if (found := members.get(known))}
 
 
 def _identifier(redactor: Redactor, value: object) -> CleanText | None:
@@ -314,8 +317,7 @@ def _workflow(redactor: Redactor, value: object) -> dict[str, object]:
 
 
 CONTEXT_READERS: Final[Mapping[str, Callable[[Redactor, object], object]]] = {
-    "conversation_id": _identifier,
     "agent": _name,
     "workflow": _workflow,
 }
-"""Context member from the host -> its reader, which returns a clean value or None."""
+"""Context member from the host that may change -> its reader, which returns a clean value or None."""

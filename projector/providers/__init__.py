@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from projector._errors import UsageError
@@ -30,6 +31,16 @@ def profile_of(provider: str, settings: Mapping[str, object]) -> BaseModel | Non
         if settings:
             raise UsageError(f"profile of `{provider}`: `{path_name([next(iter(settings))])}` is unknown")
         return None
+    return _read(provider, reference, settings) if settings else _default(provider, reference)
+
+
+@cache
+def _default(provider: str, reference: str) -> BaseModel:
+    """Return the profile without settings, which is frozen: most streams have it."""
+    return _read(provider, reference, {})
+
+
+def _read(provider: str, reference: str, settings: Mapping[str, object]) -> BaseModel:
     model: type[BaseModel] = resolve(reference)
     from pydantic import ValidationError
 

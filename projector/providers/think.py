@@ -54,6 +54,12 @@ class ThinkSplitter:
         self.is_plain = mode == "off"
         """Whether all that follows is text; then there is no need to push it."""
 
+    def skips(self, text: str) -> bool:
+        """Check whether a complete message begins with text that no tag can follow, so that all of it is the answer."""
+        if self._is_anywhere or self._is_inside or self._held:
+            return self.is_plain
+        return self.is_plain or not self._open.may_begin(text, _BLANKS.match(text).end())  # type: ignore[union-attr]
+
     def push(self, text: str) -> list[Operation]:
         """Add text, and return the operations that it completes."""
         text = self._held + text
@@ -134,6 +140,10 @@ class _Tags:
         self._starts = tuple({start for text in texts for start in (text[0], text[0].upper())})
         self._prefixes = frozenset(text[:size] for text in texts for size in range(len(text)))
         self._most = max(map(len, texts)) - 1
+
+    def may_begin(self, text: str, start: int) -> bool:
+        """Check whether a tag, or the beginning of one, may be at a place; that is so at the end of the text."""
+        return text.startswith(self._starts, start) or start == len(text)
 
     def end_at(self, text: str, start: int) -> int:
         """Return the end of the tag at a place; the place itself if there is none."""

@@ -44,7 +44,7 @@ def shown(deltas: Sequence[str], start: int, count: int) -> list[CleanText]:
 
 def joined(*parts: Cleaned[CleanText]) -> Cleaned[CleanText]:
     """Join clean texts into one, with all their notices. A single one is not copied: it may have megabytes."""
-    return _between("", [part for part in parts if part.value or part.notices])
+    return _between("", [part for part in parts if part[0] or part[1]])
 
 
 def paragraphs(parts: Iterable[Cleaned[CleanText]]) -> Cleaned[CleanText]:
@@ -53,6 +53,10 @@ def paragraphs(parts: Iterable[Cleaned[CleanText]]) -> Cleaned[CleanText]:
 
 
 def _between(separator: str, parts: Sequence[Cleaned[CleanText]]) -> Cleaned[CleanText]:
+    if not parts:
+        return NOTHING
+    if len(parts) == 1 and not parts[0].notices:
+        return parts[0]
     text = separator.join([part.value for part in parts])
     return Cleaned(CleanText(text), bounded(each for part in parts for each in part.notices))
 

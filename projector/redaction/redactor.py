@@ -62,6 +62,7 @@ class Redactor:
         self._detector = Detector(policy, self._secrets)
         self._names: Names | None = None
         self._clean_names: dict[str, CleanText] = {}
+        self._clean_words: dict[str, CleanText] = {}
         actions = policy.text_actions
         self._prose = Prose(self._detector, actions, merged(policy.own_rules).classes) if actions else None
         self._echo: Echo | None = None
@@ -74,7 +75,8 @@ class Redactor:
 
     def for_stream(self) -> Redactor:
         """Return a redactor with the same policy for one stream, whose IDs have the same pseudonyms everywhere."""
-        redactor = copy(self)
+        redactor = Redactor.__new__(type(self))
+        redactor.__dict__.update(self.__dict__)  # a fifth of the time of `copy`
         redactor._names = self._new_names()  # noqa: SLF001 - of this class
         return redactor
 
@@ -105,6 +107,15 @@ class Redactor:
     def stream_identifier(self, text: str) -> CleanText:
         """Return the ID of a stream. A random one is not searched: any short value is in it now and then."""
         return CleanText(text) if _RANDOM_ID.fullmatch(text) else self.identifier(text)
+
+    def word(self, text: str) -> CleanText:
+        """Return a constant of the contract as an ID: a status, an item type. One that is clean is searched once."""
+        known = self._clean_words.get(text)
+        if known is None:
+            known = self.identifier(text)
+            if known == text:
+                self._clean_words[text] = known
+        return known
 
     def noted_identifier(self, text: str) -> Cleaned[CleanText]:
         """Return an ID with its notice, for a place inside a tree."""
@@ -211,6 +222,8 @@ class Redactor:
 
     def rejoined(self, text: Cleaned[CleanText]) -> Cleaned[CleanText]:
         """Search clean texts again after they were joined: texts that grew at the same time may form a value."""
+        if not self._detector.values:
+            return text
         stream = self.value_stream()
         cleaned = compose.joined(stream.feed(text.value), stream.close())
         if cleaned.value == text.value:

@@ -192,7 +192,7 @@ class ProseStream(TextStream):
     """
 
     __slots__ = (
-        *("_count", "_gate", "_has_begun", "_is_alone", "_is_idle", "_ledger", "_pending", "_prose", "_quiet"),
+        *("_count", "_echo", "_gate", "_has_begun", "_is_alone", "_is_idle", "_ledger", "_pending", "_prose", "_quiet"),
         *("_recent", "_rules", "_seam", "_special", "_words", "before", "begun_in"),
     )
 
@@ -200,12 +200,14 @@ class ProseStream(TextStream):
         self, prose: Prose, seam: Seam | None = None, echo: Echo | None = None, *, is_json: bool = False
     ) -> None:
         self._rules = prose
-        self._prose = prose.filter(is_json=is_json)
-        super().__init__(self._prose)
+        self._prose: ProseFilter | None = prose.filter(is_json=True) if is_json else None
+        """Reads what the gate cannot; most texts need none."""
+        super().__init__(None)
         self._gate = gate = prose.gate
         self._words, self._quiet = gate.words, gate.quiet
         self._special = gate.special
-        self._ledger = Ledger(prose.actions, echo)
+        self._echo = echo
+        self._ledger: Ledger | None = None
         self._seam = seam or Seam()
         self._is_alone = seam is None
         self._has_begun = False
@@ -242,14 +244,18 @@ class ProseStream(TextStream):
     def close(self) -> Cleaned[CleanText]:
         """Return the clean text of the characters held at the end."""
         text = self._pending + self._joiner.end()
-        self._enter()
-        parts = [self._settled(self._prose.feed(text), text)] if text else []
-        parts.append(self._settled(self._prose.end(), "", at_end=True))
+        cleaned = compose.NOTHING
+        if text or not self._is_idle:
+            self._enter()
+            prose = self._reader()
+            parts = [self._settled(prose.feed(text), text)] if text else []
+            parts.append(self._settled(prose.end(), "", at_end=True))
+            cleaned = self._counted("".join(parts))
         self._recent = (self._recent + text)[-BEFORE_CHARS:]
         self._is_idle = False
         if self._is_alone:
             self._seam.owner = None  # only a garbage collection would free the cycle
-        return self._counted("".join(parts))
+        return cleaned
 
     def take_place_of(self, other: TextStream, /) -> None:
         """Read the same text as another stream, again from its start, after the same other texts."""
@@ -270,7 +276,7 @@ class ProseStream(TextStream):
     @property
     def open_value(self) -> Carry | None:
         """The credential inside which the text ends, if it may continue in the next text."""
-        return None if self._is_idle else self._prose.open_value
+        return None if self._is_idle or self._prose is None else self._prose.open_value
 
     @property
     def end_of_text(self) -> str:
@@ -311,9 +317,9 @@ class ProseStream(TextStream):
         self.before, self.begun_in = text, value
         if text.strip():
             if value is not None and not self._rules.withholds_end(text):
-                self._prose.begin_in(value)  # it begins before what is kept of the text
+                self._reader().begin_in(value)  # it begins before what is kept of the text
             else:
-                self._prose.continue_after(text)
+                self._reader().continue_after(text)
             self._recent = text
             self._is_idle = False
 
@@ -323,18 +329,32 @@ class ProseStream(TextStream):
         self.positions.read += self._count
         self._count = 0
         if self._is_idle:
-            self._prose.resume(self._recent)
+            self._reader().resume(self._recent)
+
+    def _reader(self) -> ProseFilter:
+        """Return the filter that reads what the gate cannot; it is created for the first such text."""
+        if self._prose is None:
+            self._prose = self._rules.filter()
+        return self._prose
+
+    def _actions(self) -> Ledger:
+        """Return the ledger, created for the first text that the gate cannot read."""
+        if self._ledger is None:
+            self._ledger = Ledger(self._rules.actions, self._echo)
+        return self._ledger
 
     def _search(self, text: str) -> Cleaned[CleanText]:
         """Search text that the gate cannot decide."""
         self._enter()
-        parts = [self._settled(self._prose.feed(piece), piece) for piece in in_pieces(text)]
+        prose = self._reader()
+        parts = [self._settled(prose.feed(piece), piece) for piece in in_pieces(text)]
         self._leave((self._recent + text)[-BEFORE_CHARS:])
         return self._counted("".join(parts))
 
     def _leave(self, recent: str) -> None:
         """Return to the gate if all that is held can be read again."""
-        shown = None if self._joiner.held or self._ledger.is_open else self._prose.shown_before_held(recent)
+        prose, ledger = self._reader(), self._actions()
+        shown = None if self._joiner.held or ledger.is_open else prose.shown_before_held(recent)
         self._is_idle = (
             shown is not None
             and _UNFINISHED.search(shown) is None
@@ -344,17 +364,17 @@ class ProseStream(TextStream):
         if self._is_idle:
             self._recent = shown or " "
             self._pending, self._writer.held = self._writer.held, ""
-            self._prose.drop_held()
-            self._ledger.drop_held()
+            prose.drop_held()
+            ledger.drop_held()
 
     def _settled(self, steps: list[Step], text: str, *, at_end: bool = False) -> str:
-        steps = self._ledger.settle(steps, text, at_end=at_end)
+        steps = self._actions().settle(steps, text, at_end=at_end)
         self.positions.add(steps)
         return self._writer.write(steps, text)
 
     def _counted(self, clean: str) -> Cleaned[CleanText]:
         """Return clean text with a notice of the values since the last one."""
-        withheld, shown = self._ledger.tally
+        withheld, shown = self._actions().tally
         if not withheld and not shown:
             return _new_tuple(Cleaned, (clean, ()))
         notice = counted_notice(withheld, shown)

@@ -175,3 +175,18 @@ def test_kept_bytes_take_their_own_size(length: int) -> None:
 def test_the_size_of_an_encoded_value(value: object, piece_chars: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codec, "_PIECE_CHARS", piece_chars)
     assert codec.size(value) == len(codec.dumps(value))
+
+
+@pytest.mark.parametrize(
+    ("value", "is_long"),
+    [
+        ("a" * 4, False),
+        ("a" * 5, True),
+        ({"a": ["aa"]}, False),
+        ({"a": ["aa", ("aa", "a")]}, True),
+        ([None, 1.5, True, {}], True),
+    ],
+)
+def test_a_tree_with_much_text_is_long(value: object, monkeypatch: pytest.MonkeyPatch, *, is_long: bool) -> None:
+    monkeypatch.setattr(codec, "_PIECE_CHARS", 4)
+    assert codec.is_long(value) is is_long

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from projector.core.growing_text import CallArguments, TextPart, align_positions
-from projector.redaction.clean import Cleaned, CleanText
+from projector.redaction.clean import REDACTED_HERE, Cleaned, CleanText
+from projector.redaction.compose import NOTHING
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from projector.redaction.stream import ArgumentsEnd
+from projector.redaction.stream import ArgumentsEnd, TextStream
 
 REDACTOR = Redactor(Policy.load({"registered": [{"value": "quay-7781"}], "text": "off"}))
 
@@ -126,3 +127,16 @@ def test_arguments_are_filtered_once_if_the_whole_agrees(
     same = REDACTOR.argument_stream()
     same.feed("".join(deltas) if not agrees or whole is None else whole)
     assert end == same.finish().arguments
+
+
+def test_a_complete_text_is_closed_once() -> None:
+    made: list[TextStream] = []
+
+    def make() -> TextStream:
+        made.append(REDACTOR.message_stream())
+        return made[-1]
+
+    grown = TextPart(make)
+    grown.feed("Hi quay-77")
+    assert grown.complete("Hi quay-7781") == Cleaned("<redacted>", REDACTED_HERE)
+    assert (grown.close(), len(made)) == (NOTHING, 2)  # the second one reads the whole text

@@ -167,3 +167,14 @@ def test_remembered_names_are_few_and_short() -> None:
     remembered = redactor._clean_names
     assert len(remembered) == names.CLEAN_NAMES_MAX
     assert max(map(len, remembered)) <= names.CLEAN_NAME_MAX_CHARS
+
+
+def test_a_constant_that_is_a_registered_value_gets_the_pseudonym_of_each_stream() -> None:
+    shared = Redactor(Policy.load({"registered": [{"value": "completed"}]}))
+    first, second = shared.for_stream(), shared.for_stream()
+    assert [first.word("message"), first.identifier("completed"), first.word("completed")] == [
+        "message",
+        *["redacted_1"] * 2,
+    ]
+    assert (second.identifier("x completed"), second.word("completed")) == ("redacted_1", "redacted_2")
+    assert second.replaced == {"redacted_1", "redacted_2"}

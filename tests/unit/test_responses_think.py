@@ -173,5 +173,5 @@ def test_texts_are_bounded() -> None:
 
 def test_a_plain_text_passes_unchanged() -> None:
     stage = OpenAIResponsesStage(ResponsesProfile())
-    events = [delta("Yes"), delta(", it is"), delta(" <think>.")]
+    events = [delta("Yes"), delta(", it is"), delta(" <think>."), *ends("Yes, it is <think>.")]
     assert [stage.feed(SseMessage(json.dumps(event).encode())) for event in events] == [[event] for event in events]

@@ -136,7 +136,7 @@ def close(state: StreamState, item: Item, raw: Mapping[str, object], default: st
         status = default or "incomplete"
     output.append(
         frames.output_item(
-            Kind.OUTPUT_ITEM_DONE, item.slot, item.item_id, item.type, item.role, state.redactor.identifier(status)
+            Kind.OUTPUT_ITEM_DONE, item.slot, item.item_id, item.type, item.role, state.redactor.word(status)
         )
     )
     return output
@@ -162,7 +162,7 @@ def _is_known(state: StreamState, item_type: str) -> bool:
 def phase_of(state: StreamState, raw: Mapping[str, object]) -> CleanText | None:
     """Return the phase of a message if it is known (D43)."""
     phase = read.text_or_none(raw, "phase")
-    return state.redactor.identifier(phase) if phase in PHASES else None
+    return state.redactor.word(phase) if phase in PHASES else None
 
 
 def _open(state: StreamState, described: ItemDescription) -> tuple[Item, list[Frame]]:

@@ -47,7 +47,7 @@ class PublicSseV1:
         writer = HANDLED.get(kind)
         if writer is None:
             return []
-        if kind == _FINAL and codec.size(frame) > self._max_bytes:  # it may have texts of megabytes
+        if kind == _FINAL and codec.is_long(frame["final"]) and codec.size(frame) > self._max_bytes:
             frame = fit(frame, self._max_bytes)
         data = writer(frame)
         return [(None, data if len(data) <= self._max_bytes else writer(fit(frame, self._max_bytes)))]

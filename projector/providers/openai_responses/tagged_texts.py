@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import Any, Final, TypeAlias
 
 from projector.contracts.limits import ITEMS_MAX
@@ -123,7 +123,8 @@ class TaggedTexts:
         whole = event.get("text")
         if type(whole) is not str:
             return [event]
-        return [*self._finish(event, whole), {**event, "text": self._split(whole)[0]}]
+        answer, removed = self._split(whole)
+        return [*self._finish(event, whole), {**event, "text": answer} if removed else event]
 
     def on_annotation(self, event: dict[str, Any]) -> list[CanonicalEvent]:
         """Move the positions of a citation to the text without reasoning."""
@@ -150,6 +151,8 @@ class TaggedTexts:
             more, clean = self._item(item, at) if read.is_mapping(item) else ([], item)
             said += more
             items.append(clean)
+        if all(map(is_, items, output)):
+            return [*said, event]
         return [*said, {**event, "response": {**response, "output": items}}]
 
     def _item(self, item: Mapping[str, object], index: object) -> tuple[list[CanonicalEvent], Mapping[str, object]]:
@@ -167,7 +170,7 @@ class TaggedTexts:
             said += self._finish({"output_index": index, "item_id": item.get("id"), "content_index": at}, whole)
             answer, removed = self._split(whole)
             parts.append(_without(part, answer, removed) if removed else part)
-        return said, {**item, "content": parts}
+        return said, item if all(map(is_, parts, content)) else {**item, "content": parts}
 
     def _finish(self, event: Mapping[str, object], whole: str) -> list[CanonicalEvent]:
         """Return the rest of a text that is complete now; all of its reasoning, if there were no deltas."""
@@ -192,6 +195,9 @@ class TaggedTexts:
         return text
 
     def _end(self, text: _Text) -> list[CanonicalEvent]:
+        if text.splitter.is_plain:  # it holds nothing
+            text.is_over = True
+            return []
         place = {name: value for name, value in zip(PLACE, text.place, strict=True) if value is not None}
         said = self._said(text, text.splitter.close(), {"type": DELTA, **place})
         text.splitter.is_plain = text.is_over = True
@@ -215,6 +221,8 @@ class TaggedTexts:
     def _split(self, whole: str) -> tuple[str, int]:
         """Return a complete text without reasoning, and how many characters less it has."""
         splitter = ThinkSplitter(self._mode, self._tags)
+        if splitter.skips(whole):
+            return whole, 0
         operations = [*splitter.push(whole), *splitter.close()]
         answer = "".join(content for kind, content in operations if kind == "text")
         return answer, len(whole) - len(answer)
