@@ -11,8 +11,8 @@ from typing import Final
 from projector.contracts import codec
 from projector.core.delta_frames import TEXT_MAX_CHARS
 
-NUMBER: Final = b"%d"
-TEXT: Final = b'"%b"'
+NUMBER_PLACE: Final = b"%d"
+TEXT_PLACE: Final = b'"%b"'
 """The place of a text, which is given as the content of a JSON string."""
 VALUES_MAX_BYTES: Final = 6 * TEXT_MAX_CHARS + 100
 """Maximum size of the values of one event: a delta, of which each character may be an escape, numbers and a time."""

@@ -15,7 +15,7 @@ from projector.core.canonical import Frame, WireEvent
 from projector.core.delta_frames import TEXT_MAX_CHARS, DeltaFrames
 from projector.core.envelope import EnvelopeWriter
 from projector.dialects import DIALECTS
-from projector.dialects.delta_pattern import NUMBER, TEXT, pattern_of
+from projector.dialects.delta_pattern import NUMBER_PLACE, TEXT_PLACE, pattern_of
 from projector.dialects.descriptor import DialectOptions, DialectWriter
 from projector.dialects.openresponses.writer import OpenResponses
 from projector.dialects.responses.writer import Responses
@@ -278,7 +278,7 @@ def test_a_failure_ends_repeats_too(name: str) -> None:
 
 def test_a_pattern_has_what_is_no_place_as_it_is() -> None:
     event = {"100%": "%d", "delta": "", "sequence": 0, "payload": {"%b": ['"', "%%"]}}
-    pattern = pattern_of(event, {"delta": TEXT, "sequence": NUMBER})
+    pattern = pattern_of(event, {"delta": TEXT_PLACE, "sequence": NUMBER_PLACE})
     assert codec.loads(pattern % (b"\\n%", 7)) == {**event, "delta": "\n%", "sequence": 7}
 
 

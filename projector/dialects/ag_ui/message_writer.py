@@ -17,8 +17,7 @@ from projector.dialects.ag_ui.ag_ui_run import (
     metadata,
     unless_completed,
 )
-from projector.dialects.delta_pattern import NUMBER, pattern_of
-from projector.dialects.delta_pattern import TEXT as TEXT_PLACE
+from projector.dialects.delta_pattern import NUMBER_PLACE, TEXT_PLACE, pattern_of
 from projector.dialects.frame_writer import ENCRYPTED_MAX_CHARS, left_out
 from projector.dialects.sent_texts import FINAL_TEXTS, REFUSAL, TEXT
 
@@ -61,7 +60,7 @@ def text_pattern(run: AgUiRun, frame: Frame) -> bytes:
     return pattern_of(_content(run, run.messages[frame["item_id"]], frame["delta"]), _PLACES)
 
 
-_PLACES: Final[Mapping[str, bytes]] = {"timestamp": NUMBER, "delta": TEXT_PLACE}
+_PLACES: Final[Mapping[str, bytes]] = {"timestamp": NUMBER_PLACE, "delta": TEXT_PLACE}
 
 
 def on_citation(run: AgUiRun, frame: Frame) -> list[Event]:

@@ -11,7 +11,7 @@ from projector.core.context import parse_time
 from projector.core.truncation import fit
 from projector.dialects.chat_completions.client_calls import ClientCalls, Delta
 from projector.dialects.chat_completions.joined_text import JoinedText
-from projector.dialects.delta_pattern import TEXT, literal, pattern_of
+from projector.dialects.delta_pattern import TEXT_PLACE, literal, pattern_of
 from projector.dialects.descriptor import DialectOptions
 
 UNKNOWN: Final = "unknown"
@@ -78,7 +78,7 @@ class ChunkStream:
 
     def pattern(self, member: str) -> bytes:
         """Return a chunk with a delta of a text as a format, with one place for the text."""
-        choice = _CHOICE % (pattern_of({member: ""}, {member: TEXT}), b"null")
+        choice = _CHOICE % (pattern_of({member: ""}, {member: TEXT_PLACE}), b"null")
         return literal(self._head) + choice + literal(self._tail)
 
     def add_texts(self, member: str, deltas: list[str]) -> None:

@@ -11,7 +11,7 @@ from projector.core.canonical import Frame, WireEvent
 from projector.core.delta_frames import DeltaFrames
 from projector.core.sse import encode_sse
 from projector.core.truncation import fit
-from projector.dialects.delta_pattern import NUMBER, TEXT, VALUES_MAX_BYTES, pattern_of
+from projector.dialects.delta_pattern import NUMBER_PLACE, TEXT_PLACE, VALUES_MAX_BYTES, pattern_of
 from projector.dialects.descriptor import RepeatWriter
 
 DROPPED: Final[Mapping[str, str]] = {
@@ -70,9 +70,9 @@ class PublicSseV1:
 
 
 _PLACES: Final[Mapping[str, bytes]] = {
-    "event_id": NUMBER,
-    "server_timestamp": TEXT,
-    "provider_sequence_number": NUMBER,
-    "delta": TEXT,
+    "event_id": NUMBER_PLACE,
+    "server_timestamp": TEXT_PLACE,
+    "provider_sequence_number": NUMBER_PLACE,
+    "delta": TEXT_PLACE,
 }
 """In the order in which a frame has them."""

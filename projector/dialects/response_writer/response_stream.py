@@ -8,7 +8,7 @@ from typing import Any, Final
 from projector.contracts import codec
 from projector.contracts.kinds import VENDOR
 from projector.core.canonical import Frame, WireEvent
-from projector.dialects.delta_pattern import NUMBER, TEXT, VALUES_MAX_BYTES, pattern_of
+from projector.dialects.delta_pattern import NUMBER_PLACE, TEXT_PLACE, VALUES_MAX_BYTES, pattern_of
 from projector.dialects.id_allocator import IdAllocator
 from projector.dialects.response_writer.event_truncation import EVENT_MAX_BYTES, truncate_event
 from projector.dialects.response_writer.output_items import Item
@@ -137,5 +137,5 @@ class ResponseStream:
         self.emit(event, {"response": self.response.wire(status, output=output, **members)})
 
 
-_PLACES: Final[Mapping[str, bytes]] = {"sequence_number": NUMBER, "delta": TEXT}
+_PLACES: Final[Mapping[str, bytes]] = {"sequence_number": NUMBER_PLACE, "delta": TEXT_PLACE}
 """What differs within a run of deltas, in the order in which an event has it."""

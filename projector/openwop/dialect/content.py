@@ -16,7 +16,7 @@ from projector.contracts import codec
 from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core.canonical import Frame, WireEvent
 from projector.core.delta_frames import DeltaFrames
-from projector.dialects.delta_pattern import NUMBER, TEXT, literal, pattern_of
+from projector.dialects.delta_pattern import NUMBER_PLACE, TEXT_PLACE, literal, pattern_of
 from projector.dialects.descriptor import RepeatWriter
 from projector.openwop import event_log
 from projector.openwop.dialect.log_state import LogState, ReasoningBlock, ReasoningItem
@@ -60,10 +60,10 @@ def repeat_text(state: LogState) -> RepeatWriter:
     pattern = pattern_of(
         event,
         {
-            "eventId": literal(codec.dumps(begin_of_id)[:-1]) + NUMBER + b'"',
-            "payload": pattern_of(event["payload"], {"chunk": TEXT}),
-            "timestamp": TEXT,
-            "sequence": NUMBER,
+            "eventId": literal(codec.dumps(begin_of_id)[:-1]) + NUMBER_PLACE + b'"',
+            "payload": pattern_of(event["payload"], {"chunk": TEXT_PLACE}),
+            "timestamp": TEXT_PLACE,
+            "sequence": NUMBER_PLACE,
         },
     )
 
