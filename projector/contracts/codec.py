@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import orjson
@@ -85,6 +85,18 @@ def dumps(value: object) -> bytes:
         return orjson.dumps(_writable(value))
     except (TypeError, RecursionError):
         raise CodecError("expected a value of JSON types, of at most 254 levels") from None
+
+
+def contents(texts: Sequence[str]) -> list[bytes]:
+    """Encode each text as the content of a JSON string, without quotes."""
+    parts = dumps(_UNIT.join(texts))[1:-1].split(_UNIT_ENCODED)
+    if len(parts) == len(texts):  # otherwise a text contains the separator, or its escape
+        return parts
+    return [dumps(text)[1:-1] for text in texts]
+
+
+_UNIT: Final = "\x1f"
+_UNIT_ENCODED: Final = b"\\u001f"
 
 
 def dumps_to_keep(value: object) -> bytes:

@@ -7,8 +7,9 @@ from typing import Final, final
 
 from projector.core.canonical import Frame
 from projector.redaction.clean import CleanText
+from projector.redaction.stream import RUN_TEXT_MAX_CHARS
 
-TEXT_MAX_CHARS: Final = 1_024
+TEXT_MAX_CHARS: Final = RUN_TEXT_MAX_CHARS
 """Maximum characters of a delta in a run, so that its event is far below every limit."""
 
 

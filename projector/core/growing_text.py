@@ -141,15 +141,15 @@ class TextPart(GrowingText[TextStream]):
             return text == self._emitted.text + self._filter.held
         return super()._is_same(text)
 
-    def show(self, deltas: Sequence[str], start: int) -> list[CleanText]:
-        """Read valid deltas from a position on, as long as each is shown as it is, and return these.
+    def feed_run(self, deltas: Sequence[str], start: int) -> list[CleanText]:
+        """Feed valid deltas from a position on and return what each shows, as long as that is decided quickly.
 
         It may return fewer than possible; `feed` reads the next one.
         """
         if self._digest is not None or self._ends_in_half:
             return []
-        shown = compose.shown(deltas, start, self._filter.show(deltas, start))
-        self._received += sum(map(len, shown))
+        shown = self._filter.feed_run(deltas, start)
+        self._received += sum(map(len, deltas[start : start + len(shown)]))
         self._emitted.extend(shown)
         return shown
 

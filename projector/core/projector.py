@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from projector._errors import UsageError
+from projector.contracts import codec
 from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame, UnreadableEvent
@@ -22,6 +23,8 @@ from projector.core.lifecycle import BRANCH_TRANSITIONS, OPTIONAL_BRANCH_TRANSIT
 from projector.core.message_shape import Deltas
 from projector.core.reported_errors import ProviderError
 from projector.core.state import StreamState
+from projector.redaction import compose
+from projector.redaction.clean import CleanText
 from projector.redaction.redactor import Redactor
 from projector.redaction.text_ledger import BlockedError
 
@@ -197,21 +200,31 @@ class PublicStreamProjector:
     def repeat(self, text: OpenText, deltas: Deltas) -> list[Frame | DeltaFrames]:
         """Handle deltas of the text that the last event continued, each with its sequence number."""
         output: list[Frame | DeltaFrames] = []
-        texts, encoded, numbers = deltas.texts, deltas.encoded, deltas.numbers
+        texts, numbers = deltas.texts, deltas.numbers
         at = 0
         while at < len(texts) and self._open_text is text:
             try:
-                shown = text.part.show(texts, at) if self._envelopes.may_repeat else ()
+                shown = text.part.feed_run(texts, at) if self._envelopes.may_repeat else []
             except Exception as error:  # noqa: BLE001 - as in `_signal`
                 return output + self.fail_closed(_fault_of(error))
             if shown:
-                end = at + len(shown)
-                output.append(self._envelopes.run(text.frame, shown, encoded[at:end], numbers[at:end]))
-                at = end
+                output += self._run(text.frame, shown, deltas, at)
+                at += len(shown)
             else:
                 output += self._next_delta(text, texts[at], numbers[at])
                 at += 1
         return output
+
+    def _run(self, frame: Frame, shown: list[CleanText], deltas: Deltas, at: int) -> list[DeltaFrames]:
+        """Return the frames of what deltas from a position on show; those that show nothing have none."""
+        end = at + len(shown)
+        encoded, numbers = deltas.encoded[at:end], deltas.numbers[at:end]
+        if shown != deltas.texts[at:end]:
+            if compose.EMPTY in shown:
+                numbers = [number for text, number in zip(shown, numbers, strict=True) if text]
+                shown = [text for text in shown if text]
+            encoded = codec.contents(shown)
+        return [self._envelopes.run(frame, shown, encoded, numbers)] if shown else []
 
     def host(self, event: CanonicalEvent) -> list[Frame]:
         """Handle a host event (D35)."""

@@ -37,11 +37,6 @@ def own_words(text: str) -> CleanText:
     return CleanText(text)
 
 
-def shown(deltas: Sequence[str], start: int, count: int) -> list[CleanText]:
-    """Return deltas that `TextStream.show` has read: they are clean as they are."""
-    return [CleanText(delta) for delta in deltas[start : start + count]]
-
-
 def joined(*parts: Cleaned[CleanText]) -> Cleaned[CleanText]:
     """Join clean texts into one, with all their notices. A single one is not copied: it may have megabytes."""
     return _between("", [part for part in parts if part[0] or part[1]])

@@ -42,6 +42,9 @@ _UNPARSED_MAX_CHARS: Final = 4 * 1024 * 1024
 
 _new_tuple: Final = tuple.__new__  # four times as fast as calling the class; used for every token
 
+RUN_TEXT_MAX_CHARS: Final = 1_024
+"""Maximum length of a text that is read or shown as one of a run."""
+
 
 class ArgumentsEnd(NamedTuple):
     """End of a call's arguments: the last delta, and the complete arguments."""
@@ -99,17 +102,26 @@ class TextStream:
         self.positions.read += count
         return _new_tuple(Cleaned, (self._writer.show(count, text), ()))
 
-    def show(self, deltas: Sequence[str], start: int, /) -> int:
-        """Read deltas from a position on, as long as each is shown at once as it is; return their number.
+    def feed_run(self, deltas: Sequence[str], start: int, /) -> list[CleanText]:
+        """Feed deltas as long as a quick search decides each, and return what each of them shows.
 
-        The same as `feed` for each of them, whose result would be the delta itself without notices, with nothing held
-        before and after it. Fewer may be read than possible.
+        These are the values that `feed` returns for each, without notices. One is empty if all of its delta is held.
+        Fewer deltas may be read than possible.
 
         Args:
-            deltas: valid texts, none of them empty.
+            deltas: valid texts, none of them empty or longer than `RUN_TEXT_MAX_CHARS`; no result is longer, either.
             start: position of the first one.
         """
+        shown = [CleanText(delta) for delta in deltas[start : start + self.count_shown(deltas, start)]]
+        self.skip(shown)
+        return shown
+
+    def count_shown(self, deltas: Sequence[str], start: int, /) -> int:
+        """Return how many deltas at least are shown as they are, with nothing held behind each; none is read."""
         return len(deltas) - start if self._filter is None and not self._joiner.held else 0
+
+    def skip(self, deltas: Sequence[str], /) -> None:
+        """Read deltas that `count_shown` has counted."""
 
     @property
     def held(self) -> str:
@@ -191,6 +203,24 @@ class ValueStream(TextStream):
         cleaned = self._search(text)
         self._is_busy = bool(self._held or self._joiner.held)
         return cleaned
+
+    def count_shown(self, deltas: Sequence[str], start: int, /) -> int:
+        """Return the number of the next deltas in which no value begins, not even at their ends."""
+        joint = self._joint
+        if self._is_busy or (joint is not None and (joint.owner is not self or self._rests)):
+            return 0
+        beginning = self._beginning
+        for at in range(start, len(deltas)):
+            if beginning(deltas[at]) is not None:
+                return at - start
+        return len(deltas) - start
+
+    def skip(self, deltas: Sequence[str], /) -> None:
+        """Read deltas that `count_shown` has counted."""
+        text = "".join(deltas)
+        self._count += len(text)
+        if self._joint is not None:
+            self._joint.add(text)
 
     def close(self) -> Cleaned[CleanText]:
         """Return the clean text of the characters held at the end."""

@@ -23,7 +23,7 @@ from projector.redaction.policy import CREDENTIALS
 from projector.redaction.rules import TextClass
 from projector.redaction.spellings import INVISIBLE
 from projector.redaction.steps import ChainedMap, Step, StepWriter, in_pieces
-from projector.redaction.stream import TextStream
+from projector.redaction.stream import RUN_TEXT_MAX_CHARS, TextStream
 from projector.redaction.text_filter import BEFORE_CHARS, FENCE, ClassFilter, ProseFilter
 from projector.redaction.text_ledger import Echo, Ledger, class_of
 from projector.redaction.text_search import search_of
@@ -102,6 +102,8 @@ class Gate:
         self.word_group = gate.groups if detector is not None else -1
         self.words: Final[dict[str, Decided]] = {}
         """What was decided for texts behind a space, and for texts that begin with one behind a `quiet` character."""
+        self.steps: Final[dict[str, tuple[CleanText, str]]] = {}
+        """What was decided for texts that begin with a space behind a closed text, which they leave closed."""
         self.quiet: Final = frozenset(char for char in _QUIET if not _sees_space(rows) and self._is_quiet(char))
         self._has_classes = bool(rows)
         special = {*DISGUISES, *(PLAIN if rows else ())}
@@ -121,21 +123,36 @@ class Gate:
             if near.end() != end or begin < start or not self._is_cut(near.lastindex, end - begin):
                 return None
         decided = _new_tuple(Cleaned, (text[: begin - start], ())), text[begin - start :]
-        if len(text) <= _WORD_MAX_CHARS and self._is_kept(recent, text):
+        if recent[-1] in self.quiet and (recent[-1] == " " or text[:1] == " ") and self._may_keep(text):
             if len(self.words) >= _WORDS_MAX:
                 self.words.clear()
             self.words[text] = decided
         return decided
 
+    def is_closed(self, last: str, held: str) -> bool:
+        """Return whether a space ends what is held behind a character, so that what follows the space is independent.
+
+        Then no value begins in the held text, nor in the character if nothing is held, whatever follows the space.
+        """
+        if not held or last != " " or last not in self.quiet or len(held) >= _WORD_MAX_CHARS:
+            return not held and last in self.quiet
+        decided = self.words.get(f"{held} ") or self.decide(" ", f"{held} ")
+        return decided is not None and not decided[1]
+
+    def keep(self, text: str, shown: CleanText, rest: str) -> None:
+        """Keep what was decided for a text between two closed ones."""
+        if text[0] == " " and self._may_keep(text):
+            if len(self.steps) >= _WORDS_MAX:
+                self.steps.clear()
+            self.steps[text] = shown, rest
+
     def _is_cut(self, group: int | None, count: int) -> bool:
         """Return whether text at the end is only held, whatever follows: a candidate of a class, or a short prefix."""
         return group == self.class_group or (count < patterns.PREFIX_CHARS and group in (None, self.word_group))
 
-    def _is_kept(self, recent: str, text: str) -> bool:
+    def _may_keep(self, text: str) -> bool:
         """Return whether a result may be kept. With classes the text must be of letters: no value of a class is."""
-        if self._has_classes and not text.replace(" ", "").isalpha():
-            return False
-        return recent[-1] in self.quiet and (recent[-1] == " " or text[:1] == " ")
+        return len(text) <= _WORD_MAX_CHARS and (not self._has_classes or text.replace(" ", "").isalpha())
 
     def _is_quiet(self, char: str) -> bool:
         """Return whether no value begins with a character if a space follows."""
@@ -229,9 +246,9 @@ class ProseStream(TextStream):
         recent = self._recent
         text = self._pending + fragment
         if recent[-1] == " " or (text[:1] == " " and recent[-1] in self._quiet):
-            decided = self._words.get(text) or self._decide(recent, text, fragment)
+            decided = self._words.get(text) or self._decide(recent, self._pending, fragment)
         else:
-            decided = self._decide(recent, text, fragment)
+            decided = self._decide(recent, self._pending, fragment)
         if decided is None:
             return self._slowly(fragment)
         cleaned, self._pending = decided
@@ -240,6 +257,38 @@ class ProseStream(TextStream):
         whole = recent + shown
         self._recent = whole if len(recent) < _RECENT_MAX_CHARS else whole[-BEFORE_CHARS:]
         return cleaned
+
+    def feed_run(self, deltas: Sequence[str], start: int, /) -> list[CleanText]:
+        """Feed deltas as long as the gate decides each, and return what each of them shows."""
+        shown: list[CleanText] = []
+        if not self._is_idle or self._seam.owner is not self:
+            return shown
+        gate, step_of = self._gate, self._gate.steps.get
+        recent, pending = self._recent, self._pending
+        joined = 0
+        is_closed = gate.is_closed(recent[-1], pending)
+        for delta in deltas[start:] if start else deltas:
+            step = step_of(delta) if is_closed else None
+            if step is not None:
+                text, rest = step
+                shown.append(CleanText(pending + text) if pending else text)
+                pending = rest
+                continue
+            if len(pending) + len(delta) > RUN_TEXT_MAX_CHARS:
+                break
+            recent = self._passed(recent, shown[joined:])
+            joined = len(shown)
+            decided = self._decide(recent, pending, delta)
+            if decided is None:
+                break
+            text, rest = decided[0][0], decided[1]
+            shown.append(text)
+            was_closed, is_closed = is_closed, gate.is_closed((recent + text)[-1], rest)
+            if was_closed and is_closed:
+                gate.keep(delta, CleanText(text[len(pending) :]), rest)
+            pending = rest
+        self._recent, self._pending = self._passed(recent, shown[joined:]), pending
+        return shown
 
     def close(self) -> Cleaned[CleanText]:
         """Return the clean text of the characters held at the end."""
@@ -283,9 +332,17 @@ class ProseStream(TextStream):
         """The last characters that were read."""
         return self._recent + self._pending
 
-    def _decide(self, recent: str, text: str, fragment: str) -> Decided | None:
-        """Decide a text whose end is new; None if the gate cannot."""
-        cut = text.rfind(" ") + 1 if self._pending else 0  # words by themselves are decided once
+    def _passed(self, recent: str, shown: list[CleanText]) -> str:
+        """Return the end of the text behind texts that are shown, and count these."""
+        text = "".join(shown)
+        self._count += len(text)
+        whole = recent + text
+        return whole if len(whole) <= _RECENT_MAX_CHARS else whole[-BEFORE_CHARS:]
+
+    def _decide(self, recent: str, pending: str, fragment: str) -> Decided | None:
+        """Decide a fragment behind what is held; None if the gate cannot."""
+        text = pending + fragment
+        cut = text.rfind(" ") + 1 if pending else 0  # words by themselves are decided once
         first, last = text[:cut], text[cut:]
         head = self._words.get(first) if cut and recent[-1] == " " else None
         tail = self._words.get(last) if head and not head[1] else None
@@ -399,9 +456,12 @@ class SecondStream(TextStream):
         cleaned = self.first.feed(fragment)
         return _noted(self.second.feed(cleaned.value), cleaned.notices)
 
-    def show(self, _deltas: Sequence[str], _start: int, /) -> int:
-        """Read no deltas: `feed` reads each."""
-        return 0
+    def feed_run(self, deltas: Sequence[str], start: int, /) -> list[CleanText]:
+        """Feed deltas as long as the first cleaner shows each at once, and the second one decides it quickly."""
+        count = self.first.count_shown(deltas, start)
+        shown = self.second.feed_run(deltas[start : start + count], 0) if count else []
+        self.first.skip(deltas[start : start + len(shown)])
+        return shown
 
     def close(self) -> Cleaned[CleanText]:
         """Return the clean text of the characters held at the end."""
