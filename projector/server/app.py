@@ -31,6 +31,7 @@ from projector.server.http.routes import routes
 from projector.server.http.stream_route import Site
 from projector.server.ownership import Ownership
 from projector.server.stored import make_store
+from projector.server.streaming.local_logs import make_logs
 from projector.server.streaming.registry import Streams
 from projector.server.streaming.stream_logs import StreamLogs
 from projector.server.telemetry.metrics import Metrics
@@ -77,7 +78,7 @@ def create_app(
     circuits = Circuits(settings.circuit_breaker)
     producer = f"process_{uuid.uuid4().hex}"
     store = make_store(settings, producer)
-    logs = StreamLogs(store, unread_s=settings.store.unread_s)
+    logs = make_logs(store, unread_s=settings.store.unread_s)
     metrics = Metrics(streams, circuits, logs)
     observer = Observer(metrics, on_terminal, response_status)
     if budgets is None:

@@ -119,6 +119,10 @@ class MemoryStore(MemoryValues):
 
     async def open(self, head: StreamHead) -> bool:
         """See `Store`."""
+        return self.open_now(head)
+
+    def open_now(self, head: StreamHead) -> bool:
+        """Do what `open` does."""
         self._sweep()
         if self._get(head.stream_id) is not None:
             return False
@@ -131,21 +135,35 @@ class MemoryStore(MemoryValues):
     async def append(self, batches: Sequence[Batch]) -> Mapping[str, Refusal]:
         """See `Store`."""
         self._sweep()
-        refused: dict[str, Refusal] = {}
-        for batch in batches:
-            log = self._open.get(batch.stream_id)
-            if log is None or log.parked is not None:
-                is_known = log is not None or batch.stream_id in self._sealed
-                refused[batch.stream_id] = "sealed" if is_known else "unknown"
-            elif batch.first != log.last + 1:
-                if (batch.first, log.last) != (log.last_first, batch.first + len(batch.frames) - 1):
-                    refused[batch.stream_id] = "gap"
-            else:
-                self._extend(log, batch.frames)
-        return refused
+        refusals = ((batch.stream_id, self.append_now(*batch)) for batch in batches)
+        return {stream_id: refusal for stream_id, refusal in refusals if refusal is not None}
+
+    def append_now(
+        self, stream_id: str, first: int, frames: Sequence[bytes], size: int | None = None
+    ) -> Refusal | None:
+        """Append a batch, as `append` does, but drop no log that has expired: the next renewal does.
+
+        `size` is the size of the frames, if it is known.
+        """
+        log = self._open.get(stream_id)
+        if log is None or log.parked is not None:
+            return self._lost(stream_id)
+        if first == log.trimmed + len(log.frames) + 1:
+            self._extend(log, frames, size)
+            return None
+        is_repeated = (first, log.last) == (log.last_first, first + len(frames) - 1)
+        return None if is_repeated else "gap"
+
+    def _lost(self, stream_id: str) -> Refusal:
+        """Return why a log is not written by this process any more."""
+        return "sealed" if stream_id in self._open or stream_id in self._sealed else "unknown"
 
     async def seal(self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "") -> bool:
         """See `Store`."""
+        return self.seal_now(stream_id, first, frames, reason)
+
+    def seal_now(self, stream_id: str, first: int = 0, frames: Sequence[bytes] = (), reason: str = "") -> bool:
+        """Do what `seal` does."""
         log = self._open.get(stream_id)
         if log is None:
             return False
@@ -228,14 +246,17 @@ class MemoryStore(MemoryValues):
 
     async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
         """See `Store`."""
+        return self.renew_now(stream_ids)
+
+    def renew_now(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
+        """Do what `renew` does."""
         self._sweep()
         now_s = self._clock()
         renewed: dict[str, Renewal] = {}
         for stream_id in stream_ids:
             log = self._open.get(stream_id)
             if log is None or log.parked is not None:
-                is_known = log is not None or stream_id in self._sealed
-                renewed[stream_id] = Renewal("sealed" if is_known else "unknown", False, 0)
+                renewed[stream_id] = Renewal(self._lost(stream_id), False, 0)
             else:
                 log.leased_until_s = now_s + LEASE_S
                 renewed[stream_id] = Renewal(None, log.cancel_requested, int(1000 * (now_s - log.read_s)))
@@ -273,20 +294,24 @@ class MemoryStore(MemoryValues):
         self._sweep()
         return self._open.get(stream_id) or self._sealed.get(stream_id)
 
-    def _extend(self, log: _Log, frames: Sequence[bytes]) -> None:
+    def _extend(self, log: _Log, frames: Sequence[bytes], size: int | None = None) -> None:
         owner, limits = log.head.owner, self._limits
-        log.last_first = log.last + 1
-        log.frames.extend(frames)
-        size = sum(map(len, frames)) + FRAME_BYTES * len(frames)
+        owned = self._owned[owner]
+        log.last_first = log.trimmed + len(log.frames) + 1
+        log.frames += frames
+        size = (sum(map(len, frames)) if size is None else size) + FRAME_BYTES * len(frames)
         log.size += size
-        self._add(owner, size)
-        if freed := log.trim(limits.stream_bytes, limits.stream_frames):
-            self._add(owner, -freed)
-        while (over := self._over(owner)) > 0 and self._drop_sealed(owner):
-            pass
-        if over > 0:
-            self._add(owner, -log.trim(log.size - over, limits.stream_frames))
-        log.wake()
+        self._size += size
+        owned.size += size
+        if log.size > limits.stream_bytes or len(log.frames) > limits.stream_frames:
+            self._add(owner, -log.trim(limits.stream_bytes, limits.stream_frames))
+        if owned.size > limits.owner_bytes or self._size > limits.total_bytes:
+            while (over := self._over(owner)) > 0 and self._drop_sealed(owner):
+                pass
+            if over > 0:
+                self._add(owner, -log.trim(log.size - over, limits.stream_frames))
+        if log.waiting:
+            log.wake()
 
     def _over(self, owner: str) -> int:
         """Return by how many bytes the logs of an owner, or all, are over their limit."""

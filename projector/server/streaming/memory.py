@@ -133,7 +133,7 @@ class Account:
     @property
     def is_heavy(self) -> bool:
         """Whether the stream has grown so much that its last chunk, which ends all its items, takes long."""
-        return self._grown_bytes > HEAVY_BYTES
+        return self._event_bytes + (self._of_stream or self).kept_bytes > HEAVY_BYTES
 
     @property
     def _grown_bytes(self) -> int:
@@ -169,7 +169,8 @@ class Account:
     @property
     def may_have_to_wait(self) -> bool:
         """Whether `wait_for_turn` has anything to do."""
-        return self.memory.is_spent or self.memory.turn is self
+        memory = self.memory
+        return memory.turn is self or memory.is_spent
 
     async def wait_for_turn(self) -> None:
         """Wait until a stream that has grown may read. Its turn lasts until memory is released."""

@@ -87,7 +87,9 @@ class ResponseWriter:
         self._account = account
         self._state = state
         self._on_gone = on_gone
-        self._turn = asyncio.Lock()  # asyncio's own: every event acquires it, and anyio's has a checkpoint
+        self._is_sending = False
+        self._sent: asyncio.Event | None = None
+        """Is set when a message that others wait for has been sent."""
         self.sent_at = time.monotonic()
         self.sending_since: float | None = None
 
@@ -102,18 +104,29 @@ class ResponseWriter:
 
     async def write(self, data: bytes) -> None:
         """Send the head if it was not sent, then the bytes, if any."""
-        await self._write(Signal.SEND, data)
+        if self._is_sending or self._state.phase is not Phase.COMMITTED or len(data) > WHOLE_MAX_BYTES:
+            await self._write(Signal.SEND, data)
+        elif data:
+            self._is_sending = True
+            try:
+                await self._transmit({"type": "http.response.body", "body": data, "more_body": True})
+            finally:
+                self._end_turn()
 
     async def beat(self, comment: bytes) -> bool:
         """Send a comment, unless other output is being sent; return whether it was sent."""
-        return not self._turn.locked() and await self._write(Signal.BEAT, comment)
+        return not self._is_sending and await self._write(Signal.BEAT, comment)
 
     async def end(self, data: bytes) -> None:
         """Send the last bytes, and end the response. Idempotent."""
         await self._write(Signal.SEND, data, is_last=True)
 
     async def _write(self, signal: Signal, data: bytes, *, is_last: bool = False) -> bool:
-        await self._turn.acquire()
+        while self._is_sending:  # a heartbeat
+            if self._sent is None:
+                self._sent = asyncio.Event()
+            await self._sent.wait()
+        self._is_sending = True
         try:
             is_head_sent = self._state.is_committed
             if not self._state.apply(signal):
@@ -127,8 +140,14 @@ class ResponseWriter:
             if is_last:
                 self._state.apply(Signal.SENT)
         finally:
-            self._turn.release()
+            self._end_turn()
         return True
+
+    def _end_turn(self) -> None:
+        self._is_sending = False
+        if self._sent is not None:
+            self._sent.set()
+            self._sent = None
 
     async def _write_in_pieces(self, data: bytes, *, is_last: bool) -> None:
         self._account.hold(len(data))

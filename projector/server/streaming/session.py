@@ -284,18 +284,20 @@ class StreamSession:
 
     async def _produce(self, source: StreamSource, writer: ResponseWriter, clock: Clock) -> None:
         """Write the whole stream; however the source ends, write the end of the stream."""
+        pipeline, account = self._pipeline, self._account
 
         async def write(data: bytes) -> None:
             self._notify_log()
             if self._is_detached and self._log is not None:
                 await self._log.keep_up()  # without a client, its log sets the pace
-            if self._pipeline.ended:
+            if pipeline.ended:
                 await self._end(writer, data)  # before the upstream is closed, which may take a moment
                 return
             await writer.write(data)
-            self._account.keep(self._pipeline.kept_bytes)
-            if self._account.is_exceeded:
-                raise UpstreamError(FAULTS["upstream_response_too_large"])
+            if account.text_bytes != pipeline.kept_bytes:
+                account.keep(pipeline.kept_bytes)
+                if account.is_exceeded:
+                    raise UpstreamError(FAULTS["upstream_response_too_large"])
 
         try:
             await source.run(write, clock)

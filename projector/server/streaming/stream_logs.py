@@ -3,13 +3,15 @@
 A stream does not wait for its log. Its frames are collected, and every few milliseconds one batch with those of all
 streams goes to the store. If the store is away, frames wait for it within a limit; beyond that a stream goes on without
 its log, and cannot be resumed. While the store is away, new streams have no log from the start.
+
+The store in memory needs none of this: `local_logs`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Final, Literal, TypeAlias
 
@@ -24,6 +26,7 @@ from projector.store.protocol import (
     RENEWAL_S,
     Batch,
     Refusal,
+    Renewal,
     Store,
     StoreError,
     StoreFullError,
@@ -52,7 +55,9 @@ Loss: TypeAlias = Refusal | Literal["overflow", "full"]
 OnLoss: TypeAlias = Callable[[Loss], None]
 
 
-class _State(Enum):
+class LogState(Enum):
+    """Progress of a log."""
+
     NEW = 0
     STARTED = 1  # the store is to create it
     OPEN = 2
@@ -69,7 +74,7 @@ class StreamLog:
         self.on_loss = on_loss
         self.left_at: float | None = None
         """When the first reader left, in seconds of `time.monotonic`; None while it is there."""
-        self.state = _State.NEW
+        self.state = LogState.NEW
         self.first = 1
         """Number of the first frame that waits."""
         self.waiting: list[bytes] = []
@@ -82,46 +87,46 @@ class StreamLog:
     def add(self, frames: Sequence[Frame], sent: Sequence[bytes | None]) -> None:
         """Add the frames of one step of the pipeline, with their JSON where it is known. May be called in a thread."""
         if frames:
-            keep = codec.to_keep
             written = [
-                keep(codec.dumps(frame) if data is None else data) for frame, data in zip(frames, sent, strict=True)
+                codec.to_keep(codec.dumps(frame) if data is None else data)
+                for frame, data in zip(frames, sent, strict=True)
             ]
             self._added.append((written, sum(map(len, written)), frames[-1]["kind"] in _TERMINALS))
 
     def notify(self) -> None:
         """Have what was added written; the first call creates the log. The frames of a step are never separated."""
         added, state = self._added, self.state
-        if state is _State.OPEN and not added:
+        if state is LogState.OPEN and not added:
             return
         self._added = []
-        if state is _State.OVER:
+        if state is LogState.OVER:
             return
         for frames, size, is_last in added:
             self.waiting += frames
             self.waiting_bytes += size
             self._logs.waiting_bytes += size
             self.is_complete = self.is_complete or is_last
-        if state is _State.NEW:
-            self.state = _State.STARTED
+        if state is LogState.NEW:
+            self.state = LogState.STARTED
             self._logs.register(self)
         self._logs.on_change(self)
 
     async def keep_up(self) -> None:
         """Wait while much of the stream is not in the store, unless it was lost."""
         await checkpoint()
-        while self.waiting_bytes > URGENT_BYTES and self.state is not _State.OVER:  # noqa: ASYNC110 - milliseconds
+        while self.waiting_bytes > URGENT_BYTES and self.state is not LogState.OVER:  # noqa: ASYNC110 - milliseconds
             await asyncio.sleep(FLUSH_S)
 
     def end(self) -> None:
         """Have the last frames written, if the stream has begun. It begins with the status or the first byte."""
-        if self.state is _State.NEW:
+        if self.state is LogState.NEW:
             self.close()
         else:
             self.notify()
 
     def close(self) -> None:
         """Stop collecting, and drop what waits."""
-        self.state = _State.OVER
+        self.state = LogState.OVER
         self._logs.waiting_bytes -= self.waiting_bytes
         self.waiting, self.waiting_bytes, self._added = [], 0, []
 
@@ -261,8 +266,8 @@ class StreamLogs:
         """Write what waits of all logs that have changed."""
         await self._delete_leftovers()
         changed = list(self._changed.values())
-        await self._create([one for one in changed if one.state is _State.STARTED])
-        growing = [one for one in changed if one.state is _State.OPEN and one.waiting and not one.is_complete]
+        await self._create([one for one in changed if one.state is LogState.STARTED])
+        growing = [one for one in changed if one.state is LogState.OPEN and one.waiting and not one.is_complete]
         if growing:
             batches = [Batch(one.head.stream_id, one.first, list(one.waiting)) for one in growing]
             sizes = [one.waiting_bytes for one in growing]
@@ -270,11 +275,11 @@ class StreamLogs:
             for one, batch, size in zip(growing, batches, sizes, strict=True):
                 if (reason := refused.get(batch.stream_id)) is not None:
                     self._lose(one, reason)
-                elif one.state is _State.OPEN:
+                elif one.state is LogState.OPEN:
                     one.sent(len(batch.frames), size)
-        await asyncio.gather(*(self._seal(one) for one in changed if one.state is _State.OPEN and one.is_complete))
+        await asyncio.gather(*(self._seal(one) for one in changed if one.state is LogState.OPEN and one.is_complete))
         for one in changed:
-            if one.state is _State.OVER or (one.state is _State.OPEN and not one.waiting):
+            if one.state is LogState.OVER or (one.state is LogState.OPEN and not one.waiting):
                 self._changed.pop(one.head.stream_id, None)
 
     async def _create(self, started: Iterable[StreamLog]) -> None:
@@ -284,10 +289,10 @@ class StreamLogs:
             except StoreFullError:
                 self._lose(one, "full")
                 return
-            if one.state is not _State.STARTED:
+            if one.state is not LogState.STARTED:
                 return
             if is_new or await self._is_ours(one):
-                one.state = _State.OPEN
+                one.state = LogState.OPEN
             else:
                 self._lose(one, "sealed")
 
@@ -296,7 +301,7 @@ class StreamLogs:
     async def _seal(self, one: StreamLog) -> None:
         stream_id = one.head.stream_id
         is_sealed = await self.store.seal(stream_id, first=one.first, frames=list(one.waiting))
-        if one.state is not _State.OPEN:
+        if one.state is not LogState.OPEN:
             return
         if is_sealed or await self._is_ours(one, is_sealed=True):
             one.close()
@@ -339,13 +344,18 @@ class StreamLogs:
             await self._reaching(self._renew)
 
     async def _renew(self) -> None:
-        opened = {name: one for name, one in self._open.items() if one.state is _State.OPEN}
-        if not opened:
-            return
+        opened = self._renewable()
+        if opened:
+            self._on_renewals(opened, await self.store.renew(opened))
+
+    def _renewable(self) -> dict[str, StreamLog]:
+        return {name: one for name, one in self._open.items() if one.state is LogState.OPEN}
+
+    def _on_renewals(self, opened: Mapping[str, StreamLog], renewals: Mapping[str, Renewal]) -> None:
         now = time.monotonic()
-        for stream_id, renewal in (await self.store.renew(opened)).items():
+        for stream_id, renewal in renewals.items():
             one = opened[stream_id]
-            if one.state is not _State.OPEN:
+            if one.state is not LogState.OPEN:
                 continue
             if renewal.lost is not None:
                 if not one.is_complete:  # otherwise it may have been sealed a moment ago

@@ -18,6 +18,8 @@ from projector.core.reported_errors import ProviderError
 from projector.server.control.token_meter import TokenMeter
 
 _TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
+_NOTED: Final = _TERMINALS | {Kind.OUTPUT_ITEM_ADDED, Kind.TOOL_STATUS, PrivateKind.RESPONSE_META}
+"""Kinds of frames from which more is reported than from all."""
 _AWAITING: Final = "awaiting_approval"
 
 _NUMBERS: Final = frozenset({"status", "usage"})
@@ -112,12 +114,19 @@ class StreamStats:
     def on_frame(self, frame: Frame, /) -> None:
         """Count a frame, and keep what is reported of it."""
         self.frames += 1
-        self._note_response(frame.get("response_id"))
+        response_id = frame.get("response_id")
+        if response_id != self.response_id and response_id is not None:
+            self.response_id = response_id
+            if self.on_response_id is not None:
+                self.on_response_id(response_id)
         if self.meter is not None:
             self.meter.on_frame(frame)
         if "notices" in frame:
             self._note_notices(frame["notices"])
-        kind = frame["kind"]
+        if frame["kind"] in _NOTED:
+            self._note(frame["kind"], frame)
+
+    def _note(self, kind: str, frame: Frame) -> None:
         if kind in _TERMINALS:
             self.terminal = frame
             if self.on_response is not None and "response_id" in frame:
@@ -135,12 +144,6 @@ class StreamStats:
     def _note_notices(self, notices: Iterable[Mapping[str, Any]]) -> None:
         for notice in notices:
             self.notices[notice["type"]] += 1
-
-    def _note_response(self, response_id: str | None) -> None:
-        if response_id is not None and response_id != self.response_id:
-            self.response_id = response_id
-            if self.on_response_id is not None:
-                self.on_response_id(response_id)
 
     def release_texts(self) -> None:
         """Drop the texts of the terminal: this object may outlive the stream."""
