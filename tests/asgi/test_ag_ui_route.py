@@ -390,8 +390,8 @@ REFUSED: Final[list[tuple[str, Any, int, str, str]]] = [
     ("plain", body(resume=[answer_to("of-another")]), 422, "invalid_request", "`resume[0].interruptId` is not an"),
     ("plain", body(resume=[answer_to("int-mcpr_x")]), 404, "unknown_response", "Response not found."),
     ("chatty", body(resume=[answer_to("int-mcpr_x")]), 404, "unknown_response", "Response not found."),
-    ("nobody", body(), 404, "unknown_agent", "Agent not found."),
-    ("public", body(), 404, "unknown_agent", "Agent not found."),
+    ("nobody", body(), 404, "unknown_agent", "Agent not found, or its `dialects` do not include `ag_ui`."),
+    ("public", body(), 404, "unknown_agent", "Agent not found, or its `dialects` do not include `ag_ui`."),
     ("helper?dialect=public_sse_v1", body(), 422, "unknown_dialect", "must be one of: ag_ui."),
 ]
 

@@ -118,9 +118,10 @@ async def test_a_chat_belongs_to_its_caller(site: Any, upstream: Any) -> None:
     assert (refused.status, (await refused.problem())["code"]) == (404, "unknown_conversation")
 
 
+UNKNOWN_AGENT: Final = "Agent not found, or its `dialects` do not include `ai_sdk`."
 REFUSED: Final[list[tuple[str, str, Any, int, str]]] = [
-    ("an unknown agent", "nobody", body(), 404, "Agent not found."),
-    ("an agent with other dialects", "public", body(), 404, "Agent not found."),
+    ("an unknown agent", "nobody", body(), 404, UNKNOWN_AGENT),
+    ("an agent with other dialects", "public", body(), 404, UNKNOWN_AGENT),
     ("no messages", "plain", body(messages=[]), 422, "`messages` must not be empty."),
     ("a system message", "plain", body({**USER, "role": "system"}), 422, "`messages[0]` has an unsupported 'role'"),
     ("an image", "plain", body(user(IMAGE)), 422, "`images` cannot be set here: `allowed_params`"),

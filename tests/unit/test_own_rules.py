@@ -85,7 +85,7 @@ def test_a_server_reads_them_and_checks_their_samples(ours: Path) -> None:
     check_system(settings)
     (ours / "ours.toml").write_text(OURS.replace('"acme_live_{mixed:16}"', '"acme_liv"'))
     with pytest.raises(
-        SettingsError, match=r"`passthrough\.policy\.rules`: `acme-key`: `matches` 1: expected to be with"
+        SettingsError, match=r"`passthrough\.policy\.rules`: ours\.toml: `acme-key`: `matches` 1: expected to be with"
     ):
         check_system(load_settings(config))
 

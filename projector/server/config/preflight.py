@@ -82,10 +82,12 @@ def _check_samples(path: str, policy: Policy) -> None:
     """Raise `SettingsError` if a sample in the policy's own rule files is not treated as its entry expects."""
     if policy.rules:
         from projector.redaction.detector import Detector  # noqa: PLC0415 - needed with own rules only
-        from projector.redaction.rule_files import check_samples  # noqa: PLC0415
+        from projector.redaction.rule_files import check_samples, read  # noqa: PLC0415
 
-        for error in check_samples(policy.own_rules, Detector(policy)):
-            raise SettingsError(f"`{path}.rules`: {error}")
+        detector = Detector(policy)
+        for file in policy.rules:
+            for error in check_samples(read(file), detector):
+                raise SettingsError(f"`{path}.rules`: {file.name}: {error}")
 
 
 def _upstreams(settings: Settings) -> Iterator[tuple[str, UpstreamSettings]]:

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from projector.server.config.caller_settings import AI_SDK
-from projector.server.http.problems import problem, request_id
+from projector.server.http.problems import request_id, unknown_agent_of
 from projector.server.http.stored_streams import cancel_stored, respond_with_log
 from projector.server.http.stream_names import StreamName, chat_name, find_named
 
@@ -38,7 +38,7 @@ async def _enter(scope: Scope, agents: Collection[str]) -> tuple[str, StreamName
     grant.check_route(AI_SDK)
     agent = scope["path_params"]["agent"]
     if agent not in agents or not grant.allows_agent(agent):
-        raise problem("unknown_agent")
+        raise unknown_agent_of(AI_SDK)
     return caller, chat_name(agent, scope["path_params"]["chat_id"])
 
 

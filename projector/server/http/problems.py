@@ -130,6 +130,11 @@ def problem(code: str, detail: str | None = None, *, param: str | None = None) -
     return Problem(row.status, code, detail or row.detail, row.is_retryable, headers, param)
 
 
+def unknown_agent_of(dialect: str) -> Problem:
+    """Return the problem of an agent that the route of a dialect does not serve: the same for unknown names."""
+    return problem("unknown_agent", f"Agent not found, or its `dialects` do not include `{dialect}`.")
+
+
 def problem_of_fault(fault: Fault, retry_after_s: int | None = None) -> Problem:
     """Return the problem of a fault that occurs before the response has started."""
     status = _FAULT_STATUS.get(fault.code, HTTPStatus.BAD_GATEWAY)

@@ -31,7 +31,7 @@ from projector.server.http.chat_routes import chat_routes
 from projector.server.http.demo_page import demo_routes
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, root_route
 from projector.server.http.model_routes import ModelRoutes
-from projector.server.http.problems import problem
+from projector.server.http.problems import problem, unknown_agent_of
 from projector.server.http.request_bodies import (
     agent_body,
     conversation_body,
@@ -172,7 +172,7 @@ class StreamRoutes:
         name = received.scope["path_params"]["agent"]
         binding = self._ag_ui_agents.get(name)
         if binding is None or not received.grant.allows_agent(name):
-            raise problem("unknown_agent")
+            raise unknown_agent_of(AG_UI)
         try:
             run = ag_ui_input.read_run_input(received.body)
             approved = ag_ui_conversation.approvals(run)
@@ -188,7 +188,7 @@ class StreamRoutes:
         name = received.scope["path_params"]["agent"]
         binding = self._ai_sdk_agents.get(name)
         if binding is None or not received.grant.allows_agent(name):
-            raise problem("unknown_agent")
+            raise unknown_agent_of(AI_SDK)
         try:
             chat = ai_sdk_input.read_chat_input(received.body)
         except InputRefusedError as error:

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from projector.core.client_history import InputRefusedError
 from projector.dialects.ag_ui.run_input import read_run_input
 from projector.server.config.caller_settings import AG_UI
-from projector.server.http.problems import problem
+from projector.server.http.problems import problem, unknown_agent_of
 from projector.server.http.requests import ClientLeftError, read_json
 from projector.server.http.stored_streams import position_of, respond_with_log
 from projector.server.http.stream_names import find_named, run_name
@@ -51,7 +51,7 @@ class RunRoute:
         grant.check_route(AG_UI)
         agent = scope["path_params"]["agent"]
         if agent not in self._agents or not grant.allows_agent(agent):
-            raise problem("unknown_agent")
+            raise unknown_agent_of(AG_UI)
         after = _position(scope)
         with site.streams.admitted(caller) as account:
             try:
