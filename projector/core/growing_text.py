@@ -82,6 +82,10 @@ class GrowingText(Generic[Filter]):
             self.notices = bounded([*self.notices, *notices])
         return cleaned
 
+    def show(self, _deltas: Sequence[str], _start: int) -> Sequence[CleanText]:
+        """Read no deltas: `feed` reads each."""
+        return ()
+
     def _extend(self, text: str) -> Cleaned[CleanText] | None:
         """Feed what a complete text adds to the deltas; return None if it contradicts them."""
         received = self._received - self._ends_in_half

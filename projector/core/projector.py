@@ -15,9 +15,9 @@ from projector.core.context import BranchContext, StreamContext
 from projector.core.delta_frames import DeltaFrames
 from projector.core.envelope import NO_EVENT, EnvelopeWriter
 from projector.core.faults import FAULTS, Fault, LimitError
-from projector.core.handlers import HANDLERS, HOST_HANDLERS, SIGNALS, Handler, endings
+from projector.core.handlers import HANDLERS, HOST_HANDLERS, OPENERS, SIGNALS, Handler, endings
 from projector.core.handlers.endings import BRANCH_ENDS, TERMINALS
-from projector.core.handlers.messages import TEXT, TEXT_DELTA, OpenText, open_text
+from projector.core.handlers.messages import OpenText
 from projector.core.handlers.responses import CANCELLED, is_cancelled
 from projector.core.lifecycle import BRANCH_TRANSITIONS, OPTIONAL_BRANCH_TRANSITIONS, Phase, Signal, Verdict
 from projector.core.message_shape import Deltas
@@ -140,8 +140,9 @@ class PublicStreamProjector:
     def feed(self, event: CanonicalEvent) -> list[Frame]:
         """Handle a provider event."""
         name = event.get("type")
-        if name == TEXT_DELTA and self._open_text is not None:
-            output = self._continue(self._open_text, event)
+        text = self._open_text
+        if text is not None and name == text.name:
+            output = self._continue(text, event)
             if output is not None:  # nearly every event
                 return output
         self._open_text = None
@@ -161,8 +162,8 @@ class PublicStreamProjector:
                 return self.fail_closed(_fault_of(error))
             if output:
                 output = self._envelopes.wrap(output, self.branch.envelope, event)
-                if name == TEXT_DELTA:
-                    self._open_text = open_text(self.branch, event, output)
+                if (opened := OPENERS.get(name)) is not None:
+                    self._open_text = opened(self.branch, event, output)
             return output
         signal = SIGNALS.get(name, PROGRESS)
         if signal is BEGINNING and is_cancelled(event):
@@ -194,7 +195,7 @@ class PublicStreamProjector:
             frame = self._envelopes.again(text.frame, shown, sequence)
             if frame is not None:
                 return [frame]
-        output = TEXT.emit_delta(text.item, text.content_index, cleaned)
+        output = text.emit(cleaned)
         return self._wrap(output, {"sequence_number": sequence}) if output else output
 
     def repeat(self, text: OpenText, deltas: Deltas) -> list[Frame | DeltaFrames]:

@@ -11,11 +11,12 @@ from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
-from projector.core.growing_text import TextPart, align_positions
+from projector.core.growing_text import CallArguments, TextPart, align_positions
 from projector.core.handlers.text_channels import TextChannel
 from projector.core.state import StreamState
 from projector.core.transcript import Item
 from projector.redaction import compose
+from projector.redaction.clean import Cleaned, CleanText
 
 
 def _joined(name: str) -> Callable[[StreamState], TextPart]:
@@ -113,16 +114,29 @@ class OpenText:
 
     The indexes are the objects of the event. They are compared by identity, which also tells 1 from `true`; a large
     index may be another object in the next event, and is looked up then.
+
+    Args:
+        event: the event of a delta.
+        part: the text.
+        frame: the frame of the delta.
+        emit: returns the frames of any other delta.
     """
 
-    __slots__ = ("content_index", "count", "frame", "item", "output_index", "part")
+    __slots__ = ("content_index", "count", "emit", "frame", "name", "output_index", "part")
 
-    def __init__(self, output_index: object, content_index: int, part: TextPart, item: Item, frame: Frame) -> None:
-        self.output_index = output_index
-        self.content_index = content_index
+    def __init__(
+        self,
+        event: CanonicalEvent,
+        part: TextPart | CallArguments,
+        frame: Frame,
+        emit: Callable[[Cleaned[CleanText]], list[Frame]],
+    ) -> None:
+        self.name = event.get("type")
+        self.output_index = event.get("output_index")
+        self.content_index = event.get("content_index")
         self.part = part
-        self.item = item
         self.frame = frame
+        self.emit = emit
         self.count = 0
         """Deltas that continued it."""
 
@@ -131,13 +145,18 @@ def open_text(state: StreamState, event: CanonicalEvent, output: list[Frame]) ->
     """Return the text of a delta that was handled, if the next one can be handled by repeating its frame."""
     content_index = event.get("content_index")
     item = state.known_item(event, "message")
-    if item is None or type(content_index) is not int or len(output) != 1:
+    if item is None or type(content_index) is not int or not is_plain_delta(output):
         return None
-    part, frame = item.texts.get(content_index), output[0]
-    is_plain = "delta" in frame and "provider_sequence_number" in frame and "notices" not in frame
-    if part is None or part.is_complete or not is_plain:  # an announcement, if nothing of the text can be shown yet
+    part = item.texts.get(content_index)
+    if part is None or part.is_complete:
         return None
-    return OpenText(event.get("output_index"), content_index, part, item, frame)
+    return OpenText(event, part, output[0], partial(TEXT.emit_delta, item, content_index))
+
+
+def is_plain_delta(output: list[Frame]) -> bool:
+    """Return whether the next delta of a text may be equal to this output but for its text and numbers."""
+    frame = output[0]  # an announcement, if nothing of the text can be shown yet
+    return len(output) == 1 and "delta" in frame and "provider_sequence_number" in frame and "notices" not in frame
 
 
 def _on_new_text(state: StreamState, event: CanonicalEvent) -> list[Frame]:

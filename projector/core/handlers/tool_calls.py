@@ -16,9 +16,11 @@ from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.growing_text import CallArguments, TextPart
 from projector.core.handlers import tool_fields
+from projector.core.handlers.messages import OpenText, is_plain_delta
 from projector.core.handlers.text_channels import TextChannel
 from projector.core.state import StreamState
 from projector.core.transcript import CALL_TYPES, Item, ToolCall
+from projector.redaction.clean import Cleaned, CleanText
 
 PROGRESS: Final[Mapping[str, tuple[str, str]]] = {
     "response.web_search_call.in_progress": ("web_search_call", "in_progress"),
@@ -90,6 +92,23 @@ def on_arguments_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]
     if clean.value or clean.notices:
         output.append(frames.tool_arguments_delta(item.slot, item.item_id, call.call_id, tool_type, call.name, clean))
     return output
+
+
+def open_arguments(state: StreamState, event: CanonicalEvent, output: list[Frame]) -> OpenText | None:
+    """Return the arguments of a delta that was handled, if the next one can be handled by repeating its frame."""
+    item = state.known_item(event, ARGUMENTS_DELTAS[read.text(event, "type")])
+    if item is None or (call := item.call) is None or not is_plain_delta(output):
+        return None
+    tool_type = CALL_TYPES.get(call.tool_type)
+    if tool_type is None:
+        return None
+
+    def emit(clean: Cleaned[CleanText]) -> list[Frame]:
+        if not clean.value and not clean.notices:
+            return []
+        return [frames.tool_arguments_delta(item.slot, item.item_id, call.call_id, tool_type, call.name, clean)]
+
+    return OpenText(event, call.arguments, output[0], emit)
 
 
 def on_arguments_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
