@@ -82,9 +82,9 @@ class GrowingText(Generic[Filter]):
             self.notices = bounded([*self.notices, *notices])
         return cleaned
 
-    def show(self, _deltas: Sequence[str], _start: int) -> Sequence[CleanText]:
+    def feed_run(self, _deltas: Sequence[str], _start: int) -> list[CleanText]:
         """Read no deltas: `feed` reads each."""
-        return ()
+        return []
 
     def _extend(self, text: str) -> Cleaned[CleanText] | None:
         """Feed what a complete text adds to the deltas; return None if it contradicts them."""
