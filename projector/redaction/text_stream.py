@@ -184,7 +184,7 @@ def _credentials(words: Mapping[str, str], anywhere: Mapping[str, str]) -> str:
 
 
 _ALNUM: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_QUIET: Final = f"{_ALNUM} .,;:!?"
+_QUIET: Final = f"{_ALNUM} .,;:!?”—áàâäãåæçéèêëíìîïñóòôöõøßúùûüý"
 _CHUNK: Final = 6
 """First characters that one set excludes: few enough that an alternative is found soon."""
 
@@ -278,7 +278,8 @@ class ProseStream(TextStream):
                 break
             recent = self._passed(recent, shown[joined:])
             joined = len(shown)
-            decided = self._decide(recent, pending, delta)
+            known = self._words.get(pending + delta) if recent[-1] == " " else None
+            decided = known or self._decide(recent, pending, delta)
             if decided is None:
                 break
             text, rest = decided[0][0], decided[1]
