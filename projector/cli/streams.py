@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from projector.cli import EXIT_INTERRUPTED
 from projector.cli.terminal import Progress, opened, paint, print_error, size_of
 from projector.core.context import StreamContext, parse_time
+from projector.core.intake import HOST_PREFIX
 from projector.core.pipeline import build_pipeline
 from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS
@@ -27,7 +28,8 @@ FRAMING: Final = (b":", b"event:", b"id:", b"retry:")
 def project(arguments: argparse.Namespace) -> int:
     """Write the events of a provider stream as it arrives.
 
-    A hint on standard error names the provider of a stream that `--provider` has no event for.
+    A hint on standard error names the provider of a stream that `--provider` has no event for, or the option that
+    reads its host events.
     """
     head, has_events = b"", False
     pipeline = build_pipeline(
@@ -53,6 +55,8 @@ def project(arguments: argparse.Namespace) -> int:
         _write(pipeline.close())
     if not has_events and (other := _provider_of(head, arguments.input_format)) not in {None, arguments.provider}:
         print_error(f"no event of `{arguments.provider}` in the input; it looks like `--provider {other}`")
+    if not arguments.host_events and any(name.startswith(HOST_PREFIX) for name in pipeline.dropped):
+        print_error(f"`{HOST_PREFIX}*` lines were dropped; `--host-events` reads them as events of the host")
     return 0
 
 

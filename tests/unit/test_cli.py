@@ -144,6 +144,19 @@ def test_the_provider_of_a_stream_that_has_no_event_of_another(
     assert f"`--provider {hint or ''}" in done.err.decode() or hint is None
 
 
+@pytest.mark.parametrize(
+    ("options", "is_hinted"),
+    [
+        pytest.param([], True, id="without"),
+        pytest.param(["--host-events"], False, id="with"),
+    ],
+)
+def test_host_events_without_their_option_have_a_hint(run: Run, options: list[str], *, is_hinted: bool) -> None:
+    done = run("project", *CLOCK, *options, given=CREATED + b'{"type":"projector.context","agent":"a"}\n' + ENDED)
+    assert done.status == 0
+    assert ("--host-events" in done.err.decode()) == is_hinted
+
+
 def test_project_writes_sse(run: Run) -> None:
     done = run("project", "--out", "sse", given=CREATED + ENDED)
     messages = done.out.split(b"\n\n")
