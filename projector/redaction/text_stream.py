@@ -291,6 +291,10 @@ class ProseStream(TextStream):
         self._recent, self._pending = self._passed(recent, shown[joined:]), pending
         return shown
 
+    def count_shown(self, _deltas: Sequence[str], _start: int, /) -> int:
+        """Return 0: only `feed_run` searches."""
+        return 0
+
     def close(self) -> Cleaned[CleanText]:
         """Return the clean text of the characters held at the end."""
         text = self._pending + self._joiner.end()
