@@ -114,7 +114,7 @@ def test_every_code_of_a_run_is_documented() -> None:
 
 
 def test_the_page_lists_every_row() -> None:
-    for name in [*STREAM_EVENTS, *RUN_ITEMS, *AT_THE_END, *run_stage.OUTPUTS, *failures.JUDGES, *failures.RUN_FAULTS]:
+    for name in [*STREAM_EVENTS, *RUN_ITEMS, *AT_THE_END, *run_stage.OUTPUTS, *failures.JUDGES]:
         assert name in ROWS
     for name, item_type in run_stage.RUN_ITEM_EVENTS.items():
         assert f"`{name}`" in ROWS[item_type]
