@@ -52,6 +52,7 @@ MODULES: Final = (
     "projector/redaction/stream.py",
     "projector/redaction/string_filter.py",
     "projector/redaction/text_filter.py",
+    "projector/redaction/text_gate.py",
     "projector/redaction/text_ledger.py",
     "projector/redaction/text_search.py",
     "projector/redaction/text_stream.py",

@@ -32,8 +32,9 @@ from projector.redaction.names import Names
 from projector.redaction.policy import Policy
 from projector.redaction.rules import merged
 from projector.redaction.stream import ArgumentStream, TextStream, ValueStream
+from projector.redaction.text_gate import Prose
 from projector.redaction.text_ledger import Echo
-from projector.redaction.text_stream import Prose, ProseStream, Seam, SecondStream, echo_of
+from projector.redaction.text_stream import ProseStream, Seam, SecondStream, echo_of
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]*+={0,2}")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:\[\]/-]{0,127}")

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from projector.redaction.detector import Detector
 from projector.redaction.policy import Policy
 from projector.redaction.rules import merged
-from projector.redaction.text_stream import Prose, ProseStream
+from projector.redaction.text_gate import Prose
+from projector.redaction.text_stream import ProseStream
 from tests.property.soundness import examples
 from tests.rule_samples import CLASSES, MIXED
 

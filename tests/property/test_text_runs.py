@@ -197,6 +197,19 @@ def test_known_words_hide_no_value(redactor: Redactor, deltas: list[str]) -> Non
                 assert read(redactor, parts, [length]) == read(redactor, parts, [0])
 
 
+@pytest.mark.parametrize("begin", [" the v", " the value", " the valu", " the"])
+@pytest.mark.parametrize("redactor", REDACTORS.values(), ids=REDACTORS)
+def test_a_value_may_go_on_in_the_next_text(redactor: Redactor, begin: str) -> None:
+    rest = f" {VALUE}".removeprefix(begin)
+    for parts in (
+        [(0, [" say", begin]), (1, [*rest, " it", " it"])],
+        [(0, [" say", begin]), (1, [rest[:1] or " it", " it", " it"]), (0, [" it", " it"])],
+        [(0, [" say", begin]), (1, ["x", *rest, " it"])],
+    ):
+        for length in (1, 2, 64):
+            assert read(redactor, parts, [length]) == read(redactor, parts, [0])
+
+
 def read(redactor: Redactor, parts: list[Part], runs: list[int]) -> list[object]:
     """Return all that can be seen of two joined texts: after each delta what it shows, after each part their state."""
     joint = redactor.text_joint()
