@@ -184,9 +184,10 @@ async def test_a_reload_applies_to_new_requests_and_keeps_running_streams(starte
         line = await server.send(signal.SIGHUP, "reloaded")
         assert line["needs_restart"] == []
         assert (await (await server.stream(key="anna")).read()).startswith(b"HTTP/1.1 401")
-        new = [await server.stream(key="bert"), await server.stream(key="bert", agent="second")]
-        for stream in new:
-            await stream.readuntil(b"\n\n")
+        new = []
+        for options in ({}, {"agent": "second"}):
+            new.append(await server.stream(key="bert", **options))
+            await new[-1].readuntil(b"\n\n")
         assert (await server.process.gauges())["projector_streams_active"] == 3
         models = [peer.body["model"] for peer in provider.peers]
         assert models == ["m", "other", "another"]
