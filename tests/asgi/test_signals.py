@@ -216,7 +216,11 @@ async def test_an_upstream_connection_of_the_old_settings_is_closed_after_its_la
             assert b'"status":"completed"' in await stream.read()
         for peer in provider.peers:
             await asyncio.wait_for(peer.gone.wait(), 60)
+        provider.released.clear()  # at the same time: a kept connection gets no second request
         streams = [await server.stream() for _ in range(2)]  # connections of the settings in effect are kept
+        for stream in streams:
+            await stream.readuntil(b"\n\n")
+        provider.released.set()
         for stream in streams:
             assert b'"status":"completed"' in await stream.read()
         assert not any(peer.gone.is_set() for peer in provider.peers[2:])
