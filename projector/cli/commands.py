@@ -205,7 +205,9 @@ COMMANDS: Final = (
             _POLICY_CONFIG,
             _POLICY_PATH,
             _value(
-                "--text", "CLASSES", "`off`, `credentials` or names of classes with commas (default: of the policy)"
+                "--text",
+                "CLASSES",
+                "`off`, `credentials` or names of classes with commas, to be masked (default: of the policy)",
             ),
             _value(
                 "--provider",
