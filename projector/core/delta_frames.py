@@ -15,7 +15,7 @@ TEXT_MAX_CHARS: Final = RUN_TEXT_MAX_CHARS
 
 @final
 class DeltaFrames:
-    """Frames of deltas of one text, each of which is shown as the provider sent it, without notices.
+    """Frames of deltas of one text, without notices.
 
     Writers need not see each frame: `DialectWriter.repeat` writes the events of a whole run from its texts.
 
@@ -23,8 +23,8 @@ class DeltaFrames:
         frame: the frame of an earlier delta of the text.
         first_id: event ID of the first frame; the others follow without a gap.
         timestamp: server timestamp of all frames.
-        texts: the deltas; none is empty or longer than `TEXT_MAX_CHARS`.
-        encoded: each delta as the content of a JSON string, without quotes, in UTF-8.
+        texts: what each delta shows; none is empty or longer than `TEXT_MAX_CHARS`.
+        encoded: each text as the content of a JSON string, without quotes, in UTF-8.
         sequences: the provider's sequence number of each delta.
     """
 
@@ -48,24 +48,25 @@ class DeltaFrames:
 
     def divided(self) -> tuple[Frame, DeltaFrames]:
         """Return the first frame, and the others."""
-        first = DeltaFrames(
-            self.frame, self.first_id, self.timestamp, self.texts[:1], self.encoded[:1], self.sequences[:1]
-        )
+        first = repeated(self.frame, self.first_id, self.timestamp, self.sequences[0], self.texts[0])
         rest = DeltaFrames(
             self.frame, self.first_id + 1, self.timestamp, self.texts[1:], self.encoded[1:], self.sequences[1:]
         )
-        return first.frames()[0], rest
+        return first, rest
 
     def frames(self) -> list[Frame]:
         """Return the frames, equal to `frame` but for what differs within a run."""
-        frames = []
-        number = self.first_id
-        for text, sequence in zip(self.texts, self.sequences, strict=True):
-            frame = self.frame.copy()
-            frame["event_id"] = number
-            frame["server_timestamp"] = self.timestamp
-            frame["provider_sequence_number"] = sequence
-            frame["delta"] = text
-            frames.append(frame)
-            number += 1
-        return frames
+        return [
+            repeated(self.frame, self.first_id + at, self.timestamp, self.sequences[at], text)
+            for at, text in enumerate(self.texts)
+        ]
+
+
+def repeated(frame: Frame, event_id: int, timestamp: str, sequence: int, delta: CleanText) -> Frame:
+    """Return the frame of a further delta of a text, equal to an earlier one but for what is given."""
+    frame = frame.copy()
+    frame["event_id"] = event_id
+    frame["server_timestamp"] = timestamp
+    frame["provider_sequence_number"] = sequence
+    frame["delta"] = delta
+    return frame

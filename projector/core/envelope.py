@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from projector.contracts.kinds import SCHEMA, Kind, PrivateKind
 from projector.core import frames
 from projector.core.canonical import COUNT_END, CanonicalEvent, Frame
-from projector.core.delta_frames import DeltaFrames
+from projector.core.delta_frames import DeltaFrames, repeated
 from projector.core.handlers import endings
 from projector.core.state import CONTEXT_ORDER
 from projector.redaction.clean import CleanText
@@ -105,12 +105,8 @@ class EnvelopeWriter:
         """
         if type(sequence) is not int or not 0 <= sequence < COUNT_END or self._replaced:
             return None
-        frame = frame.copy()
-        frame["event_id"] = self._event_id = self._event_id + 1
-        frame["server_timestamp"] = self._envelope["server_timestamp"]
-        frame["provider_sequence_number"] = sequence
-        frame["delta"] = delta
-        return frame
+        self._event_id += 1
+        return repeated(frame, self._event_id, self._envelope["server_timestamp"], sequence, delta)
 
     @property
     def may_repeat(self) -> bool:

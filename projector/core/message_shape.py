@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector.contracts import codec
@@ -128,7 +129,8 @@ def _expression(lengths: tuple[int, ...], members: tuple[bytes, ...]) -> re.Patt
 def shape_of(message: SseMessage, tree: Any, slots: Slots) -> MessageShape | None:
     """Return the shape of a message; None if its variable members cannot be told apart. `tree` is its JSON."""
     data = message.data
-    places = {path: place for path in slots if path is not None and (place := _place(data, tree, path)) is not None}
+    found = ((path, _place(data, tree, path)) for path in slots if path is not None)
+    places = dict(sorted(((path, place) for path, place in found if place is not None), key=itemgetter(1)))
     is_complete = slots.text in places and (slots.number is None or slots.number in places)
     if not is_complete or len(data) > MESSAGE_MAX_BYTES or not _is_exact(data, tree, places):
         return None
@@ -136,7 +138,7 @@ def shape_of(message: SseMessage, tree: Any, slots: Slots) -> MessageShape | Non
     members: list[bytes] = []
     at = 0
     groups: dict[Path | None, int] = {None: 0}
-    for path, (start, end) in sorted(places.items(), key=_start):
+    for path, (start, end) in places.items():
         constants[-1] += data[at:start]
         groups[path] = 2 * len(members) + 1
         members.append(b"(%b)" % (_NUMBER if path == slots.number else _STRING))
@@ -164,10 +166,10 @@ def _place(data: bytes, tree: Any, path: Path) -> tuple[int, int] | None:
     return None
 
 
-def _is_exact(data: bytes, tree: Any, places: Mapping[Path, tuple[int, int]]) -> bool:
-    """Check with other values that the places are those of the members, and of nothing else."""
+def _is_exact(data: bytes, tree: Any, places: dict[Path, tuple[int, int]]) -> bool:
+    """Check with other values that the places, in order, are those of the members, and of nothing else."""
     expected = copy.deepcopy(tree)
-    for path, (start, end) in sorted(places.items(), key=lambda entry: entry[1], reverse=True):
+    for path, (start, end) in reversed(places.items()):
         holder = expected
         for step in path[:-1]:
             holder = holder[step]
@@ -189,13 +191,11 @@ def _end_of_string(data: bytes, start: int) -> int:
 def _text(raw: bytes) -> str:
     """Return the text of the content of a JSON string; empty if it is too long, or not valid Unicode."""
     try:
-        text = raw.decode() if _BACKSLASH not in raw else str(codec.loads(b'"%b"' % raw))
-        if not text.isascii():
+        if _BACKSLASH not in raw:
+            text = raw.decode()
+        else:
+            text = str(codec.loads(b'"%b"' % raw))
             text.encode()  # without lone surrogates
     except (codec.CodecError, UnicodeError):
         return ""
     return text if len(text) <= TEXT_MAX_CHARS else ""
-
-
-def _start(place: tuple[Path, tuple[int, int]]) -> int:
-    return place[1][0]

@@ -45,6 +45,11 @@ class _Text:
         self.shown = 0
 
     @property
+    def is_plain(self) -> bool:
+        """Whether all of it is text: no reasoning was before, and none can follow."""
+        return self.splitter.is_plain and not self.removed
+
+    @property
     def removed(self) -> int:
         """Characters before the end that are no part of the answer."""
         return self.received - self.shown
@@ -82,7 +87,7 @@ class TaggedTexts:
     def is_plain(self, event: Mapping[str, object]) -> bool:
         """Return whether further deltas of the text of an event are nothing but text."""
         text = self._texts.get(_place(event))
-        return not self._readers or (text is not None and text.splitter.is_plain and not text.removed)
+        return not self._readers or (text is not None and text.is_plain)
 
     def close(self) -> list[CanonicalEvent]:
         """Return what was held back, because the stream has ended."""
@@ -101,7 +106,7 @@ class TaggedTexts:
                 return []
             text = self._begin(event)
         splitter = text.splitter
-        if splitter.is_plain and not text.removed:
+        if text.is_plain:
             index, at = event.get("output_index"), event.get("content_index")
             if type(index) is int and type(at) is int:
                 self._plain_index, self._plain_at = index, at
