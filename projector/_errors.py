@@ -15,6 +15,12 @@ class UsageError(ValueError):
     """An argument of the caller is unknown or not allowed; the message names what was expected."""
 
 
+def missing_package(name: str | None, extras: str) -> str:
+    """Return the message about a package that extras of this one install."""
+    project = f"public-stream-projector[{extras}]"
+    return f'`{name}` is missing; install `{project}`; in a clone: `pip install ".[{extras}]"`'
+
+
 def known_name(what: str, name: str, known: Collection[str]) -> str:
     """Return a known name; raise `UsageError` for any other, with the known names, the closest first."""
     if name in known:

@@ -177,7 +177,7 @@ COMMANDS: Final = (
         "mapping:explain_name",
         (
             "projector explain response.mcp_call.completed",
-            "projector explain rules",
+            "projector explain rules --config projector.toml",
             "projector explain --redaction tool_output.json --config projector.toml --policy agents.support",
         ),
         (
@@ -207,7 +207,7 @@ COMMANDS: Final = (
             _value(
                 "--text",
                 "CLASSES",
-                "`off`, `credentials` or names of classes with commas, to be masked (default: of the policy)",
+                "`off`, `credentials` or classes like `email,phone=block`, else masked (default: of the policy)",
             ),
             _value(
                 "--provider",

@@ -45,7 +45,7 @@ def redact(arguments: argparse.Namespace) -> int:
                 _write(stream.feed(decoder.decode(data)).value.encode())
             _write(stream.feed(decoder.decode(b"", final=True)).value.encode() + stream.close().value.encode())
         except BlockedError as blocked:
-            print_error(f"the policy blocks a value of the class `{blocked}`")
+            print_error(f"blocked: the text has a value of the class `{blocked}`; the output ends before it")
             return 1
     return 0
 
@@ -54,7 +54,8 @@ def _with_text(policy: Policy, text: str | None) -> Policy:
     """Return a policy with the classes of the command line."""
     if text is None:
         return policy
-    chosen = text if text in _SETTINGS else dict.fromkeys(text.split(","), "mask")
+    classes = (one.partition("=") for one in text.split(","))
+    chosen = text if text in _SETTINGS else {name: action or "mask" for name, _, action in classes}
     try:
         return Policy.load({**policy.model_dump(exclude_unset=True), "text": chosen})
     except PolicyError as error:

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from projector._errors import UsageError
+from projector._errors import UsageError, missing_package
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
@@ -70,7 +70,7 @@ def server_module(name: str) -> Any:
     try:
         return importlib.import_module(f"projector.server.{name}")
     except ModuleNotFoundError as error:
-        raise UsageError(f"`{error.name}` is missing; install `public-stream-projector[server]`") from None
+        raise UsageError(missing_package(error.name, "server")) from None
 
 
 def load_settings(config: str | None, flags: Mapping[str, object] | None = None) -> Any:

@@ -18,7 +18,7 @@ from projector.redaction.redactor import Redactor
 _RATE: Final = "The provider's rate limit was reached. Try again later."
 _QUOTA: Final = "The quota of the provider's account is used up."
 _LENGTH: Final = "The input is longer than the model accepts."
-_CREDENTIALS: Final = "The provider rejected the server's credentials."
+_CREDENTIALS: Final = "The provider rejected the server's credentials, or the server has none."
 _PERMISSION: Final = "The provider does not permit this request."
 _MODEL: Final = "The model does not exist, or the server may not use it."
 _NOT_FOUND: Final = "The provider did not find what the request refers to."

@@ -97,7 +97,7 @@ class Tracer:
             if found.row is not None and found.end >= span.start:
                 return _Reason(found.row.name, found.row.source)
             at = found.start + 1
-        return _Reason("address or sensitive key", "CONTRACT D25")
+        return _Reason("address or sensitive key", "contracts/public_sse_v1, D25")
 
     def _reason_of_key(self, key: str) -> _Reason:
         """Return the sensitive word of a key."""

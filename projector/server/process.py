@@ -18,7 +18,7 @@ from projector import __version__
 from projector.server.app import create_app
 from projector.server.catalog import provider_upstream
 from projector.server.config.loading import SettingsError
-from projector.server.config.preflight import lacks_key, warnings
+from projector.server.config.preflight import warnings
 from projector.server.config.settings import Settings
 from projector.server.generations import Generations, ReadSettings
 from projector.server.http.connection import GuardedProtocol
@@ -81,7 +81,6 @@ def _serve(
             _print(f"Try:  curl -N {url}/api/v1/chat/stream {_EXAMPLE}\n{_demo_words()}\n")
             _print(f"Base URL for OpenAI clients, with any key and model: {url}/v1\n")
         else:
-            _warn_of_missing_key(settings)
             _print(f"Serving on {url}\n")
         admin = listen_admin(settings, 0 if place is None else place.number)
         if admin is not None:
@@ -245,11 +244,6 @@ def _tls(settings: Settings) -> RenewableContext | None:
     from projector.server.tls import RenewableContext  # noqa: PLC0415 - a start without it is faster
 
     return RenewableContext(settings.tls)
-
-
-def _warn_of_missing_key(settings: Settings) -> None:
-    if lacks_key(settings):
-        log.warning("no_api_key", hint="OPENAI_API_KEY is not set: the provider will refuse every request")
 
 
 def _print(text: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from projector._errors import UsageError
+from projector._errors import UsageError, missing_package
 from projector.server.config.settings import Settings
 from projector.server.config.store_settings import StoreSettings, decoded_key
 from projector.store.memory import MemoryStore
@@ -37,8 +37,7 @@ def _store(table: StoreSettings, limits: StoreLimits, process_id: str) -> Store:
         try:
             from projector.store.redis_store import RedisStore  # noqa: PLC0415 - the `redis` extra
         except ModuleNotFoundError as error:
-            message = f"`{error.name}` is missing; install `public-stream-projector[server,redis]`"
-            raise UsageError(message) from None
+            raise UsageError(missing_package(error.name, "server,redis")) from None
         ca_file = None if table.ca_file is None else str(table.ca_file)
         return RedisStore(table.url.get_secret_value(), process_id, limits, prefix=table.prefix, ca_file=ca_file)
     return MemoryStore(limits)

@@ -42,6 +42,8 @@ policy.registered = [{ id = "vault", value = "${MCP_TOKEN}" }]
 [passthrough]
 chat_completions = "local"
 """
+AZURE = "https://RESOURCE.openai.azure.com/openai/v1"
+HASH = f"sha256:{64 * '0'}"
 ENVIRON = {"OPENAI_API_KEY": "sk-of-the-environment", "MCP_TOKEN": "mcp-token-of-the-environment"}
 
 
@@ -157,6 +159,23 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
         ('[passthrough]\nresponses = "a"', "unknown upstream of `passthrough.responses`: `a`"),
         ('model = "m"\n[upstreams.a]', "`model` cannot be combined with `upstreams`"),
         ("port = secret-value", "invalid TOML at line 1"),
+        (
+            '[agents.a]\nmodel = "m"\n\n[ agents."a" ]  # again\nmodel = "m"',
+            "invalid TOML at line 4, column 14: the table `[agents.a]` is already at line 1: write its settings there",
+        ),
+        ('[agents.a]\nmodel = "m"\n[agents.b]\nmodel = "m"\nmodel = "secret"', ": `model` is already at line 4"),
+        ('agents.a.model = "m"\n[agents.a]\nmodel = "secret"', "invalid TOML at line 2, column 10"),
+        ('[upstreams.a]\napi = "openai_chat"\nheartbeat_s = 5', "`heartbeat_s` is a setting without a table, and"),
+        ('[agents.a]\ntargets = [{ upstream = "b", model = 1 }]', "`agents.a.targets[0].model` must be a string"),
+        (f'[auth.api_keys]\na = "{HASH}"\nport = 1', "`auth.api_keys.port` must be a string; `port` is a setting wi"),
+        (
+            f'# base_url = "{AZURE}"\n[upstreams.a]\nbase_url = "{AZURE}"',
+            "`upstreams.a.base_url` has the placeholder RESOURCE: replace it at line 3",
+        ),
+        (
+            '[agents.a]\ntargets = [\n{ upstream = "a", model = "m" },\n{ upstream = "a", model = "DEPLOYMENT" }]',
+            "`agents.a.targets[1].model` has the placeholder DEPLOYMENT: replace it at line 4",
+        ),
         ("[openwp]\nconformance = true", "`openwp` is unknown; did you mean `openwop`?"),
         ("[openwop]\nconformnce = true", "`openwop.conformnce` is unknown; did you mean `openwop.conformance`?"),
         ("[openwop]\nmax_runs = 0", "`openwop.max_runs` must be greater than 0"),
@@ -166,6 +185,7 @@ def test_invalid_settings_are_rejected_by_path(written: Any, text: str, message:
     with pytest.raises(SettingsError) as caught:
         load(ENVIRON, config=written(text))
     assert message in str(caught.value)
+    assert ("without a table" in str(caught.value)) == ("without a table" in message or "; `port`" in message)
     assert "secret" not in str(caught.value)
 
 

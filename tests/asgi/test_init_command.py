@@ -27,6 +27,8 @@ ENVIRON: Final = {
     "REDIS_URL": "redis://127.0.0.1:1/0",
     "STORE_KEY": base64.b64encode(bytes(32)).decode(),
 }
+OURS: Final = {"azure": (("RESOURCE", "ours"), ("DEPLOYMENT", "chat"))}
+"""Case -> its placeholders, and what replaces them."""
 EXAMPLE: Final = re.compile(r"^# (?=\[[\w.\"]+\]$|[\w.]+ = )", re.MULTILINE)
 """What comments out a table or a setting."""
 
@@ -36,6 +38,10 @@ def _environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ENVIRON:
         monkeypatch.delenv(name, raising=False)
+
+
+def replace(file: Path, word: str, name: str) -> None:
+    file.write_text(file.read_text().replace(word, name))
 
 
 def test_without_a_case_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,6 +61,9 @@ def test_a_case_is_checked(
     assert named
     assert main(["config", "check", "projector.toml"]) == 2
     errors = capsys.readouterr().err
+    for word, name in OURS.get(case, ()):
+        assert re.search(rf"has the placeholder {word}: replace it at line \d+\n", errors)
+        replace(tmp_path / "projector.toml", word, name)
     for name in named:
         assert f"the variable {name} is not set" in errors
         monkeypatch.setenv(name, ENVIRON[name])
@@ -68,6 +77,8 @@ def test_its_examples_are_settings(case: str, tmp_path: Path) -> None:
     text, count = EXAMPLE.subn("", CASES[case].read_text(encoding="utf-8"))
     assert count > 0
     (tmp_path / "all.toml").write_text(text)
+    for word, name in OURS.get(case, ()):
+        replace(tmp_path / "all.toml", word, name)
     (tmp_path / "private.md").write_text("Be brief.")
     load(ENVIRON, config=tmp_path / "all.toml")
 
@@ -75,6 +86,8 @@ def test_its_examples_are_settings(case: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", CASES)
 async def test_a_case_serves(case: str, tmp_path: Path) -> None:
     assert main(["init", case]) == 0
+    for word, name in OURS.get(case, ()):
+        replace(tmp_path / "projector.toml", word, name)
     overrides = {"nextjs": {"PROJECTOR_STORE__PATH": str(tmp_path / "s")}, "replicas": {"PROJECTOR_ADMIN__PORT": "0"}}
     async with running(serve_with(tmp_path / "projector.toml"), 1, **ENVIRON, **overrides.get(case, {})) as server:
         answer = await server.get("/readyz")

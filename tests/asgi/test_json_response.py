@@ -191,6 +191,7 @@ async def test_json_needs_a_dialect_with_an_assembler(
         refusal = await answer.openai_error()
         assert (refusal["type"], refusal["code"]) == ("invalid_request_error", "invalid_request")
         assert "has no JSON response" in refusal["message"]
+        assert ("Use `POST /v1/responses`" in refusal["message"]) == ("dialects" in passthrough)
         assert ("`openresponses`" in refusal["message"]) == ("dialects" not in passthrough)
 
 

@@ -332,7 +332,10 @@ async def test_what_is_not_served(serve: Any, path: str, status: int, code: str,
 
 
 async def test_without_a_passthrough_route_nothing_is_served(serve: Any) -> None:
-    for path in ("/v1/models", "/v1/responses"):
+    for path, detail in (
+        ("/v1/models", "the OpenAI API, name an upstream in the table `[passthrough]`"),
+        ("/v1/chat/completions", "it, set `passthrough.chat_completions` to the name of an upstream"),
+    ):
         answer = await serve(passthrough={}).get(path)
         error = json.loads(await answer.rest())["error"]
-        assert (answer.status, error["message"]) == (404, f"`{path}` is not served here; available: nothing.")
+        assert (answer.status, error["message"]) == (404, f"`{path}` is not served here. To serve {detail}.")

@@ -160,3 +160,24 @@ def test_a_folder_that_does_not_exist_yet(tmp_path: Path, capsys: pytest.Capture
     assert main(["config", "check", str(file)]) == 0
     assert "valid" in capsys.readouterr().out
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        ("", "`api_key` is not set, from the variable OPENAI_API_KEY: api.openai.com refuses every request"),
+        ("[upstreams.a]\n", "`upstreams.a.api_key` is not set: api.openai.com refuses every request without a key"),
+        ('[upstreams.a]\nheaders = { api-key = "${SHELL_KEY}" }\n', ""),
+        ('[upstreams.a]\nbase_url = "https://models.example/v1"\n', ""),
+    ],
+)
+def test_a_missing_key_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, warning: str
+) -> None:
+    for name in [name for name in os.environ if name.startswith(("PROJECTOR_", "OPENAI_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("SHELL_KEY", "a-key-for-a-test")
+    (tmp_path / "projector.toml").write_text(text)
+    assert main(["config", "check", str(tmp_path / "projector.toml")]) == 0
+    printed = capsys.readouterr().err
+    assert (warning in printed) if warning else printed == ""

@@ -136,10 +136,11 @@ def _readme(shell: Shell) -> None:
 
 def _quickstart_azure(shell: Shell) -> None:
     shell.upstream("azure")
+    shell.environ["PROJECTOR_AGENTS__HELPER__MODEL"] = "chat"
 
 
 def _quickstart_ollama(shell: Shell) -> None:
-    del shell.environ["PROJECTOR_UPSTREAMS__AZURE__BASE_URL"]
+    del shell.environ["PROJECTOR_UPSTREAMS__AZURE__BASE_URL"], shell.environ["PROJECTOR_AGENTS__HELPER__MODEL"]
     shell.write("projector.toml", toml("docs/quickstart.md", 1))
     shell.upstream("local")
 

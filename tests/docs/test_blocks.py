@@ -100,7 +100,8 @@ def test_shell_blocks_have_commands() -> None:
 def test_a_configuration_is_valid(block: Block, tmp_path: Path) -> None:
     """A block that is a part gets the rest; references get values, and files exist."""
     (tmp_path / "helper.md").write_text("Be brief.")
-    (tmp_path / "projector.toml").write_text(block.text.replace("sha256:...", HASH))
+    text = block.text.replace("sha256:...", HASH).replace("RESOURCE", "ours").replace("DEPLOYMENT", "chat")
+    (tmp_path / "projector.toml").write_text(text)
     key = next((key for key in CONTEXT if "\n" + key in "\n" + block.text), block.page)
     references = dict.fromkeys(re.findall(r"\$\{(\w+)\}", block.text), "a-value-for-a-test")
     assert read(references | CONTEXT.get(key, {}), config=tmp_path / "projector.toml").settings

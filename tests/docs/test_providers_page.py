@@ -25,7 +25,7 @@ def test_there_are_examples() -> None:
 @pytest.mark.parametrize("text", EXAMPLES, ids=range(len(EXAMPLES)))
 def test_an_example(text: str, tmp_path: Path) -> None:
     file = tmp_path / "projector.toml"
-    file.write_text(text, encoding="utf-8")
+    file.write_text(text.replace("RESOURCE", "ours").replace("DEPLOYMENT", "chat"), encoding="utf-8")
     environ = dict.fromkeys(re.findall(r"\$\{(\w+)\}", text), SECRET)
     loaded = read(environ, config=file)
     assert secret_values(loaded.settings) != ()

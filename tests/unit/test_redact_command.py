@@ -54,6 +54,18 @@ def test_a_blocked_value_ends_the_text(text: Path, capfd: pytest.CaptureFixture[
     assert "1234567" not in captured.out + captured.err
 
 
+def test_an_action_of_the_command_line(text: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["redact", "--text", "email,payment_card=block", str(text)]) == 1
+    captured = capfd.readouterr()
+    assert "4111" not in captured.out
+    assert "blocked: the text has a value of the class `payment_card`; the output ends before it" in captured.err
+
+
+def test_an_unknown_action_is_named(text: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["redact", "--text", "email=hide", str(text)]) == 2
+    assert "`--text`" in capfd.readouterr().err
+
+
 def test_an_unknown_class_is_named(text: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["redact", "--text", "emial", str(text)]) != 0
     assert "unknown class of text `emial`; did you mean `email`?" in capfd.readouterr().err

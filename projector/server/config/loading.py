@@ -14,7 +14,7 @@ import os
 import re
 import tomllib
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import UnionType
@@ -28,6 +28,7 @@ from projector._validation import FieldPath, invalid_fields, path_name
 from projector.contracts import codec
 from projector.redaction.policy import Policy, with_rules_in
 from projector.server.config.config_base import Table
+from projector.server.config.config_text import Placeholder, placeholders, repeated_name
 from projector.server.config.http_fields import is_credential
 from projector.server.config.settings import Settings
 from projector.server.extensions import EXTENSIONS
@@ -104,24 +105,18 @@ def read(environ: Mapping[str, str], flags: Mapping[str, object] | None = None, 
     """
     problems = Problems()
     references: dict[FieldPath, str] = {}
-    values = _parse(config) if config is not None else {}
+    values: dict[str, Any] = {}
+    unfilled: list[Placeholder] = []
     if config is not None:
+        text = _read_text(config, str(config))
+        values = _parse(config, text)
+        unfilled = placeholders(values, text)
         values.setdefault("passthrough", {})  # with a file, these routes are on only if it names them
         _resolve(values, environ, references, problems, config)
-    sources = {path: name for name, path in _variables_in(environ, problems)}
-    for path, name in sources.items():
-        with problems.collected(path):
-            _put(values, path, _parse_variable(name, path, environ[name]))
-    if "upstreams" not in values:
-        for name, field in _OPENAI.items():
-            if environ.get(name):
-                values.setdefault(field, environ[name])
-    for name, value in (flags or {}).items():
-        if value is not None:
-            values[name] = value
-            sources[name,] = f"--{name}"
+    sources = _add_variables(values, environ, flags or {}, problems)
+    _report_placeholders(unfilled, sources, problems, config)
     _read_files(values, config.parent if config is not None else Path(), problems)
-    kept = {path: text for path, text in references.items() if not any(path[: len(by)] == by for by in sources)}
+    kept = {path: text for path, text in references.items() if not _is_below(path, sources)}
     try:
         loaded = Loaded(Settings.model_validate(values), kept)
     except ValidationError as error:
@@ -130,6 +125,25 @@ def read(environ: Mapping[str, str], flags: Mapping[str, object] | None = None, 
     if problems:
         raise problems.error()
     return loaded
+
+
+def _add_variables(
+    values: dict[str, Any], environ: Mapping[str, str], flags: Mapping[str, object], problems: Problems
+) -> dict[tuple[str, ...], str]:
+    """Put what variables and flags set into the values, and return their names by path."""
+    sources = {path: name for name, path in _variables_in(environ, problems)}
+    for path, name in sources.items():
+        with problems.collected(path):
+            _put(values, path, _parse_variable(name, path, environ[name]))
+    if "upstreams" not in values:
+        for name, field in _OPENAI.items():
+            if environ.get(name):
+                values.setdefault(field, environ[name])
+    for name, value in flags.items():
+        if value is not None:
+            values[name] = value
+            sources[name,] = f"--{name}"
+    return sources
 
 
 # names of settings
@@ -186,6 +200,13 @@ def _is_setting(path: FieldPath) -> bool:
     return bool(path) and (kind := _kind(path)) is not None and not members(kind)
 
 
+def _is_misplaced(path: FieldPath, error_type: str) -> bool:
+    """Return whether a table has no such setting, but the top level has: it was written behind a table."""
+    *table, _ = path or (0,)
+    is_foreign = error_type == "extra_forbidden" or typing.get_origin(_kind(tuple(table))) is dict
+    return bool(table) and is_foreign and not any(isinstance(step, int) for step in path) and _is_setting(path[-1:])
+
+
 def _nearest(path: tuple[str, ...]) -> tuple[str, ...]:
     """Return the most similar path that exists, empty without one."""
     found: tuple[str, ...] = ()
@@ -205,11 +226,30 @@ def _variable(path: FieldPath) -> str:
 # sources
 
 
-def _parse(config: Path) -> dict[str, Any]:
+def _is_below(path: FieldPath, others: Iterable[FieldPath]) -> bool:
+    """Return whether a path is one of others, or in a table of theirs."""
+    return any(path[: len(other)] == other for other in others)
+
+
+def _parse(config: Path, text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(_read_text(config, str(config)))
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{config}: invalid TOML {_position(error)}") from None
+        position = _position(error)
+        line = re.search(r"line (\d+)", position)  # without one it is the end of the text
+        number = int(line[1]) if line else len(text.splitlines())
+        repeated = repeated_name(text, number) if str(error).startswith("Cannot ") else ""
+        raise SettingsError(f"{config}: invalid TOML {position}{repeated and f': {repeated}'}") from None
+
+
+def _report_placeholders(
+    found: Iterable[Placeholder], sources: Collection[FieldPath], problems: Problems, config: Path | None
+) -> None:
+    """Add the placeholders of the file that no other source replaces."""
+    for path, word, line in found:
+        if not _is_below(path, sources):
+            with problems.collected(path, config):
+                raise SettingsError(f"`{path_name(path)}` has the placeholder {word}: replace it at line {line}")
 
 
 def _read_text(path: Path, name: str) -> str:
@@ -355,12 +395,15 @@ def _invalid_settings(
     """
     reported = set(failed)
     for field in invalid_fields(error, values, Settings):
-        if any(field.path[: len(path)] == path for path in reported):
+        if _is_below(field.path, reported):
             continue
         reported.add(field.path)
         is_unknown = field.type == "extra_forbidden" and not field.text.endswith("?")
         if is_unknown and (nearest := _nearest(tuple(map(str, field.path)))):
             field = field._replace(text=f"{field.text}; did you mean `{path_name(nearest)}`?")  # noqa: PLW2901
+        if _is_misplaced(field.path, field.type):
+            place = f"`{field.path[-1]}` is a setting without a table, and belongs above the first table"
+            field = field._replace(text=f"{field.text}; {place}")  # noqa: PLW2901
         names = [name for path, name in sources.items() if path == field.path[: len(path)]]
         if names or config is None:
             yield field.sentence(next(iter(names), _variable(field.path) if field.path else ""))

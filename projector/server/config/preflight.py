@@ -11,6 +11,7 @@ from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
@@ -48,6 +49,10 @@ def _checks(settings: Settings) -> Iterator[Callable[[], object]]:
         yield partial(context_of, tls, path)
 
 
+_KEYED_HOSTS: Final = ("api.openai.com", ".openai.azure.com")
+"""Ends of the names of hosts that refuse every request without a key."""
+
+
 def lacks_key(settings: Settings) -> bool:
     """Return whether the only upstream is the OpenAI API and has no key, so that it refuses every request."""
     return not settings.upstreams and settings.api_key is None and "api.openai.com" in settings.base_url
@@ -56,6 +61,10 @@ def lacks_key(settings: Settings) -> bool:
 def warnings(settings: Settings) -> Iterator[str]:
     """Yield a sentence for each setting that works, but that an operator should look at."""
     for path, upstream in _upstreams(settings):
+        host = urlsplit(upstream.base_url).hostname or ""
+        if host.endswith(_KEYED_HOSTS) and not _has_secret(upstream):
+            variable = "" if path else ", from the variable OPENAI_API_KEY"
+            yield f"`{path}api_key` is not set{variable}: {host} refuses every request without a key"
         if _has_secret(upstream) and _is_plain(upstream.base_url):
             yield f"`{path}base_url`: the key is sent unencrypted; use https:// for another machine"
     jwt = settings.auth.jwt

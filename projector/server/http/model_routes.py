@@ -12,8 +12,10 @@ from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from projector.contracts import codec
+from projector.providers import PROVIDERS
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, Catalog, unknown_model
+from projector.server.config.agent_settings import PASSTHROUGH_APIS
 from projector.server.http.problems import problem, request_id
 from projector.server.http.stream_route import Site
 from projector.server.upstream.model_lists import ModelLists
@@ -100,6 +102,15 @@ def _json(value: object, request: Request) -> Response:
     return Response(codec.dumps(value), headers=headers, media_type="application/json")
 
 
+_SETTINGS: Final = {
+    route.path: f"To serve it, set `passthrough.{name}` to the name of an upstream."
+    for name, api in PASSTHROUGH_APIS.items()
+    if (route := PROVIDERS[api].passthrough) is not None
+}
+"""Path of a route of the providers' APIs -> how to turn it on."""
+_ANY_SETTING: Final = "To serve the OpenAI API, name an upstream in the table `[passthrough]`."
+
+
 class NotServed:
     """The answer to every other path and method below `/v1/`: what is served there."""
 
@@ -125,4 +136,6 @@ class NotServed:
             for route in self._routes
             for method in sorted((route.methods or set()) - {"HEAD"})
         ]
-        raise problem("not_found", f"{name} is not served here; available: {', '.join(served) or 'nothing'}.")
+        setting = _SETTINGS.get(path, "" if served else _ANY_SETTING)
+        available = f"; available: {', '.join(served)}" if served else ""
+        raise problem("not_found", f"{name} is not served here{available}. {setting}".rstrip())

@@ -231,6 +231,9 @@ def _once(body_of: BodyOf) -> BodyOf:
     return body
 
 
+_NO_JSON_HERE: Final = "Use `POST /v1/responses`, or add a dialect to `dialects` that has one, as `responses`."
+
+
 @cache
 def _with_json(dialects: tuple[str, ...]) -> tuple[str, ...]:
     """Return the dialects that have a JSON response."""
@@ -246,7 +249,8 @@ def _response_mode(binding: AgentBinding, dialect: str | None, *, is_stream: boo
     if is_stream is False and name not in with_json:
         known = ", ".join(f"`{one}`" for one in with_json)
         detail = f"`stream` must not be false: the dialect `{name}` has no JSON response."
-        raise problem("invalid_request", f"{detail} Dialects that have one: {known}." if known else detail)
+        others = f"Dialects that have one: {known}." if known else _NO_JSON_HERE
+        raise problem("invalid_request", f"{detail} {others}")
     return name, name in with_json and not is_stream
 
 
