@@ -17,7 +17,9 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     try:
         try:
-            arguments = build_parser(words[0] if words else "").parse_args(words)
+            arguments, unknown = build_parser(words[0] if words else "").parse_known_args(words)
+            if unknown:  # `parse_args` would show the usage of the whole program
+                arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
             module, _, function = arguments.run.partition(":")
             status = int(getattr(importlib.import_module(f"{__name__}.{module}"), function)(arguments))
         finally:

@@ -248,7 +248,7 @@ def _add(commands: Subparsers, row: Command, *, is_complete: bool) -> None:
         return
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = "\n  ".join(["examples:" if len(row.examples) > 1 else "example:", *row.examples])
-    parser.set_defaults(run=row.run)
+    parser.set_defaults(run=row.run, parser=parser)
     for names, options in row.arguments:
         parser.add_argument(*names, **{**options, **_choices(options.get("choices"))})
     if row.commands:

@@ -15,6 +15,12 @@ _FOLDER: Final = Path(__file__).parent / "init_cases"
 CASES: Final = {file.stem: file for file in sorted(_FOLDER.glob("*.toml"))}
 _VARIABLE: Final = re.compile(r"^[^#\n]*\$\{(\w+)\}", re.MULTILINE)
 
+NEW_KEY: Final = (
+    'python -c "import hashlib, secrets; key = secrets.token_urlsafe(32);'
+    " print(key, 'sha256:' + hashlib.sha256(key.encode()).hexdigest())\""
+)
+"""Command that prints a new key of a caller and its hash, as in docs/operations.md."""
+
 
 def write_config(arguments: argparse.Namespace) -> int:
     """Write the configuration of a case to a file that does not exist yet; without a case, list the cases."""
@@ -42,11 +48,16 @@ def _title(file: Path) -> str:
     return file.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
 
 
+def _is_hash(variable: str) -> bool:
+    return variable.endswith("_SHA256")
+
+
 def _next_commands(text: str, file: Path) -> list[str]:
     """Return the commands after `init`: the variables that the configuration reads, its check, the start."""
     variables = dict.fromkeys(_VARIABLE.findall(text))
     return [
-        *(f"export {name}=..." for name in variables),
+        *([NEW_KEY] if any(map(_is_hash, variables)) else ()),
+        *(f"export {name}={'sha256:' if _is_hash(name) else ''}..." for name in variables),
         f"projector config check {file}",
         f"projector serve --config {file}",
     ]

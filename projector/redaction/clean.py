@@ -90,13 +90,13 @@ WITHHELD_COUNTS: Final = "Withheld: "
 SHOWN_COUNTS: Final = "Found, not withheld: "
 """Beginnings of the sentences of a notice with counts by class."""
 _COUNTS: Final = re.compile(rf"({WITHHELD_COUNTS}|{SHOWN_COUNTS})([^.]*)\.")
-_COUNT: Final = re.compile(r"(\d+) ([a-z0-9_-]+)")
+_COUNT: Final = re.compile(r"([a-z0-9_-]+) \((\d+)\)")
 
 
 def counted_notice(withheld: Mapping[str, int], shown: Mapping[str, int]) -> Notice:
     """Return the notice of values in a text, by class: those withheld, and those that the policy only reports."""
     sentences = (
-        f"{begin}{', '.join(f'{count} {name}' for name, count in sorted(counts.items()))}."
+        f"{begin}{', '.join(f'{name} ({count})' for name, count in sorted(counts.items()))}."
         for begin, counts in ((WITHHELD_COUNTS, withheld), (SHOWN_COUNTS, shown))
         if counts
     )
@@ -107,7 +107,7 @@ def _merged(first: Notice, second: Notice) -> Notice:
     """Return one notice for two of a type and path; counts by class are added."""
     counts = {WITHHELD_COUNTS: Counter[str](), SHOWN_COUNTS: Counter[str]()}
     for begin, listed in (found for each in (first, second) for found in _COUNTS.findall(each.message)):
-        counts[begin].update({name: int(count) for count, name in _COUNT.findall(listed)})
+        counts[begin].update({name: int(count) for name, count in _COUNT.findall(listed)})
     if not any(counts.values()):
         return first
     counted = counted_notice(*counts.values())

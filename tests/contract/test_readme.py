@@ -26,7 +26,8 @@ def test_the_library_example_streams(capsys: pytest.CaptureFixture[str]) -> None
     exec(compile(example, "README.md", "exec"), {})  # noqa: S102 - the page's own words
     lines = [line.removeprefix("data: ") for line in capsys.readouterr().out.split("\n\n") if line]
     events = [json.loads(line) for line in lines]
-    assert events[-1]["final"]["response_text"] == "Hello"
+    assert events[-1]["final"]["response_text"] == "It is [REDACTED:vault]."
+    assert events[-1]["notices"]
     assert [event["status"] for event in events if event["kind"] == "output_item.done"] == ["completed"]
     assert stream_rules.check_stream(lines) == []
 

@@ -44,7 +44,6 @@ CASE: Final = "chat-web-search"
 """The case that the README names."""
 TOOLS: Final = [{"type": "web_search"}]
 REQUEST: Final = json.dumps({"model": "gpt-5.4-mini", "input": "What is the weather in Oslo?", "tools": TOOLS}) + "\n"
-TOOL_OUTPUT: Final = '{"rows": [{"db_pass": "quiet-heron-7"}], "log": "pushed with ghp_' + "a1B2c3D4e5F6" * 3 + '"}\n'
 
 
 class Shell:
@@ -184,7 +183,6 @@ def _operations_file(shell: Shell) -> None:
 
 BEFORE: Final[dict[tuple[str, int], Callable[[Shell], object]]] = {
     ("README.md", 2): _readme,
-    ("docs/cli.md", 1): lambda shell: shell.write("tool_output.json", TOOL_OUTPUT),
     ("docs/library.md", 1): _library,
     ("docs/openwop.md", 1): _openwop,
     ("docs/openwop.md", 2): _openwop_demo,

@@ -174,7 +174,7 @@ def test_the_end_has_the_text_and_its_notice() -> None:
     final = lines[-1]
     assert final["final"]["response_text"] == "<redacted:email> and <redacted:email> or <redacted:ip_address> x"
     [notice] = final["notices"]
-    assert (notice["path"], notice["message"]) == ("final.response_text", "Withheld: 2 email, 1 ip_address.")
+    assert (notice["path"], notice["message"]) == ("final.response_text", "Withheld: email (2), ip_address (1).")
 
 
 def test_structured_output_stays_valid_json() -> None:

@@ -429,3 +429,12 @@ def test_long_work_shows_its_progress_on_a_terminal(started: Any) -> None:
     os.close(end)
     assert program.returncode == 0
     assert re.fullmatch(rb"(\r\x1b\[K[0-9,]+ bytes)+\r\x1b\[K\.", shown)
+
+
+def test_an_unknown_option_shows_the_usage_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["explain", "rules", "--text", "email"])
+    assert caught.value.code == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith("usage: projector explain ")
+    assert "unrecognized arguments: --text email" in printed

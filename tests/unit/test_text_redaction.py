@@ -120,14 +120,14 @@ def test_harmless_texts_that_are_joined_are_whole(texts: Sequence[str]) -> None:
 
 
 COUNTS: Final[dict[str, tuple[dict[str, Any], str, list[str]]]] = {
-    "one of each": (ALL, "a@x.org 192.0.2.7 b@x.org now", ["Withheld: 2 email, 1 ip_address."]),
-    "reported": ({"email": "report"}, "a@x.org b@x.org now", ["Found, not withheld: 2 email."]),
+    "one of each": (ALL, "a@x.org 192.0.2.7 b@x.org now", ["Withheld: email (2), ip_address (1)."]),
+    "reported": ({"email": "report"}, "a@x.org b@x.org now", ["Found, not withheld: email (2)."]),
     "both": (
         {"email": "report", "ip_address": "mask"},
         "a@x.org 192.0.2.7 now",
-        ["Withheld: 1 ip_address. Found, not withheld: 1 email."],
+        ["Withheld: ip_address (1). Found, not withheld: email (1)."],
     ),
-    "a credential": ({"credentials": "mask"}, GITHUB + ".", ["Withheld: 1 credentials."]),
+    "a credential": ({"credentials": "mask"}, GITHUB + ".", ["Withheld: credentials (1)."]),
 }
 
 
