@@ -47,6 +47,8 @@ FAULTS: Final = {row.code: row for row in _ROWS}
 
 _RETRYABLE_HTTP: Final = frozenset({408, 409, 425, 429})
 _SERVER_ERRORS: Final = range(500, 600)
+_HTTP_CAUSES: Final = {401: " (the server's key for it is missing or not accepted)"}
+"""Status -> what an operator should look at, which a developer in front of a page does not see in the status."""
 
 
 class LimitError(Exception):
@@ -67,6 +69,6 @@ def http_status_fault(status: int) -> Fault:
     return Fault(
         f"upstream_http_{status}",
         "provider",
-        f"The provider answered with HTTP status {status}.",
+        f"The provider answered with HTTP status {status}{_HTTP_CAUSES.get(status, '')}.",
         is_retryable_status(status),
     )

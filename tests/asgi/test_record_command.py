@@ -192,7 +192,8 @@ async def test_a_refused_request_writes_no_case(
 
     await upstream(refuse)
     done = await run("--upstream", "one")
-    expected = f"upstream_http_401: localhost:{upstream_port}: The provider answered with HTTP status 401{reason}"
+    cause = "The provider answered with HTTP status 401 (the server's key for it is missing or not accepted)"
+    expected = f"upstream_http_401: localhost:{upstream_port}: {cause}{reason}"
     assert done == Done(1, "", f"projector: {expected}\n")
     with pytest.raises(UsageError, match="expected a folder"):
         replay.load_cases(Path("recordings"))

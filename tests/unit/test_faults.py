@@ -44,5 +44,6 @@ def test_d14_codes(code: str, source: str, *, is_retryable: bool) -> None:
 )
 def test_d14_http_statuses(status: int, *, is_retryable: bool) -> None:
     assert is_retryable_status(status) is is_retryable
-    message = f"The provider answered with HTTP status {status}."
+    cause = " (the server's key for it is missing or not accepted)" if status == 401 else ""
+    message = f"The provider answered with HTTP status {status}{cause}."
     assert http_status_fault(status) == Fault(f"upstream_http_{status}", "provider", message, is_retryable)
