@@ -24,6 +24,7 @@ AFTER_LOW: Final = chr(0xE000)
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _PIECE_CHARS: Final = 2**18
 """Characters that are encoded at once: a control character takes six bytes, so this takes two milliseconds at most."""
+_ARRAYS: Final = (list, tuple)
 _INT64: Final = range(-(2**63), 2**64)  # what orjson writes: signed or unsigned 64 bits
 
 
@@ -115,10 +116,13 @@ def is_long(value: object) -> bool:
     rest = [value]
     while rest and room >= 0:
         one = rest.pop()
-        room -= len(one) if isinstance(one, str) else 1
+        if isinstance(one, str):
+            room -= len(one)
+            continue
+        room -= 1
         if isinstance(one, dict):
             rest += one.values()
-        elif isinstance(one, list | tuple):
+        elif isinstance(one, _ARRAYS):
             rest += one
     return room < 0
 

@@ -62,16 +62,11 @@ def output_item(
     status: CleanText,
 ) -> Frame:
     """Build `output_item.added` or `output_item.done` (section 9.2)."""
-    return _present(
-        {
-            "kind": kind.value,
-            "output_index": output_index,
-            "item_id": item_id,
-            "item_type": item_type,
-            "role": role,
-            "status": status,
-        }
-    )
+    frame: Frame = {"kind": kind.value, "output_index": output_index, "item_id": item_id, "item_type": item_type}
+    if role is not None:
+        frame["role"] = role
+    frame["status"] = status
+    return frame
 
 
 def message_citation(

@@ -94,7 +94,8 @@ class GrowingText(Generic[Filter]):
             if again.feed(text[:received]).value != self._emitted.text or not self._holds_as_much(again):
                 return None
             self._filter, self._received, self._ends_in_half = again, received, False
-        return self.feed(text[received:])
+        rest = text[received:]
+        return self.feed(rest) if rest else compose.NOTHING
 
     def _again(self) -> Filter:
         """Return a filter for the same text from its start."""

@@ -30,7 +30,9 @@ from projector.redaction.text_ledger import BlockedError
 
 PROGRESS: Final = Signal.PROGRESS  # looked up once here, not once per token in its class
 BEGINNING: Final = Signal.BEGINNING
+DROPPED: Final = Signal.DROPPED
 EMIT: Final = Verdict.EMIT
+IGNORE: Final = Verdict.IGNORE
 SETTLED: Final = Phase.SETTLED
 
 TOO_LATE: Final = "after the end of its response"
@@ -374,7 +376,9 @@ class PublicStreamProjector:
         if self._phase is Phase.ENDED:
             return []
         self.branch.count(name[:NAME_MAX_CHARS] if type(name) is str else "(no type)")
-        return [] if is_host else self._signal(Signal.DROPPED)
+        if is_host or self._transitions[self._phase][DROPPED] == (self._phase, IGNORE):
+            return []
+        return self._signal(DROPPED)
 
     def _wrap(self, output: list[Frame], event: CanonicalEvent = NO_EVENT) -> list[Frame]:
         return self._envelopes.wrap(output, self.branch.envelope, event)

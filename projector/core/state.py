@@ -155,6 +155,8 @@ class StreamState:
         self.stage = self.branch if stage is None else stage
         self.is_optional = is_optional
         self.response = Response(self.slots.next_slot, after=None)
+        self._has_begun = False
+        """Whether a response began, perhaps with the record that was created with the branch."""
         self.fault: Fault | None = None
         """The error that the provider reported."""
         self.fault_notices: tuple[Notice, ...] = ()
@@ -165,7 +167,8 @@ class StreamState:
         """Items of tool calls, by every id under which the host or an output item may refer to them."""
         self.envelope: dict[str, object] = {}
         """Current context members (section 6.2)."""
-        self._set_members({"conversation_id": self.run.conversation_id})
+        if main is not None:
+            self._set_members({"conversation_id": self.run.conversation_id})
         self.set_context(
             {"conversation_id": context.conversation_id, "agent": context.agent, "workflow": context.workflow}
         )
@@ -203,20 +206,23 @@ class StreamState:
                 if self.run.conversation_id is not None:
                     self.count("conversation_id is set")
                     continue
-                self.run.conversation_id = found[name] = _identifier(self.redactor, value)
+                self.run.conversation_id = found[name] = _identifier(self.redactor, value) if value else None
             else:
-                found[name] = CONTEXT_READERS[name](self.redactor, value)
+                found[name] = CONTEXT_READERS[name](self.redactor, value) if value else None
         self._set_members(found)
 
     def release(self) -> None:
         """Drop what the ended stream has emitted."""
         self.calls.clear()
         self.response.release()
-        self.response = Response(self.slots.next_slot, after=None)
         self.run.release()
 
     def begin_response(self) -> None:
         """Start a response after the slots already used."""
+        if not self._has_begun and self.response.base_slot == self.slots.next_slot:
+            self._has_begun = True
+            return
+        self._has_begun = True
         self.response = Response(self.slots.next_slot, after=self.response.id)
         self._set_members({"response_id": None})
 
@@ -294,9 +300,12 @@ class StreamState:
 
     def _set_members(self, changed: Mapping[str, object]) -> None:
         """Set or remove members of the envelope; their order is that of section 6.2."""
-        if any(value or name in self.envelope for name, value in changed.items()):
-            members = {**self.envelope, **changed}
-            self.envelope = {known: found for known in CONTEXT_ORDER if (found := members.get(known))}
+        before = self.envelope
+        for name, value in changed.items():
+            if value or name in before:
+                members = {**before, **changed}
+                self.envelope = {known: found for known in CONTEXT_ORDER if (found := members.get(known))}
+                return
 
 
 def _identifier(redactor: Redactor, value: object) -> CleanText | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 from projector.contracts.kinds import Kind
@@ -34,12 +35,12 @@ def close_items(state: StreamState) -> list[Frame]:
 def settle(state: StreamState, status: str) -> None:
     """Record what the ended response contributes to the terminal."""
     run, response = state.run, state.response
-    items_in_order = sorted(response.items, key=lambda item: item.slot)
-    texts = [compose.joined(*_nonempty(_in_order(item.texts))) for item in _answers(items_in_order)]
-    refusals = _nonempty(part for item in items_in_order for part in _in_order(item.refusals))
-    summaries = _nonempty(part for item in items_in_order for part in _in_order(item.summaries))
+    items_in_order = sorted(response.items, key=attrgetter("slot"))
+    texts = [compose.joined(*_nonempty(item.texts)) for item in _answers(items_in_order) if item.texts]
+    refusals = [text for item in items_in_order if item.refusals for text in _nonempty(item.refusals)]
+    summaries = [text for item in items_in_order if item.summaries for text in _nonempty(item.summaries)]
     kept = {
-        "response_text": compose.paragraphs(text for text in texts if text.value),
+        "response_text": compose.paragraphs([text for text in texts if text.value]),
         "refusal_text": compose.paragraphs(refusals),
         "reasoning_summary_text": compose.paragraphs(summaries),
     }
@@ -55,6 +56,8 @@ def settle(state: StreamState, status: str) -> None:
 def _answers(response_items: list[Item]) -> list[Item]:
     """Return the items without commentary, or all of them if none of the others has text or a refusal (D43)."""
     others = [item for item in response_items if item.phase != COMMENTARY]
+    if len(others) == len(response_items):
+        return response_items
     has_answer = any(part.text for item in others for part in (*item.texts.values(), *item.refusals.values()))
     return others if has_answer else response_items
 
@@ -132,14 +135,10 @@ def _run_status(state: StreamState) -> str:
     return next((status for status in RUN_STATUS_ORDER if status in statuses), "completed")
 
 
-def _in_order(parts: Mapping[int, TextPart]) -> list[TextPart]:
-    """Return the texts of an item in the order of their positions."""
-    return [parts[position] for position in sorted(parts)]
-
-
-def _nonempty(parts: Iterable[TextPart]) -> list[Cleaned[CleanText]]:
-    """Return the texts that are not empty, with their notices."""
-    return [Cleaned(part.text, part.notices) for part in parts if part.text]
+def _nonempty(parts: Mapping[int, TextPart]) -> list[Cleaned[CleanText]]:
+    """Return the texts of an item that are not empty, with their notices, in the order of their positions."""
+    in_order = [parts[position] for position in sorted(parts)]
+    return [Cleaned(text, part.notices) for part in in_order if (text := part.text)]
 
 
 TERMINALS: Final[Mapping[Verdict, Callable[[StreamState], list[Frame]]]] = {

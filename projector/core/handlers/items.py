@@ -13,6 +13,7 @@ from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.handlers import messages, tool_calls, tool_outputs
+from projector.core.handlers.text_channels import TextChannel
 from projector.core.state import StreamState
 from projector.core.transcript import PHASES, Item
 from projector.redaction import compose
@@ -56,7 +57,12 @@ ITEMS_ONLY: Final[Mapping[str, str]] = {
 }
 """Item types of which only `output_item.*` is emitted, and why (D22)."""
 
-CHANNELS: Final = (messages.TEXT, messages.REFUSAL, messages.SUMMARY, messages.REASONING, tool_calls.CODE)
+CHANNELS: Final[Mapping[str, tuple[TextChannel, ...]]] = {
+    "message": (messages.TEXT, messages.REFUSAL),
+    "reasoning": (messages.SUMMARY, messages.REASONING),
+    "code_interpreter_call": (tool_calls.CODE,),
+}
+"""The growing texts of an item type."""
 
 ITEM_TYPE_MAX_CHARS: Final = 80
 """Maximum characters of an unknown item type in the counts."""
@@ -127,7 +133,8 @@ def close(state: StreamState, item: Item, raw: Mapping[str, object], default: st
 
     The status is the provider's, else `default`, else `incomplete`: the item was cut off (D7).
     """
-    output = [frame for channel in CHANNELS for frame in channel.flush(item)] + tool_outputs.close(item)
+    output = [frame for channel in CHANNELS.get(item.type, ()) for frame in channel.flush(item)]
+    output += tool_outputs.close(item)
     if item.cited:
         output += tool_outputs.cite(state)
     item.open = False

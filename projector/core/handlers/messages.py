@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -180,7 +180,7 @@ def on_annotation(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
     """Emit texts, citations and refusals that come only with the finished message, once (D30)."""
-    parts = _parts(raw, "content")
+    parts = read.mappings(raw, "content")
     texts = _texts(parts, "text", "output_text")
     output: list[Frame] = []
     positions = align_positions(item.texts, texts)
@@ -188,13 +188,15 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
         output += TEXT.complete(state, item, positions[position], text)
         for annotation in read.mappings(parts[position], "annotations"):
             output += cite(state, item, positions[position], annotation)
-    return output + REFUSAL.finish(state, item, _texts(parts, "refusal", "refusal"))
+    if len(texts) < len(parts):
+        output += REFUSAL.finish(state, item, _texts(parts, "refusal", "refusal"))
+    return output
 
 
 def finish_reasoning(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
     """Emit summaries and texts that come only with the finished item, once (D30)."""
-    output = SUMMARY.finish(state, item, _texts(_parts(raw, "summary"), "text"))
-    output += REASONING.finish(state, item, _texts(_parts(raw, "content"), "text"))
+    output = SUMMARY.finish(state, item, _texts(read.mappings(raw, "summary"), "text"))
+    output += REASONING.finish(state, item, _texts(read.mappings(raw, "content"), "text"))
     encrypted = read.text_or_none(raw, "encrypted_content")
     if encrypted is not None and state.policy.encrypted_reasoning:
         stream = state.redactor.value_stream()  # no text: base64 is like anything now and then
@@ -231,14 +233,10 @@ def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping
     return [row.build(item.slot, item.item_id, content_index, plain, lossy)]
 
 
-def _parts(raw: Mapping[str, object], member: str) -> dict[int, Mapping[str, object]]:
-    return dict(enumerate(read.mappings(raw, member)))
-
-
-def _texts(parts: Mapping[int, Mapping[str, object]], member: str, kind: str | None = None) -> dict[int, str]:
+def _texts(parts: Sequence[Mapping[str, object]], member: str, kind: str | None = None) -> dict[int, str]:
     """Return the texts of the content parts of one type, or of all, by position."""
     return {
         position: text
-        for position, part in parts.items()
+        for position, part in enumerate(parts)
         if type(text := part.get(member)) is str and (kind is None or part.get("type") == kind)
     }

@@ -111,7 +111,10 @@ def _report(state: StreamState, error: ProviderError) -> Frame:
 
 def _identify(state: StreamState, response: Mapping[str, object]) -> list[Frame]:
     """Read id, model and output format; emit the private `response.meta` once."""
-    state.set_response_id(read.text_or_none(response, "id"))
+    if state.response.id is None:
+        state.set_response_id(read.text_or_none(response, "id"))
+    if state.response.has_meta and "text" not in response and "tools" not in response:
+        return []
     text_format = read.mapping_or_empty(read.mapping_or_empty(response, "text"), "format")
     if read.text_or_none(text_format, "type") in STRUCTURED:
         state.response.wants_structure = True
@@ -144,6 +147,8 @@ def _emit_status(state: StreamState, status: str, response: Mapping[str, object]
 
 def _reason(redactor: Redactor, response: Mapping[str, object]) -> Cleaned[CleanText] | None:
     """Return why a response is not complete; a code that cannot be shown is replaced by ours, as in `error`."""
+    if not response.get("incomplete_details") and not response.get("error"):
+        return None
     reason = read.text_or_none(read.mapping_or_empty(response, "incomplete_details"), "reason")
     if reason is not None:
         return redactor.label(reason)
@@ -158,6 +163,8 @@ def _reason(redactor: Redactor, response: Mapping[str, object]) -> Cleaned[Clean
 def _add_usage(state: StreamState, usage: Mapping[str, object]) -> list[Frame]:
     """Add the usage of the response to that of the run; emit the private `response.usage`."""
     counts: dict[str, int] = {}
+    if not usage:
+        return []
     for name, (*outer, member) in USAGE.items():
         source = read.mapping_or_empty(usage, outer[0]) if outer else usage
         if (count := read.count_or_none(source, member)) is not None:
@@ -174,6 +181,8 @@ def _settle_items(state: StreamState, snapshot: list[Mapping[str, object]], *, i
     if not is_complete:
         snapshot = [{**raw, "status": "incomplete"} if raw.get("status") == "in_progress" else raw for raw in snapshot]
     output: list[Frame] = []
+    if not snapshot and not state.response.items:
+        return output
     matched = _match(state, snapshot)
     has_no_text = not any(item.texts or item.refusals for item in state.response.items)
     for item in state.response.items.copy():
@@ -197,7 +206,6 @@ def _match(state: StreamState, snapshot: list[Mapping[str, object]]) -> dict[Ite
 
     Open items go first. Ids may have rotated or been replaced, and indexes shift if the snapshot leaves items out.
     """
-    types = {item.type for item in state.response.items}
     by_id = {raw.get("id"): raw for raw in snapshot if type(raw.get("id")) is str}
     matched: dict[Item, Mapping[str, object]] = {}
     taken: set[int] = set()
@@ -209,8 +217,11 @@ def _match(state: StreamState, snapshot: list[Mapping[str, object]]) -> dict[Ite
 
     for item in state.response.items:
         match(item, by_id.get(item.item_id))
+    if len(matched) == len(state.response.items):  # of nearly every response
+        return matched
     for index, item in state.response.by_index.items():
         match(item, snapshot[index] if index < len(snapshot) else None)
+    types = {item.type for item in state.response.items}
     left = {kind: iter([raw for raw in snapshot if raw.get("type") == kind and id(raw) not in taken]) for kind in types}
     for item in sorted(state.response.items, key=lambda item: not item.open):
         if item not in matched:

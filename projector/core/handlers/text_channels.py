@@ -87,12 +87,12 @@ class TextChannel:
         part = self.part(state, item, position)
         if self.skips_empty and not text and not part.text:
             return []
-        had_text = bool(part.text)
+        is_new = self.is_brief and not part.text
         rest = part.complete(text)
         if rest is None:
             state.count("done differs from its deltas")
             rest = part.close()
-        is_needless = self.is_brief and not had_text and len(part.text) <= DELTA_MAX_CHARS
+        is_needless = (not rest.value and not rest.notices) or (is_new and len(part.text) <= DELTA_MAX_CHARS)
         return ([] if is_needless else self.emit_delta(item, position, rest)) + self.emit_done(item, position, part)
 
     def finish(self, state: StreamState, item: Item, texts: Mapping[int, str]) -> list[Frame]:

@@ -62,6 +62,8 @@ class TaggedTexts:
         self._dropped = dropped
         self._mode: ThinkMode = mode
         self._tags = tags
+        self._unread = ThinkSplitter(mode, tags)
+        """A splitter that reads nothing: it tells which texts need not be read."""
         self._texts: dict[Place, _Text] = {}
         self._open: list[_Text] = []
         """Texts since the end of a response; another end does not end those before it again."""
@@ -106,7 +108,8 @@ class TaggedTexts:
                 return []
             text = self._begin(event)
         splitter = text.splitter
-        if text.is_plain:
+        if text.is_plain or (not text.received and splitter.skips(delta)):
+            splitter.is_plain = True
             index, at = event.get("output_index"), event.get("content_index")
             if type(index) is int and type(at) is int:
                 self._plain_index, self._plain_at = index, at
@@ -116,6 +119,8 @@ class TaggedTexts:
 
     def on_added(self, event: dict[str, Any]) -> list[CanonicalEvent]:
         """Forget the text of an item that has ended: another one has its place or ID."""
+        if not self._texts:
+            return [event]
         place = {**event, "item_id": read.mapping_or_empty(event, "item").get("id")}
         for known in (_place(place), _by_id(place)):
             if (text := self._texts.get(known)) is not None and text.is_over:
@@ -172,7 +177,11 @@ class TaggedTexts:
             if type(whole) is not str:
                 parts.append(part)
                 continue
-            said += self._finish({"output_index": index, "item_id": item.get("id"), "content_index": at}, whole)
+            known = self._texts.get((index, at)) if type(index) is int else None
+            if known is not None:
+                said += self._end(known)
+            else:
+                said += self._finish({"output_index": index, "item_id": item.get("id"), "content_index": at}, whole)
             answer, removed = self._split(whole)
             parts.append(_without(part, answer, removed) if removed else part)
         return said, item if all(map(is_, parts, content)) else {**item, "content": parts}
@@ -195,8 +204,9 @@ class TaggedTexts:
             return text  # of a finished item, which is read once
         self._open.append(text)
         self._texts[_place(event)] = text
-        if _by_id(event)[0] is not None:
-            self._texts.setdefault(_by_id(event), text)
+        by_id = _by_id(event)
+        if by_id[0] is not None:
+            self._texts.setdefault(by_id, text)
         return text
 
     def _end(self, text: _Text) -> list[CanonicalEvent]:
@@ -225,9 +235,9 @@ class TaggedTexts:
 
     def _split(self, whole: str) -> tuple[str, int]:
         """Return a complete text without reasoning, and how many characters less it has."""
-        splitter = ThinkSplitter(self._mode, self._tags)
-        if splitter.skips(whole):
+        if self._unread.skips(whole):
             return whole, 0
+        splitter = ThinkSplitter(self._mode, self._tags)
         operations = [*splitter.push(whole), *splitter.close()]
         answer = "".join(content for kind, content in operations if kind == "text")
         return answer, len(whole) - len(answer)
