@@ -50,7 +50,7 @@ reasoning_delta: Final = _text_builder("reasoning.delta", "content_index")  # pr
 def lifecycle(status: str, reason: Cleaned[CleanText] | None = None) -> Frame:
     """Build `lifecycle` (section 9.1)."""
     frame: Frame = {"kind": "lifecycle", "status": status}
-    return _set_fields(frame, frame, "", {"reason": reason})
+    return frame if reason is None else _set_fields(frame, frame, "", {"reason": reason})
 
 
 def output_item(

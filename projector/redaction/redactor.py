@@ -194,11 +194,11 @@ class Redactor:
 
     def message_stream(self, joint: TextJoint | None = None) -> TextStream:
         """Return a cleaner for text that people read: registered values, and what the policy's `text` names (D40)."""
-        first = self.value_stream(None if joint is None else joint.values)
-        if self._prose is None:
-            return first
-        second = ProseStream(self._prose, None if joint is None else joint.seam, self._echo)
-        return SecondStream(first, second) if self._detector.values else second
+        prose, values = self._prose, None if joint is None else joint.values
+        if prose is None:
+            return self.value_stream(values)
+        second = ProseStream(prose, None if joint is None else joint.seam, self._echo)
+        return SecondStream(self.value_stream(values), second) if self._detector.values else second
 
     def value_stream(self, joint: Joint | None = None) -> TextStream:
         """Return a cleaner from which only registered values are withheld."""

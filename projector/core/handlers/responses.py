@@ -20,7 +20,7 @@ from projector.redaction.redactor import Redactor
 RUNNING: Final[Mapping[str, int]] = {"queued": 0, "in_progress": 1}
 """Statuses of a response before its end, in order; it never goes back."""
 
-ENDED: Final = frozenset(get_args(LifecycleStatus)) - RUNNING.keys()
+ENDED: Final = frozenset(get_args(LifecycleStatus)).difference(RUNNING)
 
 CANCELLED: Final = "response.cancelled"
 """Event of a cancelled response: the SDK has none, and some servers send their own name with the status."""
@@ -116,7 +116,7 @@ def _identify(state: StreamState, response: Mapping[str, object]) -> list[Frame]
     if state.response.has_meta and "text" not in response and "tools" not in response:
         return []
     text_format = read.mapping_or_empty(read.mapping_or_empty(response, "text"), "format")
-    if read.text_or_none(text_format, "type") in STRUCTURED:
+    if text_format and read.text_or_none(text_format, "type") in STRUCTURED:
         state.response.wants_structure = True
     for tool in read.mappings(response, "tools"):
         if tool.get("type") == "code_interpreter":
@@ -163,11 +163,11 @@ def _reason(redactor: Redactor, response: Mapping[str, object]) -> Cleaned[Clean
 def _add_usage(state: StreamState, usage: Mapping[str, object]) -> list[Frame]:
     """Add the usage of the response to that of the run; emit the private `response.usage`."""
     counts: dict[str, int] = {}
-    if not usage:
-        return []
-    for name, (*outer, member) in USAGE.items():
-        source = read.mapping_or_empty(usage, outer[0]) if outer else usage
-        if (count := read.count_or_none(source, member)) is not None:
+    for name, path in USAGE.items():
+        if path[0] not in usage:
+            continue
+        source = usage if len(path) == 1 else read.mapping_or_empty(usage, path[0])
+        if (count := read.count_or_none(source, path[-1])) is not None:
             counts[name] = count
             state.run.usage[name] += count
     return [frames.response_usage(counts)] if counts else []
