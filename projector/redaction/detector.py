@@ -18,7 +18,7 @@ from projector.redaction.format_search import Find, Search
 from projector.redaction.patterns import CONTEXT_CHARS, NEVER, WORD, alternatives, pieces
 from projector.redaction.policy import Policy
 from projector.redaction.rules import LOOKALIKES, Format, KeyRules, Rules, merged
-from projector.redaction.spellings import INVISIBLE, UNFINISHED, UNFINISHED_MAX_CHARS, as_read
+from projector.redaction.spellings import INVISIBLE, MAY_BE_SPELLED, UNFINISHED, UNFINISHED_MAX_CHARS, as_read
 
 _NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,5})?")
 _SYNTAX: Final = re.compile(r"^\s|[{}\[\]\"\\\x00-\x1f]")
@@ -146,6 +146,8 @@ class Detector:
             return False
         if self.shown(f" {text}", 1, at_end=True) >= 0:
             return True
+        if MAY_BE_SPELLED.search(text) is None:  # nearly every ID
+            return self._passes(text)
         if UNFINISHED.search(text, max(0, len(text) - UNFINISHED_MAX_CHARS)) is not None:
             return False  # a credential that ends with half of a spelling is at the end, too
         read = as_read(text)
