@@ -75,6 +75,29 @@ def test_libraries_are_logged_without_their_arguments(configured: LogWriter, pip
     assert b"payload" not in pipe.written
 
 
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("plain", b'"plain"'),
+        (7, b"7"),
+        ("caf\u00e9", b'"caf\\u00e9"'),
+        ("\x1b[2J", b'"\\u001b[2J"'),
+        ("\x9b2J", b'"\\u009b2J"'),
+        ("\ud800", b'"\\ud800"'),
+        ({1}, b'"{1}"'),
+    ],
+    ids=["ASCII", "number", "not ASCII", "control character", "C1 control character", "lone surrogate", "not JSON"],
+)
+def test_a_line_is_ascii(configured: LogWriter, pipe: Pipe, value: object, written: bytes) -> None:
+    logs.log.info("tested", value=value)
+    configured.close()
+    pipe.close()
+    pipe.read_all()
+    assert json.loads(pipe.written)["event"] == "tested"
+    assert written in pipe.written.replace(b": ", b":")
+    assert pipe.written.isascii()
+
+
 def test_what_the_server_reports_itself_is_logged_once(configured: LogWriter, pipe: Pipe) -> None:
     """uvicorn has a warning for bytes that are no request; `malformed_http` reports them."""
     logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")

@@ -127,28 +127,54 @@ class SessionRoute:
             except ClientLeftError:
                 return
             await site.ownership.load(body)
-            session = self._open_session(Received(scope, body, caller, account, grant))
+            received = Received(scope, body, caller, account, grant)
+            session = self._open_session(received)
             await site.ownership.confirm(session.stats.conversation_id, caller)
-            key, stream_id = key_of(scope), session.stats.stream_id
-            async with AsyncExitStack() as stack:
-                stack.callback(site.ownership.write)
-                if self._is_stored(session):
-                    if key is not None:
-                        claim = Claim(site.logs.store, scope, caller, key, body)
-                        if (status := await claim.enter(stream_id)) is not None:
-                            json = session.writer_type is JsonResponseWriter
-                            await respond_with_log(site, scope, receive, send, status, account, is_json=json)
-                            return
-                        await stack.enter_async_context(claim.held(stream_id, lambda: session.has_begun))
-                    session.write_log(site.logs, site.producer, location(scope, stream_id))
-                    if self._name_of is not None and session.keeping.stored is not None:
-                        await name_stream(site, self._name_of(session.keeping.stored), caller, stream_id)
-                    if self._name == RESPONSES:
-                        await stack.enter_async_context(named_by_response(site, session.stats))
-                stack.enter_context(site.streams.running(session))
-                await stack.enter_async_context(admission.stream(session.stats))
+            try:
+                if key_of(scope) is not None or self._name == RESPONSES:
+                    await self._run_held(session, received, admission, receive, send)
+                else:  # most streams: nothing else ends with them
+                    if self._is_stored(session):
+                        await self._write_log(session, received)
+                    await self._run(session, scope, admission, receive, send)
+            finally:
+                site.ownership.write()
+
+    async def _run_held(
+        self, session: StreamSession, received: Received, admission: Admission, receive: Receive, send: Send
+    ) -> None:
+        """Run a stream that a later request finds by its idempotency key or by the ID of its response."""
+        site, stats = self._site, session.stats
+        scope, body, caller, account, _ = received
+        key, stream_id = key_of(scope), stats.stream_id
+        async with AsyncExitStack() as stack:
+            if self._is_stored(session):
+                if key is not None:
+                    claim = Claim(site.logs.store, scope, caller, key, body)
+                    if (status := await claim.enter(stream_id)) is not None:
+                        is_json = session.writer_type is JsonResponseWriter
+                        await respond_with_log(site, scope, receive, send, status, account, is_json=is_json)
+                        return
+                    await stack.enter_async_context(claim.held(stream_id, lambda: session.has_begun))
+                await self._write_log(session, received)
+                if self._name == RESPONSES:
+                    await stack.enter_async_context(named_by_response(site, stats))
+            await self._run(session, scope, admission, receive, send)
+
+    async def _run(
+        self, session: StreamSession, scope: Scope, admission: Admission, receive: Receive, send: Send
+    ) -> None:
+        with self._site.streams.running(session):
+            async with admission.stream(session.stats):
                 begin_stream(scope, session.stats)  # the observer reports its end
-                await site.observer.run(session, scope, receive, send)
+                await self._site.observer.run(session, scope, receive, send)
+
+    async def _write_log(self, session: StreamSession, received: Received) -> None:
+        """Begin the log of a stream, and name the stream if the route has names."""
+        site, stream_id, stored = self._site, session.stats.stream_id, session.keeping.stored
+        session.write_log(site.logs, site.producer, location(received.scope, stream_id))
+        if self._name_of is not None and stored is not None:
+            await name_stream(site, self._name_of(stored), received.caller, stream_id)
 
     def _is_stored(self, session: StreamSession) -> bool:
         """Return whether a stream gets a log; raise `Problem` if it must have one, and the store is away."""
