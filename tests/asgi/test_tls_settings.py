@@ -98,7 +98,8 @@ def test_a_certificate_that_cannot_be_used(run: Run, path: str, members: str, me
 
 @pytest.mark.parametrize("path", TABLES)
 @pytest.mark.parametrize("members", GOOD)
-def test_a_certificate_that_can_be_used(run: Run, path: str, members: str) -> None:
+def test_a_certificate_that_can_be_used(run: Run, monkeypatch: pytest.MonkeyPatch, path: str, members: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")  # without it there is a warning
     assert run(TABLES[path] + members) == (0, "")
 
 
@@ -193,7 +194,7 @@ def test_a_key_over_plain_http(members: dict[str, object], expected: list[str]) 
 
 def test_signing_keys_over_plain_http() -> None:
     jwt = {"issuer": "a", "audience": "b", "jwks_url": "http://a.example/keys"}
-    (warning,) = warnings(Settings.model_validate({"auth": {"jwt": jwt}}))
+    (warning,) = warnings(Settings.model_validate({"api_key": "none", "auth": {"jwt": jwt}}))
     assert warning.startswith("`auth.jwt.jwks_url`: the keys are fetched unencrypted")
 
 
