@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, final
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias, final
 
 from projector.core.canonical import Frame
 from projector.redaction.clean import CleanText
@@ -60,6 +60,18 @@ class DeltaFrames:
             repeated(self.frame, self.first_id + at, self.timestamp, self.sequences[at], text)
             for at, text in enumerate(self.texts)
         ]
+
+
+Output: TypeAlias = Frame | DeltaFrames
+"""What a step returns: frames, and runs of deltas in place of theirs."""
+
+
+def frames_of(output: Iterable[Output]) -> list[Frame]:
+    """Return all frames of a step, in order."""
+    frames: list[Frame] = []
+    for one in output:
+        frames += one.frames() if type(one) is DeltaFrames else [one]
+    return frames
 
 
 def repeated(frame: Frame, event_id: int, timestamp: str, sequence: int, delta: CleanText) -> Frame:

@@ -13,7 +13,7 @@ from projector.contracts.json_values import count_values, has_long_text
 from projector.contracts.limits import EVENT_TEXT_MAX_BYTES, EVENT_VALUES_MAX
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.context import BranchContext
-from projector.core.delta_frames import DeltaFrames
+from projector.core.delta_frames import Output
 from projector.core.faults import FAULTS, Fault
 from projector.core.handlers.messages import OpenText
 from projector.core.input_formats import MakeDecoder
@@ -61,7 +61,6 @@ VAIN_MAX: Final = 8
 """Runs in a row that may be too short: messages with varying members have no shape."""
 
 Run: TypeAlias = tuple[OpenText, MessageShape]
-Output: TypeAlias = Frame | DeltaFrames
 
 
 @dataclass(eq=False)

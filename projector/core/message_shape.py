@@ -129,7 +129,7 @@ def _expression(lengths: tuple[int, ...], members: tuple[bytes, ...]) -> re.Patt
 def shape_of(message: SseMessage, tree: Any, slots: Slots) -> MessageShape | None:
     """Return the shape of a message; None if its variable members cannot be told apart. `tree` is its JSON."""
     data = message.data
-    found = ((path, _place(data, tree, path)) for path in slots if path is not None)
+    found = ((path, _place(data, tree, path, is_number=path == slots.number)) for path in slots if path is not None)
     places = dict(sorted(((path, place) for path, place in found if place is not None), key=itemgetter(1)))
     is_complete = slots.text in places and (slots.number is None or slots.number in places)
     if not is_complete or len(data) > MESSAGE_MAX_BYTES or not _is_exact(data, tree, places):
@@ -148,8 +148,8 @@ def shape_of(message: SseMessage, tree: Any, slots: Slots) -> MessageShape | Non
     return MessageShape(tuple(constants), tuple(members), text=groups[slots.text], number=groups[slots.number])
 
 
-def _place(data: bytes, tree: Any, path: Path) -> tuple[int, int] | None:
-    """Return where the value of a member is, a text without its quotes; None if that is not clear."""
+def _place(data: bytes, tree: Any, path: Path, *, is_number: bool) -> tuple[int, int] | None:
+    """Return where a number is, or a text without its quotes; None if that is not clear, or it is neither."""
     try:
         for step in path:
             tree = tree[step]
@@ -159,9 +159,9 @@ def _place(data: bytes, tree: Any, path: Path) -> tuple[int, int] | None:
     if len(names) != 1:
         return None
     start = names[0].end()
-    if type(tree) is str and data[start] == _QUOTE:
+    if type(tree) is str and not is_number and data[start] == _QUOTE:
         return start + 1, _end_of_string(data, start + 1)
-    if type(tree) is int and (digits := _DIGITS.match(data, start)) is not None:
+    if type(tree) is int and is_number and (digits := _DIGITS.match(data, start)) is not None:
         return digits.span()
     return None
 

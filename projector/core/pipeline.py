@@ -14,13 +14,14 @@ from functools import lru_cache, partial
 from typing import Any, Final, Literal, TypeAlias
 
 from projector._errors import UsageError, known_name
+from projector.contracts import codec
 from projector.contracts.kinds import Kind
 from projector.core.canonical import CanonicalEvent, Frame, WireEvent
 from projector.core.context import BranchContext, StreamContext, Timestamps
-from projector.core.delta_frames import DeltaFrames
+from projector.core.delta_frames import DeltaFrames, Output
 from projector.core.faults import FAULTS, Fault
 from projector.core.input_formats import InputFormat, MakeDecoder, decoder_for
-from projector.core.intake import MakeStage, Output, PipelineBranch, RecordedBranches, recorded_context
+from projector.core.intake import MakeStage, PipelineBranch, RecordedBranches, recorded_context
 from projector.core.projector import PublicStreamProjector
 from projector.core.reported_errors import ProviderError, clean_error
 from projector.core.sse import encode_events, encode_numbered_events
@@ -41,8 +42,9 @@ OnFrame: TypeAlias = Callable[[Frame], None]
 PUBLIC: Final = "public_sse_v1"
 """The dialect whose events are the frames."""
 
-OnOutput: TypeAlias = Callable[[list[Frame], list[bytes | None]], None]
-"""Receives the frames of a step, and the JSON of each one that is sent as it is; None for the others."""
+OnDeltas: TypeAlias = Callable[[DeltaFrames], None]
+OnOutput: TypeAlias = Callable[[Sequence[Output], list[bytes | None]], None]
+"""Receives the output of a step, and the JSON of each frame that is sent as it is, to keep; None for the others."""
 
 
 class Pipeline:
@@ -69,6 +71,7 @@ class Pipeline:
         clock: Callable[[], float],
         options: DialectOptions,
         on_frame: OnFrame | None,
+        on_deltas: OnDeltas | None,
         on_output: OnOutput | None,
     ) -> None:
         self._provider = provider
@@ -89,6 +92,7 @@ class Pipeline:
         self._sends_frames = dialect == PUBLIC
         self._end_mark = DIALECTS[dialect].end_mark
         self._on_frame = on_frame
+        self._on_deltas = on_deltas
         self.on_output = on_output
         """See `build_pipeline`; it may be set before the first byte."""
         self.has_event_ids = False
@@ -234,7 +238,7 @@ class Pipeline:
         for branch in self._branches:
             branch.release()
         self._projector.release()
-        self._on_frame = self.on_output = None  # they may refer to their owner, and it to this object
+        self._on_frame = self._on_deltas = self.on_output = None  # they may refer to their owner, and it to this object
         self._repeat = None
         del self._dialect
 
@@ -243,11 +247,20 @@ class Pipeline:
 
     def _encode(self, output: Sequence[Output]) -> bytes:
         if self._on_frame is not None:
-            self._report(self._on_frame, _frames_of(output))
-        written = [self._write_run(one) if type(one) is DeltaFrames else self._write(one) for one in output]
+            self._report(self._on_frame, output)
+        wire: list[WireEvent] = []
+        sent: list[bytes | None] = []
+        for one in output:
+            if type(one) is DeltaFrames:
+                events = self._write_run(one)
+                sent += [data for _, data in events] if self._sends_frames else [None] * len(one.texts)
+            else:
+                events = self._write(one)
+                is_delta = self._sends_frames and events and "delta" in one  # others may have been truncated for it
+                sent.append(codec.to_keep(events[0][1]) if is_delta and self.on_output is not None else None)
+            wire += events
         if output and self.on_output is not None:
-            self.on_output(_frames_of(output), self._sent(output, written))
-        wire = [event for events in written for event in events]
+            self.on_output(output, sent)
         if output and self._projector.ended and self._end_mark is not None:
             wire.append((None, self._end_mark))
         if self._output_format == "ndjson":
@@ -276,29 +289,18 @@ class Pipeline:
         self.kept_bytes += sum(map(_text_bytes, deltas.texts))
         return events + self._repeat(deltas)
 
-    def _sent(self, output: Sequence[Output], written: list[list[WireEvent]]) -> list[bytes | None]:
-        """Return the JSON of each frame that is sent as it is; others may have been truncated for this dialect."""
-        sent: list[bytes | None] = []
-        for one, events in zip(output, written, strict=True):
-            if type(one) is DeltaFrames:
-                sent += [data for _, data in events] if self._sends_frames else [None] * len(one.texts)
-            else:
-                sent.append(events[0][1] if self._sends_frames and events and "delta" in one else None)
-        return sent
-
-    def _report(self, on_frame: OnFrame, output: list[Frame]) -> None:
-        """Pass the frames to `on_frame`. If it fails, the stream ends, and it is not called again."""
+    def _report(self, on_frame: OnFrame, output: Sequence[Output]) -> None:
+        """Pass the frames to the hooks. If one fails, the stream ends, and none is called again."""
         self._on_frame = None
-        for frame in output:
-            on_frame(frame)
+        for one in output:
+            if type(one) is not DeltaFrames:
+                on_frame(one)
+            elif self._on_deltas is not None:
+                self._on_deltas(one)
+            else:
+                for frame in one.frames():
+                    on_frame(frame)
         self._on_frame = on_frame
-
-
-def _frames_of(output: Iterable[Output]) -> list[Frame]:
-    frames: list[Frame] = []
-    for one in output:
-        frames += one.frames() if type(one) is DeltaFrames else [one]
-    return frames
 
 
 def _text_bytes(text: str) -> int:
@@ -328,6 +330,7 @@ def build_pipeline(
     redactor: Redactor | None = None,
     options: DialectOptions | None = None,
     on_frame: OnFrame | None = None,
+    on_deltas: OnDeltas | None = None,
     on_output: OnOutput | None = None,
 ) -> Pipeline:
     """Create the pipeline of one stream.
@@ -347,9 +350,10 @@ def build_pipeline(
         options: options of the dialect from the caller's request; the defaults if None.
         on_frame: called with each clean frame just before it is encoded, for logs, metrics and storage. It must not
             change the frame; if it raises, the stream ends with `internal_error`.
-        on_output: called with the frames of each step once they are encoded, so with exactly those that are sent, and
-            with the JSON of those that are sent as they are. It must not change them, and must not raise:
-            `StreamReplay` writes the same stream from them again.
+        on_deltas: called with each run of deltas, instead of `on_frame` with their frames.
+        on_output: called with the output of each step once it is encoded, so with exactly what is sent, and with the
+            JSON of the frames that are sent as they are. It must not change them, and must not raise: `StreamReplay`
+            writes the same stream from the frames again.
 
     Raises:
         UsageError: an unknown name, an invalid profile, or both a policy and a redactor.
@@ -374,6 +378,7 @@ def build_pipeline(
         clock=clock,
         options=options or DialectOptions(),
         on_frame=on_frame,
+        on_deltas=on_deltas,
         on_output=on_output,
     )
 

@@ -141,6 +141,7 @@ class AgentBinding:
             run=is_run,
             takes_host_events=provider.upstream.is_recording and not is_run,
             on_frame=stats.on_frame,
+            on_deltas=stats.on_deltas,
             options=options,
             output_format=output_format,
         )

@@ -77,6 +77,7 @@ class Projection:
             takes_host_events=is_run,
             context=replace(context, stream_id=stats.stream_id),
             on_frame=stats.on_frame,
+            on_deltas=stats.on_deltas,
         )
         return pipeline, stats
 

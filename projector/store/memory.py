@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
 from projector.store.budgets import Budgets, MemoryBudgets
+from projector.store.frame_blocks import FRAME_BYTES, FrameBlocks, size_of
 from projector.store.memory_values import MemoryValues
 from projector.store.protocol import (
     INTERRUPTED,
@@ -28,8 +29,6 @@ from projector.store.protocol import (
     UnknownStreamError,
 )
 
-FRAME_BYTES: Final = 48
-"""Memory of a frame besides its content: an object of bytes, and its place in a list."""
 STREAM_BYTES: Final = 2_000
 """Memory of a stream without frames."""
 _TRIM_PART: Final = 8
@@ -42,7 +41,7 @@ class _Log:
     opened_s: float
     read_s: float
     leased_until_s: float
-    frames: list[bytes] = field(default_factory=list)
+    frames: FrameBlocks = field(default_factory=FrameBlocks)
     last_first: int = 0
     """Number of the first frame of the last batch."""
     trimmed: int = 0
@@ -56,7 +55,7 @@ class _Log:
 
     @property
     def last(self) -> int:
-        return self.trimmed + len(self.frames)
+        return self.trimmed + self.frames.count
 
     def wake(self) -> None:
         for event in self.waiting:
@@ -64,17 +63,11 @@ class _Log:
 
     def trim(self, max_bytes: int, max_frames: int) -> int:
         """Remove the first frames of a log that is over a limit; return their size."""
-        if self.size <= max_bytes and len(self.frames) <= max_frames:
+        count = self.frames.count
+        if self.size <= max_bytes and count <= max_frames:
             return 0
-        count, freed = 0, 0
-        too_many = max(len(self.frames) - max_frames, len(self.frames) // _TRIM_PART)
-        for frame in self.frames:
-            if count >= too_many and self.size - freed <= max_bytes:
-                break
-            count += 1
-            freed += len(frame) + FRAME_BYTES
-        del self.frames[:count]
-        self.trimmed += count
+        dropped, freed = self.frames.drop(max(count - max_frames, count // _TRIM_PART), self.size - max_bytes)
+        self.trimmed += dropped
         self.size -= freed
         return freed
 
@@ -148,7 +141,7 @@ class MemoryStore(MemoryValues):
         log = self._open.get(stream_id)
         if log is None or log.parked is not None:
             return self._lost(stream_id)
-        if first == log.trimmed + len(log.frames) + 1:
+        if first == log.trimmed + log.frames.count + 1:
             self._extend(log, frames, size)
             return None
         is_repeated = (first, log.last) == (log.last_first, first + len(frames) - 1)
@@ -183,8 +176,8 @@ class MemoryStore(MemoryValues):
             raise TrimmedError("the next frames of the stream are not kept any more")
         log.read_s = self._clock()
         start = after - log.trimmed
-        frames = page_of(log.frames, start, max_bytes)
-        is_end = start + len(frames) >= len(log.frames)
+        frames = page_of(log.frames.read(start), max_bytes)
+        is_end = start + len(frames) >= log.frames.count
         if is_end:
             self._check_lease(log)
         return Page(after + 1, frames, log.seal if is_end else None)
@@ -297,13 +290,13 @@ class MemoryStore(MemoryValues):
     def _extend(self, log: _Log, frames: Sequence[bytes], size: int | None = None) -> None:
         owner, limits = log.head.owner, self._limits
         owned = self._owned[owner]
-        log.last_first = log.trimmed + len(log.frames) + 1
-        log.frames += frames
-        size = (sum(map(len, frames)) if size is None else size) + FRAME_BYTES * len(frames)
+        log.last_first = log.trimmed + log.frames.count + 1
+        log.frames.extend(frames)
+        size = size_of(frames) if size is None else size + FRAME_BYTES * len(frames)
         log.size += size
         self._size += size
         owned.size += size
-        if log.size > limits.stream_bytes or len(log.frames) > limits.stream_frames:
+        if log.size > limits.stream_bytes or log.frames.count > limits.stream_frames:
             self._add(owner, -log.trim(limits.stream_bytes, limits.stream_frames))
         if owned.size > limits.owner_bytes or self._size > limits.total_bytes:
             while (over := self._over(owner)) > 0 and self._drop_sealed(owner):
@@ -391,12 +384,13 @@ class _Owned:
     """IDs in the order of their seals."""
 
 
-def page_of(frames: Sequence[bytes], start: int, max_bytes: int) -> list[bytes]:
-    """Return the frames from a position that have at most `max_bytes` together, but at least one."""
-    end, size = start, 0
-    while end < len(frames):
-        size += len(frames[end])
-        if size > max_bytes and end > start:
+def page_of(frames: Iterable[bytes], max_bytes: int) -> list[bytes]:
+    """Return the first frames that have at most `max_bytes` together, but at least one."""
+    page: list[bytes] = []
+    size = 0
+    for frame in frames:
+        size += len(frame)
+        if size > max_bytes and page:
             break
-        end += 1
-    return list(frames[start:end])
+        page.append(frame)
+    return page

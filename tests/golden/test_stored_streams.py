@@ -10,6 +10,7 @@ import pytest
 from projector.contracts import codec
 from projector.contracts.kinds import Kind
 from projector.core.context import parse_time
+from projector.core.delta_frames import frames_of
 from projector.core.pipeline import OutputFormat
 from projector.core.replay import StreamReplay
 from projector.core.sse import encode_numbered_events
@@ -26,7 +27,7 @@ CLOCK: Final = parse_time(replay.CLOCK, "clock")
 def stored_steps(case: replay.Case) -> list[list[dict[str, Any]]]:
     """The frames of a case as a store returns them, through JSON; those of one step are stored together."""
     stored: list[list[bytes]] = []
-    replay.play(case, "public_sse_v1", on_output=lambda frames, _: stored.append([*map(codec.dumps, frames)]))
+    replay.play(case, "public_sse_v1", on_output=lambda sent, _: stored.append([*map(codec.dumps, frames_of(sent))]))
     return [[codec.loads(frame) for frame in step] for step in stored]
 
 
@@ -57,7 +58,7 @@ def test_deltas_are_encoded_once(case: replay.Case) -> None:
     steps: list[tuple[list[Any], list[bytes | None]]] = []
     for dialect in ("public_sse_v1", "openresponses"):
         steps.clear()
-        replay.play(case, dialect, on_output=lambda frames, sent: steps.append((frames, sent)))
+        replay.play(case, dialect, on_output=lambda output, sent: steps.append((frames_of(output), sent)))
         pairs = [pair for frames, sent in steps for pair in zip(frames, sent, strict=True)]
         assert all(data == codec.dumps(frame) for frame, data in pairs if data is not None)
         public = [frame for frame, _ in pairs if "delta" in frame and frame["kind"] in PUBLIC_KINDS]

@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 
 from projector.core.canonical import Frame
 from projector.core.context import StreamContext
-from projector.core.delta_frames import TEXT_MAX_CHARS
+from projector.core.delta_frames import TEXT_MAX_CHARS, DeltaFrames, frames_of
 from projector.core.intake import RUN_MIN, PipelineBranch
 from projector.core.pipeline import OutputFormat, Pipeline, build_pipeline
 from projector.dialects import DIALECTS
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
+from projector.server.control.token_meter import TokenMeter
+from projector.server.telemetry.stream_stats import StreamStats
 from tests.property.soundness import CALLS, cut, examples
 
 REGISTERED: Final = "Zq7-registered-value"
@@ -197,6 +199,7 @@ class Played(NamedTuple):
     pipeline: Pipeline
     frames: list[Frame]
     logged: list[tuple[Frame, bytes | None]]
+    stats: StreamStats
 
 
 def start(
@@ -204,6 +207,18 @@ def start(
 ) -> Played:
     frames: list[Frame] = []
     logged: list[tuple[Frame, bytes | None]] = []
+    meter = TokenMeter([""], {})
+    stats = StreamStats(stream_id="stream_%b", dialect=dialect, meter=meter)
+    has_hooks, hears_runs = options.pop("hooks", True), options.pop("runs", False)
+
+    def on_frame(frame: Frame) -> None:
+        frames.append(frame)
+        stats.on_frame(frame)
+
+    def on_deltas(deltas: DeltaFrames) -> None:
+        frames.extend(deltas.frames())
+        stats.on_deltas(deltas)
+
     pipeline = build_pipeline(
         provider=api.provider,
         dialect=dialect,
@@ -212,19 +227,22 @@ def start(
         input_format=input_format,
         output_format=output,
         clock=lambda: 1_765_800_000.0,
-        on_frame=frames.append if options.pop("hooks", True) else None,
-        on_output=lambda sent, data: logged.extend(zip(sent, data, strict=True)),
+        on_frame=on_frame if has_hooks else None,
+        on_deltas=on_deltas if hears_runs else None,
+        on_output=lambda sent, data: logged.extend(zip(frames_of(sent), data, strict=True)),
         **options,
     )
-    return Played(pipeline, frames, logged)
+    return Played(pipeline, frames, logged, stats)
 
 
 def result(played: Played) -> list[object]:
     """Return what can be seen of a pipeline beside its output. Only the number of frames that are sent as they are
     may differ, and no JSON may differ from its frame."""
-    pipeline, frames, logged = played
+    pipeline, frames, logged, stats = played
     assert [data for frame, data in logged if data is not None and json.loads(data) != frame] == []
-    return [frames, [frame for frame, _ in logged], pipeline.dropped, pipeline.kept_bytes, pipeline.provider_errors]
+    counted = [stats.frames, stats.response_id, stats.notices, stats.terminal, stats.meter and stats.meter.used()]
+    seen = [pipeline.dropped, pipeline.kept_bytes, pipeline.provider_errors]
+    return [frames, [frame for frame, _ in logged], counted, seen]
 
 
 @pytest.fixture
@@ -250,7 +268,8 @@ def test_shapes_change_nothing(api: Api, data: st.DataObject) -> None:
     style = data.draw(STYLES)
     dialect = data.draw(st.sampled_from([PUBLIC, *DIALECTS]))
     policy = data.draw(st.sampled_from(["off", "off", *POLICIES]))
-    options = {"hooks": data.draw(st.booleans()), "profile": data.draw(st.sampled_from(PROFILES))}
+    options = {name: data.draw(st.booleans()) for name in ("hooks", "runs")}
+    options["profile"] = data.draw(st.sampled_from(PROFILES))
     reads = cut(b"".join(as_sse(messages, noise, style)), data.draw(st.lists(PLACES, min_size=8, max_size=40)))
     played, plain = (start(api, policy, dialect, way, **options) for way in ("sse", "ndjson"))
     said = b"".join([*map(played.pipeline.feed, reads), played.pipeline.close()])
@@ -327,6 +346,8 @@ MEANINGS: Final = {
     "members that are counted by type": Meaning(
         CHAT, [_chunk({"content": "x", "reasoning_details": [{"type": "other"}]})] * 9, {}
     ),
+    "a text in place of a number": Meaning(RESPONSES, [*WORD, *[{**WORD[0], "sequence_number": "7"}] * 9], {}),
+    "a number in place of a text": Meaning(RESPONSES, [*WORD, *[{**WORD[0], "obfuscation": 7}] * 9], {}),
     "usage": Meaning(CHAT, [_chunk({"content": "x"}, usage={"prompt_tokens": 1, "completion_tokens": 2})] * 9, {}),
 }
 

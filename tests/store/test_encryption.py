@@ -52,24 +52,24 @@ async def test_a_store_sees_no_content(run: Run) -> None:
 
 
 async def _swapped_frames(run: Run) -> None:
-    log = run.inner._open["s"].frames
+    log = run.inner._open["s"].frames._last
     log[0], log[1] = log[1], log[0]
     await run.store.read("s", 0, 10_000)
 
 
 async def _frame_of_another_stream(run: Run) -> None:
-    run.inner._open["s"].frames[0] = run.inner._open["t"].frames[0]
+    run.inner._open["s"].frames._last[0] = run.inner._open["t"].frames._last[0]
     await run.store.read("s", 0, 10_000)
 
 
 async def _altered_frame(run: Run) -> None:
-    frame = run.inner._open["s"].frames[0]
-    run.inner._open["s"].frames[0] = frame[:-1] + bytes([frame[-1] ^ 1])
+    frame = run.inner._open["s"].frames._last[0]
+    run.inner._open["s"].frames._last[0] = frame[:-1] + bytes([frame[-1] ^ 1])
     await run.store.read("s", 0, 10_000)
 
 
 async def _empty_frame(run: Run) -> None:
-    run.inner._open["s"].frames[0] = b""
+    run.inner._open["s"].frames._last[0] = b""
     await run.store.read("s", 0, 10_000)
 
 

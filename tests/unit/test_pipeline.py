@@ -15,6 +15,7 @@ from projector import FAULTS, Pipeline, Policy, StreamContext, UsageError, build
 from projector.contracts import codec, limits
 from projector.contracts.stream_rules import check_stream
 from projector.core.canonical import Frame
+from projector.core.delta_frames import DeltaFrames
 from projector.core.faults import http_status_fault
 from projector.core.frames import PRIVATE
 from projector.core.pipeline import ITEM_BYTES
@@ -427,15 +428,24 @@ def test_a_listener_hears_each_frame_whatever_the_dialect_makes_of_it(dialect: s
     assert (public[-1]["kind"], public[-1]["final"]["response_text"]) == ("final", "Hi ✓")
 
 
-def test_d12_a_listener_that_fails_ends_the_stream() -> None:
-    def fails(frame: Frame) -> None:
-        if frame["kind"] != "lifecycle":
-            raise ZeroDivisionError("a secret of the host")
+def on_frame_fails(frame: Frame) -> None:
+    if frame["kind"] != "lifecycle":
+        raise ZeroDivisionError("a secret of the host")
 
-    pipeline = build_pipeline(
-        provider="openai_responses", dialect="public_sse_v1", output_format="ndjson", on_frame=fails
-    )
-    said = pipeline.feed(sse(CREATED)) + pipeline.feed(sse(HI, COMPLETED))
+
+def on_deltas_fails(_deltas: DeltaFrames) -> None:
+    raise ZeroDivisionError("a secret of the host")
+
+
+@pytest.mark.parametrize(
+    "hooks",
+    [{"on_frame": on_frame_fails}, {"on_frame": lambda _: None, "on_deltas": on_deltas_fails}],
+    ids=["a frame", "a run of deltas"],
+)
+def test_d12_a_listener_that_fails_ends_the_stream(hooks: dict[str, Any]) -> None:
+    pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1", output_format="ndjson", **hooks)
+    events = ({**HI, "content_index": 0, "sequence_number": number} for number in range(8))
+    said = b"".join([pipeline.feed(sse(event)) for event in (CREATED, *events, COMPLETED)])
     assert pipeline.ended
     assert read(said)[-1]["error"] == FAULTS["internal_error"]._asdict()
     assert check_stream(said.splitlines()) == []

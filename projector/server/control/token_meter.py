@@ -8,6 +8,7 @@ from typing import Final
 
 from projector.contracts.kinds import PrivateKind
 from projector.core.canonical import Frame
+from projector.core.delta_frames import DeltaFrames
 
 REPORTED_MAX: Final = 10_000_000
 """Tokens of one response. No model reads or writes more, so a larger number is an error of the provider."""
@@ -27,7 +28,7 @@ _NOT_PROCESSED: Final = ("upstream_http_", "upstream_unavailable", "upstream_unr
 
 
 class TokenMeter:
-    """Counts the tokens of one stream. `on_frame` receives its frames, private ones included."""
+    """Counts the tokens of one stream. `on_frame` and `on_deltas` receive its frames, private ones included."""
 
     def __init__(self, agents: Sequence[str], body: Mapping[str, object]) -> None:
         """Create the meter of a stream of these agents; `body` is the first request, of a provider or of the caller."""
@@ -64,8 +65,7 @@ class TokenMeter:
         """Count the output of a frame, or the tokens of a response."""
         delta = frame.get("delta")
         if isinstance(delta, str):
-            response = frame.get("agent", ""), frame.get("response_id")
-            self._chars[response] = self._chars.get(response, 0) + len(delta)
+            self._count(frame, len(delta))
         elif frame["kind"] == PrivateKind.RESPONSE_USAGE:
             tokens = _reported_tokens(frame["usage"])
             if 0 < tokens <= REPORTED_MAX:
@@ -74,6 +74,14 @@ class TokenMeter:
                 self._reported[agent] += tokens
                 for response_id in (frame.get("response_id"), None):  # output may come before the ID
                     self._chars.pop((agent, response_id), None)
+
+    def on_deltas(self, deltas: DeltaFrames) -> None:
+        """Count the output of a run of deltas."""
+        self._count(deltas.frame, sum(map(len, deltas.texts)))
+
+    def _count(self, frame: Frame, chars: int) -> None:
+        response = frame.get("agent", ""), frame.get("response_id")
+        self._chars[response] = self._chars.get(response, 0) + chars
 
     def used(self, code: str | None = None) -> tuple[int, Mapping[str, int]]:
         """Return the tokens that were used in total, and by agent; `code` is the error that the stream ended with."""

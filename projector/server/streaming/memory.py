@@ -41,7 +41,7 @@ class Memory:
     """The budget of all streams, and the limit of the texts of one."""
 
     def __init__(self, max_bytes: int, max_text_bytes: int = sys.maxsize) -> None:
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self.share_bytes = max_bytes // _SHARES
         """What one stream may use."""
         self._changed: anyio.Event | None = None
@@ -53,18 +53,18 @@ class Memory:
     @property
     def is_spent(self) -> bool:
         """Whether the budget is used up."""
-        return self.held_bytes >= self._max_bytes
+        return self.held_bytes >= self.max_bytes
 
     def set_limits(self, max_bytes: int, max_text_bytes: int) -> None:
         """Change the limits."""
-        self._max_bytes, self.max_text_bytes = max_bytes, max_text_bytes
+        self.max_bytes, self.max_text_bytes = max_bytes, max_text_bytes
         self.share_bytes = max_bytes // _SHARES
         self.notify()
 
     def hold(self, n_bytes: int) -> None:
         """Add bytes; a negative number releases them."""
         before, self.held_bytes = self.held_bytes, self.held_bytes + n_bytes
-        if self.held_bytes < self._max_bytes <= before:
+        if self.held_bytes < self.max_bytes <= before:
             self.notify()
 
     def notify(self) -> None:
@@ -139,26 +139,25 @@ class Account:
     def _grown_bytes(self) -> int:
         return self._event_bytes + self._stream.kept_bytes
 
-    def keep(self, text_bytes: int) -> None:
-        """Set the size of what the stream has received and keeps until its end."""
-        if text_bytes != self.text_bytes:
-            self.text_bytes = text_bytes
-            kept = max(0, TEXT_COPIES * text_bytes - SMALL_BYTES)  # the rest is part of `STREAM_BYTES`
-            if kept != self.kept_bytes:
-                self.hold(kept - self.kept_bytes)
-                self.kept_bytes = kept
+    def keep(self, text_bytes: int) -> bool:
+        """Set the size of what the stream has received and keeps until its end; return whether it is too much."""
+        self.text_bytes = text_bytes
+        kept = TEXT_COPIES * text_bytes - SMALL_BYTES  # the rest is part of `STREAM_BYTES`
+        if kept > 0 or self.kept_bytes:
+            kept = max(0, kept)
+            self.hold(kept - self.kept_bytes)
+            self.kept_bytes = kept
+        return kept > self.memory.share_bytes or text_bytes > self.memory.max_text_bytes
 
     def read(self, chunk: bytes) -> bool:
-        """Count a chunk of an event stream; return whether it ends a large event."""
+        """Count a chunk of an event stream; return whether it takes long: it ends a large event, or much is kept."""
         before = self._event_bytes
         rest = 0 if chunk.endswith(_ENDS) else _bytes_after_end(chunk)
-        if rest is None:
-            self._event_bytes = min(before + len(chunk), EVENT_MAX_BYTES)  # more is a fault, and is not kept
-        else:
-            self._event_bytes = rest
-        if self._event_bytes != before:
+        is_large = rest is not None and before + len(chunk) > LARGE_EVENT_BYTES
+        if rest or before or rest is None:
+            self._event_bytes = min(before + len(chunk), EVENT_MAX_BYTES) if rest is None else rest  # more is a fault
             self.hold(self._event_bytes - before)
-        return rest is not None and before + len(chunk) > LARGE_EVENT_BYTES
+        return is_large or self._event_bytes + (self._of_stream or self).kept_bytes > HEAVY_BYTES
 
     async def receive(self, n_bytes: int) -> None:
         """Reserve memory for a request body, and wait until it may be used."""
@@ -170,7 +169,7 @@ class Account:
     def may_have_to_wait(self) -> bool:
         """Whether `wait_for_turn` has anything to do."""
         memory = self.memory
-        return memory.turn is self or memory.is_spent
+        return memory.turn is self or memory.held_bytes >= memory.max_bytes
 
     async def wait_for_turn(self) -> None:
         """Wait until a stream that has grown may read. Its turn lasts until memory is released."""

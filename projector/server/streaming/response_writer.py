@@ -69,6 +69,8 @@ class ClientStalledError(OSError):
 class ResponseWriter:
     """Writes one event stream; concurrent writes do not mix. `on_gone` is called after a disconnect.
 
+    `send_body` sends what follows the head, if there is a shorter way for it than `send`.
+
     The state decides what is sent: after the end, a refusal or a disconnect, nothing is.
     """
 
@@ -80,8 +82,10 @@ class ResponseWriter:
         account: Account,
         state: ResponseState,
         on_gone: Callable[[], None],
+        send_body: Send | None = None,
     ) -> None:
         self._send = send
+        self._send_body = send_body or send
         self._headers = [*self._prepare(dialect), *headers]
         self._status = 200
         self._account = account
@@ -109,9 +113,12 @@ class ResponseWriter:
         elif data:
             self._is_sending = True
             try:
-                await self._transmit({"type": "http.response.body", "body": data, "more_body": True})
+                message = {"type": "http.response.body", "body": data, "more_body": True}
+                await self._transmit(message, self._send_body)
             finally:
-                self._end_turn()
+                self._is_sending = False
+                if self._sent is not None:
+                    self._end_turn()
 
     async def beat(self, comment: bytes) -> bool:
         """Send a comment, unless other output is being sent; return whether it was sent."""
@@ -132,11 +139,13 @@ class ResponseWriter:
             if not self._state.apply(signal):
                 return False
             if not is_head_sent:
-                await self._transmit({"type": "http.response.start", "status": self._status, "headers": self._headers})
+                head = {"type": "http.response.start", "status": self._status, "headers": self._headers}
+                await self._transmit(head, self._send)
             if len(data) > WHOLE_MAX_BYTES:
                 await self._write_in_pieces(data, is_last=is_last)
             elif data or is_last:
-                await self._transmit({"type": "http.response.body", "body": data, "more_body": not is_last})
+                message = {"type": "http.response.body", "body": data, "more_body": not is_last}
+                await self._transmit(message, self._send_body)
             if is_last:
                 self._state.apply(Signal.SENT)
         finally:
@@ -154,18 +163,18 @@ class ResponseWriter:
         try:
             for start in range(0, len(data), SEND_MAX_BYTES):
                 piece = data[start : start + SEND_MAX_BYTES]
-                await self._transmit({"type": "http.response.body", "body": piece, "more_body": True})
+                await self._transmit({"type": "http.response.body", "body": piece, "more_body": True}, self._send_body)
             if is_last:
-                await self._transmit({"type": "http.response.body", "body": b"", "more_body": False})
+                await self._transmit({"type": "http.response.body", "body": b"", "more_body": False}, self._send_body)
         finally:
             self._account.hold(-len(data))
 
-    async def _transmit(self, message: Message) -> None:
+    async def _transmit(self, message: Message, send: Send) -> None:
         if self._state.phase is Phase.GONE:
             return  # since the message before, which a task of its own may have sent
         self.sending_since = time.monotonic()
         try:
-            await self._send(message)
+            await send(message)
         except OSError:  # ASGI servers raise it after a disconnect
             self._on_gone()
             await checkpoint()

@@ -38,6 +38,7 @@ from projector.server.streaming.side_tasks import SideTasks
 from projector.server.streaming.stored_stream import NOTHING, Keeping
 from projector.server.streaming.stream_logs import Loss, StreamLog, StreamLogs
 from projector.server.telemetry.logs import log
+from projector.server.telemetry.request_facts import facts_of
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderFailure, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
@@ -154,7 +155,9 @@ class StreamSession:
         """Answer a request; raise `Problem` if the stream failed before its status was committed: nothing was sent."""
         dialect, headers = DIALECTS[self.stats.dialect], self._response_headers(scope)
         line = AbortableSend(send) if self._survives else None
-        writer = self.writer_type(line or send, dialect, headers, self._account, self._state, self._disconnect)
+        send_body = facts_of(scope).send_body if line is None else None
+        out = (line or send, dialect, headers, self._account, self._state, self._disconnect, send_body)
+        writer = self.writer_type(*out)
         stall = self._disconnect if line is None else line.abort
         clock, source = Clock(), self._source
         if isinstance(source, _EndedSource):
@@ -294,10 +297,8 @@ class StreamSession:
                 await self._end(writer, data)  # before the upstream is closed, which may take a moment
                 return
             await writer.write(data)
-            if account.text_bytes != pipeline.kept_bytes:
-                account.keep(pipeline.kept_bytes)
-                if account.is_exceeded:
-                    raise UpstreamError(FAULTS["upstream_response_too_large"])
+            if account.text_bytes != pipeline.kept_bytes and account.keep(pipeline.kept_bytes):
+                raise UpstreamError(FAULTS["upstream_response_too_large"])
 
         try:
             await source.run(write, clock)

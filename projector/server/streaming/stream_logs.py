@@ -20,7 +20,7 @@ from anyio.lowlevel import checkpoint
 
 from projector.contracts import codec
 from projector.contracts.kinds import Kind
-from projector.core.canonical import Frame
+from projector.core.delta_frames import DeltaFrames, Output, frames_of
 from projector.server.telemetry.logs import log
 from projector.store.protocol import (
     RENEWAL_S,
@@ -84,14 +84,18 @@ class StreamLog:
         self._added: list[tuple[list[bytes], int, bool]] = []
         """The frames of each step, their size, and whether the last of them is the terminal."""
 
-    def add(self, frames: Sequence[Frame], sent: Sequence[bytes | None]) -> None:
-        """Add the frames of one step of the pipeline, with their JSON where it is known. May be called in a thread."""
-        if frames:
+    def add(self, output: Sequence[Output], sent: Sequence[bytes | None]) -> None:
+        """Add the output of one step of the pipeline, with the JSON that is known. May be called in a thread."""
+        written = [data for data in sent if data is not None]
+        if len(written) < len(sent):
             written = [
-                codec.to_keep(codec.dumps(frame) if data is None else data)
-                for frame, data in zip(frames, sent, strict=True)
+                codec.to_keep(codec.dumps(frame)) if data is None else data
+                for frame, data in zip(frames_of(output), sent, strict=True)
             ]
-            self._added.append((written, sum(map(len, written)), frames[-1]["kind"] in _TERMINALS))
+        if written:
+            last = output[-1]
+            is_last = type(last) is not DeltaFrames and last["kind"] in _TERMINALS
+            self._added.append((written, sum(map(len, written)), is_last))
 
     def notify(self) -> None:
         """Have what was added written; the first call creates the log. The frames of a step are never separated."""

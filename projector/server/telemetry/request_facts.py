@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from starlette.types import Scope
+from starlette.types import Scope, Send
 
 _KEY: Final = "request_facts"
 
@@ -24,6 +24,8 @@ class RequestFacts:
     """Groups of the caller."""
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     """Headers of every response to the request, error responses included."""
+    send_body: Send | None = None
+    """Sends what follows the head of the response, without the middleware that only the head concerns."""
     is_reported: bool = False
     """Whether `stream_end` reports the request, so that it needs no line of its own."""
 

@@ -38,6 +38,7 @@ class RequestLog:
             await self._app(scope, receive, send)
             return
         began_s, facts = time.monotonic(), facts_of(scope)
+        facts.send_body = send
 
         async def send_noted(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -53,6 +54,7 @@ class RequestLog:
             facts.status = facts.status or HTTPStatus.INTERNAL_SERVER_ERROR  # sent by the outer middleware
             raise
         finally:
+            facts.send_body = None  # it refers to the scope, which has the facts
             self._metrics.count_request(route_of(scope), facts)
             if not facts.is_reported:
                 _log(scope, facts, time.monotonic() - began_s)

@@ -1,6 +1,7 @@
 """Facts about one stream, for logs, metrics, traces and the host's hook. They hold no payload but the final text.
 
-The pipeline writes bytes, which nothing parses again: `StreamStats.on_frame` receives each frame before it is encoded.
+The pipeline writes bytes, which nothing parses again: `StreamStats.on_frame` receives each frame before it is encoded,
+and `on_deltas` each run of deltas.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame
+from projector.core.delta_frames import DeltaFrames
 from projector.core.reported_errors import ProviderError
 from projector.server.control.token_meter import TokenMeter
 
@@ -46,7 +48,7 @@ def _counts() -> defaultdict[Any, int]:
 
 @dataclass(slots=True, kw_only=True)
 class StreamStats:
-    """Facts about one stream; `on_frame` is the pipeline's hook of the same name."""
+    """Facts about one stream; `on_frame` and `on_deltas` are the pipeline's hooks of the same names."""
 
     stream_id: str = field(default_factory=lambda: f"stream_{os.urandom(16).hex()}")
     request_id: str = ""
@@ -114,17 +116,27 @@ class StreamStats:
     def on_frame(self, frame: Frame, /) -> None:
         """Count a frame, and keep what is reported of it."""
         self.frames += 1
-        response_id = frame.get("response_id")
-        if response_id != self.response_id and response_id is not None:
-            self.response_id = response_id
-            if self.on_response_id is not None:
-                self.on_response_id(response_id)
+        self._note_response(frame)
         if self.meter is not None:
             self.meter.on_frame(frame)
         if "notices" in frame:
             self._note_notices(frame["notices"])
         if frame["kind"] in _NOTED:
             self._note(frame["kind"], frame)
+
+    def on_deltas(self, deltas: DeltaFrames, /) -> None:
+        """Count the frames of a run of deltas, of which nothing else is reported."""
+        self.frames += len(deltas.texts)
+        self._note_response(deltas.frame)
+        if self.meter is not None:
+            self.meter.on_deltas(deltas)
+
+    def _note_response(self, frame: Frame) -> None:
+        response_id = frame.get("response_id")
+        if response_id != self.response_id and response_id is not None:
+            self.response_id = response_id
+            if self.on_response_id is not None:
+                self.on_response_id(response_id)
 
     def _note(self, kind: str, frame: Frame) -> None:
         if kind in _TERMINALS:

@@ -56,6 +56,8 @@ class UpstreamReader:
         self._fault: Fault | None = None
         self._has_bytes = False
         self._is_stopped = False
+        self._is_interrupted = False
+        """Whether it was stopped, or a deadline of this attempt has passed."""
         self._is_waiting = True
 
     @property
@@ -78,17 +80,14 @@ class UpstreamReader:
 
     def stop(self) -> None:
         """Stop reading."""
-        self._is_stopped = True
+        self._is_stopped = self._is_interrupted = True
         self._interrupt()
 
     async def feed(self, feed: Callable[[bytes], bytes], chunk: bytes) -> bytes:
         """Feed a chunk to a pipeline and return the output; a large event is processed off the event loop."""
-        began = time.monotonic()
-        if self._account.read(chunk) or self._account.is_heavy:
-            output = await self._account.memory.process(feed, chunk)
-        else:
-            output = feed(chunk)
-        if self._account.is_exceeded:
+        began, account = time.monotonic(), self._account
+        output = await account.memory.process(feed, chunk) if account.read(chunk) else feed(chunk)
+        if account.is_exceeded:
             raise UpstreamError(FAULTS["upstream_response_too_large"])
         self._stats.overhead_s += time.monotonic() - began
         return output
@@ -96,11 +95,8 @@ class UpstreamReader:
     def _on_timeout(self) -> None:
         if not self._is_interrupted:
             self._fault = FAULTS[self._deadlines.next()[1]]
+            self._is_interrupted = True
             self._interrupt()
-
-    @property
-    def _is_interrupted(self) -> bool:
-        return self._is_stopped or self._fault is not None
 
     def _interrupt(self) -> None:
         if self._is_waiting and self._scope is not None:
@@ -139,6 +135,7 @@ class UpstreamReader:
     async def _pause(self, seconds: float) -> bool:
         """Wait before the next attempt; return False if the reader was stopped meanwhile."""
         self._fault = None
+        self._is_interrupted = self._is_stopped
         self._deadlines.pause()
         if seconds:
             with self._interruptible():
@@ -180,9 +177,9 @@ class UpstreamReader:
             self._is_waiting = False
             await on_open()
             await self._wait_again()
-            turn_ends_s = self._stats.overhead_s + _TURN_S
+            account, turn_ends_s = self._account, self._stats.overhead_s + _TURN_S
             async for chunk in chunks:
-                if self._is_interrupted or self._stats.overhead_s >= turn_ends_s:
+                if self._stats.overhead_s >= turn_ends_s or self._is_interrupted:
                     turn_ends_s = self._stats.overhead_s + _TURN_S
                     await checkpoint()  # chunks that arrive without a pause leave no other moment for it
                 self._is_waiting = False
@@ -190,7 +187,7 @@ class UpstreamReader:
                 if await on_chunk(chunk):
                     return
                 self._is_waiting = True
-                if self._is_interrupted or self._account.may_have_to_wait:
+                if self._is_interrupted or account.may_have_to_wait:
                     await self._wait_again()
                 self._deadlines.on_wait(time.monotonic())
 
