@@ -76,6 +76,13 @@ def text(deltas: int, message_deltas: int = MESSAGE_DELTAS) -> Input:
     return _responses("text", events, "".join(words))
 
 
+def alone(subject: Input) -> Input:
+    """Return the same streams with a read for each event, as events of a model arrive one by one."""
+    wholes = (b"".join(reads) for reads in subject.streams)
+    streams = [[event + b"\n\n" for event in whole.split(b"\n\n") if event] for whole in wholes]
+    return subject._replace(name=f"{subject.name}, an event in each read", streams=streams)
+
+
 def arguments(deltas: int, fragment_chars: int, call_chars: int = CALL_CHARS) -> Input:
     """Return a Responses stream of function calls, their arguments in fragments of one size."""
     rng = Random(fragment_chars)

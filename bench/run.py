@@ -82,7 +82,9 @@ def main() -> None:
     _detection()
     _stages(text)
     _dialects(text)
+    _text_policies(inputs.alone(text))
     _text_policies(text)
+    _held()
     _memory()
 
 
@@ -142,19 +144,21 @@ def _dialects(subject: Input) -> None:
 
 
 def _text_policies(subject: Input) -> None:
-    """Compare the cost of what `policy.text` may search for, and print what it holds back of recorded answers."""
-    redactors = subjects.TEXT_REDACTORS
-    costs = measure(
-        {name: partial(subjects.pipeline, subject, redactor=redactor) for name, redactor in redactors.items()}, ROUNDS
-    )
+    """Compare the cost of what `policy.text` may search for."""
+    policies = subjects.TEXT_REDACTORS.items()
+    costs = measure({name: partial(subjects.pipeline, subject, redactor=one) for name, one in policies}, ROUNDS)
     print(f"{subject.name}, by `policy.text`")
     for name, cost in costs.items():
         print(f"  {name:32}{_us(cost, subject)}   {cost.over(costs['off'])} of `off`")
     for name, most in TEXT_MOST.items():
         is_reached = costs[name].over(costs["off"]).value <= most
         print(f"  target: {name} at most {most} times: {'reached' if is_reached else 'not reached'}")
+
+
+def _held() -> None:
+    """Print what each policy of `text` holds back of recorded answers."""
     recorded = held.answers()
-    for name, redactor in redactors.items() if recorded else ():
+    for name, redactor in subjects.TEXT_REDACTORS.items() if recorded else ():
         found = held.measure(redactor, recorded)
         print(
             f"  {name}: of {len(recorded)} recorded answers ({found.deltas:,} deltas) are held: characters p50 "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ def record_case(arguments: argparse.Namespace) -> int:
     name = arguments.name or f"{upstream}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
     recording.check_name(folder, name)
     request = _request(arguments.request)
+    _check_api(settings.upstreams[upstream].api if upstream in settings.upstreams else None, request)
     if arguments.raw:
         print_error("--raw saves the stream unredacted: do not commit it, it may contain secrets")
     answer = server_module("upstream.capture").record_response(settings, upstream, request, is_raw=arguments.raw)
@@ -40,6 +42,13 @@ def record_case(arguments: argparse.Namespace) -> int:
     print("Next: review the case, write its golden files, and commit both:")
     print(f"  projector replay {shlex.quote(str(folder))} --update")
     return 0
+
+
+def _check_api(api: str | None, request: Mapping[str, object]) -> None:
+    """Raise `UsageError` for a request of the other API, which some servers answer with a useless stream."""
+    own, other = ("input", "messages") if api == "openai_responses" else ("messages", "input")
+    if api is not None and other in request and own not in request:
+        raise UsageError(f"the upstream has `api = \"{api}\"`: expected `{own}` in the request, not `{other}`")
 
 
 def replay_cases(arguments: argparse.Namespace) -> int:

@@ -41,8 +41,8 @@ def explain_name(arguments: argparse.Namespace) -> int:
     if arguments.redaction is not None:
         print("\n".join(withheld_lines(arguments.redaction, *policy_of(arguments))))
         return 0
+    policy, _ = policy_of(arguments)
     if arguments.config is not None:
-        policy, _ = policy_of(arguments)
         print("\n".join(_rule_lines(policy)))
         return 0
     if lines := list(everything()) if name is None else explain(name):
@@ -82,6 +82,8 @@ def policy_of(arguments: argparse.Namespace) -> tuple[Policy, tuple[str, ...]]:
     have several policies and `--policy` does not choose one of them.
     """
     if arguments.config is None:
+        if arguments.policy is not None:
+            raise UsageError("`--policy` is a policy of a configuration: expected `--config FILE` too")
         return Policy(), ()
     settings = load_settings(arguments.config)
     policies = dict(server_module("config.preflight").policies(settings)) or {"policy": Policy()}

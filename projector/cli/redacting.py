@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import codecs
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from projector._errors import UsageError
@@ -12,6 +13,7 @@ from projector.cli.mapping import policy_of
 from projector.cli.terminal import opened, print_error
 from projector.core.context import StreamContext
 from projector.core.pipeline import build_pipeline
+from projector.redaction.clean import SHOWN_COUNTS, bounded
 from projector.redaction.policy import Policy, PolicyError
 from projector.redaction.redactor import Redactor
 from projector.redaction.text_ledger import BlockedError
@@ -21,33 +23,57 @@ _SETTINGS: Final = frozenset({"off", "credentials"})
 
 
 def redact(arguments: argparse.Namespace) -> int:
-    """Write a text as it arrives, or the events of a stream, cleaned; exit 1 if the text has a blocked value."""
+    """Write a text as it arrives, or the events of a stream, cleaned; exit 1 if the text has a blocked value.
+
+    Values of a text that the policy only reports are counted on standard error.
+    """
     policy, secrets = policy_of(arguments)
     redactor = Redactor(_with_text(policy, arguments.text), secrets)
     with opened(arguments.file) as source:
         reads = iter(lambda: source.read1(READ_BYTES), b"")  # type: ignore[attr-defined]  # buffered readers have it
-        if arguments.provider is not None:
-            pipeline = build_pipeline(
-                provider=arguments.provider,
-                dialect="public_sse_v1",
-                context=StreamContext(),
-                redactor=redactor,
-                input_format="auto",
-                output_format="ndjson",
-            )
-            for data in reads:
-                _write(pipeline.feed(data))
-            _write(pipeline.close())
-            return 0
-        stream, decoder = redactor.message_stream(), codecs.getincrementaldecoder("utf-8")("replace")
-        try:
-            for data in reads:
-                _write(stream.feed(decoder.decode(data)).value.encode())
-            _write(stream.feed(decoder.decode(b"", final=True)).value.encode() + stream.close().value.encode())
-        except BlockedError as blocked:
-            print_error(f"blocked: the text has a value of the class `{blocked}`; the output ends before it")
-            return 1
+        if arguments.provider is None:
+            return _redact_text(redactor, reads)
+        pipeline = build_pipeline(
+            provider=arguments.provider,
+            dialect="public_sse_v1",
+            context=StreamContext(),
+            redactor=redactor,
+            input_format="auto",
+            output_format="ndjson",
+        )
+        for data in reads:
+            _write(pipeline.feed(data))
+        _write(pipeline.close())
+        return 0
+
+
+def _redact_text(redactor: Redactor, reads: Iterable[bytes]) -> int:
+    """Write a text line by line, so that all text before a blocked value is written."""
+    stream = redactor.message_stream()
+    line, notices = 1, bounded(())
+    try:
+        for text in _lines(reads):
+            clean, found = stream.feed(text) if text else stream.close()
+            _write(clean.encode())
+            line, notices = line + text.count("\n"), bounded([*notices, *found])
+    except BlockedError as blocked:
+        line -= stream.held.count("\n")
+        print_error(f"line {line}: blocked: a value of the class `{blocked}`; the output ends before this line")
+        return 1
+    for notice in notices:
+        _, begin, counts = notice.message.partition(SHOWN_COUNTS)
+        if counts:
+            print(f"{begin}{counts}", file=sys.stderr)
     return 0
+
+
+def _lines(reads: Iterable[bytes]) -> Iterator[str]:
+    """Yield each line of a text, or each part of one in a read, and an empty one as its end."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for data in reads:
+        yield from decoder.decode(data).splitlines(keepends=True)
+    yield from decoder.decode(b"", final=True).splitlines()
+    yield ""
 
 
 def _with_text(policy: Policy, text: str | None) -> Policy:

@@ -22,7 +22,7 @@ from projector.redaction.rules import KeyRules, TextClass, Verdict
 from projector.redaction.steps import Step, without_shown
 from projector.redaction.text_search import Found, search_of
 from projector.redaction.text_view import unfinished, view_of
-from projector.redaction.value_shapes import is_random
+from projector.redaction.value_shapes import is_hex_key, is_random
 
 BEFORE_CHARS: Final = 96
 FENCE: Final = TextClass("fence", "", "", "```|~~~", run="[0-9A-Za-z_+#-]", least=3, most=32, before="`|~")
@@ -151,7 +151,8 @@ class ClassFilter:
 
     def _is_secret(self, text: str, found: Found) -> bool:
         """Return whether a word in code is the value of a sensitive word and looks random."""
-        if self._keys is None or not is_random(text[found.start : found.end]):
+        word = text[found.start : found.end]
+        if self._keys is None or not (is_random(word) or is_hex_key(word)):
             return False
         key = _ASSIGNMENT.search(text, max(0, found.start - BEFORE_CHARS), found.start)
         return key is not None and self._keys.verdict(key[1].strip("-.")) is Verdict.SENSITIVE

@@ -33,6 +33,10 @@ Decided: TypeAlias = tuple[Cleaned[CleanText], str]
 """The part of a text that can be shown, and its end, which may begin a value."""
 
 
+Result: TypeAlias = tuple[CleanText, str, bool]
+"""What of a text can be shown, its end that is held, and whether that is closed (`Gate.is_closed`)."""
+
+
 class Prose:
     """What a policy withholds from text that people read, compiled; shared by all streams.
 
@@ -93,6 +97,9 @@ class Gate:
         """What was decided for texts behind a space, and for texts that begin with one behind a `quiet` character."""
         self.steps: Final[dict[str, tuple[CleanText, str]]] = {}
         """What was decided for texts that begin with a space behind a closed text, which they leave closed."""
+        self.results: Final[dict[str, Result]] = {}
+        """What was decided for texts, each behind the `context` characters that it depends on."""
+        self.context: Final = 1 + max(_looks_back(row) for row in (*rows, FENCE))
         self.quiet: Final = frozenset(char for char in _QUIET if not _sees_space(rows) and self._is_quiet(char))
         self._has_classes = bool(rows)
         special = {*DISGUISES, *(PLAIN if rows else ())}
@@ -118,6 +125,10 @@ class Gate:
             self.words[text] = decided
         return decided
 
+    def shows_all(self, text: str) -> bool:
+        """Return whether no value begins in a text, whatever follows it."""
+        return (text.isascii() or self.special(text) is None) and self.search(f" {text}") is None
+
     def is_closed(self, last: str, held: str) -> bool:
         """Return whether a space ends what is held behind a character, so that what follows the space is independent.
 
@@ -128,7 +139,14 @@ class Gate:
         decided = self.words.get(f"{held} ") or self.decide(" ", f"{held} ")
         return decided is not None and not decided[1]
 
-    def keep(self, text: str, shown: CleanText, rest: str) -> None:
+    def keep(self, recent: str, text: str, result: Result) -> None:
+        """Keep what was decided for a text behind another one, unless that is too short to tell."""
+        if len(recent) >= self.context and len(text) <= _WORD_MAX_CHARS:
+            if len(self.results) >= _WORDS_MAX:
+                self.results.clear()
+            self.results[recent[-self.context :] + text] = result
+
+    def keep_step(self, text: str, shown: CleanText, rest: str) -> None:
         """Keep what was decided for a text between two closed ones."""
         if text[0] == " " and self._may_keep(text):
             if len(self.steps) >= _WORDS_MAX:
@@ -147,6 +165,11 @@ class Gate:
         """Return whether no value begins with a character if a space follows."""
         found = (self.search(char + after) for after in (" ", " a", "  "))
         return not any(near is not None and near.start() == 0 for near in found)
+
+
+def _looks_back(row: TextClass) -> int:
+    """Return how many characters before a candidate decide whether it is one."""
+    return max(len(patterns.pieces(way)) for way in patterns.alternatives(row.before))
 
 
 def _sees_space(rows: Sequence[TextClass]) -> bool:

@@ -104,10 +104,10 @@ class ProseStream(TextStream):
         shown: list[CleanText] = []
         if not self._is_idle or self._seam.owner is not self:
             return shown
-        gate, step_of = self._gate, self._gate.steps.get
+        gate, step_of, result_of, context = self._gate, self._gate.steps.get, self._gate.results.get, self._gate.context
         recent, pending = self._recent, self._pending
         joined = 0
-        is_closed = gate.is_closed(recent[-1], pending)
+        is_closed = gate.is_closed(recent[-1], pending) if pending else recent[-1] in self._quiet
         for delta in deltas[start:] if start else deltas:
             step = step_of(delta) if is_closed else None
             if step is not None:
@@ -117,19 +117,23 @@ class ProseStream(TextStream):
                 continue
             if len(pending) + len(delta) > RUN_TEXT_MAX_CHARS:
                 break
-            recent = self._passed(recent, shown[joined:])
-            joined = len(shown)
-            known = self._words.get(pending + delta) if recent[-1] == " " else None
-            decided = known or self._decide(recent, pending, delta)
-            if decided is None:
-                break
-            text, rest = decided[0][0], decided[1]
+            before = shown[-1] if shown else recent
+            result = result_of(before[-context:] + pending + delta) if len(before) >= context else None
+            if result is None:
+                recent = self._passed(recent, shown[joined:])
+                joined = len(shown)
+                decided = self._decide(recent, pending, delta)
+                if decided is None:
+                    break
+                text, rest = decided[0][0], decided[1]
+                result = text, rest, gate.is_closed((recent + text)[-1], rest)
+                gate.keep(recent, pending + delta, result)
+            text, rest, closes = result
             shown.append(text)
-            was_closed, is_closed = is_closed, gate.is_closed((recent + text)[-1], rest)
-            if was_closed and is_closed:
-                gate.keep(delta, CleanText(text[len(pending) :]), rest)
-            pending = rest
-        self._recent, self._pending = self._passed(recent, shown[joined:]), pending
+            if is_closed and closes:
+                gate.keep_step(delta, CleanText(text[len(pending) :]), rest)
+            is_closed, pending = closes, rest
+        self._recent, self._pending = self._passed(recent, shown[joined:] if joined else shown), pending
         return shown
 
     def count_shown(self, _deltas: Sequence[str], _start: int, /) -> int:
@@ -218,13 +222,16 @@ class ProseStream(TextStream):
         """Begin behind a text that was shown, perhaps inside a credential."""
         self._has_begun = True
         self.before, self.begun_in = text, value
-        if text.strip():
-            if value is not None and not self._rules.withholds_end(text):
-                self._reader().begin_in(value)  # it begins before what is kept of the text
-            else:
-                self._reader().continue_after(text)
-            self._recent = text
-            self._is_idle = False
+        if not text.strip():
+            return
+        self._recent = text
+        if value is None and self._gate.shows_all(text):
+            return
+        if value is not None and not self._rules.withholds_end(text):
+            self._reader().begin_in(value)  # it begins before what is kept of the text
+        else:
+            self._reader().continue_after(text)
+        self._is_idle = False
 
     def _enter(self) -> None:
         """Leave the gate: `ProseFilter` reads what follows."""

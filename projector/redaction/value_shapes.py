@@ -202,6 +202,17 @@ _RANDOM_MIN_OF_EACH: Final = 2
 _RANDOM_MIN_CHARS: Final = 10
 
 
+def is_hex_key(value: str) -> bool:
+    """Return whether a word has the digits of a generated key or UUID: 32 or more, hexadecimal, in one case."""
+    digits = value.replace("-", "")
+    is_mixed = min(len(_DIGIT.findall(digits)), len(_LETTER.findall(digits))) >= _RANDOM_MIN_OF_EACH
+    return is_mixed and _HEX_KEY.fullmatch(digits) is not None
+
+
+_LETTER: Final = re.compile("[A-Fa-f]")
+_HEX_KEY: Final = re.compile("[0-9a-f]{32,}|[0-9A-F]{32,}")
+
+
 def is_short_word(value: str) -> bool:
     """Return whether a value is a short word in capital letters, as names of tokens in parsers are."""
     return len(value) < _SHAPE_MIN_CHARS - 2 and value.isalpha() and value.isupper()

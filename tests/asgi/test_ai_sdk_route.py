@@ -138,3 +138,18 @@ async def test_what_is_rejected(site: Any, name: str, agent: str, asked: Any, st
     problem = await refused.problem()
     assert refused.status == status
     assert problem["detail"].startswith(detail)
+
+
+@pytest.mark.parametrize(("route", "dialect"), [("ai-sdk", "ai_sdk"), ("ag-ui", "ag_ui")])
+async def test_a_server_without_such_agents_names_the_setting(
+    serve: Any, upstream_port: int, route: str, dialect: str
+) -> None:
+    upstreams = {"one": {"base_url": f"http://localhost:{upstream_port}/v1"}}
+    agents = {"public": AGENTS["public"], "open": AGENTS["public"] | {"dialects": ["ag_ui", "ai_sdk"]}}
+    for name in agents:
+        site = serve(api_key=None, base_url=None, upstreams=upstreams, agents={name: agents[name]})
+        start = await site.get("/")
+        assert (f"/api/v1/{route}/" in (await start.problem())["detail"]) == (name == "open")
+        refused = await site.ask(f"/api/v1/{route}/public", body())
+        assert refused.status == 404
+        assert (await refused.problem())["detail"] == UNKNOWN_AGENT.replace("ai_sdk", dialect)

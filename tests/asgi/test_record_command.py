@@ -138,12 +138,24 @@ async def test_raw_keeps_everything_and_warns(run: Run, upstream: Any) -> None:
 async def test_the_profile_of_the_upstream_goes_with_the_case(run: Run, upstream: Any) -> None:
     chunks = [{"id": "c", "choices": [{"index": 0, "delta": {"content": text}}]} for text in ("hm", "</think>Hello")]
     await upstream(sends(*chunks, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}))
+    Path("request.json").write_text(json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hi"}]}))
     done = await run("--upstream", "chat", "--name", "thought")
     assert (done.status, done.err) == (0, "")
     (case,) = replay.load_cases(Path("recordings"))
     assert (case.provider, case.settings.profile) == ("openai_chat", {"think_mode": "assume_open"})
     last = json.loads(replay.play(case, "public_sse_v1").splitlines()[-1])
     assert last["final"]["response_text"] == "Hello"
+
+
+@pytest.mark.parametrize(
+    ("name", "api", "own", "other"),
+    [("one", "openai_responses", "input", "messages"), ("chat", "openai_chat", "messages", "input")],
+)
+async def test_a_request_of_the_other_api_is_not_sent(run: Run, name: str, api: str, own: str, other: str) -> None:
+    Path("request.json").write_text(json.dumps({"model": "m", other: []}))
+    done = await run("--upstream", name)
+    assert done.status == 2
+    assert f'`api = "{api}"`: expected `{own}` in the request, not `{other}`' in done.err
 
 
 @pytest.mark.parametrize(("end", "code"), [("reset", "upstream_reset"), ("silence", "upstream_timeout_idle")])

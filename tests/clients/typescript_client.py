@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any, Final
 SOURCE: Final = Path(__file__).parents[2] / "clients" / "typescript"
 UNPACKED: Final = ("node_modules", "dist")
 """Folders of the source that are not part of it."""
+_FAILED: Final = re.compile(r"^not ok .*?(?=^(?:ok|not ok|# Subtest) |\Z)", re.DOTALL | re.MULTILINE)
+"""A test that failed, in the output of node's test runner."""
 
 
 class InstalledClient:
@@ -60,5 +63,6 @@ def ran(command: list[str], folder: Path, given: str = "") -> str:
     done = subprocess.run(
         command, input=given, capture_output=True, text=True, check=False, cwd=folder, timeout=280, encoding="utf-8"
     )
-    assert done.returncode == 0, f"{command}: {done.stdout[-2_000:]} {done.stderr[-4_000:]}"
+    failed = "".join(_FAILED.findall(done.stdout)) or done.stdout[-2_000:]
+    assert done.returncode == 0, f"{command}: {failed[:8_000]} {done.stderr[-4_000:]}"
     return done.stdout

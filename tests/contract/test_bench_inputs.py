@@ -125,6 +125,13 @@ def test_memory_holds_the_text() -> None:
         assert memory.after_deltas(subject) > memory.at_rest(subject) + len(subject.text)
 
 
+def test_each_event_may_have_a_read() -> None:
+    subject = inputs.text(DELTAS)
+    alone = inputs.alone(subject)
+    assert [len(reads) for reads in alone.streams] == [subject.events]
+    assert [b"".join(reads) for reads in alone.streams] == [b"".join(reads) for reads in subject.streams]
+
+
 def test_subjects_take_turns() -> None:
     turns: list[str] = []
     costs = measure({"a": lambda: turns.append("a"), "b": lambda: turns.append("b")}, 3)

@@ -62,6 +62,7 @@ test("Markdown is safe, and citations are in place", async () => {
   call.event({ type: "response.output_text.annotation.added", item_id: "msg_1", output_index: 0, content_index: 0, annotation_index: 0, annotation });
   call.end();
   await complete();
+  await answer().locator("code", { hasText: "alert(1)" }).waitFor(); // a text takes some frames to appear, its end last
   const html = await answer().innerHTML();
   assert.match(html, /<strong>strike<sup class="cite"><a [^>]*href="https:\/\/northquay.example\/news"[^>]*>1<\/a><\/sup><\/strong>|<strong>strike<\/strong><sup class="cite">/);
   assert.match(html, /<mark>withheld<\/mark>/);

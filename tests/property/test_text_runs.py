@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, product
 from typing import Any, Final, TypeAlias
 
 import pytest
@@ -197,6 +197,15 @@ def test_known_words_hide_no_value(redactor: Redactor, deltas: list[str]) -> Non
                 assert read(redactor, parts, [length]) == read(redactor, parts, [0])
 
 
+@pytest.mark.parametrize("delta", ["jane@example.com", "7", "4111", "+49", "```", "AKIA", "'s", ".5", "e:", "::1"])
+@pytest.mark.parametrize("policy", ["credentials", "all classes"])
+def test_what_is_known_of_a_text_depends_on_what_is_before_it(policy: str, delta: str) -> None:
+    redactor = Redactor(Policy.load(POLICIES[policy]))
+    for before in map("".join, product("a1 '.:+`", repeat=3)):
+        parts = [(0, [" word", before, delta, "1 1111 1111 1111", " it"])]
+        assert read(redactor, parts, [64]) == read(redactor, parts, [0])
+
+
 @pytest.mark.parametrize("begin", [" the v", " the value", " the valu", " the"])
 @pytest.mark.parametrize("redactor", REDACTORS.values(), ids=REDACTORS)
 def test_a_value_may_go_on_in_the_next_text(redactor: Redactor, begin: str) -> None:
@@ -252,8 +261,10 @@ def test_what_a_run_keeps_is_of_letters_and_bounded() -> None:
         stream.feed_run([*words[at : at + 8], " 0171", " 12", " x@y", " " + "w" * 30], 0)
         stream.feed(" \n")
     assert isinstance(stream, ProseStream)
-    steps = stream._gate.steps
+    steps, results = stream._gate.steps, stream._gate.results
     assert 0 < len(steps) <= 4_096
+    assert 0 < len(results) <= 4_096
+    assert max(map(len, results)) <= 24 + stream._gate.context
     assert not [text for text in steps if not text.replace(" ", "").isalpha() or len(text) > 24]
 
 

@@ -54,11 +54,35 @@ def test_a_blocked_value_ends_the_text(text: Path, capfd: pytest.CaptureFixture[
     assert "1234567" not in captured.out + captured.err
 
 
+def test_the_text_before_a_blocked_value_is_written(text: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    lines = "".join(f"harmless line {number}\n" for number in range(1, 201))
+    text.write_text(f"{lines}card 4111 1111 1111 1111\nthe end\n", encoding="utf-8")
+    assert cli.main(["redact", "--text", "payment_card=block", str(text)]) == 1
+    captured = capfd.readouterr()
+    assert captured.out == lines
+    assert "line 201: blocked:" in captured.err
+
+
+def test_a_reported_value_is_counted_on_standard_error(text: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text.write_text("call +49 171 1234567\nor +49 171 1234568, a@b.de", encoding="utf-8")
+    assert cli.main(["redact", "--text", "phone=report,email", str(text)]) == 0
+    captured = capfd.readouterr()
+    assert captured.out == "call +49 171 1234567\nor +49 171 1234568, <redacted:email>"
+    assert captured.err == "Found, not withheld: phone (2).\n"
+
+
+@pytest.mark.parametrize("command", [["redact"], ["explain", "--redaction"], ["explain", "rules"]])
+def test_a_policy_is_one_of_a_configuration(text: Path, command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    names = [] if command[-1] == "rules" else [str(text)]
+    assert cli.main([*command, *names, "--policy", "strict"]) == 2
+    assert "expected `--config FILE`" in capfd.readouterr().err
+
+
 def test_an_action_of_the_command_line(text: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["redact", "--text", "email,payment_card=block", str(text)]) == 1
     captured = capfd.readouterr()
     assert "4111" not in captured.out
-    assert "blocked: the text has a value of the class `payment_card`; the output ends before it" in captured.err
+    assert "blocked: a value of the class `payment_card`; the output ends before this line" in captured.err
 
 
 def test_an_unknown_action_is_named(text: Path, capfd: pytest.CaptureFixture[str]) -> None:

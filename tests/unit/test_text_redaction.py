@@ -32,6 +32,8 @@ def messages(redactor: Redactor, *deltas: str) -> list[str]:
     return [notice.message for each in cleaned for notice in each.notices]
 
 
+HEX: Final = "6544c2fd54d33ecea0ebf17672d3f811"
+UUID: Final = "550e8400-e29b-41d4-a716-446655440000"
 ROWS: Final[dict[str, tuple[str, str]]] = {
     "a key": (f"use {GITHUB}.", "use <redacted>."),
     "an encoded blank before a key": (f"?q=%20{GITHUB}", "?q=%20<redacted>"),
@@ -55,6 +57,11 @@ ROWS: Final[dict[str, tuple[str, str]]] = {
     "a password in prose": ("my password: hunter2", "my password: hunter2"),
     "a password in prose that looks random": ("my password: xK8s9Qz2LmN4pR7t", "my password: xK8s9Qz2LmN4pR7t"),
     "a random password in code": ('```\npassword = "xK8s9Qz2LmN4pR7t"\n```', '```\npassword = "<redacted>"\n```'),
+    "a hexadecimal key in code": (f"```\nAPI_KEY={HEX}\n```", "```\nAPI_KEY=<redacted>\n```"),
+    "a hexadecimal key in capital letters": (f"```\napi_key: {HEX.upper()}\n```", "```\napi_key: <redacted>\n```"),
+    "a UUID of a secret": (f'```\nclient_secret = "{UUID}"\n```', '```\nclient_secret = "<redacted>"\n```'),
+    "a hash in code": (f"```\ncommit = {HEX}\nid = {UUID}\n```", f"```\ncommit = {HEX}\nid = {UUID}\n```"),
+    "a short hexadecimal number": ("```\napi_key = 0x6544c2fd\n```", "```\napi_key = 0x6544c2fd\n```"),
     "a plain password in code": ('```\npassword = "hunter2"\n```', '```\npassword = "hunter2"\n```'),
     "a random word in code": ("```\nname = xK8s9Qz2LmN4pR7t\n```", "```\nname = xK8s9Qz2LmN4pR7t\n```"),
     "behind code": ("```\nx\n```\npassword = xK8s9Qz2LmN4pR7t", "```\nx\n```\npassword = xK8s9Qz2LmN4pR7t"),

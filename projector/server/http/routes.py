@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
 from projector.contracts.limits import ID_MAX_CHARS
@@ -64,25 +66,28 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
         path = "/api/v1/workflows/{workflow_key}/run-stream"
         found.append((WORKFLOWS, path, streams.workflow, _dialects(catalog.workflows)))
     if catalog.agents_with(AI_SDK):
-        found.append((AI_SDK, "/api/v1/ai-sdk/{agent}", streams.ai_sdk, (AI_SDK,)))
+        found.append((AI_SDK, _OF_DIALECTS[AI_SDK], streams.ai_sdk, (AI_SDK,)))
     found += [
         (name, row.path, partial(streams.passthrough, passthrough, row), passthrough.dialects)
         for name, passthrough in catalog.passthrough.items()
         if (row := PROVIDERS[passthrough.api].passthrough) is not None
     ]
-    paths, has_internal = [path for _, path, *_ in found], site.settings.admin is None
+    runs = _run_routes(catalog, site, streams)
+    paths = [*(path for _, path, *_ in found), *(route.path for route in runs)]
+    has_internal = site.settings.admin is None
     return [
         *(
             Route(path, SessionRoute(site, name, opener, dialects, NAMES.get(name)), methods=["POST"])
             for name, path, opener, dialects in found
         ),
-        *_run_routes(catalog, site, streams),
+        *runs,
         *chat_routes(catalog.agents_with(AI_SDK)),
         *response_routes(catalog.passthrough),
         *ModelRoutes(catalog, site).routes(),
         *stream_routes({dialect for *_, dialects in found for dialect in dialects}),
         *(INTERNAL_ROUTES if has_internal else ()),
         *HEALTH_ROUTES,
+        *(_without_agents(dialect, path) for dialect, path in _OF_DIALECTS.items() if not catalog.agents_with(dialect)),
         *(demo_routes(catalog) if site.settings.demo_page else (root_route(paths, has_openapi=has_internal),)),
     ]
 
@@ -93,7 +98,20 @@ def _run_routes(catalog: Catalog, site: Site, streams: StreamRoutes) -> list[Rou
     if not agents:
         return []
     start = SessionRoute(site, AG_UI, streams.ag_ui, (AG_UI,), _run_of)
-    return [Route("/api/v1/ag-ui/{agent}", RunRoute(agents, start), methods=["GET", "POST"])]
+    return [Route(_OF_DIALECTS[AG_UI], RunRoute(agents, start), methods=["GET", "POST"])]
+
+
+def _without_agents(dialect: str, path: str) -> Route:
+    """Return the route of a dialect that no agent has: it responds as to an unknown agent, which names the setting."""
+
+    async def refuse(_request: Request) -> Response:
+        raise unknown_agent_of(dialect)
+
+    return Route(path, refuse, methods=["POST"], include_in_schema=False)
+
+
+_OF_DIALECTS: Final[Mapping[str, str]] = {AI_SDK: "/api/v1/ai-sdk/{agent}", AG_UI: "/api/v1/ag-ui/{agent}"}
+"""Dialect -> path of the route that only agents with this dialect have."""
 
 
 def _run_of(stored: StoredStream) -> StreamName:
