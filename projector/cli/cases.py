@@ -48,7 +48,7 @@ def _check_api(api: str | None, request: Mapping[str, object]) -> None:
     """Raise `UsageError` for a request of the other API, which some servers answer with a useless stream."""
     own, other = ("input", "messages") if api == "openai_responses" else ("messages", "input")
     if api is not None and other in request and own not in request:
-        raise UsageError(f"the upstream has `api = \"{api}\"`: expected `{own}` in the request, not `{other}`")
+        raise UsageError(f'the upstream has `api = "{api}"`: expected `{own}` in the request, not `{other}`')
 
 
 def replay_cases(arguments: argparse.Namespace) -> int:

@@ -87,8 +87,8 @@ def load_cases(folder: Path) -> list[Case]:
             the settings are invalid.
     """
     if not folder.is_dir():
-        what = "expected a folder of cases" if folder.exists() else "not found; expected a folder of cases: `projector replay FOLDER`"
-        raise UsageError(f"{folder}: {what}")
+        what = "" if folder.exists() else "not found; "
+        raise UsageError(f"{folder}: {what}expected a folder of cases: `projector replay FOLDER`")
     _check_paths(folder)
     settings = load_settings(folder / CASES_FILE)
     cases: dict[str, Case] = {}

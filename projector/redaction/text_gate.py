@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from projector.redaction import patterns
 from projector.redaction.clean import Cleaned, CleanText
@@ -29,6 +29,7 @@ _WORD_MAX_CHARS: Final = 24
 _new_tuple: Final = tuple.__new__  # as in `projector.redaction.stream`
 
 
+_Known = TypeVar("_Known")
 Decided: TypeAlias = tuple[Cleaned[CleanText], str]
 """The part of a text that can be shown, and its end, which may begin a value."""
 
@@ -99,6 +100,8 @@ class Gate:
         """What was decided for texts that begin with a space behind a closed text, which they leave closed."""
         self.results: Final[dict[str, Result]] = {}
         """What was decided for texts, each behind the `context` characters that it depends on."""
+        self._ends: Final[dict[str, bool]] = {}
+        """What `is_closed` found for held texts, each behind a character."""
         self.context: Final = 1 + max(_looks_back(row) for row in (*rows, FENCE))
         self.quiet: Final = frozenset(char for char in _QUIET if not _sees_space(rows) and self._is_quiet(char))
         self._has_classes = bool(rows)
@@ -120,9 +123,7 @@ class Gate:
                 return None
         decided = _new_tuple(Cleaned, (text[: begin - start], ())), text[begin - start :]
         if recent[-1] in self.quiet and (recent[-1] == " " or text[:1] == " ") and self._may_keep(text):
-            if len(self.words) >= _WORDS_MAX:
-                self.words.clear()
-            self.words[text] = decided
+            _keep(self.words, text, decided)
         return decided
 
     def shows_all(self, text: str) -> bool:
@@ -134,24 +135,27 @@ class Gate:
 
         Then no value begins in the held text, nor in the character if nothing is held, whatever follows the space.
         """
-        if not held or last != " " or last not in self.quiet or len(held) >= _WORD_MAX_CHARS:
+        if not held or len(held) >= _WORD_MAX_CHARS:
             return not held and last in self.quiet
-        decided = self.words.get(f"{held} ") or self.decide(" ", f"{held} ")
-        return decided is not None and not decided[1]
+        place = last + held
+        is_closed = self._ends.get(place)
+        if is_closed is None:
+            is_closed = False
+            if last in self.quiet and (last == " " or not self._has_classes):
+                decided = self.decide(last, f"{held} ")
+                is_closed = decided is not None and not decided[1]
+            _keep(self._ends, place, is_closed)
+        return is_closed
 
     def keep(self, recent: str, text: str, result: Result) -> None:
         """Keep what was decided for a text behind another one, unless that is too short to tell."""
         if len(recent) >= self.context and len(text) <= _WORD_MAX_CHARS:
-            if len(self.results) >= _WORDS_MAX:
-                self.results.clear()
-            self.results[recent[-self.context :] + text] = result
+            _keep(self.results, recent[-self.context :] + text, result)
 
     def keep_step(self, text: str, shown: CleanText, rest: str) -> None:
         """Keep what was decided for a text between two closed ones."""
         if text[0] == " " and self._may_keep(text):
-            if len(self.steps) >= _WORDS_MAX:
-                self.steps.clear()
-            self.steps[text] = shown, rest
+            _keep(self.steps, text, (shown, rest))
 
     def _is_cut(self, group: int | None, count: int) -> bool:
         """Return whether text at the end is only held, whatever follows: a candidate of a class, or a short prefix."""
@@ -165,6 +169,12 @@ class Gate:
         """Return whether no value begins with a character if a space follows."""
         found = (self.search(char + after) for after in (" ", " a", "  "))
         return not any(near is not None and near.start() == 0 for near in found)
+
+
+def _keep(known: dict[str, _Known], text: str, what: _Known) -> None:
+    if len(known) >= _WORDS_MAX:
+        known.clear()
+    known[text] = what
 
 
 def _looks_back(row: TextClass) -> int:

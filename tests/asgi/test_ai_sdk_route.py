@@ -146,8 +146,8 @@ async def test_a_server_without_such_agents_names_the_setting(
 ) -> None:
     upstreams = {"one": {"base_url": f"http://localhost:{upstream_port}/v1"}}
     agents = {"public": AGENTS["public"], "open": AGENTS["public"] | {"dialects": ["ag_ui", "ai_sdk"]}}
-    for name in agents:
-        site = serve(api_key=None, base_url=None, upstreams=upstreams, agents={name: agents[name]})
+    for name, agent in agents.items():
+        site = serve(api_key=None, base_url=None, upstreams=upstreams, agents={name: agent})
         start = await site.get("/")
         assert (f"/api/v1/{route}/" in (await start.problem())["detail"]) == (name == "open")
         refused = await site.ask(f"/api/v1/{route}/public", body())

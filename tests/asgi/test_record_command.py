@@ -68,7 +68,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     (tmp_path / "projector.toml").write_text(CONFIG.format(port=upstream_port))
     (tmp_path / "request.json").write_text(json.dumps(REQUEST))
 
-    async def run_one(*arguments: str) -> Done:
+    async def run_one(*arguments: str, request: object = None) -> Done:
+        if request is not None:
+            await anyio.Path("request.json").write_text(json.dumps(request))
         line = ["record", "--config", "projector.toml", *arguments, "--", "request.json"]
         status = await anyio.to_thread.run_sync(cli.main, line)
         return Done(status, *capfd.readouterr())
@@ -138,8 +140,7 @@ async def test_raw_keeps_everything_and_warns(run: Run, upstream: Any) -> None:
 async def test_the_profile_of_the_upstream_goes_with_the_case(run: Run, upstream: Any) -> None:
     chunks = [{"id": "c", "choices": [{"index": 0, "delta": {"content": text}}]} for text in ("hm", "</think>Hello")]
     await upstream(sends(*chunks, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}))
-    Path("request.json").write_text(json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hi"}]}))
-    done = await run("--upstream", "chat", "--name", "thought")
+    done = await run("--upstream", "chat", "--name", "thought", request={"model": "m", "messages": []})
     assert (done.status, done.err) == (0, "")
     (case,) = replay.load_cases(Path("recordings"))
     assert (case.provider, case.settings.profile) == ("openai_chat", {"think_mode": "assume_open"})
@@ -152,8 +153,7 @@ async def test_the_profile_of_the_upstream_goes_with_the_case(run: Run, upstream
     [("one", "openai_responses", "input", "messages"), ("chat", "openai_chat", "messages", "input")],
 )
 async def test_a_request_of_the_other_api_is_not_sent(run: Run, name: str, api: str, own: str, other: str) -> None:
-    Path("request.json").write_text(json.dumps({"model": "m", other: []}))
-    done = await run("--upstream", name)
+    done = await run("--upstream", name, request={"model": "m", other: []})
     assert done.status == 2
     assert f'`api = "{api}"`: expected `{own}` in the request, not `{other}`' in done.err
 
