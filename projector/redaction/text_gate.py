@@ -144,13 +144,14 @@ class Gate:
             if last in self.quiet and (last == " " or not self._has_classes):
                 decided = self.decide(last, f"{held} ")
                 is_closed = decided is not None and not decided[1]
-            _keep(self._ends, place, is_closed)
+            if self._may_keep(held):
+                _keep(self._ends, place, is_closed)
         return is_closed
 
     def keep(self, recent: str, text: str, result: Result) -> None:
         """Keep what was decided for a text behind another one, unless that is too short to tell."""
-        if len(recent) >= self.context and len(text) <= _WORD_MAX_CHARS:
-            _keep(self.results, recent[-self.context :] + text, result)
+        if len(recent) >= self.context and self._may_keep(place := recent[-self.context :] + text):
+            _keep(self.results, place, result)
 
     def keep_step(self, text: str, shown: CleanText, rest: str) -> None:
         """Keep what was decided for a text between two closed ones."""
@@ -162,8 +163,8 @@ class Gate:
         return group == self.class_group or (count < patterns.PREFIX_CHARS and group in (None, self.word_group))
 
     def _may_keep(self, text: str) -> bool:
-        """Return whether a result may be kept. With classes the text must be of letters: no value of a class is."""
-        return len(text) <= _WORD_MAX_CHARS and (not self._has_classes or text.replace(" ", "").isalpha())
+        """Return whether a result may be kept. With classes nothing is that may be a value of one."""
+        return len(text) <= _WORD_MAX_CHARS and not (self._has_classes and _IN_VALUES.search(text))
 
     def _is_quiet(self, char: str) -> bool:
         """Return whether no value begins with a character if a space follows."""
@@ -207,5 +208,7 @@ def _credentials(words: Mapping[str, str], anywhere: Mapping[str, str]) -> str:
 
 _ALNUM: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _QUIET: Final = f"{_ALNUM} .,;:!?”—áàâäãåæçéèêëíìîïñóòôöõøßúùûüý"
+_IN_VALUES: Final = re.compile(r"[\d@]|<<")
+"""One of these is in each value of a shipped class."""
 _CHUNK: Final = 6
 """First characters that one set excludes: few enough that an alternative is found soon."""

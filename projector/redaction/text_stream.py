@@ -118,6 +118,9 @@ class ProseStream(TextStream):
             if len(pending) + len(delta) > RUN_TEXT_MAX_CHARS:
                 break
             before = shown[-1] if shown else recent
+            if len(before) < context:
+                before = recent = self._passed(recent, shown[joined:])
+                joined = len(shown)
             result = result_of(before[-context:] + pending + delta) if len(before) >= context else None
             if result is None:
                 recent = self._passed(recent, shown[joined:])

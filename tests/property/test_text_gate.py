@@ -83,9 +83,16 @@ def test_no_value_of_a_class_is_kept() -> None:
     prose = PROSES["all classes"]
     prose.gate.words.clear()
     for deltas in (
-        ["I", " live", " here"],
-        [" write to", " jane.doe", "@mail.example", " or", " +1 (415)", " 555-0199"],
+        ["I", " live", " here", ",", " naïve", " she", " said"],
+        [" write to", " jane.doe", "@mail.example", " or", " +1 (415)", " 555-0199", ", it"],
+        [" so", " so", " 4111", " 1111", " so", " so", " fe80", ":", ":1", "x", " P<UTO", "<", "x"],
     ):
         cleaned(prose, deltas)
+        stream = ProseStream(prose)
+        for at in range(len(deltas)):
+            if not stream.feed_run(deltas[at : at + 1], 0):
+                stream.feed(deltas[at])
     assert {*prose.gate.words} >= {"live ", "here"}
-    assert not [text for text in prose.gate.words if not text.replace(" ", "").isalpha()]
+    assert prose.gate.results
+    kept = [*prose.gate.words, *prose.gate.results, *prose.gate.steps, *prose.gate._ends]
+    assert not [text for text in kept if {*text} & {*"0123456789@"}]
